@@ -224,3 +224,28 @@ def test_a_ring_lends_its_memory_between_rounds(arch: str, steps: int) -> None:
     ring = 3 * 2 * 64 * 64 * 2
     size = shared.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
     assert size == ring if arch == "sm_80" else size > ring
+
+
+def of_doubles(width: int, element: str) -> str:
+    """c = a function of a, of its logarithm and of its root, which are all needed at the end."""
+    ty, tile = (1, width, element), f"tile<1x{width}x{element}>"
+    body = (
+        K.load("l", "a", "%zero, %zero", ty)
+        + f"  %m = mulf %l, %l : {tile}\n  %n = addf %m, %l : {tile}\n"
+        f"  %log = log %n : {tile}\n  %exp = exp %m : {tile}\n  %tanh = tanh %log : {tile}\n"
+        f"  %s = addf %log, %exp : {tile}\n  %t = addf %s, %tanh : {tile}\n"
+        f"  %u = addf %t, %m : {tile}\n  %v = addf %u, %n : {tile}\n  %w = addf %v, %l : {tile}\n"
+    )
+    return K.entry({"a": ty, "c": ty}, body + K.store("w", "c", "%zero, %zero", ty))
+
+
+@pytest.mark.parametrize(
+    ("width", "element", "warps"), [(1024, "f64", 8), (512, "f64", 4), (1024, "f32", 4)]
+)
+def test_functions_of_f64_have_registers(width: int, element: str, warps: int) -> None:
+    """Each is a long chain of instructions, beside which threads hold the other tiles: more warps hide it."""
+    text = of_doubles(width, element)
+    assert threads(text, "sm_90a") == 32 * warps
+    remarks = GpuProgram(parse(text), "sm_90a").remarks()
+    said = [found.message for found in remarks if found.kind == "warps"]
+    assert bool(said) == (warps != 4) and all("functions of f64" in line for line in said)

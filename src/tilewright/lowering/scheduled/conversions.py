@@ -141,7 +141,7 @@ def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
     element = element_type(T.element_of(op.result.type))
     assert element is not None
     held = in_bytes(element)
-    if element_bytes(held) == 4 and is_matrix(tile.layout, layout):
+    if is_matrix(tile.layout, layout, element_bytes(held)):
         low.bind(op.result, read_matrices(low, tile, element, layout))
         return
     ordered, order = ordered_for(layout, tile.layout, element_bytes(held))
@@ -150,14 +150,23 @@ def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
     low.bind(op.result, found if held == element else narrowed(low, found, element))
 
 
-def is_matrix(shared: SharedLayout, layout: Layout) -> bool:
-    """Whether elements of 4 bytes lie so that ``ldmatrix`` gives threads what they hold: each four lanes
-    have 16 bytes that are neighbours, and a thread has four elements or more."""
-    lanes = [shared.place(basis) for basis in layout.lane]
-    others = [shared.place(basis) for basis in (*layout.register, *layout.warp)]
-    if lanes[:2] != [1, 2] or layout.registers < 4:
+def is_matrix(shared: SharedLayout, layout: Layout, size: int) -> bool:
+    """Whether elements of so many bytes, 2 or 4, lie so that ``ldmatrix`` gives threads what they hold: each four lanes
+    have 16 bytes that are neighbours, 4 for each, and a thread has four times 4 bytes or more."""
+    if size not in (2, 4):
         return False
-    return not any(place & 3 for place in (*lanes[2:], *others))
+    word = 4 // size
+    pairs = word.bit_length() - 1
+    lanes = [shared.place(basis) for basis in layout.lane]
+    registers = [shared.place(basis) for basis in layout.register]
+    if (
+        lanes[:2] != [word, 2 * word]
+        or layout.registers < 4 * word
+        or registers[:pairs] != [1] * pairs
+    ):
+        return False
+    others = [shared.place(basis) for basis in layout.warp] + registers[pairs:]
+    return not any(place & 4 * word - 1 for place in (*lanes[2:], *others))
 
 
 def read_matrices(
@@ -165,19 +174,20 @@ def read_matrices(
 ) -> SSAValue:
     """The thread's elements, by four matrices of 8 rows of 16 bytes at once: lanes 0 to 7 name the rows of the
     first register, the next eight those of the second one."""
-    rows = layout.lane[2:]
-    lanes = [*rows, *layout.register[:2]]
+    word = 4 // element_bytes(element)
+    pairs = word.bit_length() - 1
+    lanes = [*layout.lane[2:], *layout.register[pairs : pairs + 2]]
     targets = [tile.layout.place(basis) for basis in (*lanes, *layout.warp)]
-    ty = b.VectorType(element, [4, 1])
+    ty = b.VectorType(element, [4, word])
     properties = {
         "transpose": b.IntegerAttr(0, b.IntegerType(1)),
         "numTiles": b.IntegerAttr(4, I32),
     }
     found: list[SSAValue] = []
-    for register in range(0, layout.registers, 4):
+    for register in range(0, layout.registers, 4 * word):
         place = tile.index(targets, tile.layout.place(layout.offsets[register]))
         loaded = low.one(LdMatrixOp, (tile.memory, place), ty, properties)
-        found.append(reshaped(low, loaded, [4]))
+        found.append(reshaped(low, loaded, [4 * word]))
     return low.joined(found)
 
 

@@ -143,6 +143,16 @@ def coalesced(dims: Sequence[int], threads: int, shape: Shape) -> Layout:
     return Layout.blocked(dims, threads, order, shape.width)
 
 
+def copied(dims: Sequence[int], threads: int, shape: Shape) -> Layout:
+    """The layout in which threads copy a tile to shared memory, so many neighbours at once: as they would load it, and of a tile
+    with few elements the first threads alone."""
+    active = min(threads, max(prod(dims) // shape.width, 1))
+    few = coalesced(dims, active, shape)
+    thread = (*few.lane, *few.warp)[: active.bit_length() - 1]
+    thread += (0,) * (threads.bit_length() - 1 - len(thread))
+    return Layout(few.size, few.register, thread[:5], thread[5:])
+
+
 def fills_sectors(layout: Layout, dims: Sequence[int], shape: Shape, size: int) -> bool:
     """Whether what a warp accesses by one instruction are whole sectors, in accesses of 4 bytes and
     more, so that bringing the tile into a better layout first would not pay."""

@@ -8,7 +8,7 @@ read by all when they meet in the second one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -72,9 +72,10 @@ def allocate(
         )
 
 
-def peak(func: FuncOp) -> int:
-    """The bytes that the storages of a function take together, as ``allocate`` places them."""
-    return max((end for _, end in _places(func).values()), default=0)
+def peak(func: FuncOp, without: Collection[SSAValue] = ()) -> int:
+    """The bytes that the storages of a function take together, as ``allocate`` places them: all but those ``without`` which
+    it shall do."""
+    return max((end for _, end in _places(func, without).values()), default=0)
 
 
 def end_of(func: FuncOp, storage: SSAValue) -> int:
@@ -82,12 +83,12 @@ def end_of(func: FuncOp, storage: SSAValue) -> int:
     return _places(func)[storage][1]
 
 
-def _places(func: FuncOp) -> dict[SSAValue, Range]:
+def _places(func: FuncOp, without: Collection[SSAValue] = ()) -> dict[SSAValue, Range]:
     """Where each storage of a function begins and ends."""
     live = lifetimes(func)
     placed: dict[SSAValue, Range] = {}
     for op in func.walk():
-        if isinstance(op, S.AllocTensorOp):
+        if isinstance(op, S.AllocTensorOp) and op.result not in without:
             own = op.result
             size = -(-storage_bytes(own) // ALIGNMENT) * ALIGNMENT
             taken = [place for other, place in placed.items() if live[other].meets(live[own])]

@@ -59,8 +59,9 @@ from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.kinds import is_tile
+from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.part_layouts import static_part
-from tilewright.passes.tileas.product_grids import P, arranged
+from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -315,6 +316,42 @@ class _Assigner:
         layout = coalesced(T.dims_of(result.type), self.threads, self.shapes[op])
         self._access(op, layout)
         self.settle(result, layout, 1)
+        self._as_left_operand(op)
+
+    def _as_left_operand(self, op: Access) -> None:
+        """Where products of the round take as their left operand what is computed from a loaded tile, each thread computes what
+        it multiplies: the tile lies in shared memory as it was loaded, where it can come without the threads."""
+        result, shape = op.moved, self.shapes[op]
+        dims, size = T.dims_of(result.type), element_bytes(result.type)
+        plans = [self._planned(product) for product in computed_left(op)]
+        fragments = {None if plan is None else plan.a for plan in plans}
+        fragment = fragments.pop() if len(fragments) == 1 else None
+        if fragment is None or fragment.is_replicated or shape.axis != len(dims) - 1:
+            return
+        behind = op.next_op
+        assert behind is not None
+        self.remarks.add(
+            "product", "threads compute a left operand in registers, from the tile as it lies", op
+        )
+        users = list(result.uses)
+        places = SharedLayout.swizzled(dims, shape.axis, size)
+        storage = self._stored(behind, result, SharedAttr.of(places))
+        loaded = self._from_storage(behind, result, storage, fragment, 2)
+        for use in users:
+            use.operation.operands[use.index] = loaded
+
+    def _from_storage(
+        self, op: Operation, value: SSAValue, storage: SSAValue, layout: Layout, strength: int
+    ) -> SSAValue:
+        """A tile that lies in storage, loaded from there in front of an operation."""
+        new = S.LocalLoadOp.create(
+            operands=(storage,), result_types=(with_layout(value.type, layout),)
+        )
+        inherit_place(new, op)
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        self.settle(new.results[0], layout, strength)
+        new.results[0].name_hint = value.name_hint
+        return new.results[0]
 
     def store(self, op: Operation) -> None:
         assert isinstance(op, Access)
@@ -447,9 +484,31 @@ class _Assigner:
             properties["atom"] = b.StringAttr(plan.atom)
         self._product(op, operands, sums, plan.warps, properties)
 
-    def _arranged(self, op: DotOp, plan: P) -> P:
-        is_chained = op in self.chained
-        return arranged(op, plan, is_chained, self.target, self.remarks, self.decisions.grid)
+    def _arranged(self, op: DotOp, plan: P, remarks: Remarks | None = None) -> P:
+        """A plan with the grid of warps that is best; where sums of another product go on in this one, with theirs."""
+        is_chained, grid = op in self.chained, self.decisions.grid
+        if grid is None and not is_chained and (own := self.layouts.get(op.c)) is not None:
+            for each in (plan, *other_grids(plan)):
+                if each.sums == own:
+                    return each
+        told = self.remarks if remarks is None else remarks
+        return arranged(op, plan, is_chained, self.target, told, grid)
+
+    def _planned_sums(self, op: DotOp) -> Layout | None:
+        """The layout that the sums of a product will have, which is that of the product whose sums go on in it; None where
+        it depends on how operands lie."""
+        while isinstance(before := op.c.owner, DotOp) and before.parent is op.parent:
+            op = before
+        plan = self._planned(op)
+        return None if plan is None or plan.bits != 16 else plan.sums
+
+    def _planned(self, op: DotOp) -> Plan | WarpgroupPlan | None:
+        """How a product will be made, as far as that does not depend on how its operands lie."""
+        warps = self.threads // 32
+        if self.target.has_wgmma and (groups := plan_warpgroups(op, warps)) is not None:
+            return self._arranged(op, groups, Remarks())
+        plan = plan_product(op, warps, op in self.chained, self.target)
+        return None if plan is None else self._arranged(op, plan, Remarks())
 
     def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
         """Which operands of 8 bits stay along the rows or columns of the result, as they come."""
@@ -555,14 +614,11 @@ class _Assigner:
         bits = list(axis_bits(dims)[access.axis])[: own.run(dims, access.axis).bit_length() - 1]
         places = shared_between(own, layout, 4, [1 << bit for bit in bits[:2]])
         storage = self._stored(op, given, SharedAttr.of(places))
-        loaded = S.LocalLoadOp.create(
-            operands=(storage,), result_types=(with_layout(given.type, layout),)
-        )
-        new = rounding.clone({given: loaded.results[0]})
-        for made in (loaded, new):
-            inherit_place(made, op)
-            Rewriter.insert_op(made, InsertPoint.before(op))
-            self.settle(made.results[0], layout, 3)
+        loaded = self._from_storage(op, given, storage, layout, 3)
+        new = rounding.clone({given: loaded})
+        inherit_place(new, op)
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        self.settle(new.results[0], layout, 3)
         return new.results[0]
 
     def _widened(self, op: Operation, value: SSAValue, name: str) -> SSAValue:
@@ -616,9 +672,15 @@ class _Assigner:
         assert isinstance(op, scf.ForOp)
         body = op.body.block
         carried = body.args[1:]
-        self.block(body)
         end = body.last_op
         assert end is not None
+        for argument, yielded in zip(carried, end.operands, strict=True):
+            # What adds up products is held as these are, also where a round first uses it for something else.
+            made = yielded.owner
+            sums = self._planned_sums(made) if isinstance(made, DotOp) else None
+            if sums is not None and made.parent is body:
+                self.settle(argument, sums, 3)
+        self.block(body)
         for number, argument in enumerate(carried):
             if not is_tile(argument):
                 continue

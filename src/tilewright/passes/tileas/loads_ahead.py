@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
 from xdsl.dialects import scf
@@ -18,6 +18,7 @@ from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
@@ -30,10 +31,17 @@ from tilewright.dialects.nv_tileas.types import (
     permuted_view,
 )
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.layouts.conversions import plan_exchange
+from tilewright.layouts import Layout, SharedLayout
+from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
-from tilewright.passes.tileas.access_layouts import access_shape, coalesced, element_bytes
+from tilewright.passes.tileas.access_layouts import (
+    Shape,
+    access_shape,
+    coalesced,
+    copied,
+    element_bytes,
+)
 from tilewright.passes.tileas.assign_layouts import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -96,11 +104,6 @@ class LoadAhead:
     def users(self) -> set[Operation]:
         """What reads the tile from storage."""
         return {user for reader in self.readers for user in reader.users}
-
-    @property
-    def storage_bytes(self) -> int:
-        """What the tile takes in storage now, which a ring replaces."""
-        return self.bytes * len(self.readers)
 
     @property
     def bytes(self) -> int:
@@ -191,18 +194,27 @@ class LoopLoads:
                 if isinstance(op, S.CopyOp | S.DotOp):
                     if op.parent is self.body:
                         return True
-                elif op not in seen and not op.regions and is_side_effect_free(op):
+                elif op not in seen and _computes(op):
                     seen.add(op)
                     waiting += op.results
         return False
 
     def _whole(self, load: TileLoad) -> TiledViewType:
-        """Storage that a thread fills and reads in the layout of the load, without conflicts."""
+        """Storage that threads fill as copies come, and read in the layout of the load, without conflicts."""
         layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
         assert layout is not None
-        element = T.element_of(load.result.type)
+        element, size = T.element_of(load.result.type), element_bytes(load.result.type)
         own = layout.without_copies()
-        shared = plan_exchange(own, own, element_bytes(load.result.type)).shared
+        shared = plan_exchange(own, own, size).shared
+        if isinstance(load, TiledLoadOp):
+            filled = coalesced(
+                dims, layout.threads, access_shape(self.facts, load)
+            ).without_copies()
+            both = plan_exchange(filled, own, size).shared
+            if _waves(shared, filled, size) > max(
+                _waves(both, each, size) for each in (filled, own)
+            ):
+                shared = both
         return TiledViewType(dims, element, "smem", SharedAttr.of(shared))
 
     def _obstacle(self, load: TileLoad) -> str:
@@ -270,6 +282,10 @@ class LoopLoads:
         dims = T.dims_of(load.result.type)
         if isinstance(load, TiledLoadOp):
             layout = coalesced(dims, layout.threads, shape)
+            # Copies cannot be as narrow as loads.
+            least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
+            if layout.run(dims, shape.axis) < least:
+                layout = copied(dims, layout.threads, Shape(shape.axis, least))
         width = min(shape.width, layout.run(dims, shape.axis))
         return min(width, target.shared.vector(layout, width))
 
@@ -306,6 +322,21 @@ class LoopLoads:
         if self._waits(op) or self.leads_access(op):
             return False
         return all(not is_within(token, self.loop) for token in values_of(op, "token"))
+
+
+def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:
+    """What an access of threads takes of shared memory, in waves for the data that it needs; without end where it is
+    narrower than threads could access."""
+    ordered, _ = ordered_for(layout, shared, size)
+    width = shared.vector(ordered, WIDEST // size)
+    if width * size < min(WIDEST, layout.registers * size):
+        return inf
+    return shared.waves(ordered, width, size)
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation makes its results from its operands alone."""
+    return is_side_effect_free(op) and (not op.regions or isinstance(op, ReduceOp | ScanOp))
 
 
 def _has_tile(op: Operation) -> bool:

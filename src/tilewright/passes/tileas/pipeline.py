@@ -12,9 +12,8 @@ have waited for their parts of stage i, and have done with stage i - 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from xdsl.dialects import builtin as b
@@ -52,9 +51,10 @@ from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     access_shape,
-    coalesced,
+    copied,
     element_bytes,
 )
+from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.cleaning import erase_unused, pass_token_on
 from tilewright.passes.tileas.exchange_room import exchange_room
@@ -78,7 +78,7 @@ def copy_layout(op: CopyAhead, threads: int) -> Layout:
     target = op.target.type
     assert isinstance(target, TiledViewType)
     shape = Shape(inner_axis(target), int_property(op, "vector"))
-    return coalesced(target.dims, threads, shape)
+    return copied(target.dims, threads, shape)
 
 
 def inner_axis(target: TiledViewType) -> int:
@@ -142,7 +142,7 @@ class LoopAhead(LoopLoads):
         loads = self.loads()
         if not loads:
             return
-        others = self.storage_bytes() - sum(load.storage_bytes for load in loads)
+        others = self.beside(loads)
         each = sum(load.bytes for load in loads)
         stages = self.that_fit(each, self.budget(others))
         if stages < 2:
@@ -187,15 +187,10 @@ class LoopAhead(LoopLoads):
             self.gpu, Ring(products, threads_of(self.func) // 32, each, others), stages
         )
 
-    def storage_bytes(self) -> int:
-        """What all storage of the kernel takes."""
-        total = 0
-        for op in self.func.walk():
-            if isinstance(op, S.AllocTensorOp):
-                ty = op.result.type
-                assert isinstance(ty, TiledViewType)
-                total += prod(ty.dims) * element_bytes(ty.element_type)
-        return total
+    def beside(self, loads: Iterable[LoadAhead]) -> int:
+        """What the storages of the kernel take together, without those that a ring of these loads replaces."""
+        replaced = {reader.storage for load in loads for reader in load.readers}
+        return peak(self.func, replaced)
 
     # The rewrite.
 
@@ -237,7 +232,7 @@ class LoopAhead(LoopLoads):
         counters = (body.args[0], counter, upper)
         early = self._loaded_early(inner, loads, counters)
         starter = Filler(InsertPoint.before(end), loop)
-        starter = starter if early or self.starts_late(loads) else inner
+        starter = starter if early or (stages > 2 and self.starts_late(loads)) else inner
         self._start(starter, loads, rings, counters, free, early)
         started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(

@@ -28,7 +28,7 @@ def arranged(
     """The plan of a product with the grid of warps that is ``wanted``, if there can be such, else with one that the tables of
     the performance model say to be faster, by more than the model can be wrong for like code. ``chained``: sums stay in
     registers from one product to the next, which leaves no choice."""
-    others: Sequence[P] = [] if chained else _others(plan)
+    others: Sequence[P] = [] if chained else other_grids(plan)
     if wanted is not None:
         found = next((each for each in (plan, *others) if each.warps == wanted), None)
         if found is None:
@@ -60,7 +60,7 @@ def arranged(
     return every[chosen]
 
 
-def _others(plan: P) -> Sequence[P]:
+def other_grids(plan: P) -> Sequence[P]:
     """The same product by as many warps in other grids, in which each has a part of its own; none where there is no such grid."""
     down, across = plan.warps
     if isinstance(plan, WarpgroupPlan):

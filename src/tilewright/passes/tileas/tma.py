@@ -112,15 +112,16 @@ class _TmaLoop(LoopAhead):
                 self.remarks.add("tma", f"'{name}' does not come by TMA: {found}", load.load)
         groups = list(self._groups(list(boxes)))
         each = sum(load.bytes for load in boxes)
-        others = self.storage_bytes() - sum(load.storage_bytes for load in boxes)
         if not boxes:
             return
+        others = self.beside(boxes)
         stages = self._stages(each, others)
         threads = self._by_threads(boxes)
         if threads:
             # Their ring shall fit, too: a stage that waits for threads makes the others idle.
-            freed = sum(load.storage_bytes for load in threads)
-            both = self._stages(each + sum(load.bytes for load in threads), others - freed)
+            both = self._stages(
+                each + sum(load.bytes for load in threads), self.beside([*boxes, *threads])
+            )
             stages = both if both >= 2 else stages
         if stages < 2:
             self.remarks.add(

@@ -11,9 +11,12 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
 from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
 from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.left_operands import computed_left
+from tilewright.passes.tileas.live_tiles import held_in_routines, tile_registers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.remarks import Remarks
@@ -31,6 +34,9 @@ from tilewright.passes.tileas.turns import (
 SUMS_REGISTERS = 128
 #: The registers that the widest tile of a kernel may take.
 TILE_REGISTERS = 128
+#: The registers that tiles may take of a thread which computes functions of f64, and the warps that share more: each function is
+#: a chain of dependent instructions, which other warps hide.
+ROUTINE_REGISTERS, MOST_IN_ROUTINES = 64, 8
 #: The registers of a thread that a loop around the loop of a product takes.
 AROUND = 24
 #: More warps than that leave each thread less than 128 registers, or make no smaller fragments.
@@ -44,10 +50,14 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
     products = [op for op in func.walk() if isinstance(op, DotOp)]
     warps = default
     if not products:
-        held = max((_registers(value) for value in _tiles(func)), default=0)
+        held = max((tile_registers(value) for value in _tiles(func)), default=0)
         while warps < MOST and held > TILE_REGISTERS * 32 * warps:
             warps *= 2
         why = f"a tile takes {held // (32 * default)} registers of each of {32 * default} threads"
+        inside = held_in_routines(func)
+        if warps == default < MOST_IN_ROUTINES and inside > ROUTINE_REGISTERS * 32 * warps:
+            warps *= 2
+            why = f"tiles take {inside // (32 * default)} registers of a thread in functions of f64"
     else:
         held = max(sums_together(op) for op in products)
         while warps < MOST_WITH_PRODUCTS and held > SUMS_REGISTERS * 32 * warps:
@@ -57,6 +67,9 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
                 why = "the sums meet a tile of their size that is loaded"
+            elif any(_has_computed_left(op) for op in products):
+                warps *= 2
+                why = "threads compute a left operand beside the sums"
             else:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
@@ -114,24 +127,19 @@ def _tiles(func: FuncOp) -> list[SSAValue]:
     ]
 
 
-def _registers(value: SSAValue) -> int:
-    """The registers of 32 bits that a tile takes in all threads together."""
-    return prod(T.dims_of(value.type)) * max(element_bytes(value.type) // 4, 1)
-
-
 def sums_together(op: Operation) -> int:
     """The registers of the sums of a product, of those that are computed beside it in one block, and of tiles as large that
     the loop around them carries beside these: sums of sums."""
     block, loop = op.parent, op.parent_op()
     assert block is not None
     products = [other for other in block.ops if isinstance(other, DotOp)]
-    held = sum(_registers(other.results[0]) for other in products)
+    held = sum(tile_registers(other.results[0]) for other in products)
     end = block.last_op
     if isinstance(loop, scf.ForOp) and end is not None:
         own = {other.results[0] for other in products}
         least = size_of(op.results[0])
         beside = [value for value in end.operands if value not in own and size_of(value) >= least]
-        held += sum(_registers(value) for value in beside)
+        held += sum(tile_registers(value) for value in beside)
     return held
 
 
@@ -168,6 +176,13 @@ def _meets_loaded_tile(op: DotOp) -> bool:
             waiting += [value for value in found if value not in seen]
             seen.update(found)
     return False
+
+
+def _has_computed_left(op: DotOp) -> bool:
+    """Whether threads compute the left operand of a product from a tile that its round loads."""
+    block = op.parent
+    assert block is not None
+    return any(isinstance(load, Load) and op in computed_left(load) for load in block.ops)
 
 
 def _is_persistent(op: Operation) -> bool:

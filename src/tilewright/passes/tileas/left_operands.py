@@ -1,0 +1,48 @@
+"""Loaded tiles that the threads compute the left operands of products from, in registers."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import SSAValue
+
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.turns import size_of
+
+#: The bytes of an element whose fragments have as many neighbours as ``ldmatrix`` hands out.
+HALF = 2
+
+
+def computed_left(load: Access) -> list[DotOp]:
+    """The products of halves in a loop's round that take as their left operand what is computed, element by element, from a
+    tile of halves that the round loads. None where a product takes the tile otherwise, or where it is stored: it has another
+    place then."""
+    block = load.parent
+    if block is None or not isinstance(block.parent_op(), scf.ForOp):
+        return []
+    if element_bytes(load.moved.type) != HALF:
+        return []
+    found: list[DotOp] = []
+    size = size_of(load.moved)
+    changed: dict[SSAValue, bool] = {load.moved: False}
+    waiting: list[SSAValue] = [load.moved]
+    is_computed = False
+    while waiting:
+        value = waiting.pop()
+        for use in value.uses:
+            op = use.operation
+            if op.parent is not block or isinstance(op, Access):
+                return []
+            if isinstance(op, DotOp):
+                if use.index != 0 or element_bytes(value.type) != HALF:
+                    return []
+                found.append(op)
+                is_computed |= changed[value]
+            elif op.name in kinds.RESHAPES or kinds.is_elementwise(op):
+                for result in op.results:
+                    if size_of(result) == size and result not in changed:
+                        changed[result] = changed[value] or op.name not in kinds.RESHAPES
+                        waiting.append(result)
+    return found if is_computed else []

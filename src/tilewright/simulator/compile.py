@@ -299,7 +299,7 @@ def _coroutine(
         if saved is not None:
             first = path[depth] = saved.pop(0)
             if saved:
-                resume: Any = segments[first].resume  # pyright: ignore[reportFunctionMemberAccess]
+                resume: Any = segments[first].resume
                 yield from resume(warp, saved)
                 first += 1
         for number in range(first, len(segments)):

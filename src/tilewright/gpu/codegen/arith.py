@@ -131,7 +131,7 @@ def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribu
         if isinstance(element_type(ty), AnyFloat):
             values = [_float_constant(f, op, ty, element, float(n)) for n in numbers]
         else:
-            values = [_number(element, n) for n in numbers]  # pyright: ignore[reportArgumentType]
+            values = [_number(element, n) for n in numbers]
         rows.append(Value(part, "<" + ", ".join(map(str, values)) + ">"))
     return rows
 

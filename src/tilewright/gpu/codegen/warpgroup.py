@@ -22,12 +22,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nvgpu.ops import warpgroup
 from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
-from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp, integers
+from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
@@ -214,7 +215,7 @@ def _product(f: Function, op: Operation) -> None:
     flags = [op.transposeA is not None, op.transposeB is not None]
     lines = ["{ .reg .pred p; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
     lines.append("wgmma.fence.sync.aligned;")
-    a_offsets, b_offsets = integers(op.properties.get("aOffsets")), integers(op.bOffsets)
+    a_offsets, b_offsets = integers_of(op.properties.get("aOffsets")), integers_of(op.bOffsets)
     for block in range(m // WGMMA_ROWS):
         for step in range(op.steps):
             number = block * op.steps + step

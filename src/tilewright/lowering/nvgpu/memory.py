@@ -230,7 +230,7 @@ def each_element(
         total = rest or low.constant(0, b.VectorType(result, [layout.registers]))
 
     def element(of: SSAValue, at: int) -> SSAValue:
-        taken = vector.ExtractOp(of, [at], scalar_of(of.type))  # pyright: ignore[reportArgumentType]
+        taken = vector.ExtractOp(of, [at], scalar_of(of.type))
         return low.add(taken).results[0]
 
     for at in range(layout.registers):
@@ -243,7 +243,7 @@ def each_element(
         otherwise = [] if total is None else [element(total, at)]
         made = low.either(condition, work, lambda kept=otherwise: kept)
         if total is not None:
-            insert = vector.InsertOp(made[0], total, [at])  # pyright: ignore[reportArgumentType]
+            insert = vector.InsertOp(made[0], total, [at])
             total = low.add(insert).results[0]
     return None if total is None else spread(low, total, layout.size)
 

@@ -96,7 +96,7 @@ def _each(
         made = low.either(low.both(low.both(inside, mask), owner), work, rest)
         for (at, _), old in zip(registers, made, strict=False):
             assert total is not None
-            insert = vector.InsertOp(old, total, [at])  # pyright: ignore[reportArgumentType]
+            insert = vector.InsertOp(old, total, [at])
             total = low.add(insert).results[0]
     if total is not None:
         low.bind(result, total)

@@ -74,15 +74,13 @@ def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
     options = low.options
     warps = number_hint(options, op, "num_worker_warps_per_cta") or options.num_warps
     cluster = number_hint(options, op, "num_cta_in_cga") or _ALONE
-    fields: dict[str, int | list[int]] = {
+    fields: dict[str, int | Sequence[int]] = {
         "numWarps": warps,
         "clusterDim": [cluster, _ALONE, _ALONE],
     }
     if occupancy := number_hint(options, op, "occupancy"):
         fields["occupancy"] = occupancy
-    spec = KernelSpecAttr.of(**fields)
-    assert isinstance(spec, KernelSpecAttr)
-    return spec
+    return KernelSpecAttr.of(**fields)
 
 
 def lower_global(low: Lowering, op: GlobalOp) -> Operation:

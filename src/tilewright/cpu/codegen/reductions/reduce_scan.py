@@ -261,7 +261,7 @@ def _across_rows(
             before = state[position * count : (position + 1) * count]
             after += fold.first_or_step(nest.inner, elements, before, index, looped=looped)
         if looped:
-            nest.close(list(zip(state, after, strict=True)))  # pyright: ignore[reportArgumentType]
+            nest.close(list(zip(state, after, strict=True)))
         for position, coords in enumerate(several):
             values = after[position * count : (position + 1) * count]
             if targets:

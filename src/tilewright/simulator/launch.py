@@ -92,6 +92,7 @@ class SimulationResult(RunResult):
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
+        """The findings that are errors, without warnings."""
         return tuple(found for found in self.findings if found.is_error)
 
     def _repr_html_(self) -> str:

@@ -60,6 +60,7 @@ def apply(low: Threads, kind: type[Operation], op: Operation) -> SSAValue:
 
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
 def plain(low: Threads, op: ArithOp) -> None:
+    """The operation of threads under the same name, on the vector that a thread holds."""
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
@@ -164,11 +165,13 @@ def integer_power(low: Threads, op: ArithOp) -> None:
 
 @lowers("arith.cmpi")
 def compare_integers(low: Threads, op: Operation) -> None:
+    """By the same predicate: both dialects number them as upstream does."""
     _compare(low, op, V.CmpiOp)
 
 
 @lowers("arith.cmpf")
 def compare_floats(low: Threads, op: Operation) -> None:
+    """By the same predicate: both dialects number them as upstream does."""
     _compare(low, op, V.CmpfOp)
 
 
@@ -181,6 +184,7 @@ def _compare(low: Threads, op: Operation, kind: type[Operation]) -> None:
 
 @lowers("arith.select")
 def select(low: Threads, op: Operation) -> None:
+    """A scalar condition chooses all elements at once."""
     condition, yes, no = op.operands
     ty = _result_type(low, op)
     low.bind(
@@ -226,6 +230,7 @@ def index_cast(low: Threads, op: ArithOp) -> None:
 
 @lowers("arith.bitcast")
 def bitcast(low: Threads, op: ArithOp) -> None:
+    """Another type of the same number of bits; nothing where it is the same."""
     low.bind(op.results[0], cast_bits(low, low.value(op.operands[0]), _result_type(low, op)))
 
 
@@ -250,11 +255,15 @@ _FLOATS: dict[str, type[Operation]] = {
 
 @lowers(*_FLOATS)
 def float_operation(low: Threads, op: TileAAOp) -> None:
+    """With its rounding mode and flushing of subnormals, by upstream's operation or one of PTX."""
     low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
 
 
 @lowers("clampf")
 def clamp(low: Threads, op: TileAAOp) -> None:
+    """``min(max(source, lower), upper)``; with ``propagate_nan`` a NaN stays one, else the other operand is the
+    result.
+    """
     ty = _result_type(low, op)
     source, lower, upper = (low.operand(value, ty) for value in op.operands)
     kinds = (
@@ -290,6 +299,9 @@ def high_half(low: Threads, op: TileAAOp) -> None:
 
 @lowers("fp_to_fp")
 def convert_float(low: Threads, op: TileAAOp) -> None:
+    """Rounds to nearest even, or as the operation says; ``f8E8M0FNU``, which has no sign and no fraction, by its
+    exponent.
+    """
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
     if names[1] == "f8E8M0FNU":
@@ -380,4 +392,5 @@ def pointee_bytes(low: Threads, pointer: T.PtrType) -> int:
 
 @lowers("int_to_ptr", "ptr_to_int")
 def pointer_number(low: Threads, op: TileAAOp) -> None:
+    """Pointers are numbers of 64 bits already."""
     low.bind(op.results[0], low.value(op.operands[0]))

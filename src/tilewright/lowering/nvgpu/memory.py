@@ -115,6 +115,7 @@ def element_name(value: SSAValue) -> str:
 
 @lowers("load", "tiled_load", "gather_load")
 def load(low: Threads, op: Load) -> None:
+    """Loads what a thread holds, masked and padded; volatile and ordered loads go by element."""
     result = op.moved
     low.before_read()
     for token in op.results[1:]:
@@ -250,6 +251,7 @@ def each_element(
 
 @lowers("store", "tiled_store", "scatter_store")
 def store(low: Threads, op: Store) -> None:
+    """Stores what a thread holds, each element by one thread; volatile and ordered stores go by element."""
     low.before_write()
     for token in op.results:
         low.bind(token, None)

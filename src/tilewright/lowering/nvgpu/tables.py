@@ -85,6 +85,7 @@ class GivenMemory:
 
 @lowers("get_global")
 def get_global(low: Threads, op: GetGlobalOp) -> None:
+    """The address of the global, which the launch gives, or a memref on it with the extents that are known."""
     result = op.result
     address = low.given_address(reference(op, "symbol"))
     if isinstance(result.type, T.PtrType):

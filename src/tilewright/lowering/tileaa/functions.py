@@ -108,17 +108,20 @@ def lower_global(low: Lowering, op: GlobalOp) -> Operation:
 
 @lowers(core.GetGlobalOp)
 def get_global(low: Lowering, op: core.GetGlobalOp) -> Sequence[SSAValue]:
+    """The pointer to the global of that name."""
     symbol = SymbolRefAttr(op.symbol)
     return low.emit(GetGlobalOp, (), low.types_of(op.results), {"symbol": symbol})
 
 
 @lowers(core.GetTileBlockIdOp)
 def get_tile_block_id(low: Lowering, op: core.GetTileBlockIdOp) -> Sequence[SSAValue]:
+    """One operation for each of the three axes."""
     return _for_each_axis(low, op, GetProgramIdOp)
 
 
 @lowers(core.GetNumTileBlocksOp)
 def get_num_tile_blocks(low: Lowering, op: core.GetNumTileBlocksOp) -> Sequence[SSAValue]:
+    """One operation for each of the three axes."""
     return _for_each_axis(low, op, GetNumProgramsOp)
 
 

@@ -52,6 +52,9 @@ _Side = tuple[Code, tuple[int, ...]]
 
 @implements("scf.if")
 def _if(op: Any, t: Translator) -> Suspending | Nested:
+    """Runs the side of each lane: first the lanes for which the condition holds, then the others. A side that cannot
+    wait is run without a coroutine.
+    """
     condition, results = t.slot(op.cond), t.slots(op.results)
     sides: list[_Side | None] = []
     for region in (op.true_region, op.false_region):
@@ -146,6 +149,7 @@ def _diverge(
 
 @implements("scf.for")
 def _for(op: Any, t: Translator) -> Suspending | Nested:
+    """Runs the body as often as the bounds of each lane say; lanes that are done wait for the others of their warp."""
     bounds = t.slots((op.lb, op.ub, op.step))
     block = op.body.blocks[0]
     variable, carried = t.slot(block.args[0]), t.slots(block.args[1:])
@@ -292,6 +296,7 @@ def _note_entry(warp: Warp, op: Operation) -> None:
 
 @implements("scf.while")
 def _while(op: Any, t: Translator) -> Suspending:
+    """Runs both regions in turn while any lane's condition holds; the others keep what they left with."""
     before, after = op.before_region.blocks[0], op.after_region.blocks[0]
     inits, results = t.slots(op.arguments), t.slots(op.results)
     heads, bodies = t.slots(before.args), t.slots(after.args)
@@ -377,6 +382,7 @@ def _stays(warp: Warp, condition: Any) -> Array | None:
 
 @implements("scf.execute_region")
 def _execute_region(op: Any, t: Translator) -> Suspending | Nested:
+    """Runs its region once, in place; the results are what it yields."""
     return body_of(op.regions[0], t, t.slots(op.results))
 
 
@@ -605,6 +611,7 @@ def _values_in(region: Region) -> list[SSAValue]:
 
 @implements("cf.assert", wide=True)
 def _assert(op: Any, t: Translator) -> Step:
+    """Raises ``Fault`` with the message where the condition is false for a lane that takes part."""
     condition, message = t.slot(op.arg), op.msg.data
 
     def step(warp: Warp) -> None:

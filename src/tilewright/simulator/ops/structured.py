@@ -38,6 +38,7 @@ def _side(region: Region, t: Translator) -> tuple[Code, tuple[int, ...]]:
 
 @implements("memref.alloca_scope")
 def _alloca_scope(op: Any, t: Translator) -> Suspending:
+    """Runs its region once. What was allocated in it is no longer named behind it."""
     code, given = _side(op.regions[0], t)
     results = t.slots(op.results)
 
@@ -50,6 +51,7 @@ def _alloca_scope(op: Any, t: Translator) -> Suspending:
 
 @implements("scf.index_switch")
 def _index_switch(op: Any, t: Translator) -> Suspending:
+    """Runs the region of the case of each lane, the default one where no case has its number."""
     value, results = t.slot(op.arg), t.slots(op.results)
     numbers = [int(n) for n in op.cases.get_values()]
     sides = [_side(region, t) for region in op.case_regions]

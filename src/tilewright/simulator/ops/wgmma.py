@@ -185,6 +185,9 @@ class _Product:
 
 @implements("nvvm.wgmma.product")
 def _product(op: Any, t: Translator) -> Step:
+    """A product of a warpgroup whose sums are numbers in registers: one group of PTX's ``wgmma.mma_async``, waited for
+    as ``waitGroup`` says. A is in registers or, as B is, in shared memory by a descriptor.
+    """
     left, right, acc, result = (t.slot(value) for value in (op.a, op.b, op.c, op.results[0]))
     product, unfinished = _Product(op, t), op.unfinished
     rows, columns = _positions(product.columns)
@@ -213,6 +216,7 @@ def _product(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.sums")
 def _sums(op: Any, t: Translator) -> Step:
+    """The sums of a product when all but ``waitGroup`` groups have ended."""
     source, result, unfinished = t.slot(op.c), t.slot(op.d), op.unfinished
 
     def step(warp: Warp) -> None:

@@ -26,6 +26,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr, KernelSpecAttr
 from tilewright.dialects.nv_tileaa.enums import AliasEnumAttribute
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.numerics.element_types import signed
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,8 @@ class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
             and 1 < self.width < 64
             and -(1 << (self.width - 1)) <= attr.value.data < 1 << self.width
         ):
-            return IntegerAttr(_signed(attr.value.data, self.width), IntegerType(self.width))
+            return IntegerAttr(signed(attr.value.data, self.width), IntegerType(self.width))
         return attr
-
-
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if value >> (width - 1) > 0 else value
 
 
 _EnumT = TypeVar("_EnumT", bound=AliasEnumAttribute)

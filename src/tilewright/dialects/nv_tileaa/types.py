@@ -354,3 +354,13 @@ def dims_of(ty: Attribute) -> tuple[int, ...]:
 def tile_or_scalar(dims: Sequence[int], element: Attribute) -> Attribute:
     """The type of values of that shape; a shape without dimensions gives the bare element."""
     return TileType(dims, element) if dims else element
+
+
+def strides_of(ty: MemrefType) -> tuple[int, ...]:
+    """The strides of a memref, in elements: where they are not static, those of row-major order."""
+    strides: list[int] = []
+    step = 1
+    for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):
+        strides.append(step if stride == DYNAMIC else stride)
+        step = strides[-1] * extent
+    return tuple(reversed(strides))

@@ -35,6 +35,7 @@ from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.gpu_ops import thread_number
 from tilewright.gpu.codegen.layout import WGMMA_ROWS
 from tilewright.gpu.codegen.matrix import braces
+from tilewright.numerics.element_types import signed
 
 ROW_BYTES = 128
 #: Rows after which the swizzle repeats.
@@ -76,11 +77,7 @@ def _descriptor(f: Function, op: Operation) -> None:
     start = f.code.binary("lshr", place, ir.index(4))
     rows = found.sizes[0]
     assert rows is not None
-    f.set(op.descriptor, f.code.binary("or", start, ir.index(_signed(descriptor_fields(rows)))))
-
-
-def _signed(bits: int) -> int:
-    return bits - (1 << 64) if bits >> 63 else bits
+    f.set(op.descriptor, f.code.binary("or", start, ir.index(signed(descriptor_fields(rows), 64))))
 
 
 @lowers("nvgpu.warpgroup.mma.init.accumulator")

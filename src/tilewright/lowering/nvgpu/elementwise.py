@@ -25,7 +25,7 @@ from tilewright.lowering.nvgpu.types import (
     vector_like,
     width_of,
 )
-from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.element_types import FORMATS, signed
 from tilewright.numerics.floats import bits_to_float
 
 #: Operations of ``arith`` and ``math`` that the level of threads has under the same name.
@@ -136,7 +136,7 @@ def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue
         return low.constant(value, ty)
     # A NaN keeps its bits.
     integer = b.IntegerType(width_of(ty))
-    number = signed_number(held_bits(bits, name), integer.width.data)
+    number = signed(held_bits(bits, name), integer.width.data)
     made = low.constant(number, vector_like(ty, integer))
     return low.one(A.BitcastOp, (made,), ty)
 
@@ -145,11 +145,6 @@ def held_bits(bits: int, name: str) -> int:
     """The pattern that a thread holds of an element with these bits: a number of tf32 is one of f32,
     whose lower bits are zero."""
     return bits << 13 if name == "tf32" else bits
-
-
-def signed_number(bits: int, width: int) -> int:
-    """The integer that a pattern is, read signed, as attributes hold it."""
-    return bits - (1 << width) if bits >> (width - 1) else bits
 
 
 @lowers("math.fpowi")

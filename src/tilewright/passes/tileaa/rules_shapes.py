@@ -11,6 +11,7 @@ from tilewright.analysis.tileaa.integers import width_of
 from tilewright.dialects import arith
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.arithmetic import FAST, ElementWise, Exp2Op, RsqrtOp
 from tilewright.dialects.nv_tileaa.ops.pointers import (
     AddPtrOp,
@@ -31,7 +32,6 @@ from tilewright.passes.laws import Rules
 from tilewright.passes.tileaa.matching import (
     WORDS,
     integer_of,
-    ints,
     make_integer,
     make_splat,
 )
@@ -141,7 +141,7 @@ def _is_approximate(op: Operation) -> bool:
 def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
     """A slice that lies in one half of a ``cat`` is a slice of that half."""
     inner = op.source.owner
-    offsets = ints(op.offsets)
+    offsets = int_list(op.offsets)
     if not isinstance(inner, CatOp) or not offsets:
         return
     axis = inner.axis.value.data

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
 
 
-def _run(code: Code, warp: Warp) -> Coroutine:
+def run_code(code: Code, warp: Warp) -> Coroutine:
+    """The operations of a block, whether they may wait or not."""
     if code.suspends:
         yield from code.start(warp)
     else:
@@ -117,7 +118,7 @@ def _suspending_if(
         side = sides[number]
         if side is not None:
             warp.path.append(number)
-            yield from _run(side[0], warp)
+            yield from run_code(side[0], warp)
             warp.path.pop()
             assign(warp, results, side[1], None)
 
@@ -142,7 +143,7 @@ def _diverge(
     for side, mask in zip(sides, (taken, whole & ~taken)):
         if side is not None:
             warp.set_mask(mask)
-            yield from _run(side[0], warp)
+            yield from run_code(side[0], warp)
             assign(warp, results, side[1], mask)
     warp.set_mask(whole)
 
@@ -331,7 +332,7 @@ def _while(op: Any, t: Translator) -> Suspending:
                     polls = next_turn(warp, op, heads)
                     if polls is not None:
                         yield polls
-                    yield from _run(test, warp)
+                    yield from run_code(test, warp)
             if stage != _BODY:
                 stays = _stays(warp, regs[condition])
                 if stays is not warp.mask and stays is not None and warp.size > WARP_SIZE:
@@ -343,7 +344,7 @@ def _while(op: Any, t: Translator) -> Suspending:
             if saved:
                 yield from turn.resume(warp, saved)
             else:
-                yield from _run(turn, warp)
+                yield from run_code(turn, warp)
             assign(warp, heads, yielded, None if warp.mask is whole else warp.mask)
             stage = _TEST
             if path[depth] is not None:
@@ -466,7 +467,7 @@ class Graph:
             if saved:
                 yield from self.codes[current].resume(warp, saved)
             elif not is_at_end:
-                yield from _run(self.codes[current], warp)
+                yield from run_code(self.codes[current], warp)
             saved = None
             end = self.ends[current]
             if end.returned is not None:

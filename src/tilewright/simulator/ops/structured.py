@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Code, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault
-from tilewright.simulator.ops.control import assign
+from tilewright.simulator.ops.control import assign, run_code
 from tilewright.simulator.state import Coroutine, Warp
 from tilewright.simulator.values import lanes
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
 
 _INDEX = np.dtype(np.int64)
-
-
-def run_code(code: Code, warp: Warp) -> Coroutine:
-    """The operations of a block, whether they may wait or not."""
-    if code.suspends:
-        yield from code.start(warp)
-    else:
-        code.run(warp)
 
 
 def _side(region: Region, t: Translator) -> tuple[Code, tuple[int, ...]]:

@@ -54,7 +54,7 @@ from tilewright.dialects.nv_tileaa.base import OPERATIONS, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, BitcastOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
-from tilewright.launching.modules import strides_of
+from tilewright.dialects.nv_tileaa.types import strides_of
 
 _INDEX_CASTS = frozenset({"arith.index_cast", "arith.index_castui"})
 

@@ -159,7 +159,7 @@ def _operands(facts: Ranges, op: Operation) -> tuple[Range, Range]:
 @_rule("arith.constant")
 def _constant(facts: Ranges, op: Operation) -> Range | None:
     values = known_integers(op)
-    if values is None or not values:
+    if not values:
         return None
     return Range(min(values), max(values))
 

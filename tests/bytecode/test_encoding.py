@@ -10,10 +10,10 @@ from tilewright.bytecode.encoding import (
     ByteWriter,
     Cursor,
     DecodeError,
-    signed,
     unzigzag,
     zigzag,
 )
+from tilewright.numerics.element_types import signed
 
 U64 = st.integers(0, 2**64 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)

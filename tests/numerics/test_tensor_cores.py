@@ -14,7 +14,6 @@ from tilewright.numerics.tensor_cores import (
     MODES,
     Unit,
     multiply_add,
-    multiply_add_bits,
     multiply_add_f64,
     multiply_add_integers,
     sum_of_products,
@@ -266,5 +265,3 @@ def test_integers() -> None:
     assert multiply_add_integers(lhs, rhs, acc, saturating=True)[0, 0] == 2**31 - 1
     wrapped = multiply_add_integers(lhs, rhs, acc, saturating=False)[0, 0]
     assert wrapped == (2**31 - 10 + 64 * 128 * 128) - 2**32
-    bits = multiply_add_bits(np.ones((1, 256), bool), np.ones((256, 1), bool), acc * 0)
-    assert bits[0, 0] == 256

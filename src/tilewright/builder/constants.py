@@ -66,7 +66,7 @@ def element_bits(value: Any, element: str) -> int:
     if fmt is None:
         raise ValueError(f"there are no constants of type {element}")
     if isinstance(value, np.generic):
-        value = value.item() if isinstance(value.item(), int | float | bool) else float(value)  # pyright: ignore[reportArgumentType]
+        value = value.item() if isinstance(value.item(), int | float | bool) else float(value)
     if not isinstance(value, Real):
         raise TypeError(f"expected a number, got {value!r}")
     if fmt.is_int and fmt.bits > 1:

@@ -601,7 +601,7 @@ def _property(cls: type[TileOp], name: str, constraint: object, value: Any) -> A
         return value
     assert isinstance(constraint, FieldKind)
     makers: dict[str, Callable[[], Attribute]] = {
-        "enum": lambda: constraint.enum(constraint.enum.enum_type(value)),  # pyright: ignore[reportCallIssue]
+        "enum": lambda: constraint.enum(constraint.enum.enum_type(value)),
         "unit": UnitAttr,
         "int": lambda: IntegerAttr(int(value), IntegerType(constraint.width)),
         "bool": lambda: BoolAttr.from_bool(bool(value)),

@@ -90,7 +90,7 @@ def _method(cls: type[TileOp]) -> Callable[..., Any]:
     method.__qualname__ = f"Builder.{method.__name__}"
     method.__doc__ = document(cls)
     own = _Parameter("self", _Parameter.POSITIONAL_ONLY)
-    method.__signature__ = inspect.Signature([own, *parameters_of(cls)])  # pyright: ignore[reportFunctionMemberAccess]
+    method.__signature__ = inspect.Signature([own, *parameters_of(cls)])
     return method
 
 

@@ -275,7 +275,7 @@ class BodyWriter:
             why = ": it is set"
         else:
             is_enum = isinstance(value, TileEnumAttribute)
-            shown = value.data.value if is_enum else value  # pyright: ignore[reportAttributeAccessIssue]
+            shown = value.data.value if is_enum else value
             why = f": the value {shown} is not the default"
         self._out.part = ("attr", field.name, 0)
         self._out.needs(f"attribute '{field.name}' of {plan.name}", field.since, why)

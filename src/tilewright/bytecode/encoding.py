@@ -187,11 +187,6 @@ def unzigzag(value: int) -> int:
     return (value >> 1) ^ -(value & 1)
 
 
-def signed(bits: int, width: int) -> int:
-    """A two's complement pattern of ``width`` bits as a signed value."""
-    return bits - (1 << width) if bits >> (width - 1) else bits
-
-
 class ByteWriter:
     """Appends primitives to a growing buffer."""
 

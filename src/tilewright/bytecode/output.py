@@ -52,7 +52,7 @@ class Output:
 
     def enum_code(self, value: TileEnumAttribute) -> int:
         """The number of an enumeration value; reported where it is younger than the version (``needs-version``)."""
-        member = value.data  # pyright: ignore[reportAttributeAccessIssue]
+        member = value.data
         since = value.SINCE.get(member)
         if since is not None and since > self.version:
             self.needs(f"{member.value} of {value.enum_type.__name__}", since)

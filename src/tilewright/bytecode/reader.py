@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 
 from tilewright.bytecode.body_reader import BodyReader
 from tilewright.bytecode.debug import UNKNOWN, DebugTable
-from tilewright.bytecode.encoding import Cursor, DecodeError, signed
+from tilewright.bytecode.encoding import Cursor, DecodeError
 from tilewright.bytecode.format import (
     ALIGNED,
     ARGUMENT_ATTRIBUTES_SINCE,
@@ -44,6 +44,7 @@ from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.dialects.source_map import BytecodeSource, set_source
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version, format_version
 from tilewright.garbage import rare_collections
+from tilewright.numerics.element_types import signed
 
 
 @rare_collections

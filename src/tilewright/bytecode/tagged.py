@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.bytecode.encoding import ByteWriter, Cursor, DecodeError, signed
+from tilewright.bytecode.encoding import ByteWriter, Cursor, DecodeError
 from tilewright.bytecode.format import (
     BAD_ATTRIBUTE,
     BAD_FLAGS,
@@ -38,7 +38,7 @@ from tilewright.dialects.cuda_tile.attributes import (
 )
 from tilewright.dialects.cuda_tile.constants import FloatBitsAttr, scalar_bits
 from tilewright.dialects.cuda_tile.types import ELEMENT_TYPES, element_name
-from tilewright.numerics.element_types import FORMATS, ElementFormat
+from tilewright.numerics.element_types import FORMATS, ElementFormat, signed
 from tilewright.numerics.floats import bits_to_float, float_to_bits
 
 #: Sized arrays of integers in attributes cannot hold these; the format keeps them for itself.

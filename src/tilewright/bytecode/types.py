@@ -54,11 +54,11 @@ def read_enum(cursor: Cursor, cls: type[_EnumT], version: Version) -> _EnumT:
             start,
             cursor.pos,
         )
-    since = cls.SINCE.get(found.data)  # pyright: ignore[reportAttributeAccessIssue]
+    since = cls.SINCE.get(found.data)
     if since is not None and since > version:
         raise DecodeError(
             BAD_ENUM,
-            f"{found.data.value} of {cls.enum_type.__name__} needs bytecode version "  # pyright: ignore[reportAttributeAccessIssue]
+            f"{found.data.value} of {cls.enum_type.__name__} needs bytecode version "
             f"{format_version(since)}, but the file has {format_version(version)}",
             start,
             cursor.pos,

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.cli.arguments import positive
 from tilewright.cli.session import UsageError
 
 if TYPE_CHECKING:
@@ -44,13 +45,6 @@ def add_campaign_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="give a job up after S seconds (300)",
     )
-
-
-def positive(text: str) -> int:
-    """A number of at least 1, for argparse."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

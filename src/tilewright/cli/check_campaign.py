@@ -48,7 +48,8 @@ class Planned:
 
 def add_campaign_arguments(parser: argparse.ArgumentParser) -> None:
     """What concerns campaigns only."""
-    from tilewright.cli.campaigns import add_campaign_options, positive
+    from tilewright.cli.arguments import positive
+    from tilewright.cli.campaigns import add_campaign_options
 
     group = parser.add_argument_group(
         "campaigns",

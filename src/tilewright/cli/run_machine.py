@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cli.arguments import positive
 from tilewright.cli.session import UsageError
 
 if TYPE_CHECKING:
@@ -38,17 +39,11 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     add_cpu_option(group)
     group.add_argument(
         "--resident",
-        type=_count,
+        type=positive,
         metavar="N",
         help="no more than N tile blocks are live at once, in ascending order, so that a block that waits for "
         "one that cannot begin is found (reference: all; simulator: what the GPU has room for)",
     )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
-    return int(text)
 
 
 def _machine(text: str) -> str:

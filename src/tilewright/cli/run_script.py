@@ -9,6 +9,7 @@ from contextlib import ExitStack, redirect_stdout
 from typing import TYPE_CHECKING
 
 from tilewright.cli import programs
+from tilewright.cli.arguments import positive
 from tilewright.cli.exits import EXIT_STATUS_HELP, Exit
 from tilewright.cli.launch_log import LaunchLog
 from tilewright.cli.launch_options import add_find_nan, add_time_limit
@@ -106,7 +107,7 @@ def _add_checks(parser: argparse.ArgumentParser, command: str) -> None:
     needs = "; needs --sanitize" if command == "run" else ""
     group.add_argument(
         "--seeds",
-        type=_count,
+        type=positive,
         metavar="N",
         help=f"schedules that each launch is checked under (default {_DEFAULT_SEEDS}){needs}"
         + (", or --machine sim:ARCH (default 1)" if needs else ""),
@@ -119,7 +120,7 @@ def _add_checks(parser: argparse.ArgumentParser, command: str) -> None:
     )
     group.add_argument(
         "--resident",
-        type=_count,
+        type=positive,
         metavar="N",
         help="no more than N tile blocks are live at once, in ascending order; 1 runs them one "
         "after the other (default: all)",
@@ -131,7 +132,7 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("machines")
     group.add_argument(
-        "--max-iterations", type=_count, metavar="N", help="a loop that takes longer is an error"
+        "--max-iterations", type=positive, metavar="N", help="a loop that takes longer is an error"
     )
     group.add_argument(
         "--arithmetic",
@@ -139,7 +140,7 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE,...",
         help="compute what Tile IR leaves open more as hardware does (reference)",
     )
-    group.add_argument("--threads", type=_count, metavar="N", help="threads (cpu)")
+    group.add_argument("--threads", type=positive, metavar="N", help="threads (cpu)")
     group.add_argument("--checked", action="store_true", help="check every access to memory (cpu)")
     group.add_argument("--cpu", metavar="NAME", help="the processor that code is made for (cpu)")
     group.add_argument(
@@ -148,7 +149,7 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
         help="how products of matrices add (sim)",
     )
     group.add_argument(
-        "--registers", type=_count, metavar="N", help="registers of a thread, for occupancy (sim)"
+        "--registers", type=positive, metavar="N", help="registers of a thread, for occupancy (sim)"
     )
     group.add_argument(
         "--counters", action="store_true", help="show what each launch counted (sim)"
@@ -160,18 +161,12 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--timeline-launch",
-        type=_count,
+        type=positive,
         metavar="N",
         help="the launch to draw, of those of --kernel if it is given (default 1)",
     )
     add_time_limit(group)
     add_find_nan(group)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
-    return int(text)
 
 
 def _line(text: str) -> LineBreakpoint:

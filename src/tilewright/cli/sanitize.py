@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from tilewright.cli.arguments import positive
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
 from tilewright.cli.progress import working
@@ -20,14 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_result_arguments(parser)
     parser.add_argument(
         "--seeds",
-        type=_positive,
+        type=positive,
         default=4,
         metavar="N",
         help="schedules of the tile blocks to try, beginning with --seed (default 4)",
     )
     parser.add_argument(
         "--resident",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="no more than N tile blocks are live at once, in ascending order, so that a block "
         "that waits for one that cannot begin is found; 1 runs them one after the other "
@@ -46,12 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--html", metavar="FILE", help="write the report as a page for a browser, too"
     )
     add_reading_options(parser)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
-    return int(text)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:

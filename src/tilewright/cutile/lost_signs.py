@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.bytecode.encoding import signed, zigzag
+from tilewright.bytecode.encoding import zigzag
 from tilewright.bytecode.format import DROPPED_BITS
 from tilewright.diagnostics import ByteSpan, Diagnostic
+from tilewright.numerics.element_types import signed
 
 
 def with_signs(bytecode: bytes, warnings: Iterable[Diagnostic]) -> bytes | None:

@@ -8,7 +8,6 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from tilewright.cutile.parameters import ArrayValue, ListValue
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.reductions import Fold
-from tilewright.machine.inspect.breakpoints import NOTHING_TO_STOP_AT, Breakpoint
+from tilewright.dialects.nv_tileaa.base import ancestors
+from tilewright.machine.inspect.breakpoints import NOTHING_TO_STOP_AT, Breakpoint, is_file
 from tilewright.machine.inspect.stats import tile_stats
 from tilewright.machine.inspect.stops import StopRun, element_name, format_elements, visible_tiles
 
@@ -196,7 +196,7 @@ def check_line(entry: EntryOp, each: LineBreakpoint) -> None:
         for frame in frames_of(op.location):
             lines.setdefault((frame.file_name, frame.what), set()).add(frame.line)
     for (file, _), known in lines.items():
-        inside = _is_file(file, each.file) and min(known) < each.line <= max(known)
+        inside = is_file(file, each.file) and min(known) < each.line <= max(known)
         if inside and each.line not in known and not _is_left_out(file, each.line, known):
             near = sorted(known, key=lambda line: abs(line - each.line))[:2]
             raise TileIRError.single(
@@ -231,7 +231,7 @@ def _starts(entry: EntryOp, given: LineBreakpoint) -> Iterator[Operation]:
         if op is entry or isinstance(op, AssumeOp) or _in_fold(op):
             continue
         if any(_is_at(frame, given) for frame in frames_of(op.location)):
-            found.setdefault(_depth(op), []).append(op)
+            found.setdefault(sum(1 for _ in ancestors(op)), []).append(op)
     if not found:
         return
     blocks = set()
@@ -242,19 +242,7 @@ def _starts(entry: EntryOp, given: LineBreakpoint) -> Iterator[Operation]:
 
 
 def _is_at(frame: Any, given: LineBreakpoint) -> bool:
-    return frame.line == given.line and _is_file(frame.file_name, given.file)
-
-
-def _is_file(name: str, wanted: str) -> bool:
-    parts, last = PurePath(name).parts, PurePath(wanted).parts
-    return bool(last) and parts[-len(last) :] == last
-
-
-def _depth(op: Operation) -> int:
-    depth, parent = 0, op.parent_op()
-    while parent is not None:
-        depth, parent = depth + 1, parent.parent_op()
-    return depth
+    return frame.line == given.line and is_file(frame.file_name, given.file)
 
 
 def _in_fold(op: Operation) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import ClassVar, Protocol
+from typing import ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, AttributeCovT, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
     IntConstraint,
@@ -147,8 +147,8 @@ def attr(name: str) -> Part:
 
 
 @dataclass(frozen=True)
-class NamedConstraint(AttrConstraint[Attribute]):
-    """A constraint that says in words what it accepts."""
+class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
+    """A constraint that says in words what it accepts; the parameter is what a property then holds."""
 
     description: str
 
@@ -161,7 +161,7 @@ class NamedConstraint(AttrConstraint[Attribute]):
 
     def mapping_type_vars(
         self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
-    ) -> NamedConstraint:
+    ) -> NamedConstraint[AttributeCovT]:
         return self
 
     @property

@@ -18,8 +18,8 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects import nv_tileaa
 from tilewright.dialects.cuda_tile.ops import module as cuda
-from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.nv_tileaa import types as A
+from tilewright.dialects.nv_tileaa.types import strides_of
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.codes import UNKNOWN_ENTRY, UNSUPPORTED
 from tilewright.launching.constants import array_of_constant, elements_of
@@ -173,16 +173,6 @@ def _of_tileaa(op: GlobalOp) -> GlobalMemory:
         is_set(op, "constant"),
         op.attributes.get("sym_visibility") == StringAttr("private"),
     )
-
-
-def strides_of(ty: A.MemrefType) -> tuple[int, ...]:
-    """The strides of a global's memory: where they are not static, those of row-major order."""
-    strides: list[int] = []
-    step = 1
-    for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):
-        strides.append(step if stride == DYNAMIC else stride)
-        step = strides[-1] * extent
-    return tuple(reversed(strides))
 
 
 def _laid_out(tile: Array, strides: tuple[int, ...]) -> Array:

@@ -90,12 +90,6 @@ def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
     return common
 
 
-def complement(vectors: Sequence[int], bits: int) -> list[int]:
-    """Unit vectors that extend independent ones to a basis of ``bits`` dimensions."""
-    space = Space(vectors)
-    return [1 << bit for bit in range(bits) if space.add(1 << bit)]
-
-
 def apply(basis: Sequence[int], number: int) -> int:
     """The sum of those vectors whose position is a set bit of ``number``."""
     found = 0

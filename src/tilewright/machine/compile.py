@@ -143,6 +143,13 @@ class Translator:
         """The slots to copy where values flow between regions; a checking translator adds its own."""
         return self.slots(values)
 
+    def state_slot(self, name: str) -> int:
+        """The slot of something that a tile block keeps under a name, the same on every call."""
+        found = self.block_state.get(name)
+        if found is None:
+            found = self.block_state[name] = self.new_slot()
+        return found
+
     def new_slot(self) -> int:
         """A slot that belongs to no value; it holds None when a tile block begins."""
         self.registers.append(None)

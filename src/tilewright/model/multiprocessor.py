@@ -99,7 +99,7 @@ class _Phases:
     ready: float = 0.0
     producer: int = -1
     done: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
-    waiting: list[tuple[_Warp, Step, float, int]] = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
+    waiting: list[tuple[_Warp, Step, float, int]] = field(default_factory=list)
 
 
 def _phases_of(program: BlockProgram) -> dict[int, _Phases]:

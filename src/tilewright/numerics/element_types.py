@@ -190,3 +190,8 @@ FLOAT_TYPES = tuple(row.name for row in _ROWS if row.is_float)
 
 CONSTANT_TYPES = tuple(row.name for row in _ROWS if row.constant_bytes is not None)
 """Types of which constants can be written."""
+
+
+def signed(bits: int, width: int) -> int:
+    """A two's complement pattern of ``width`` bits as the number that it is, read signed."""
+    return bits - (1 << width) if bits >> (width - 1) else bits

@@ -175,12 +175,6 @@ def multiply_add_integers(lhs: Array, rhs: Array, acc: Array, *, saturating: boo
     return product.astype(np.int32)
 
 
-def multiply_add_bits(lhs: Array, rhs: Array, acc: Array) -> Array:
-    """``acc`` and the number of places where both operands, of bool, are set."""
-    product = lhs.astype(np.float64) @ rhs.astype(np.float64)
-    return (acc + product.astype(np.int64)).astype(np.int32)
-
-
 def _cut(array: Array) -> Array:
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
     return bits.view(np.float32)

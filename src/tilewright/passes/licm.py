@@ -60,4 +60,4 @@ def surely_runs(loop: ForOp | LoopOp) -> bool:
     if loop.unsignedCmp is not None:
         # Sign-extended and unsigned order agree after moving the negatives above the others.
         bounds = [(value < 0, value) for value in bounds if value is not None]
-    return bounds[0] < bounds[1]  # pyright: ignore[reportOperatorIssue]
+    return bounds[0] < bounds[1]

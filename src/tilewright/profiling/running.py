@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects.nv_tileaa.base import ancestors
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.time_limits import TIME_LIMIT
 from tilewright.model.joined_updates import joined_lines
@@ -239,12 +240,5 @@ def _loops(kernel: Kernel, operations: Sequence[Operation]) -> dict[str, Operati
                 op = op.parent_op()
         likely = [op for op, times in around.items() if times >= _MOSTLY * count]
         if likely:
-            found[loop.name] = max(likely, key=_depth)
+            found[loop.name] = max(likely, key=lambda op: sum(1 for _ in ancestors(op)))
     return found
-
-
-def _depth(op: Operation) -> int:
-    depth, around = 0, op.parent_op()
-    while around is not None:
-        depth, around = depth + 1, around.parent_op()
-    return depth

@@ -34,6 +34,7 @@ class Requirement:
 
     @property
     def where(self) -> str:
+        """Where there is it, for messages."""
         if self.only:
             return f"the first architecture that has it is {self.only[0]}"
         return f"the first architecture that has it is sm_{self.first}"
@@ -59,6 +60,7 @@ class Architecture:
         return cls(name, int(found[1]), found[2])
 
     def has(self, requirement: Requirement) -> bool:
+        """Whether the architecture has what is required: one of those that are listed, or one as young."""
         if requirement.only:
             return self.name in requirement.only
         return self.compute >= requirement.first
@@ -83,10 +85,12 @@ class Architecture:
 
     @property
     def max_warps(self) -> int:
+        """The warps that a multiprocessor holds at once (CUDA C++ Programming Guide, compute capabilities)."""
         return {75: 32, 86: 48, 87: 48, 89: 48, 120: 48, 121: 48}.get(self.compute, 64)
 
     @property
     def max_blocks(self) -> int:
+        """The blocks that a multiprocessor holds at once (CUDA C++ Programming Guide, compute capabilities)."""
         return {75: 16, 86: 16, 87: 16, 89: 24, 120: 24, 121: 24}.get(self.compute, 32)
 
 
@@ -105,6 +109,7 @@ class Occupancy:
 
     @property
     def limited_by(self) -> str:
+        """The resource that lets the fewest blocks fit; of several the first."""
         return min(self.limits, key=lambda name: self.limits[name])
 
     def __str__(self) -> str:

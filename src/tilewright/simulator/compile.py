@@ -136,9 +136,11 @@ class Translator:
         return found
 
     def slots(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
+        """The registers of values, in order."""
         return tuple(self.slot(value) for value in values)
 
     def new_slot(self) -> int:
+        """A register that no value has."""
         self.registers.append(None)
         return len(self.registers) - 1
 
@@ -202,6 +204,9 @@ class Translator:
         return [slot for slot in dict.fromkeys(self.slots(used)) if slot not in self.fixed]
 
     def operation(self, op: Operation) -> Translation:
+        """The step of an operation, by the table. Raises ``Fault`` where the architecture has it not, or no rule is
+        there.
+        """
         requirement = requirement_of(op)
         if requirement is not None and not self.arch.has(requirement):
             raise Fault(
@@ -299,7 +304,7 @@ def _coroutine(
         if saved is not None:
             first = path[depth] = saved.pop(0)
             if saved:
-                resume: Any = segments[first].resume  # pyright: ignore[reportFunctionMemberAccess]
+                resume: Any = segments[first].resume
                 yield from resume(warp, saved)
                 first += 1
         for number in range(first, len(segments)):

@@ -60,6 +60,7 @@ class Counters:
             warp.launch.recorder.shared(warp, op, waves, waves - more, count)
 
     def as_dict(self) -> dict[str, int]:
+        """The counts by name, as reports and JSON have them."""
         return asdict(self)
 
 

@@ -30,6 +30,7 @@ class Fault(Exception):
         self.notes, self.help = tuple(notes), help
 
     def diagnostic(self) -> Diagnostic:
+        """The fault as an error at the place of its operation."""
         place = None if self.op is None else place_of(self.op)
         return Diagnostic(
             Severity.ERROR, self.code, self.message, place, notes=self.notes, help=self.help

@@ -84,6 +84,10 @@ class Access:
     # the lane of each.
 
     def check_aligned(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> None:
+        """Raises ``Fault`` for the first address, in bytes, that is no multiple of the access's alignment; ``who``
+        gives the
+        lanes that the addresses are of.
+        """
         if self.alignment > 1:
             bad = addresses & (self.alignment - 1)
             if bad.any():

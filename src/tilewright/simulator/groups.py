@@ -130,11 +130,13 @@ class Group(Warp):
         self._masked = False
 
     def set_weight(self, weight: float) -> None:
+        """How many blocks the members stand for in counts."""
         self.weight = weight
         for member in self.members:
             member.weight = weight
 
     def set_mask(self, mask: Array) -> None:
+        """Which lanes of all members take part, one behind the other."""
         self.settle()
         super().set_mask(mask)
         self._masked = True
@@ -159,6 +161,7 @@ class Group(Warp):
         return self._present
 
     def clock_version(self) -> int:
+        """Changes whenever a member's clock does."""
         return sum([member.version for member in self.members])
 
     def fall_apart(self, fixed: set[int]) -> tuple[Warp, ...]:

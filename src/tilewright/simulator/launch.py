@@ -92,6 +92,7 @@ class SimulationResult(RunResult):
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
+        """The findings that are errors, without warnings."""
         return tuple(found for found in self.findings if found.is_error)
 
     def _repr_html_(self) -> str:
@@ -141,7 +142,7 @@ class Program:
         is_verified: bool = False,
     ):
         if not is_verified:
-            verifier.verify(module)  # pyright: ignore[reportArgumentType]
+            verifier.verify(module)
         self.module = module
         self.arch = arch
         self.options = options
@@ -505,7 +506,7 @@ def _corners(launch: Launch) -> Iterable[tuple[int, int, int]]:
     if launch.recorder is not None:
         inside = zip(*launch.recorder.blocks, strict=True)
         parts = [[n // c * c for n in axis] for axis, c in zip(inside, launch.cluster)]
-        return dict.fromkeys(zip(*parts, strict=True))  # pyright: ignore[reportReturnType]
+        return dict.fromkeys(zip(*parts, strict=True))
     starts = [range(0, g, c) for g, c in zip(launch.grid, launch.cluster)]
     return ((x, y, z) for z, y, x in product(*reversed(starts)))
 

@@ -69,16 +69,19 @@ def _sources(positions: tuple[Array, Array], shape: tuple[int, int]) -> Array:
 
 @cache
 def a_sources(rows: int, depth: int, per_register: int) -> Array:
+    """Where the elements of A lie in what the lanes hold of it, by row and column of the matrix."""
     return _sources(a_positions(rows, depth, per_register), (rows, depth))
 
 
 @cache
 def b_sources(depth: int, per_register: int) -> Array:
+    """The same of B: ``depth`` rows, 8 columns."""
     return _sources(b_positions(depth, per_register), (depth, 8))
 
 
 @cache
 def c_sources(rows: int) -> Array:
+    """The same of C and the result: 8 columns."""
     return _sources(c_positions(rows), (rows, 8))
 
 
@@ -105,6 +108,7 @@ class FragmentTables:
 
 @cache
 def fragment_tables(rows: int, depth: int, per_register: int, warps: int) -> FragmentTables:
+    """The same for as many warps in a row, each with its own matrices."""
     warp = np.arange(warps)[:, None]
     of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
     of_c = c_sources(rows)

@@ -154,7 +154,7 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
         found = buffer.view(dtype)[place]
         note_access(warp, memref, place, dtype.itemsize, op, is_write=False)
     except IndexError:
-        raise _beyond(warp, memref, op) from None
+        raise beyond(warp, memref, op) from None
     if buffer.space == GLOBAL:
         warp.asked = op, place, found
         note_elements(warp, buffer, place, dtype.itemsize, op, is_write=False)
@@ -168,7 +168,8 @@ def _only_active(place: Array, mask: Array) -> Array:
     return place
 
 
-def _beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
+def beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
+    """The finding about an access that no buffer has bytes for."""
     return Fault(
         codes.OUT_OF_BOUNDS,
         f"{op.name} of {warp.name()} accesses memory behind the end of {memref.buffer.name}",
@@ -204,7 +205,7 @@ def store(
             note_elements(warp, buffer, place, dtype.itemsize, op, is_write=True, lanes=lanes)
         buffer.view(dtype)[place] = values
     except IndexError:
-        raise _beyond(warp, memref, op) from None
+        raise beyond(warp, memref, op) from None
 
 
 def note_access(

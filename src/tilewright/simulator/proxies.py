@@ -42,6 +42,7 @@ class Fence:
     clock: Clock
 
     def is_seen_by(self, warp: Warp) -> bool:
+        """Whether the fence comes before what a warp does now."""
         return self.agent == warp.agent or bool(warp.clock[self.agent] >= self.clock[self.agent])
 
 

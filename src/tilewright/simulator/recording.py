@@ -91,11 +91,13 @@ class Recorder:
         self._now = self.records[corner] = BlockRecord()
 
     def end(self) -> None:
+        """The block has run to its end."""
         self._now.complete = True
 
     # Accesses
 
     def shared(self, warp: Warp, op: Operation, waves: int, least: int, count: int) -> None:
+        """An access to shared memory: the waves that it takes, the fewest that it could, and how many lanes take part."""
         found = self._now.accesses[op]
         self.events += 1
         found.count += count * warp.weight
@@ -103,6 +105,7 @@ class Recorder:
         found.least_waves += least * warp.weight
 
     def bulk(self, warp: Warp, op: Operation, size: int) -> None:
+        """A copy by the TMA unit, of ``size`` bytes."""
         found = self._now.accesses[op]
         found.count += warp.weight
         found.bulk += size * warp.weight
@@ -156,9 +159,11 @@ class Recorder:
     # Loops
 
     def enter(self, warp: Warp, op: Operation) -> None:
+        """A loop begins, once for each warp."""
         self._now.entries[op] += len(warp.members)
 
     def step(self, warp: Warp, op: Operation) -> None:
+        """A loop goes round once more."""
         self.events += 1
         self._now.turns[op] += len(warp.members) * warp.weight  # pyright: ignore[reportArgumentType]
 

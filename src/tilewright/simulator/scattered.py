@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.lane_conflicts import check_lanes
-from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, bytes_at
+from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, beyond, bytes_at
 from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.state import WARP_SIZE
 
@@ -36,7 +36,7 @@ def load_where(
     try:
         found[wanted] = memref.buffer.view(dtype)[places[wanted]]
     except IndexError:
-        raise _beyond(warp, memref, op) from None
+        raise beyond(warp, memref, op) from None
     _note(warp, memref, places, wanted, dtype.itemsize, op, is_write=False)
     if memref.buffer.space == GLOBAL:
         warp.asked = op, places, found
@@ -69,7 +69,7 @@ def store_where(
         lanes = np.nonzero(wanted)[0]
         note_elements(warp, buffer, places[wanted], values.itemsize, op, is_write=True, lanes=lanes)
     except IndexError:
-        raise _beyond(warp, memref, op) from None
+        raise beyond(warp, memref, op) from None
 
 
 def _chosen(
@@ -115,11 +115,3 @@ def _note(
         block.cluster.progress += 1
     else:
         block.shadow.read(where, warp, op, "reads")
-
-
-def _beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
-    return Fault(
-        codes.OUT_OF_BOUNDS,
-        f"{op.name} of {warp.name()} accesses memory behind the end of {memref.buffer.name}",
-        op,
-    )

@@ -33,6 +33,7 @@ class SharedLayout:
 
     @property
     def dynamic_offset(self) -> int:
+        """Where dynamic shared memory begins, in bytes: behind all that is known, aligned."""
         return -(-self.static_bytes // DYNAMIC_ALIGNMENT) * DYNAMIC_ALIGNMENT
 
     @property

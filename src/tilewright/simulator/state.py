@@ -168,6 +168,7 @@ class Cluster:
 
     @property
     def warps(self) -> list[Warp]:
+        """The warps of all its blocks."""
         return [warp for block in self.blocks for warp in block.warps]
 
 
@@ -296,9 +297,11 @@ class Block:
     barriers_made: int = 0
 
     def new_clock(self) -> Clock:
+        """A clock of zeros, one entry for each agent that orders memory."""
         return np.zeros(self.agents, np.int64)
 
     def barrier(self, number: int) -> NamedBarrier:
+        """The named barrier of that number, 0 to 15, made when it is first asked for."""
         found = self.named.get(number)
         if found is None:
             found = self.named[number] = NamedBarrier(number)
@@ -306,6 +309,7 @@ class Block:
 
     @property
     def live_warps(self) -> int:
+        """How many warps have not ended."""
         return sum(not warp.ended for warp in self.warps)
 
 
@@ -322,6 +326,7 @@ class AsyncGroups:
 
     @classmethod
     def new(cls) -> AsyncGroups:
+        """No group, closed or done, of any lane."""
         return cls(np.zeros(WARP_SIZE, np.int64), np.zeros(WARP_SIZE, np.int64))
 
 
@@ -383,6 +388,7 @@ class Warp:
 
     @property
     def full(self) -> bool:
+        """Whether all lanes take part."""
         return self.active == self.size
 
     @property
@@ -404,10 +410,12 @@ class Warp:
             np.maximum(self.fenced, fenced, out=self.fenced)
 
     def set_mask(self, mask: Array) -> None:
+        """Which lanes take part."""
         self.mask = mask
         self.active = int(np.count_nonzero(mask))
 
     def set_weight(self, weight: float) -> None:
+        """How many blocks the warp stands for in counts."""
         self.weight = weight
 
     def settle(self) -> None:

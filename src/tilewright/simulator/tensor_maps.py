@@ -32,6 +32,7 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
+        """What one copy moves, in bytes; also of a box that lies partly outside."""
         return prod(self.box) * self.tensor.itemsize
 
     def _overlap(self, corner: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

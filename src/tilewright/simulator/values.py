@@ -47,6 +47,7 @@ class Element:
 
     @property
     def size(self) -> int:
+        """The bytes of an element as NumPy holds it."""
         return self.dtype.itemsize
 
     @property
@@ -56,6 +57,7 @@ class Element:
 
     @property
     def is_float(self) -> bool:
+        """Whether it is a floating-point number."""
         return self.name[0] in "fbt"
 
 
@@ -75,6 +77,7 @@ def element_of(ty: Attribute) -> Element:
 
 
 def shape_of(ty: Attribute) -> tuple[int, ...]:
+    """The extents of a vector; none for a scalar."""
     return ty.get_shape() if isinstance(ty, b.VectorType) else ()
 
 

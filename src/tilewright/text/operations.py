@@ -160,6 +160,7 @@ class TileContext(Context):
 
 @lru_cache(maxsize=4096)
 def unregistered_attribute(name: str, is_type: bool) -> type[Attribute]:
+    """The class for attributes of dialects that are not known, which keep their text."""
     return UnregisteredAttr.with_name_and_type(name, is_type)
 
 

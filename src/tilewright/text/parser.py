@@ -281,7 +281,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
 
     # Values
 
-    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue:
         span = operand.span
         name = span.text[1:]
         known = self.scope.visible.get(name)

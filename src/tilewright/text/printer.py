@@ -141,6 +141,7 @@ class TilePrinter(Printer):
         self._spellings: dict[type[Operation], str] = {}
 
     def text(self) -> str:
+        """What has been printed."""
         return "".join(self._pieces)
 
     def listing(self) -> Listing:

@@ -71,6 +71,7 @@ class ValueScope:
     ended: dict[str, Range] = field(default_factory=dict)
 
     def define(self, name: str, definition: Definition) -> None:
+        """Give a name its definition, until the scope around it is left."""
         self.visible[name] = definition
         self.order.append(name)
 

@@ -20,6 +20,15 @@ CASES = [
         (-(2**31) + 100, 2**31 - 1),
     ),
     (
+        "%c = arith.constant 100 : i32\n%r = arith.addi %n, %c overflow<nuw> : i32",
+        (-(2**31), 2**31 - 1),  # of the unsigned reading alone
+    ),
+    ("%c = arith.constant 100 : i32\n%r = arith.subi %n, %c : i32", (-(2**31), 2**31 - 1)),
+    (
+        "%c = arith.constant 100 : i32\n%r = arith.subi %n, %c overflow<nsw> : i32",
+        (-(2**31), 2**31 - 101),
+    ),
+    (
         "%b = nv_tileaa.get_program_id {axis = 0 : i32} : i32\n%c = arith.constant 128 : i32\n"
         "%r = arith.muli %b, %c : i32",
         (0, (2**24 - 2) * 128),

@@ -95,6 +95,15 @@ def test_wrong_text(body: str, code: str, says: str) -> None:
     assert found.line is not None
 
 
+def test_initial_values_are_numbers() -> None:
+    """Upstream also takes values for vectors there, which xDSL's attribute cannot hold."""
+    text = "module {{\n  memref.global @g : memref<2x{}> = dense<0.0>\n}}"
+    (found,) = problems(text.format("vector<2xf32>"))
+    assert found.code == "syntax"
+    assert "a memref of numbers for the initial value" in found.message
+    assert not problems(text.format("f32"))
+
+
 def test_parts_have_places() -> None:
     """An error about an operand, attribute or type points at just that."""
     text = program("nvgpu.device_async_wait %at {numGroups = -1 : i32}", {})

@@ -244,7 +244,7 @@ class BulkCopies:
         """The power of two that divides the address of a memref's first element, as known."""
         known = 1
         while isinstance(memref.owner, AssumeOp):
-            for predicate in memref.owner.predicates:  # pyright: ignore[reportGeneralTypeIssues]
+            for predicate in memref.owner.predicates:
                 if isinstance(predicate, DivByAttr) and predicate.group == (None, None):
                     known = max(known, predicate.divisor.data)
             memref = memref.owner.value

@@ -173,7 +173,7 @@ def _rises(value: SSAValue) -> bool:
 def holds_for_later(op: arith.CmpiOp, *, later_first: bool) -> bool:
     """What a comparison gives of two elements of a rising operand, the later one before the other or
     behind it."""
-    name = op.NAMES[op.predicate.value.data]  # pyright: ignore[reportAttributeAccessIssue]
+    name = op.NAMES[op.predicate.value.data]
     return _holds(name, "gt" if later_first else "lt", is_float=False)
 
 
@@ -257,7 +257,7 @@ def _compared(op: arith.CmpfOp | arith.CmpiOp, operands: Sequence[_Found], case:
         relation = "nan/nan" if is_nan else "eq"
     elif first.side == KEPT:
         relation = _SWAPPED[relation]
-    name = op.NAMES[op.predicate.value.data]  # pyright: ignore[reportAttributeAccessIssue]
+    name = op.NAMES[op.predicate.value.data]
     return _holds(name, relation, is_float=isinstance(op, arith.CmpfOp))
 
 

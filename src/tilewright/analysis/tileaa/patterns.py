@@ -522,7 +522,7 @@ def _assume(facts: Patterns, op: Operation) -> Pattern | None:
     if isinstance(op.value.type, T.MemrefType | T.TiledViewType):
         return None
     axes = list(facts.of(op.value).axes)
-    for predicate in op.predicates:  # pyright: ignore[reportGeneralTypeIssues]
+    for predicate in op.predicates:
         match predicate:
             case DivByAttr():
                 axes = _with_divisor(axes, predicate)

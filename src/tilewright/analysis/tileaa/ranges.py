@@ -159,7 +159,7 @@ def _operands(facts: Ranges, op: Operation) -> tuple[Range, Range]:
 @_rule("arith.constant")
 def _constant(facts: Ranges, op: Operation) -> Range | None:
     values = known_integers(op)
-    if values is None or not values:
+    if not values:
         return None
     return Range(min(values), max(values))
 
@@ -382,7 +382,7 @@ def _assume(facts: Ranges, op: Operation) -> Range | None:
     if width_of(op.value.type) is None:
         return None
     known = facts.of(op.value)
-    for predicate in op.predicates:  # pyright: ignore[reportGeneralTypeIssues]
+    for predicate in op.predicates:
         if isinstance(predicate, BoundedAttr):
             low, high = predicate.bounds
             known = known.cut(

@@ -239,7 +239,7 @@ def _frame(b: Builder, function: ir.Function, place: Value, cursor: Value | None
         for axis in range(3)
     )
     arena = b.load(runtime, typ=PTR)
-    return Frame(arena, runtime, extents, extents, place, arena, cursor, function.args[4])  # pyright: ignore[reportArgumentType]
+    return Frame(arena, runtime, extents, extents, place, arena, cursor, function.args[4])
 
 
 @dataclass(frozen=True, slots=True)

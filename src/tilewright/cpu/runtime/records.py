@@ -77,7 +77,7 @@ def record_key(
     from tilewright.bytecode import write
 
     try:
-        code = write(module)  # pyright: ignore[reportArgumentType]
+        code = write(module)
     except TileIRError:  # what bytecode cannot hold
         return None
     target = cpu_target(options.cpu)

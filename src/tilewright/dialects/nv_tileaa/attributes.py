@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
@@ -21,6 +21,7 @@ from tilewright.dialects.cuda_tile.attributes import (
     parse_int_list,
 )
 from tilewright.dialects.cuda_tile.types import DimsAttr
+from tilewright.dialects.narrowing import is_array, is_int
 from tilewright.dialects.syntax.directives import quote
 from tilewright.dialects.syntax.tokens import consume, fail, token_start, token_text
 
@@ -44,14 +45,17 @@ class RecordAttr(ParametrizedAttribute):
     value: DictionaryAttr
 
     @classmethod
-    def of(cls, **fields: int | str | Sequence[int] | Sequence[str]) -> RecordAttr:
+    def of(cls, **fields: int | str | Sequence[int | str]) -> Self:
         """The record with these Python values."""
-        made = {name: _ENCODERS[cls.FIELDS[name]](value) for name, value in fields.items()}
-        return cls(DictionaryAttr(made))
+        return cls(
+            DictionaryAttr(
+                {name: _encoded(cls.FIELDS[name], value) for name, value in fields.items()}
+            )
+        )
 
     def integer(self, name: str, default: int = 0) -> int:
         found = self.value.data.get(name)
-        return found.data if isinstance(found, IntAttr) else default
+        return found.data if is_int(found) else default
 
     def integers(self, name: str) -> tuple[int, ...]:
         found = self.value.data.get(name)
@@ -63,7 +67,7 @@ class RecordAttr(ParametrizedAttribute):
 
     def words(self, name: str) -> tuple[str, ...]:
         found = self.value.data.get(name)
-        items = found.data if isinstance(found, ArrayAttr) else ()
+        items = found.data if is_array(found) else ()
         return tuple(item.data for item in items if isinstance(item, StringAttr))
 
     def has(self, name: str) -> bool:
@@ -105,6 +109,16 @@ class RecordAttr(ParametrizedAttribute):
         printer.print_string(f"<{', '.join(shown)}>")
 
 
+def _encoded(kind: str, value: int | str | Sequence[int | str]) -> Attribute:
+    if isinstance(value, int):
+        return IntAttr(value)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if kind == "words":
+        return ArrayAttr([StringAttr(word) for word in value if isinstance(word, str)])
+    return DimsAttr(tuple(number for number in value if isinstance(number, int)))
+
+
 def _parse_words(parser: AttrParser) -> Attribute:
     words = parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: StringAttr(parser.parse_identifier())
@@ -112,17 +126,11 @@ def _parse_words(parser: AttrParser) -> Attribute:
     return ArrayAttr(words)
 
 
-_DECODERS = {
+_DECODERS: dict[str, Callable[[AttrParser], Attribute]] = {
     "int": lambda parser: IntAttr(parser.parse_integer(allow_boolean=False)),
     "ints": parse_int_list,
     "str": lambda parser: StringAttr(parser.parse_str_literal()),
     "words": _parse_words,
-}
-_ENCODERS = {
-    "int": IntAttr,
-    "ints": lambda values: DimsAttr(tuple(values)),
-    "str": StringAttr,
-    "words": lambda values: ArrayAttr([StringAttr(v) for v in values]),
 }
 
 

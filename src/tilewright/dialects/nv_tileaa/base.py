@@ -14,6 +14,7 @@ from xdsl.irdl import AttrSizedOperandSegments
 from xdsl.parser import Parser
 
 from tilewright.dialects.declare import Report, declare_op, type_of
+from tilewright.dialects.narrowing import is_dense_array
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import TargetSpecAttr
@@ -40,7 +41,7 @@ class TokenlessSegments(AttrSizedOperandSegments):
 
     def container(self, op: Operation) -> dict[str, Attribute]:
         sizes = op.properties.get(SEGMENTS)
-        if not isinstance(sizes, DenseArrayBase) or sizes.elt_type != builtin_i32:
+        if not is_dense_array(sizes) or sizes.elt_type != builtin_i32:
             return op.properties
         return {SEGMENTS: _with_token(sizes.data.data, len(op.operands))}
 

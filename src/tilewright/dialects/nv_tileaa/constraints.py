@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -14,16 +15,18 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     UnitAttr,
 )
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, AttributeCovT, TypeAttribute
 from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile.types import BASE_FLOAT_NAMES, FLOAT_NAMES, INTEGER_NAMES
 from tilewright.dialects.declare import NamedConstraint
+from tilewright.dialects.narrowing import AnyDenseArray, AnyIntegerAttr, is_dense_array, is_integer
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr, KernelSpecAttr
 from tilewright.dialects.nv_tileaa.enums import AliasEnumAttribute
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.numerics.element_types import signed
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class ClassKind(ValueKind):
 
     @property
     def only_type(self) -> Attribute | None:
-        fixed = {T.MemTokenType: T.MEM_TOKEN, T.ProgramIdType: T.PROGRAM_ID}
-        return fixed.get(self.classes[0]) if len(self.classes) == 1 else None  # pyright: ignore[reportArgumentType]
+        fixed = (T.MEM_TOKEN, T.PROGRAM_ID)
+        return next((ty for ty in fixed if self.classes == (type(ty),)), None)
 
 
 @dataclass(frozen=True)
@@ -124,18 +127,18 @@ ANY_VALUE = AnyKind("a value of any type")
 
 
 @dataclass(frozen=True)
-class PropertyKind(NamedConstraint):
+class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
     """What a property holds; integers and arrays of integers have ``width`` bits, any where 0."""
 
-    classes: tuple[type[Attribute], ...]
+    classes: tuple[type[AttributeCovT], ...]
     width: int = 0
 
     def accepts(self, attr: Attribute) -> bool:
         if not isinstance(attr, self.classes):
             return False
-        if self.width and isinstance(attr, IntegerAttr):
+        if self.width and is_integer(attr):
             return attr.type == IntegerType(self.width)
-        if self.width and isinstance(attr, DenseArrayBase):
+        if self.width and is_dense_array(attr):
             return attr.elt_type == IntegerType(self.width)
         return True
 
@@ -152,37 +155,42 @@ class PropertyKind(NamedConstraint):
     def narrowed(self, attr: Attribute) -> Attribute:
         """A bare integer, which text makes 64 bits wide, in the width of the property."""
         if (
-            isinstance(attr, IntegerAttr)
+            is_integer(attr)
             and IntegerAttr in self.classes
             and attr.type == IntegerType(64)
             and 1 < self.width < 64
             and -(1 << (self.width - 1)) <= attr.value.data < 1 << self.width
         ):
-            return IntegerAttr(_signed(attr.value.data, self.width), IntegerType(self.width))
+            return IntegerAttr(signed(attr.value.data, self.width), IntegerType(self.width))
         return attr
 
 
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if value >> (width - 1) > 0 else value
+_EnumT = TypeVar("_EnumT", bound=AliasEnumAttribute)
 
 
-def enum_kind(cls: type[AliasEnumAttribute]) -> PropertyKind:
+def enum_kind(cls: type[_EnumT]) -> PropertyKind[_EnumT]:
     values = ", ".join(m.value for m in cls.enum_type)
     return PropertyKind(f"one of {values}", (cls,))
 
 
-FLAG = PropertyKind("a unit attribute or a boolean", (UnitAttr, IntegerAttr), 1)
-BOOL = PropertyKind("a boolean", (IntegerAttr,), 1)
-INT32 = PropertyKind("a 32-bit integer", (IntegerAttr,), 32)
-INT64 = PropertyKind("a 64-bit integer", (IntegerAttr,), 64)
+FLAG: PropertyKind[UnitAttr | AnyIntegerAttr] = PropertyKind(
+    "a unit attribute or a boolean", (UnitAttr, IntegerAttr), 1
+)
+BOOL: PropertyKind[AnyIntegerAttr] = PropertyKind("a boolean", (IntegerAttr,), 1)
+INT32: PropertyKind[AnyIntegerAttr] = PropertyKind("a 32-bit integer", (IntegerAttr,), 32)
+INT64: PropertyKind[AnyIntegerAttr] = PropertyKind("a 64-bit integer", (IntegerAttr,), 64)
 STRING = PropertyKind("a string", (StringAttr,))
 SYMBOL = PropertyKind("a symbol reference", (SymbolRefAttr,))
-ARRAY = PropertyKind("an array", (ArrayAttr,))
-I32_ARRAY = PropertyKind("an array of 32-bit integers", (DenseArrayBase,), 32)
-I64_ARRAY = PropertyKind("an array of 64-bit integers", (DenseArrayBase,), 64)
-BOOL_ARRAY = PropertyKind("an array of booleans", (DenseArrayBase,), 1)
+ARRAY: PropertyKind[ArrayAttr] = PropertyKind("an array", (ArrayAttr,))
+I32_ARRAY: PropertyKind[AnyDenseArray] = PropertyKind(
+    "an array of 32-bit integers", (DenseArrayBase,), 32
+)
+I64_ARRAY: PropertyKind[AnyDenseArray] = PropertyKind(
+    "an array of 64-bit integers", (DenseArrayBase,), 64
+)
+BOOL_ARRAY: PropertyKind[AnyDenseArray] = PropertyKind("an array of booleans", (DenseArrayBase,), 1)
 FUNCTION_TYPE = PropertyKind("a function type", (FunctionType,))
-TYPE = PropertyKind("a type", (TypeAttribute,))
+TYPE: PropertyKind[Attribute] = PropertyKind("a type", (TypeAttribute,))
 ANY_ATTRIBUTE = PropertyKind("an attribute", (Attribute,))
 CONV_PARAMS = PropertyKind("conv_params", (ConvParamsAttr,))
 KERNEL_SPEC = PropertyKind("a kernel_spec", (KernelSpecAttr,))

@@ -32,7 +32,9 @@ from tilewright.dialects.cuda_tile.types import (
     StridedType,
     show_dims,
 )
+from tilewright.dialects.narrowing import is_int
 from tilewright.dialects.nv_tileaa import type_syntax
+from tilewright.layouts import Layout
 
 #: The address spaces, by number.
 SPACES: dict[int, str] = {
@@ -84,6 +86,14 @@ def _verify_tile_dims(dims: Sequence[int]) -> None:
         )
 
 
+class ElementLayout(ParametrizedAttribute):
+    """Which threads hold which elements of a tile. ``nv_tileas``, a level above, has the only one."""
+
+    @property
+    def layout(self) -> Layout:
+        raise NotImplementedError
+
+
 @irdl_attr_definition
 class TileType(ShapedType, TypeAttribute):
     """An immutable array of numbers, indices or pointers; every extent is a power of two.
@@ -112,9 +122,9 @@ class TileType(ShapedType, TypeAttribute):
         _verify_tile_dims(self.dims)
         if isinstance(self.layout, NoneAttr):
             return
-        if self.layout.name != "nv_tileas.layout":
+        if not isinstance(self.layout, ElementLayout):
             raise VerifyException("the layout of a tile is #nv_tileas.layout")
-        size: int = self.layout.layout.size  # pyright: ignore[reportAttributeAccessIssue]
+        size = self.layout.layout.size
         if size != prod(self.dims):
             raise VerifyException(
                 f"the layout of a tile of {prod(self.dims)} elements is of {size}"
@@ -191,7 +201,7 @@ class MemrefType(StridedType, TypeAttribute):
 
     @property
     def alias_scope(self) -> int | None:
-        return self.scope.data if isinstance(self.scope, IntAttr) else None
+        return self.scope.data if is_int(self.scope) else None
 
     def verify(self) -> None:
         _verify_number(self.element_type, "memref element type")
@@ -344,3 +354,13 @@ def dims_of(ty: Attribute) -> tuple[int, ...]:
 def tile_or_scalar(dims: Sequence[int], element: Attribute) -> Attribute:
     """The type of values of that shape; a shape without dimensions gives the bare element."""
     return TileType(dims, element) if dims else element
+
+
+def strides_of(ty: MemrefType) -> tuple[int, ...]:
+    """The strides of a memref, in elements: where they are not static, those of row-major order."""
+    strides: list[int] = []
+    step = 1
+    for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):
+        strides.append(step if stride == DYNAMIC else stride)
+        step = strides[-1] * extent
+    return tuple(reversed(strides))

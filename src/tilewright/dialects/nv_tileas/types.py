@@ -39,7 +39,7 @@ def _shared(basis: tuple[int, ...]) -> SharedLayout:
 
 
 @irdl_attr_definition
-class LayoutAttr(ParametrizedAttribute):
+class LayoutAttr(T.ElementLayout):
     """Which threads hold which elements of a tile: a linear map over GF(2).
 
     Each number is the row-major number of the element that a bit of the register's, lane's or warp's

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
 from xdsl.ir import Attribute
 
+from tilewright.dialects.narrowing import is_vector
 from tilewright.dialects.nvgpu import types as T
 from tilewright.dialects.nvgpu.enums import RcpRoundingModeAttr
 from tilewright.dialects.upstream.base.constraints import Kind, exactly
@@ -12,9 +13,7 @@ from tilewright.dialects.upstream.base.constraints import Kind, exactly
 
 def _is_f32_vector(attr: Attribute) -> bool:
     return (
-        isinstance(attr, VectorType)
-        and isinstance(attr.element_type, Float32Type)
-        and attr.get_num_dims() > 0
+        is_vector(attr) and isinstance(attr.element_type, Float32Type) and attr.get_num_dims() > 0
     )
 
 

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.narrowing import is_int
 from tilewright.dialects.nvgpu.enums import (
     TensorMapInterleaveKindAttr,
     TensorMapL2PromoKindAttr,
@@ -91,7 +92,7 @@ def _print_parameter(printer: Printer, name: str, value: Attribute) -> None:
     printer.print_string(f"{name} = ")
     if isinstance(value, BareEnumAttr):
         printer.print_string(value.keyword)
-    elif isinstance(value, IntAttr):
+    elif is_int(value):
         printer.print_string(str(value.data))
     else:
         printer.print_attribute(value)

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
     Float32Type,
     FloatTF32Type,
-    IntegerAttr,
     IntegerType,
     VectorType,
 )
@@ -25,6 +23,7 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 
 from tilewright.dialects.declare import Report, attr, declare_op, examples, type_of
+from tilewright.dialects.narrowing import integers_of, is_sized_integer_type, is_vector
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
 from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
@@ -69,14 +68,7 @@ def _is_left(ty: Attribute) -> bool:
 
 _LEFT = Kind("an i64 or a vector", Attribute, _is_left)
 _DESCRIPTOR = Kind("an i64", IntegerType, lambda ty: ty == IntegerType(64))
-_TYPE = Kind("a type", TypeAttribute)
-
-
-def integers(value: Attribute | None) -> tuple[int, ...]:
-    """The numbers of an array of them; none where it is absent."""
-    if not isinstance(value, ArrayAttr):
-        return ()
-    return tuple(held.value.data for held in value.data if isinstance(held, IntegerAttr))
+_TYPE = Kind("a type", Attribute, lambda ty: isinstance(ty, TypeAttribute))
 
 
 @_nvvm_op("wgmma.product")
@@ -141,14 +133,14 @@ class WgmmaProductOp(UpstreamOp):
     @property
     def shape(self) -> tuple[int, int, int]:
         """m, n and k of the whole product."""
-        m, n, k = integers(self.mmaShape)
+        m, n, k = integers_of(self.mmaShape)
         return m, n, k
 
     @property
     def unfinished(self) -> int | None:
         """How many groups may be unfinished behind this one; None where it does not wait."""
         held = self.waitGroup
-        return held.value.data if isinstance(held, IntegerAttr) else None
+        return None if held is None else held.value.data
 
     @property
     def steps(self) -> int:
@@ -162,12 +154,12 @@ class WgmmaProductOp(UpstreamOp):
             message = f"expected elements of {known}, got '{format_type(self.element)}'"
             report.error(codes.WGMMA_TYPE, message, attr("element"))
             return
-        if len(integers(self.mmaShape)) != 3:
-            message = f"expected m, n and k, got {list(integers(self.mmaShape))}"
+        if len(integers_of(self.mmaShape)) != 3:
+            message = f"expected m, n and k, got {list(integers_of(self.mmaShape))}"
             report.error(codes.WGMMA_SHAPE, message, attr("mmaShape"))
             return
         m, n, k = self.shape
-        columns = INTEGER_COLUMNS if isinstance(self.element, IntegerType) else FLOAT_COLUMNS
+        columns = INTEGER_COLUMNS if is_sized_integer_type(self.element) else FLOAT_COLUMNS
         depth = STEP_BYTES * 8 // bit_width(self.element)
         if m <= 0 or m % WGMMA_M or n not in columns or k <= 0 or k % depth:
             report.error(
@@ -178,7 +170,7 @@ class WgmmaProductOp(UpstreamOp):
             )
             return
         for name in ("unsignedA", "unsignedB"):
-            if self.properties.get(name) is not None and not isinstance(self.element, IntegerType):
+            if self.properties.get(name) is not None and not is_sized_integer_type(self.element):
                 message = f"{name} is for integers, not for '{format_type(self.element)}'"
                 report.error(codes.WGMMA_TYPE, message, attr(name))
         self._check_registers(report, sums, m * n // 128)
@@ -192,7 +184,7 @@ class WgmmaProductOp(UpstreamOp):
                 report.error(codes.WGMMA_TYPE, message, type_of(name))
         m, _, k = self.shape
         held = VectorType(self.element, [m * k // 128])
-        if isinstance(self.a.type, VectorType) and self.a.type != held:
+        if is_vector(self.a.type) and self.a.type != held:
             message = f"expected '{format_type(held)}', got '{format_type(self.a.type)}'"
             report.error(codes.WGMMA_TYPE, message, type_of("a"))
 
@@ -202,7 +194,7 @@ class WgmmaProductOp(UpstreamOp):
             ("aOffsets", 0 if in_registers else blocks * self.steps),
             ("bOffsets", self.steps),
         ):
-            found = integers(self.properties.get(name))
+            found = integers_of(self.properties.get(name))
             if len(found) != count or any(offset < 0 or offset % 16 for offset in found):
                 report.error(
                     codes.WGMMA_SHAPE,
@@ -240,7 +232,7 @@ class WgmmaSumsOp(UpstreamOp):
     def unfinished(self) -> int:
         """How many groups may be unfinished behind it."""
         held = self.waitGroup
-        return held.value.data if isinstance(held, IntegerAttr) else 0
+        return 0 if held is None else held.value.data
 
     def check(self, report: Report) -> None:
         if self.c.type != self.d.type or element_of(self.c.type) not in SUMS.values():

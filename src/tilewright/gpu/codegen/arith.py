@@ -27,6 +27,7 @@ from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value
 from tilewright.numerics.convert import written_floats
+from tilewright.numerics.element_types import signed
 
 #: The names in ``numerics`` of floats that LLVM does not compute.
 NARROW_NAMES: dict[type[Attribute], str] = {
@@ -131,7 +132,7 @@ def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribu
         if isinstance(element_type(ty), AnyFloat):
             values = [_float_constant(f, op, ty, element, float(n)) for n in numbers]
         else:
-            values = [_number(element, n) for n in numbers]  # pyright: ignore[reportArgumentType]
+            values = [_number(element, n) for n in numbers]
         rows.append(Value(part, "<" + ", ".join(map(str, values)) + ">"))
     return rows
 
@@ -156,7 +157,7 @@ def _number(ty: str, number: float) -> Value:
         return Value(ty, "true" if number & 1 else "false")
     width = int(ty[1:])
     number &= (1 << width) - 1
-    return ir.integer(ty, number - (1 << width) if number >> (width - 1) else number)
+    return ir.integer(ty, signed(number, width))
 
 
 @lowers("arith.constant")

@@ -379,7 +379,7 @@ def dense_strides(f: Function, sizes: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _groups(op: memref.AlterShapeOperation) -> list[list[int]]:
-    found: ArrayAttr[ArrayAttr[IntegerAttr]] = op.reassociation  # pyright: ignore[reportAssignmentType]
+    found: ArrayAttr[ArrayAttr[IntegerAttr]] = op.reassociation
     return [[n.value.data for n in group.data] for group in found.data]
 
 

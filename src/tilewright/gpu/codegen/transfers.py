@@ -40,7 +40,7 @@ def _is_plain(op: _Transfer, rank: int) -> bool:
 
 
 def _flags(op: _Transfer) -> list[bool]:
-    bounds: ArrayAttr[BoolAttr] = op.in_bounds  # pyright: ignore[reportAssignmentType]
+    bounds: ArrayAttr[BoolAttr] = op.in_bounds
     return [isinstance(b, IntegerAttr) and bool(b.value.data) for b in bounds.data]
 
 

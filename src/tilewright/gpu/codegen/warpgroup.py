@@ -22,18 +22,20 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nvgpu.ops import warpgroup
 from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
-from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp, integers
+from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.gpu_ops import thread_number
 from tilewright.gpu.codegen.layout import WGMMA_ROWS
 from tilewright.gpu.codegen.matrix import braces
+from tilewright.numerics.element_types import signed
 
 ROW_BYTES = 128
 #: Rows after which the swizzle repeats.
@@ -75,11 +77,7 @@ def _descriptor(f: Function, op: Operation) -> None:
     start = f.code.binary("lshr", place, ir.index(4))
     rows = found.sizes[0]
     assert rows is not None
-    f.set(op.descriptor, f.code.binary("or", start, ir.index(_signed(descriptor_fields(rows)))))
-
-
-def _signed(bits: int) -> int:
-    return bits - (1 << 64) if bits >> 63 else bits
+    f.set(op.descriptor, f.code.binary("or", start, ir.index(signed(descriptor_fields(rows), 64))))
 
 
 @lowers("nvgpu.warpgroup.mma.init.accumulator")
@@ -214,7 +212,7 @@ def _product(f: Function, op: Operation) -> None:
     flags = [op.transposeA is not None, op.transposeB is not None]
     lines = ["{ .reg .pred p; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
     lines.append("wgmma.fence.sync.aligned;")
-    a_offsets, b_offsets = integers(op.properties.get("aOffsets")), integers(op.bOffsets)
+    a_offsets, b_offsets = integers_of(op.properties.get("aOffsets")), integers_of(op.bOffsets)
     for block in range(m // WGMMA_ROWS):
         for step in range(op.steps):
             number = block * op.steps + step

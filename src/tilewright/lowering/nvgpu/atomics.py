@@ -42,6 +42,10 @@ Update: TypeAlias = Callable[[SSAValue, Sequence[SSAValue]], SSAValue]
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(low: Threads, op: Atomic) -> None:
+    """One atomic update for each element. Barriers on both sides order it with what threads of the block did before
+    and
+    do after.
+    """
     value = low.value(op.moved)
     element = scalar_of(value.type)
     _each(low, op, (value,), element, updating(low, op, element))
@@ -66,6 +70,7 @@ def updating(low: Threads, op: Atomic, element: Attribute, *, fenced: bool = Fal
 
 @lowers("atomic_cas")
 def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
+    """One compare-and-exchange for each element; where the mask is false the result is what was compared with."""
     given = low.values((op.compare, op.replacement))
     element = scalar_of(given[0].type)
     # Where it is masked off, what is compared comes back.

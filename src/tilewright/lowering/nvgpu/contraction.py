@@ -32,6 +32,9 @@ from tilewright.lowering.nvgpu.vectors import as_index, repeated, reshaped
 
 @lowers("dot")
 def dot(low: Threads, op: DotOp) -> None:
+    """A product on tensor cores where a plan for them fits, else sums of products that each thread makes, of
+    operands in shared memory.
+    """
     plan = plan_for(low, op) if op.sfa is None else None
     if plan is not None:
         low.bind(op.result, product(low, op, plan))

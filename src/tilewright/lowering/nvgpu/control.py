@@ -73,6 +73,7 @@ def _yielded(low: Threads, op: Operation | None) -> list[SSAValue]:
 
 @lowers("scf.if")
 def lower_if(low: Threads, op: scf.IfOp) -> None:
+    """The same ``scf.if``, with what threads hold as results; in the body of an element-wise region, a select."""
     if low.lanes is not None:
         _choose(low, op)
         return
@@ -113,11 +114,13 @@ def _refuse_in_body(low: Threads) -> None:
 
 @lowers("scf.yield")
 def lower_yield(low: Threads, op: scf.YieldOp) -> None:
+    """The values that the threads hold of each result. Tokens are dropped."""
     low.emit(scf.YieldOp, _yielded(low, op))
 
 
 @lowers("scf.condition")
 def lower_condition(low: Threads, op: scf.ConditionOp) -> None:
+    """The condition, and what the threads hold of the values that go on."""
     low.emit(
         scf.ConditionOp, (low.value(op.operands[0]), *low.values(carried(low, op.operands[1:])))
     )
@@ -191,6 +194,7 @@ def _bind_carried(
 
 @lowers("scf.while")
 def lower_while(low: Threads, op: scf.WhileOp) -> None:
+    """The same ``scf.while`` on what threads hold. Raises ``not-lowered-to-threads`` within an element-wise region."""
     _refuse_in_body(low)
     initial = low.values(carried(low, op.operands))
     regions: list[Region] = []

@@ -168,6 +168,7 @@ class Kernel(Threads):
 
     @staticmethod
     def refusal(op: Operation, why: str) -> TileIRError:
+        """The error ``not-lowered-to-threads`` at an operation, to be raised."""
         return TileIRError.single(
             NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", place_of(op)
         )

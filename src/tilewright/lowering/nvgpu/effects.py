@@ -24,6 +24,9 @@ _AXES = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
 @lowers("get_program_id")
 def program_id(low: Threads, op: TileAAOp) -> None:
+    """The number of the block along the axis. Raises ``not-lowered-to-threads`` where it asks for work taken over from another
+    block.
+    """
     if op.operands:
         raise low.refuse("it asks for work that was taken over")
     low.bind(op.results[0], _along(low, gpu_ops.BlockIdOp, op))
@@ -31,6 +34,7 @@ def program_id(low: Threads, op: TileAAOp) -> None:
 
 @lowers("get_num_programs")
 def num_programs(low: Threads, op: TileAAOp) -> None:
+    """The number of blocks along the axis."""
     low.bind(op.results[0], _along(low, gpu_ops.GridDimOp, op))
 
 
@@ -42,6 +46,7 @@ def _along(low: Threads, kind: type[Operation], op: TileAAOp) -> SSAValue:
 
 @lowers("assert")
 def assertion(low: Threads, op: TileAAOp) -> None:
+    """An assertion of each thread on what it holds; the coordinates of its elements stand in attributes, for reports."""
     condition = low.value(op.operands[0])
     places: dict[str, Attribute] = {}
     if isinstance(condition.type, b.VectorType):

@@ -25,7 +25,7 @@ from tilewright.lowering.nvgpu.types import (
     vector_like,
     width_of,
 )
-from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.element_types import FORMATS, signed
 from tilewright.numerics.floats import bits_to_float
 
 #: Operations of ``arith`` and ``math`` that the level of threads has under the same name.
@@ -60,6 +60,7 @@ def apply(low: Threads, kind: type[Operation], op: Operation) -> SSAValue:
 
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
 def plain(low: Threads, op: ArithOp) -> None:
+    """The operation of threads under the same name, on the vector that a thread holds."""
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
@@ -135,7 +136,7 @@ def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue
         return low.constant(value, ty)
     # A NaN keeps its bits.
     integer = b.IntegerType(width_of(ty))
-    number = signed_number(held_bits(bits, name), integer.width.data)
+    number = signed(held_bits(bits, name), integer.width.data)
     made = low.constant(number, vector_like(ty, integer))
     return low.one(A.BitcastOp, (made,), ty)
 
@@ -144,11 +145,6 @@ def held_bits(bits: int, name: str) -> int:
     """The pattern that a thread holds of an element with these bits: a number of tf32 is one of f32,
     whose lower bits are zero."""
     return bits << 13 if name == "tf32" else bits
-
-
-def signed_number(bits: int, width: int) -> int:
-    """The integer that a pattern is, read signed, as attributes hold it."""
-    return bits - (1 << width) if bits >> (width - 1) else bits
 
 
 @lowers("math.fpowi")
@@ -164,11 +160,13 @@ def integer_power(low: Threads, op: ArithOp) -> None:
 
 @lowers("arith.cmpi")
 def compare_integers(low: Threads, op: Operation) -> None:
+    """By the same predicate: both dialects number them as upstream does."""
     _compare(low, op, V.CmpiOp)
 
 
 @lowers("arith.cmpf")
 def compare_floats(low: Threads, op: Operation) -> None:
+    """By the same predicate: both dialects number them as upstream does."""
     _compare(low, op, V.CmpfOp)
 
 
@@ -181,6 +179,7 @@ def _compare(low: Threads, op: Operation, kind: type[Operation]) -> None:
 
 @lowers("arith.select")
 def select(low: Threads, op: Operation) -> None:
+    """A scalar condition chooses all elements at once."""
     condition, yes, no = op.operands
     ty = _result_type(low, op)
     low.bind(
@@ -226,6 +225,7 @@ def index_cast(low: Threads, op: ArithOp) -> None:
 
 @lowers("arith.bitcast")
 def bitcast(low: Threads, op: ArithOp) -> None:
+    """Another type of the same number of bits; nothing where it is the same."""
     low.bind(op.results[0], cast_bits(low, low.value(op.operands[0]), _result_type(low, op)))
 
 
@@ -250,11 +250,15 @@ _FLOATS: dict[str, type[Operation]] = {
 
 @lowers(*_FLOATS)
 def float_operation(low: Threads, op: TileAAOp) -> None:
+    """With its rounding mode and flushing of subnormals, by upstream's operation or one of PTX."""
     low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
 
 
 @lowers("clampf")
 def clamp(low: Threads, op: TileAAOp) -> None:
+    """``min(max(source, lower), upper)``; with ``propagate_nan`` a NaN stays one, else the other operand is the
+    result.
+    """
     ty = _result_type(low, op)
     source, lower, upper = (low.operand(value, ty) for value in op.operands)
     kinds = (
@@ -290,6 +294,9 @@ def high_half(low: Threads, op: TileAAOp) -> None:
 
 @lowers("fp_to_fp")
 def convert_float(low: Threads, op: TileAAOp) -> None:
+    """Rounds to nearest even, or as the operation says; ``f8E8M0FNU``, which has no sign and no fraction, by its
+    exponent.
+    """
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
     if names[1] == "f8E8M0FNU":
@@ -380,4 +387,5 @@ def pointee_bytes(low: Threads, pointer: T.PtrType) -> int:
 
 @lowers("int_to_ptr", "ptr_to_int")
 def pointer_number(low: Threads, op: TileAAOp) -> None:
+    """Pointers are numbers of 64 bits already."""
     low.bind(op.results[0], low.value(op.operands[0]))

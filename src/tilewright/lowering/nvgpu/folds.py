@@ -77,6 +77,10 @@ def _start(low: Threads, values: Sequence[SSAValue], size: int) -> tuple[Exchang
 
 @lowers("reduce")
 def reduce(low: Threads, op: ReduceOp) -> None:
+    """Combines along an axis through shared memory, by halves where the values fit there at once, else in pieces.
+
+    The order of sums is therefore not that of the elements.
+    """
     values, shape = low.values(op.operands), _shape(op)
     wanted = T.dims_of(op.results[0].type)
     if fits(low, values, prod(shape)):
@@ -187,6 +191,7 @@ def _reduced_by_rows(
 
 @lowers("scan")
 def scan(low: Threads, op: ScanOp) -> None:
+    """Running results along an axis, in the order of the elements; through shared memory."""
     found = _scanned(low, op, low.values(op.operands), _shape(op))
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value)

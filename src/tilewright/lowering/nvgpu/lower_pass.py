@@ -27,6 +27,7 @@ class LowerTileAAToNvgpu(TilePass):
         NvgpuOptions(self.num_warps)
 
     def rewrite(self, root: Operation) -> Operation | None:
+        """The module of threads; raises what the options or an operation are refused for."""
         assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
         put_in_place(root, lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module)
         return None

@@ -115,6 +115,7 @@ def element_name(value: SSAValue) -> str:
 
 @lowers("load", "tiled_load", "gather_load")
 def load(low: Threads, op: Load) -> None:
+    """Loads what a thread holds, masked and padded; volatile and ordered loads go by element."""
     result = op.moved
     low.before_read()
     for token in op.results[1:]:
@@ -230,7 +231,7 @@ def each_element(
         total = rest or low.constant(0, b.VectorType(result, [layout.registers]))
 
     def element(of: SSAValue, at: int) -> SSAValue:
-        taken = vector.ExtractOp(of, [at], scalar_of(of.type))  # pyright: ignore[reportArgumentType]
+        taken = vector.ExtractOp(of, [at], scalar_of(of.type))
         return low.add(taken).results[0]
 
     for at in range(layout.registers):
@@ -243,13 +244,14 @@ def each_element(
         otherwise = [] if total is None else [element(total, at)]
         made = low.either(condition, work, lambda kept=otherwise: kept)
         if total is not None:
-            insert = vector.InsertOp(made[0], total, [at])  # pyright: ignore[reportArgumentType]
+            insert = vector.InsertOp(made[0], total, [at])
             total = low.add(insert).results[0]
     return None if total is None else spread(low, total, layout.size)
 
 
 @lowers("store", "tiled_store", "scatter_store")
 def store(low: Threads, op: Store) -> None:
+    """Stores what a thread holds, each element by one thread; volatile and ordered stores go by element."""
     low.before_write()
     for token in op.results:
         low.bind(token, None)

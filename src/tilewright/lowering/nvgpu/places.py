@@ -39,6 +39,7 @@ class Place:
 
 @lowers("make_memref")
 def make_memref(low: Threads, op: pointers.MakeMemrefOp) -> None:
+    """No operation: a base address, and extents and strides in elements, known or as values."""
     ty = op.result.type
     assert isinstance(ty, T.MemrefType)
     address = low.value(op.base)
@@ -63,6 +64,7 @@ def _extents(
 
 @lowers("block_tile")
 def block_tile(low: Threads, op: shapes.BlockTileOp) -> None:
+    """No operation: a memref cut into tiles. Raises ``not-lowered-to-threads`` for groups of several axes."""
     if (cut := op.cut) is None:
         raise low.refuse("several axes are in one of its dimGroups")
     padding = enum_property(op, "padding_value") or "zero"
@@ -74,6 +76,7 @@ def block_tile(low: Threads, op: shapes.BlockTileOp) -> None:
 
 @lowers("get_dim_size")
 def get_dim_size(low: Threads, op: shapes.GetDimSizeOp) -> None:
+    """An extent in elements; of a tiled view, the number of its tiles, rounded up."""
     axis = int_property(op, "axis")
     held = low.held[op.source]
     if isinstance(held, Memref):

@@ -249,9 +249,9 @@ def _by_instruction(low: Threads, value: SSAValue) -> SSAValue:
         return low.one(A.BitcastOp, (bits,), value.type)
     found = value
     for number in range(value.type.get_shape()[0]):
-        taken = vector.ExtractOp(value, [number], b.Float32Type())  # pyright: ignore[reportArgumentType]
+        taken = vector.ExtractOp(value, [number], b.Float32Type())
         low.add(taken)
         rounded = _by_instruction(low, taken.results[0])
-        insert = vector.InsertOp(rounded, found, [number])  # pyright: ignore[reportArgumentType]
+        insert = vector.InsertOp(rounded, found, [number])
         found = low.add(insert).results[0]
     return found

@@ -30,12 +30,14 @@ from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, wid
 
 @lowers("splat")
 def splat(low: Threads, op: TileAAOp) -> None:
+    """The scalar in every register of the tile's vector."""
     source = low.value(op.operands[0])
     low.bind(op.results[0], low.splat(source, low.count(op.results[0].type)))
 
 
 @lowers("expand_dims", "view")
 def reshape(low: Threads, op: TileAAOp) -> None:
+    """The same elements in row-major order, so that no register changes. Raises ``not-lowered-to-threads`` for memrefs."""
     source, result = op.operands[0], op.results[0]
     if not T.is_scalar_or_tile(source.type):
         raise low.refuse("it gives a memref another shape")
@@ -50,6 +52,7 @@ def reshape(low: Threads, op: TileAAOp) -> None:
 
 @lowers("broadcast")
 def broadcast(low: Threads, op: TileAAOp) -> None:
+    """Element 0 along the axes that have extent 1, through shared memory where threads do not hold it."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
 
@@ -68,6 +71,7 @@ def broadcast(low: Threads, op: TileAAOp) -> None:
 
 @lowers("permute")
 def permute(low: Threads, op: TileAAOp) -> None:
+    """The element whose coordinates stand in the other order, through shared memory."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     order = int_list(op.properties["permutation"])
@@ -126,6 +130,7 @@ def _starts(low: Threads, op: TileAAOp, indices: Sequence[SSAValue], count: int)
 
 @lowers("extract_slice")
 def extract_slice(low: Threads, op: TileAAOp) -> None:
+    """The elements behind the offsets, which count elements along each axis; through shared memory."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     starts = _starts(low, op, op.operands[1:], low.layout(wanted).registers)
@@ -138,6 +143,7 @@ def extract_slice(low: Threads, op: TileAAOp) -> None:
 
 @lowers("ext.insert_slice")
 def insert_slice(low: Threads, op: TileAAOp) -> None:
+    """The destination, with the elements of the source where they lie in the slice."""
     destination, source, *indices = op.operands
     result = op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -204,6 +210,7 @@ def _cat_apart(
 
 @lowers("make_range")
 def make_range(low: Threads, op: TileAAOp) -> None:
+    """The numbers of the elements that a thread holds, from ``start``, in the width of the result."""
     result = op.results[0]
     ty = low.type_of(result.type)
     ids = low.numbers(result.type)
@@ -294,5 +301,6 @@ def same(low: Threads, op: Operation) -> None:
 
 @lowers("mark_for_reuse", "message", "create_mem_token", "join_mem_token")
 def nothing(low: Threads, op: Operation) -> None:
+    """Nothing is left of hints, and of the order of memory, which the barriers of threads give."""
     for result in op.results:
         low.bind(result, None)

@@ -282,7 +282,7 @@ class Threads(Filler[Operation]):
 
     def first(self, vector_value: SSAValue) -> SSAValue:
         """The first element of a vector."""
-        op = vector.ExtractOp(vector_value, [0], scalar_of(vector_value.type))  # pyright: ignore[reportArgumentType]
+        op = vector.ExtractOp(vector_value, [0], scalar_of(vector_value.type))
         return self.add(op).results[0]
 
     def binary(self, kind: type[Operation], left: SSAValue, right: SSAValue | int) -> SSAValue:

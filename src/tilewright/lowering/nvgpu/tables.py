@@ -31,12 +31,11 @@ from tilewright.lowering.nvgpu.elementwise import (
     cast_bits,
     held_bits,
     pointee_bytes,
-    signed_number,
 )
 from tilewright.lowering.nvgpu.state import Memref, Threads
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of, width_of
-from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.element_types import FORMATS, signed
 
 #: What every part of a block's scratch memory begins at a multiple of.
 SCRATCH_ALIGNMENT = 256
@@ -85,6 +84,7 @@ class GivenMemory:
 
 @lowers("get_global")
 def get_global(low: Threads, op: GetGlobalOp) -> None:
+    """The address of the global, which the launch gives, or a memref on it with the extents that are known."""
     result = op.result
     address = low.given_address(reference(op, "symbol"))
     if isinstance(result.type, T.PtrType):
@@ -93,21 +93,11 @@ def get_global(low: Threads, op: GetGlobalOp) -> None:
     actual = low.global_type(reference(op, "symbol"))
     seen = actual if DYNAMIC in result.type.dims else result.type  # pyright: ignore[reportAttributeAccessIssue]
     assert isinstance(seen, T.MemrefType)
-    strides = _strides(actual if seen.dims == actual.dims else seen)
+    strides = T.strides_of(actual if seen.dims == actual.dims else seen)
     sizes, steps = (
         tuple(low.constant(number, I64) for number in numbers) for numbers in (seen.dims, strides)
     )
     low.bind(result, Memref(seen.element_type, address, sizes, steps))
-
-
-def _strides(ty: T.MemrefType) -> tuple[int, ...]:
-    """Those of a global: row-major where they are not static."""
-    found: list[int] = []
-    step = 1
-    for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):
-        found.append(step if stride == DYNAMIC else stride)
-        step = found[-1] * extent
-    return tuple(reversed(found))
 
 
 @lowers("ext.alloca")
@@ -150,7 +140,7 @@ def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
     element = scalar_of(ty)
     word = b.IntegerType(8 * element_bytes(element))
     shape = [len(bits)]
-    numbers = [signed_number(number, word.width.data) for number in bits]
+    numbers = [signed(number, word.width.data) for number in bits]
     memory = b.MemRefType(word, shape)
     values = b.DenseIntOrFPElementsAttr.from_list(b.TensorType(word, shape), numbers)
     symbol = low.table_name()

@@ -28,7 +28,7 @@ def part(low: Threads, value: SSAValue, number: int) -> SSAValue:
     inner = value.type.get_shape()[1:]
     element = scalar_of(value.type)
     ty = b.VectorType(element, inner) if inner else element
-    return low.add(vector.ExtractOp(value, [number], ty)).results[0]  # pyright: ignore[reportArgumentType]
+    return low.add(vector.ExtractOp(value, [number], ty)).results[0]
 
 
 def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
@@ -37,7 +37,7 @@ def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
     assert isinstance(ty, b.VectorType)
     made = low.constant(0, b.VectorType(ty.element_type, [len(rows), *ty.get_shape()]))
     for number, row in enumerate(rows):
-        insert = vector.InsertOp(row, made, [number])  # pyright: ignore[reportArgumentType]
+        insert = vector.InsertOp(row, made, [number])
         made = low.add(insert).results[0]
     return made
 

@@ -302,6 +302,10 @@ def _aligned(width: int, size: int) -> dict[str, Attribute]:
 
 @lowers("load", "tiled_load", "gather_load")
 def load(low: ScheduledKernel, op: Load) -> None:
+    """Loads what the result's layout gives a thread, in words as wide as its registers lie side by side in memory;
+    others
+    than tiles, and accesses by element, as without layouts.
+    """
     result = op.moved
     if not isinstance(result.type, T.TileType) or goes_by_element(op):
         memory.load(low, op)
@@ -351,6 +355,7 @@ def _padding(low: ScheduledKernel, op: Load, name: str, ty: Attribute) -> SSAVal
 
 @lowers("store", "tiled_store", "scatter_store")
 def store(low: ScheduledKernel, op: Store) -> None:
+    """Stores what the layout gives a thread; of copies of an element, one thread stores."""
     if not isinstance(op.moved.type, T.TileType) or goes_by_element(op):
         memory.store(low, op)
         return

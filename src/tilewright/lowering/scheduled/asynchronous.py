@@ -172,6 +172,7 @@ def _inner_axis(op: AsyncTiledLoadOp) -> int:
 
 @lowers("nv_tileas.async.group")
 def group(low: ScheduledKernel, op: AsyncGroupOp) -> None:
+    """Closes the group of the copies before it (``nvgpu.device_async_create_group``)."""
     (found,) = low.emit(DeviceAsyncCreateGroupOp, (), (_TOKEN,))
     low.held[op.result] = found
 
@@ -206,6 +207,7 @@ def _origin(token: SSAValue) -> SSAValue:
 
 @lowers("nv_tileas.barrier")
 def barrier(low: ScheduledKernel, op: BarrierOp) -> None:
+    """All threads of the block meet; with ``fence`` their writes are first made visible to the async proxy."""
     if is_set(op, "fence"):
         low.fence()
     low.barrier()

@@ -26,6 +26,7 @@ from tilewright.passes.tileas.assign_layouts import updates_in_place
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(low: ScheduledKernel, op: Atomic) -> None:
+    """By the layout of the tile, where that says which thread updates which element; else as without layouts."""
     if not _stays(low, op):
         atomics.atomic_rmw(low, op)
         return
@@ -35,6 +36,7 @@ def atomic_rmw(low: ScheduledKernel, op: Atomic) -> None:
 
 @lowers("atomic_cas")
 def atomic_cas(low: ScheduledKernel, op: AtomicCasOp) -> None:
+    """By the layout of the tile, as ``atomic_rmw``."""
     if not _stays(low, op):
         atomics.atomic_cas(low, op)
         return
@@ -96,7 +98,7 @@ def _each(
         made = low.either(low.both(low.both(inside, mask), owner), work, rest)
         for (at, _), old in zip(registers, made, strict=False):
             assert total is not None
-            insert = vector.InsertOp(old, total, [at])  # pyright: ignore[reportArgumentType]
+            insert = vector.InsertOp(old, total, [at])
             total = low.add(insert).results[0]
     if total is not None:
         low.bind(result, total)

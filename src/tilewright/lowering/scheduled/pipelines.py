@@ -60,6 +60,7 @@ class Ring:
 
 @lowers("nv_tileas.make_tiled_tma_desc")
 def make_tiled_tma_desc(low: ScheduledKernel, op: P.MakeTiledTmaDescOp) -> None:
+    """No operation: a tensor map that the launch makes of a kernel's argument."""
     low.held[op.result] = low.tensor_map(op)
 
 
@@ -88,16 +89,19 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.create_iterator")
 def create_iterator(low: ScheduledKernel, op: P.CreateIteratorOp) -> None:
+    """Twice the number of the stage, plus the parity of the round: 0."""
     low.held[op.result] = low.constant(0, I32)
 
 
 @lowers("nv_tileas.async.pipeline.create_null_token")
 def create_null_token(low: ScheduledKernel, op: P.CreateNullTokenOp) -> None:
+    """A stage that none is, of type ``index``."""
     low.held[op.result] = low.constant(NO_STAGE, INDEX)
 
 
 @lowers("nv_tileas.async.pipeline.inc_iter")
 def inc_iter(low: ScheduledKernel, op: P.IncIterOp) -> None:
+    """The next stage; behind the last the first one with the parity turned."""
     ring, given = low.pipelines[op.pipeline], low.value(op.iterator)
     following = low.plus(given, 2)
     wrapped = low.binary(XOrIOp, low.binary(AndIOp, given, 1), 1)
@@ -144,6 +148,7 @@ def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.consumer_wait")
 def consumer_wait(low: ScheduledKernel, op: P.ConsumerWaitOp) -> None:
+    """Waits on the barrier of the stage until what was copied there is complete; the result is its number."""
     ring = low.pipelines[op.pipeline]
     stage, odd = _place(low, low.value(op.iterator))
     _wait(low, ring.full, odd, stage)
@@ -152,6 +157,7 @@ def consumer_wait(low: ScheduledKernel, op: P.ConsumerWaitOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.producer_write", "nv_tileas.async.pipeline.consumer_read")
 def open_stage(low: ScheduledKernel, op: P.ProducerWriteOp | P.ConsumerReadOp) -> None:
+    """No operation: the views of a stage begin so many elements behind those of the first."""
     stage = low.held[op.stage]
     assert isinstance(stage, SSAValue)
     for view in op.views:

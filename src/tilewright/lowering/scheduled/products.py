@@ -32,6 +32,7 @@ from tilewright.passes.tileas.products import FRAGMENTS, TURNED_EXTENT, WIDENED,
 
 @lowers("nv_tileas.dot")
 def dot(low: ScheduledKernel, op: DotOp) -> None:
+    """Instructions of a warp for each block that the layout gives it, or of a warpgroup; sums stay in registers."""
     if atom_of(op) == "wgmma":
         warpgroup_dot(low, op)
         return

@@ -23,6 +23,10 @@ from tilewright.lowering.scheduled.table import lowers
 
 @lowers("reduce")
 def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
+    """Combines within registers, then lanes by shuffles, then warps through shared memory.
+
+    Raises ``not-lowered-to-threads`` where the layout mixes the axis with others or holds elements along it twice.
+    """
     dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
     layout = low.layout_of(op.operands[0].type)
     bits = axis_bits(dims)[axis]

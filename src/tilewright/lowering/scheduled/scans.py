@@ -36,6 +36,7 @@ Carried: TypeAlias = tuple[list[SSAValue], SSAValue]
 
 @lowers("scan")
 def scan(low: ScheduledKernel, op: ScanOp) -> None:
+    """Within registers, lanes and warps in turn, in the order of the elements."""
     found = _Scan(low, op).results()
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value)

@@ -28,6 +28,9 @@ def permute(low: ScheduledKernel, op: Operation) -> None:
 
 @lowers("broadcast")
 def broadcast(low: ScheduledKernel, op: Operation) -> None:
+    """Picks registers; raises ``not-lowered-to-threads`` where the layouts would need an exchange, which a conversion makes
+    before.
+    """
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     own, layout = low.layout_of(source.type), low.layout_of(result.type)

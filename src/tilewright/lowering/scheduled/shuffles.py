@@ -58,9 +58,9 @@ def _each(
     where = low.constant(offset, I32) if isinstance(offset, int) else offset
     lanes, made = low.constant(32, I32), value
     for number in range(value.type.get_shape()[0]):
-        taken = vector.ExtractOp(value, [number], element)  # pyright: ignore[reportArgumentType]
+        taken = vector.ExtractOp(value, [number], element)
         low.add(taken)
         found, _ = low.emit(gpu_ops.ShuffleOp, (taken.results[0], where, lanes), (element, I1), how)
-        insert = vector.InsertOp(found, made, [number])  # pyright: ignore[reportArgumentType]
+        insert = vector.InsertOp(found, made, [number])
         made = low.add(insert).results[0]
     return made

@@ -46,11 +46,13 @@ def warpgroup_dot(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> None:
 
 @lowers("nv_tileas.async.dot")
 def async_dot(low: ScheduledKernel, op: AsyncDotOp) -> None:
+    """Starts the product; ``future_wait`` gives its sums."""
     warpgroup_dot(low, op)
 
 
 @lowers("nv_tileas.async.future_wait")
 def future_wait(low: ScheduledKernel, op: FutureWaitOp) -> None:
+    """Waits until all products have ended but ``pending``, none without it."""
     given = low.value(op.source)
     properties: dict[str, Attribute] = {}
     if op.pending is not None:

@@ -132,6 +132,7 @@ for _old, _new in RENAMED.items():
 
 @lowers(C.FToFOp)
 def ftof(low: Lowering, op: C.FToFOp) -> Sequence[SSAValue]:
+    """``fp_to_fp``. Raises ``not-lowered`` for types of scale factors where the target has none."""
     (source,), results = low.values(op.operands), low.types_of(op.results)
     for ty in (source.type, *results):
         if (name := T.element_name(T.element_of(ty))) in P.SCALED_FORMATS:
@@ -148,12 +149,14 @@ def by_signedness(low: Lowering, op: TileOp) -> Sequence[SSAValue]:
 
 @lowers(*EXTREMA)
 def extremum(low: Lowering, op: F.MaxFOp | F.MinFOp) -> Sequence[SSAValue]:
+    """``maximumf`` and ``minimumf`` where NaN propagates, ``maxnumf`` and ``minnumf`` where it does not."""
     kind = EXTREMA[type(op)][op.propagate_nan is not None]
     return low.emit(kind, low.values(op.operands), low.types_of(op.results), _properties(op))
 
 
 @lowers(I.DivIOp)
 def divi(low: Lowering, op: I.DivIOp) -> Sequence[SSAValue]:
+    """The division of that signedness and rounding, of which ``arith`` has one each."""
     kind = DIVISIONS[enum_property(op, "signedness"), enum_property(op, "rounding")]
     return low.emit(kind, low.values(op.operands), low.types_of(op.results))
 
@@ -179,6 +182,7 @@ def mulhii(low: Lowering, op: I.MulhiIOp) -> Sequence[SSAValue]:
 
 @lowers(I.CmpIOp)
 def cmpi(low: Lowering, op: I.CmpIOp) -> Sequence[SSAValue]:
+    """The predicate's name says the signedness, but for eq and ne."""
     name = RELATIONS[enum_property(op, "comparison_predicate")]
     if name not in _NO_SIGN:
         name = ("u" if enum_property(op, "signedness") == "unsigned" else "s") + name
@@ -187,6 +191,7 @@ def cmpi(low: Lowering, op: I.CmpIOp) -> Sequence[SSAValue]:
 
 @lowers(F.CmpFOp)
 def cmpf(low: Lowering, op: F.CmpFOp) -> Sequence[SSAValue]:
+    """The predicate's name says whether NaN compares: ``o`` or ``u`` in front."""
     ordered = enum_property(op, "comparison_ordering") == "ordered"
     name = RELATIONS[enum_property(op, "comparison_predicate")]
     return _compare(low, op, arith.CmpfOp, ("o" if ordered else "u") + name)
@@ -202,6 +207,7 @@ def _compare(
 
 @lowers(core.ConstantOp)
 def constant(low: Lowering, op: core.ConstantOp) -> Sequence[SSAValue]:
+    """The same bits, as elements of a tile or a scalar."""
     ty, value = low.type_of(op.result), op.constant
     found = (
         ElementsAttr(ty, value.data.data)

@@ -39,6 +39,7 @@ def mmaf(low: Lowering, op: M.MmaFOp) -> Sequence[SSAValue]:
 
 @lowers(M.MmaIOp)
 def mmai(low: Lowering, op: M.MmaIOp) -> Sequence[SSAValue]:
+    """``dot`` with the signedness of both operands."""
     properties: dict[str, Attribute | None] = {
         "signedness_a": SignednessAttr.of(enum_property(op, "signedness_lhs")),
         "signedness_b": SignednessAttr.of(enum_property(op, "signedness_rhs")),
@@ -49,6 +50,7 @@ def mmai(low: Lowering, op: M.MmaIOp) -> Sequence[SSAValue]:
 
 @lowers(M.MmaFScaledOp)
 def mmaf_scaled(low: Lowering, op: M.MmaFScaledOp) -> Sequence[SSAValue]:
+    """``dot`` with scale factors. Raises ``not-lowered`` where the target has none."""
     require_block_scale(low, op, "a product with scale factors")
     groups = [[value] for value in low.values(op.operands)]
     return low.grouped(N.DotOp, groups, low.types_of(op.results))
@@ -56,11 +58,13 @@ def mmaf_scaled(low: Lowering, op: M.MmaFScaledOp) -> Sequence[SSAValue]:
 
 @lowers(ReduceOp)
 def reduce(low: Lowering, op: ReduceOp) -> Nested:
+    """The same fold; its body takes scalars instead of tiles of rank 0."""
     return _fold(low, op, N.ReduceOp, {})
 
 
 @lowers(ScanOp)
 def scan(low: Lowering, op: ScanOp) -> Nested:
+    """The same, from the end where it is reversed."""
     return _fold(low, op, N.ScanOp, {"reverse": BoolAttr.from_bool(op.is_reverse)})
 
 

@@ -286,6 +286,7 @@ def _if(
 
 @lowers(C.IfOp)
 def lower_if(low: Lowering, op: C.IfOp) -> Nested:
+    """``scf.if``; exits from inside leave by results that say how (docs/lowering.md)."""
     return _lower_branches(low, op, Frame((Exit.FALL,), (low.types_of(op.results),), end_in_yield))
 
 
@@ -308,6 +309,7 @@ def _lower_branches(low: Lowering, op: C.IfOp, frame: Frame) -> Nested:
 
 @lowers(C.ForOp)
 def lower_for(low: Lowering, op: C.ForOp) -> Nested:
+    """``scf.for`` with the same bounds; tiles of rank 0 are scalars, and ``continue`` its yield."""
     old = op.body.blocks[0]
     new = Block(arg_types=low.types_of(old.args))
     low.bind(old.args, new.args)

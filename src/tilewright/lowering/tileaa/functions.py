@@ -74,15 +74,13 @@ def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
     options = low.options
     warps = number_hint(options, op, "num_worker_warps_per_cta") or options.num_warps
     cluster = number_hint(options, op, "num_cta_in_cga") or _ALONE
-    fields: dict[str, int | list[int]] = {
+    fields: dict[str, int | Sequence[int]] = {
         "numWarps": warps,
         "clusterDim": [cluster, _ALONE, _ALONE],
     }
     if occupancy := number_hint(options, op, "occupancy"):
         fields["occupancy"] = occupancy
-    spec = KernelSpecAttr.of(**fields)
-    assert isinstance(spec, KernelSpecAttr)
-    return spec
+    return KernelSpecAttr.of(**fields)
 
 
 def lower_global(low: Lowering, op: GlobalOp) -> Operation:
@@ -110,17 +108,20 @@ def lower_global(low: Lowering, op: GlobalOp) -> Operation:
 
 @lowers(core.GetGlobalOp)
 def get_global(low: Lowering, op: core.GetGlobalOp) -> Sequence[SSAValue]:
+    """The pointer to the global of that name."""
     symbol = SymbolRefAttr(op.symbol)
     return low.emit(GetGlobalOp, (), low.types_of(op.results), {"symbol": symbol})
 
 
 @lowers(core.GetTileBlockIdOp)
 def get_tile_block_id(low: Lowering, op: core.GetTileBlockIdOp) -> Sequence[SSAValue]:
+    """One operation for each of the three axes."""
     return _for_each_axis(low, op, GetProgramIdOp)
 
 
 @lowers(core.GetNumTileBlocksOp)
 def get_num_tile_blocks(low: Lowering, op: core.GetNumTileBlocksOp) -> Sequence[SSAValue]:
+    """One operation for each of the three axes."""
     return _for_each_axis(low, op, GetNumProgramsOp)
 
 

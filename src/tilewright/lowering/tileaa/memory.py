@@ -57,11 +57,13 @@ def present(*values: SSAValue | None) -> list[SSAValue]:
 
 @lowers(C.MakeTokenOp)
 def make_token(low: Lowering, op: C.MakeTokenOp) -> Sequence[SSAValue]:
+    """The token that orders behind nothing, one for the function."""
     return (low.no_order(),)
 
 
 @lowers(C.JoinTokensOp)
 def join_tokens(low: Lowering, op: C.JoinTokensOp) -> Sequence[SSAValue]:
+    """One token behind all of them."""
     return low.emit(hints.JoinMemTokenOp, low.values(op.tokens), (T.MEM_TOKEN,))
 
 
@@ -86,6 +88,7 @@ def load_ptr_tko(low: Lowering, op: C.LoadPtrTkoOp) -> Sequence[SSAValue]:
 
 @lowers(C.StorePtrTkoOp)
 def store_ptr_tko(low: Lowering, op: C.StorePtrTkoOp) -> Sequence[SSAValue]:
+    """``store`` through pointers: where, what, no offsets, and the mask."""
     groups = (
         low.values((op.destination,)),
         low.values((op.value,)),
@@ -103,6 +106,7 @@ def store_ptr_tko(low: Lowering, op: C.StorePtrTkoOp) -> Sequence[SSAValue]:
 
 @lowers(A.AtomicCASTkoOp)
 def atomic_cas_tko(low: Lowering, op: A.AtomicCASTkoOp) -> Sequence[SSAValue]:
+    """``atomic_cas`` through pointers, with its mask, order and scope."""
     groups = (
         low.values((op.pointers,)),
         low.values((op.cmp,)),
@@ -121,6 +125,7 @@ def atomic_cas_tko(low: Lowering, op: A.AtomicCASTkoOp) -> Sequence[SSAValue]:
 
 @lowers(A.AtomicRMWTkoOp)
 def atomic_rmw_tko(low: Lowering, op: A.AtomicRMWTkoOp) -> Sequence[SSAValue]:
+    """``atomic_rmw`` through pointers, with its mask, order and scope."""
     groups = (
         low.values((op.pointers,)),
         low.values((op.arg,)),
@@ -138,6 +143,7 @@ def atomic_rmw_tko(low: Lowering, op: A.AtomicRMWTkoOp) -> Sequence[SSAValue]:
 
 @lowers(C.AllocaOp)
 def alloca(low: Lowering, op: C.AllocaOp) -> Sequence[SSAValue]:
+    """An extension of ``nv_tileaa``: as many elements, with an alignment in bytes."""
     properties: dict[str, Attribute | None] = {
         "num_elem": IntegerAttr(int_property(op, "num_elem"), i64),
         "alignment": IntegerAttr(int_property(op, "alignment"), i64),
@@ -148,6 +154,7 @@ def alloca(low: Lowering, op: C.AllocaOp) -> Sequence[SSAValue]:
 
 @lowers(C.MemoryFenceAliasTkoOp)
 def memory_fence_alias_tko(low: Lowering, op: C.MemoryFenceAliasTkoOp) -> Sequence[SSAValue]:
+    """An extension: a fence that also orders accesses to one location through different addresses."""
     return low.emit(
         extensions.FenceOp,
         (low.token(op.token),),
@@ -160,6 +167,7 @@ def memory_fence_alias_tko(low: Lowering, op: C.MemoryFenceAliasTkoOp) -> Sequen
 def grid_dependency(
     low: Lowering, op: C.GdcLaunchDependentsTkoOp | C.GdcWaitTkoOp
 ) -> Sequence[SSAValue]:
+    """An extension, for programmatic dependent launches: wait for the grid before, or let the next one begin."""
     action = GridDependencyAttr.of("wait" if isinstance(op, C.GdcWaitTkoOp) else "launch")
     return low.emit(
         extensions.GridDependencyOp, (low.token(op.token),), (T.MEM_TOKEN,), {"action": action}
@@ -168,6 +176,7 @@ def grid_dependency(
 
 @lowers(PrintTkoOp)
 def print_tko(low: Lowering, op: PrintTkoOp) -> Sequence[SSAValue]:
+    """``print`` with the same format, ordered by its token."""
     operands = [*low.values(op.args), low.token(op.token)]
     return low.emit(hints.PrintOp, operands, (T.MEM_TOKEN,), {"format": StringAttr(op.format)})
 

@@ -58,18 +58,21 @@ def _new_axes(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ..
 
 @lowers(core.PermuteOp)
 def permute(low: Lowering, op: core.PermuteOp) -> Sequence[SSAValue]:
+    """The same permutation: axis i of the result is axis ``permutation[i]`` of the source."""
     order = {"permutation": i64_list(op.axes)}
     return low.emit(shapes.PermuteOp, low.values(op.operands), low.types_of(op.results), order)
 
 
 @lowers(core.CatOp)
 def cat(low: Lowering, op: core.CatOp) -> Sequence[SSAValue]:
+    """Along the same axis."""
     axis = {"axis": i32_number(int_property(op, "dim"))}
     return low.emit(shapes.CatOp, low.values(op.operands), low.types_of(op.results), axis)
 
 
 @lowers(core.IotaOp)
 def iota(low: Lowering, op: core.IotaOp) -> Sequence[SSAValue]:
+    """``make_range`` from 0 to the extent."""
     ty = low.type_of(op.result)
     (extent,) = T.dims_of(ty)
     bounds: dict[str, Attribute] = {"start": IntegerAttr(0, i64), "end": IntegerAttr(extent, i64)}
@@ -78,11 +81,13 @@ def iota(low: Lowering, op: core.IotaOp) -> Sequence[SSAValue]:
 
 @lowers(core.PackOp, core.UnpackOp)
 def repack(low: Lowering, op: core.PackOp | core.UnpackOp) -> Sequence[SSAValue]:
+    """A bitcast between tiles of bytes and of packed elements, whose row-major bits are the same."""
     return low.emit(BitcastOp, low.values(op.operands), low.types_of(op.results))
 
 
 @lowers(core.ExtractOp)
 def extract(low: Lowering, op: core.ExtractOp) -> Sequence[SSAValue]:
+    """``extract_slice``, whose offsets count elements where those of ``extract`` count slices; a scalar is itself."""
     source, result = low.value(op.source), low.type_of(op.result)
     if not T.dims_of(result):
         return (source,)
@@ -92,6 +97,7 @@ def extract(low: Lowering, op: core.ExtractOp) -> Sequence[SSAValue]:
 
 @lowers(core.InsertOp)
 def insert(low: Lowering, op: core.InsertOp) -> Sequence[SSAValue]:
+    """An extension of ``nv_tileaa``, with offsets in elements; a scalar takes the place of the destination."""
     source, destination = low.value(op.source), low.value(op.destination)
     if not T.dims_of(source.type):
         return (source,)

@@ -25,6 +25,7 @@ from tilewright.lowering.tileaa.table import lowers
 
 @lowers(V.MakeTensorViewOp)
 def make_tensor_view(low: Lowering, op: V.MakeTensorViewOp) -> Sequence[SSAValue]:
+    """``make_memref``: the base, no offset, and the extents and strides that the type leaves open, in elements."""
     groups = (
         low.values((op.base,)),
         (),
@@ -83,6 +84,7 @@ def _is_sparse(view: SSAValue) -> bool:
 
 @lowers(V.LoadViewTkoOp)
 def load_view_tko(low: Lowering, op: V.LoadViewTkoOp) -> Sequence[SSAValue]:
+    """``tiled_load``, or ``gather_load`` of a gather_scatter_view; extents and padding are the view's."""
     groups = (low.values((op.view,)), low.indices(op.index), (), ())
     properties = {**ordering(op), **_bounds(op)}
     kind: type[Operation] = memory.GatherLoadOp

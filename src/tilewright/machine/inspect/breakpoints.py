@@ -222,16 +222,17 @@ def _lines(module: Operation, file: str | None) -> dict[Operation, int]:
     found: dict[Operation, int] = {}
     for op in operations_under(module):
         place = place_of(op) if source_of(op) is not None else None
-        if isinstance(place, Span) and (file is None or _is_file(place.file_name, file)):
+        if isinstance(place, Span) and (file is None or is_file(place.file_name, file)):
             found[op] = place.line
             continue
         position = source_position(op.location)
-        if position is not None and (file is None or _is_file(position[0], file)):
+        if position is not None and (file is None or is_file(position[0], file)):
             found[op] = position[1]
     return found
 
 
-def _is_file(name: str, wanted: str) -> bool:
+def is_file(name: str, wanted: str) -> bool:
+    """Whether a path ends with all parts of another: ``src/k.py`` is ``k.py``, and no other way round."""
     parts, last = PurePath(name).parts, PurePath(wanted).parts
     return bool(last) and parts[-len(last) :] == last
 

@@ -75,7 +75,7 @@ def attributes_of(op: TileOp) -> dict[str, Any]:
         if isinstance(attribute, UnitAttr):
             found[keyword] = True
         elif isinstance(attribute, TileEnumAttribute):
-            found[keyword] = attribute.data.value  # pyright: ignore[reportAttributeAccessIssue]
+            found[keyword] = attribute.data.value
     mnemonic = op.mnemonic()
     if mnemonic in _CONVERSIONS:
         found["to"] = tile_type(op.results[0]).element

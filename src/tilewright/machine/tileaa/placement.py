@@ -80,15 +80,7 @@ class Copies:
             self.done += 1
 
 
-_SLOT = "copies"
-
-
-def _copies_slot(t: Translator) -> int:
-    """The slot of the block's copies."""
-    found = t.block_state.get(_SLOT)
-    if found is None:
-        found = t.block_state[_SLOT] = t.new_slot()
-    return found
+_COPIES = "copies"
 
 
 def _copies(regs: Registers, slot: int) -> Copies:
@@ -223,18 +215,10 @@ def _products(regs: Registers, slot: int) -> Products:
     return found
 
 
-def _products_slot(t: Translator) -> int:
-    """The slot of the block's products."""
-    found = t.block_state.get(_PRODUCTS)
-    if found is None:
-        found = t.block_state[_PRODUCTS] = t.new_slot()
-    return found
-
-
 @implements(S.AsyncDotOp)
 def async_dot(op: S.AsyncDotOp, t: Translator) -> Step:
     """The sums are there at once; that nobody takes them early is checked in the text."""
-    multiply, products = _product(op, t), _products_slot(t)
+    multiply, products = _product(op, t), t.state_slot(_PRODUCTS)
     lhs, rhs, token = t.slots((op.a, op.b, op.token))
 
     def step(regs: Registers) -> None:
@@ -251,7 +235,7 @@ def create_none(op: S.CreateNoneOp, t: Translator) -> None:
 
 @implements(S.FutureWaitOp)
 def future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
-    source, result, products = t.slot(op.source), t.slot(op.result), _products_slot(t)
+    source, result, products = t.slot(op.source), t.slot(op.result), t.state_slot(_PRODUCTS)
     token, pending = t.slot(op.token), 0 if op.pending is None else int_property(op, "pending")
 
     def step(regs: Registers) -> None:
@@ -295,7 +279,7 @@ def _started(t: Translator, load: Step, scratch: int, storage: SSAValue) -> Step
     """The step of a copy which has what ``load`` leaves in a slot; its storage holds noise until it ends."""
     ty = storage.type
     assert isinstance(ty, TiledViewType)
-    target, copies = t.slot(storage), _copies_slot(t)
+    target, copies = t.slot(storage), t.state_slot(_COPIES)
 
     def step(regs: Registers) -> None:
         load(regs)
@@ -308,7 +292,7 @@ def _started(t: Translator, load: Step, scratch: int, storage: SSAValue) -> Step
 
 @implements(S.AsyncGroupOp)
 def async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
-    result, copies = t.slot(op.result), _copies_slot(t)
+    result, copies = t.slot(op.result), t.state_slot(_COPIES)
 
     def step(regs: Registers) -> None:
         regs[result] = _copies(regs, copies).group()
@@ -327,7 +311,11 @@ def _await_product(held: Products, number: int, pending: int) -> None:
 
 
 def _wait_for_products(op: S.AsyncWaitOp, t: Translator) -> Step:
-    token, products, pending = t.slot(op.token), _products_slot(t), int_property(op, "pending")
+    token, products, pending = (
+        t.slot(op.token),
+        t.state_slot(_PRODUCTS),
+        int_property(op, "pending"),
+    )
 
     def step(regs: Registers) -> None:
         _await_product(_products(regs, products), regs[token], pending)
@@ -339,7 +327,7 @@ def _wait_for_products(op: S.AsyncWaitOp, t: Translator) -> Step:
 def async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
     if S.waits_for_products(op.token):
         return _wait_for_products(op, t)
-    token, copies, pending = t.slot(op.token), _copies_slot(t), int_property(op, "pending")
+    token, copies, pending = t.slot(op.token), t.state_slot(_COPIES), int_property(op, "pending")
 
     def step(regs: Registers) -> None:
         held = _copies(regs, copies)

@@ -13,8 +13,8 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops import extensions, shapes
+from tilewright.dialects.nv_tileaa.types import strides_of
 from tilewright.launching.constants import elements_of
-from tilewright.launching.modules import strides_of
 from tilewright.launching.value_types import TileLike, tile_type
 from tilewright.machine.compile import Step, Translator, implements
 from tilewright.machine.faults import Fault

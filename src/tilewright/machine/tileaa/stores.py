@@ -21,15 +21,7 @@ from tilewright.machine.values import Registers
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
 
-_SLOT = "stores"
-
-
-def _stores_slot(t: Translator) -> int:
-    """The slot of the stores of a block that have not been waited for, in order."""
-    found = t.block_state.get(_SLOT)
-    if found is None:
-        found = t.block_state[_SLOT] = t.new_slot()
-    return found
+_STORES = "stores"
 
 
 @implements(S.AsyncTiledTmaStoreOp)
@@ -41,7 +33,7 @@ def async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
     moved = tile_like(A.TileType(source_type.dims, source_type.element_type))
     assert moved is not None
     parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
-    source, scratch, stores = t.slot(op.source), t.new_slot(), _stores_slot(t)
+    source, scratch, stores = t.slot(op.source), t.new_slot(), t.state_slot(_STORES)
 
     def whole_tile(access: ViewAccess, padding: Array) -> Step:
         return view_steps.store_step(t, access, scratch)
@@ -72,7 +64,7 @@ def async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
 
 @implements(S.AsyncStoreWaitOp)
 def async_store_wait(op: S.AsyncStoreWaitOp, t: Translator) -> Step:
-    stores, pending = _stores_slot(t), int_property(op, "pending")
+    stores, pending = t.state_slot(_STORES), int_property(op, "pending")
 
     def step(regs: Registers) -> None:
         started: list[Callable[[], None]] = regs[stores] or []

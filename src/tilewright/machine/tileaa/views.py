@@ -13,7 +13,7 @@ from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.ops import memory, pointers, shapes
 from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
-from tilewright.launching.modules import strides_of
+from tilewright.dialects.nv_tileaa.types import strides_of
 from tilewright.machine.compile import Step, Translator, implements
 from tilewright.machine.ops.views import dims_text, tensor_step
 from tilewright.machine.values import Registers, TensorView

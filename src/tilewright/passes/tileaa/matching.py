@@ -14,7 +14,7 @@ from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import BoundedAttr, DivByAttr
-from tilewright.dialects.nv_tileaa.base import OPERATIONS
+from tilewright.dialects.nv_tileaa.base import OPERATIONS, int_list
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
@@ -60,13 +60,6 @@ def make_integer(
     return made.result
 
 
-def ints(attribute: Attribute | None) -> tuple[int, ...]:
-    """The numbers of a dense array; none where it is absent."""
-    if not isinstance(attribute, DenseArrayBase):
-        return ()
-    return tuple(int(value) for value in attribute.iter_values())
-
-
 def replace_with(rewriter: PatternRewriter, op: Operation, values: Sequence[SSAValue]) -> None:
     """Erase an operation whose users take these values."""
     rewriter.replace(op, (), tuple(values))
@@ -93,7 +86,7 @@ def is_plain_divisor(predicate: Attribute) -> bool:
 
 
 def keeps_axes(op: PermuteOp) -> bool:
-    return list(ints(op.permutation)) == sorted(ints(op.permutation))
+    return list(int_list(op.permutation)) == sorted(int_list(op.permutation))
 
 
 def keeps_shape(op: BitcastOp) -> bool:
@@ -105,7 +98,7 @@ def are_halves(op: CatOp) -> bool:
     lhs, rhs = op.lhs.owner, op.rhs.owner
     assert isinstance(lhs, ExtractSliceOp) and isinstance(rhs, ExtractSliceOp)
     axis = int_property(op, "axis")
-    first, second = ints(lhs.offsets), ints(rhs.offsets)
+    first, second = int_list(lhs.offsets), int_list(rhs.offsets)
     middle = T.dims_of(op.lhs.type)[axis]
     wanted = tuple(middle if a == axis else 0 for a in range(len(first)))
     return bool(first) and not any(first) and second == wanted
@@ -146,8 +139,8 @@ def _constant(site: Site, ty: Attribute, value: SSAValue) -> SSAValue:
 def _permute_both(site: Site, ty: Attribute, source: SSAValue, inner: SSAValue) -> SSAValue:
     op, before = site.op, inner.owner
     assert isinstance(op, PermuteOp) and isinstance(before, PermuteOp)
-    first = ints(before.permutation)
-    both = DenseArrayBase.from_list(i64, [first[axis] for axis in ints(op.permutation)])
+    first = int_list(before.permutation)
+    both = DenseArrayBase.from_list(i64, [first[axis] for axis in int_list(op.permutation)])
     return site.add(
         PermuteOp.create(operands=[source], result_types=[ty], properties={"permutation": both})
     )

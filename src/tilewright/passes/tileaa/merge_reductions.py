@@ -154,7 +154,7 @@ def _merge(group: Sequence[ReduceOp]) -> None:
         combine.detach()
         body.add_op(combine)
     body.add_op(YieldOp.create(operands=yielded))
-    identities = [value for op in group for value in op.identities.data]  # pyright: ignore[reportAttributeAccessIssue]
+    identities = [value for op in group for value in op.identities.data]
     made = ReduceOp.create(
         operands=[op.operands[0] for op in group],
         result_types=[op.results[0].type for op in group],

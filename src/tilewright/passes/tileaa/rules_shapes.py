@@ -11,6 +11,7 @@ from tilewright.analysis.tileaa.integers import width_of
 from tilewright.dialects import arith
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.arithmetic import FAST, ElementWise, Exp2Op, RsqrtOp
 from tilewright.dialects.nv_tileaa.ops.pointers import (
     AddPtrOp,
@@ -31,7 +32,6 @@ from tilewright.passes.laws import Rules
 from tilewright.passes.tileaa.matching import (
     WORDS,
     integer_of,
-    ints,
     make_integer,
     make_splat,
 )
@@ -78,7 +78,7 @@ def extract_element(op: ExtractOp, rewriter: PatternRewriter) -> None:
     if not isinstance(inner, MakeRangeOp) or inner.start is None or len(op.indices) != 1:
         return
     index = integer_of(op.indices[0])
-    first = inner.start.value.data  # pyright: ignore[reportAttributeAccessIssue]
+    first = inner.start.value.data
     if index is not None and 0 <= index < T.dims_of(inner.result.type)[0]:
         replace_value(rewriter, op, make_integer(rewriter, op, first + index, op.result.type))
 
@@ -141,10 +141,10 @@ def _is_approximate(op: Operation) -> bool:
 def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
     """A slice that lies in one half of a ``cat`` is a slice of that half."""
     inner = op.source.owner
-    offsets = ints(op.offsets)
+    offsets = int_list(op.offsets)
     if not isinstance(inner, CatOp) or not offsets:
         return
-    axis = inner.axis.value.data  # pyright: ignore[reportAttributeAccessIssue]
+    axis = inner.axis.value.data
     middle = T.dims_of(inner.lhs.type)[axis]
     extent = T.dims_of(op.result.type)[axis]
     if offsets[axis] + extent <= middle:
@@ -200,7 +200,7 @@ def offsets_in_a_row(op: AddPtrOp, rewriter: PatternRewriter) -> None:
 @SHAPE_RULES.on(GetDimSizeOp)
 def known_extent(op: GetDimSizeOp, rewriter: PatternRewriter) -> None:
     """An extent that the type states is a constant; one given to ``make_memref`` is that value."""
-    axis = op.axis.value.data  # pyright: ignore[reportAttributeAccessIssue]
+    axis = op.axis.value.data
     if isinstance(op.source.type, T.MemrefType):
         extent, step = memref_axes(op.source)[axis][0], 1
     else:

@@ -213,7 +213,7 @@ class _Closure:
                 ]
                 if len(found) != 1 or found[0].parent is not self.body:
                     return "its stage is not released in the round"
-                self.releases += found  # pyright: ignore[reportArgumentType]
+                self.releases += found
         return self._use_by_others()
 
     def _use_by_others(self) -> str:

@@ -74,7 +74,7 @@ DEFAULT_WARPS = 4
 def retype(value: SSAValue, layout: Layout) -> None:
     """Give a tile a layout, in place; a constant's value has its type, too."""
     ty = with_layout(value.type, layout)
-    value._type = ty  # pyright: ignore[reportPrivateUsage]
+    value._type = ty
     if isinstance(value.owner, ConstantOp):
         held = value.owner.properties["value"]
         assert isinstance(held, ElementsAttr)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
@@ -64,8 +64,7 @@ def turn_of_plan(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, 
 
 def turn_of_product(op: S.Product) -> Turn:
     """The same of a product whose operands have their places. What lies in a stage is copied there in the round."""
-    assert isinstance(op.warps, DenseArrayBase)
-    atom, (down, across) = S.atom_of(op), op.warps.get_values()
+    atom, (down, across) = S.atom_of(op), integers_of(op.warps)
     dims, (a_dims, name), (b_dims, _) = T.dims_of(op.c.type), _operand(op.a), _operand(op.b)
     depth, size = a_dims[-1], max(FORMATS[name].storage_bits // 8, 1)
     a, b = prod(a_dims) * size, prod(b_dims) * size

@@ -41,6 +41,10 @@ def _active(warp: Warp, mask: Array) -> Array:
 
 @implements("llvm.intr.masked.gather", wide=True)
 def _gather(op: Any, t: Translator) -> Step:
+    """Reads memory at each element's address where the mask holds; others get ``pass_thru``, or 0.
+
+    Addresses outside of what the launch was given are a finding, of the first lane that has one.
+    """
     pointers, mask, result = t.slot(op.ptrs), t.slot(op.mask), t.slot(op.res)
     other = None if op.pass_thru is None else t.slot(op.pass_thru)
     access = Access(op, op.ptrs.type, op.res.type, "reads")
@@ -67,6 +71,7 @@ def _gather(op: Any, t: Translator) -> Step:
 
 @implements("llvm.intr.masked.scatter", wide=True)
 def _scatter(op: Any, t: Translator) -> Step:
+    """Writes each element where the mask holds to its address; the addresses are checked as those of a gather."""
     value, pointers, mask = t.slot(op.value), t.slot(op.ptrs), t.slot(op.mask)
     access = Access(op, op.ptrs.type, op.value.type, "writes")
 
@@ -91,6 +96,7 @@ def _spread(address: Any, count: int, size: int) -> Array:
 
 @implements("llvm.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
+    """Reads as many elements as the result has, side by side from the address of each lane."""
     pointer, result = t.slot(op.addr), t.slot(op.res)
     access = Access(op, op.addr.type, op.res.type, "reads")
     (count,) = shape_of(op.res.type) or (1,)
@@ -134,6 +140,7 @@ def _first_lane(warp: Warp) -> Callable[[], Array]:
 
 @implements("llvm.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
+    """Writes the elements of each lane side by side from its address; lanes that do not take part write nothing."""
     value, pointer = t.slot(op.value), t.slot(op.addr)
     access = Access(op, op.addr.type, op.value.type, "writes")
     (count,) = shape_of(op.value.type) or (1,)
@@ -159,12 +166,18 @@ def _store(op: Any, t: Translator) -> Step:
 
 @implements("llvm.mlir.zero", wide=True)
 def _zero(op: Operation, t: Translator) -> None:
+    """The null pointer, known before the launch. Raises ``Fault`` for an address space that is not simulated."""
     check_space(op.results[0].type)
     t.preset(op.results[0], 0)
 
 
 @implements("llvm.ptrtoint", "llvm.inttoptr", "llvm.addrspacecast", wide=True)
 def _convert(op: Operation, t: Translator) -> Step:
+    """Addresses are numbers of 64 bits: a conversion widens or cuts them, and changes nothing else.
+
+    Raises ``Fault`` for pointers to spaces that are not simulated, other than shared memory, whose addresses copies
+    take.
+    """
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     for value in (op.operands[0], op.results[0]):
         pointer = element_type(value.type)
@@ -190,6 +203,9 @@ def _convert(op: Operation, t: Translator) -> Step:
 
 @implements("llvm.getelementptr", wide=True)
 def _offset(op: GetElementPtrOp, t: Translator) -> Step:
+    """The address behind the base by so many elements, in bytes of the element in memory. Raises ``Fault`` for
+    more than one place.
+    """
     check_space(op.base.type)
     places, ty = op.places, op.properties["elem_type"]
     if len(places) != 1:

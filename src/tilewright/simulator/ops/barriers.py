@@ -135,6 +135,10 @@ def _check_barrier(warp: Warp, number: int | None, wanted: int | None, op: Opera
 
 @implements("gpu.barrier", "nvvm.barrier0", "nvvm.barrier")
 def _barrier(op: Any, t: Translator) -> Suspending:
+    """Waits until the threads of the block, or as many as a named barrier says, have come; memory written before is
+    visible behind it (PTX, ``barrier.sync``). Raises ``Fault`` where lanes of a warp are apart, or counts do not
+    fit.
+    """
     is_named = op.name == "nvvm.barrier"
     slot = t.slot(op.barrierId) if is_named and op.barrierId is not None else None
     count = t.slot(op.numberOfThreads) if is_named and op.numberOfThreads is not None else None
@@ -172,6 +176,7 @@ def together(warp: Warp, op: Operation) -> None:
 
 @implements("nvvm.barrier.arrive")
 def _barrier_arrive(op: Any, t: Translator) -> Step:
+    """Counts the warp at a named barrier without waiting (PTX, ``barrier.arrive``)."""
     slot = t.slot(op.barrierId) if op.barrierId is not None else None
     count = t.slot(op.numberOfThreads)
 
@@ -217,6 +222,9 @@ def _cluster_barrier(warp: Warp) -> ClusterBarrier:
 
 @implements("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed")
 def _cluster_arrive(op: Any, t: Translator) -> Step:
+    """Counts the thread at the cluster's barrier; the relaxed form publishes no writes. A thread that arrives twice
+    before it has waited is a finding.
+    """
     releases = op.name == "nvvm.cluster.arrive"
 
     def step(warp: Warp) -> None:
@@ -247,6 +255,8 @@ def _cluster_arrive(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.cluster.wait")
 def _cluster_wait(op: Any, t: Translator) -> Suspending:
+    """Waits for the phase of the cluster's barrier that the warp has arrived at."""
+
     def start(warp: Warp) -> Coroutine:
         together(warp, op)
         barrier = _cluster_barrier(warp)
@@ -260,6 +270,7 @@ def _cluster_wait(op: Any, t: Translator) -> Suspending:
 
 @implements("nvgpu.mbarrier.create")
 def _create(op: Any, t: Translator) -> None:
+    """A place in shared memory for each barrier of the group, 8 bytes apart; counted from when ``init`` has run."""
     count = op.results[0].type.count
     name = op.results[0].name_hint
     shown = f"%{name}" if name else "the mbarrier"
@@ -281,6 +292,7 @@ def _create(op: Any, t: Translator) -> None:
 
 @implements("nvgpu.mbarrier.get")
 def _get(op: Any, t: Translator) -> Step:
+    """The byte offset of one barrier in its group: 8 bytes times its number."""
     index, result = t.slot(op.mbarId), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -339,6 +351,9 @@ def check_usable(warp: Warp, barrier: MBarrier, op: Operation) -> None:
 
 @implements("nvgpu.mbarrier.init")
 def _init(op: Any, t: Translator) -> Step:
+    """Sets how many arrivals end a phase. Raises ``Fault`` for counts that differ between lanes or that PTX does not
+    take.
+    """
     group, index, count = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.count)
     predicate = None if op.predicate is None else t.slot(op.predicate)
 
@@ -401,6 +416,7 @@ def arrive(warp: Warp, barrier: MBarrier, count: int, op: Operation) -> None:
 
 @implements("nvgpu.mbarrier.arrive", "nvgpu.mbarrier.arrive.nocomplete")
 def _arrive_op(op: Any, t: Translator) -> Step:
+    """Counts one arrival for each lane, or ``count`` of them; the result is the token of the phase that it is in."""
     group, index, result = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.results[0])
     count = t.slot(op.count) if op.name.endswith("nocomplete") else None
 
@@ -430,6 +446,7 @@ def _arrive_op(op: Any, t: Translator) -> Step:
 
 @implements("nvgpu.mbarrier.arrive.expect_tx")
 def _expect_tx(op: Any, t: Translator) -> Step:
+    """One arrival, which adds ``txcount`` bytes to what the phase waits for."""
     group, index, amount = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.txcount)
     predicate = None if op.predicate is None else t.slot(op.predicate)
 
@@ -466,6 +483,7 @@ def check_transactions(warp: Warp, barrier: MBarrier, op: Operation) -> None:
 
 @implements("nvgpu.mbarrier.test.wait")
 def _test_wait(op: Any, t: Translator) -> Suspending:
+    """Whether the phase of the token has ended, without waiting for it."""
     group, index, token = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.token)
     result = t.slot(op.results[0])
 
@@ -526,6 +544,9 @@ class ParityWait:
 
 @implements("nvgpu.mbarrier.try_wait.parity")
 def _try_wait(op: Any, t: Translator) -> Suspending:
+    """Waits until the phase of that parity has ended. What ``ticks`` says of a time limit is not simulated: it waits
+    as long as others can go on, and a deadlock is a finding.
+    """
     group, index, parity = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.phaseParity)
 
     def start(warp: Warp) -> Coroutine:
@@ -559,6 +580,7 @@ def never_resumed(warp: Warp, saved: list[Any]) -> Coroutine:
 
 @implements("nvvm.fence.proxy")
 def _fence_proxy(op: Any, t: Translator) -> Step:
+    """Orders what was done through generic addresses with what the async proxy does behind it."""
     kind = op.properties["kind"].data.value
 
     def step(warp: Warp) -> None:
@@ -571,6 +593,7 @@ def _fence_proxy(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.fence.mbarrier.init")
 def _fence_init(op: Any, t: Translator) -> Step:
+    """Publishes the initialised barriers to the async proxy and the cluster."""
     return lambda warp: _publish(warp)
 
 

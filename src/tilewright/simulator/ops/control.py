@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
 
 
-def _run(code: Code, warp: Warp) -> Coroutine:
+def run_code(code: Code, warp: Warp) -> Coroutine:
+    """The operations of a block, whether they may wait or not."""
     if code.suspends:
         yield from code.start(warp)
     else:
@@ -52,6 +53,9 @@ _Side = tuple[Code, tuple[int, ...]]
 
 @implements("scf.if")
 def _if(op: Any, t: Translator) -> Suspending | Nested:
+    """Runs the side of each lane: first the lanes for which the condition holds, then the others. A side that cannot
+    wait is run without a coroutine.
+    """
     condition, results = t.slot(op.cond), t.slots(op.results)
     sides: list[_Side | None] = []
     for region in (op.true_region, op.false_region):
@@ -114,7 +118,7 @@ def _suspending_if(
         side = sides[number]
         if side is not None:
             warp.path.append(number)
-            yield from _run(side[0], warp)
+            yield from run_code(side[0], warp)
             warp.path.pop()
             assign(warp, results, side[1], None)
 
@@ -139,13 +143,14 @@ def _diverge(
     for side, mask in zip(sides, (taken, whole & ~taken)):
         if side is not None:
             warp.set_mask(mask)
-            yield from _run(side[0], warp)
+            yield from run_code(side[0], warp)
             assign(warp, results, side[1], mask)
     warp.set_mask(whole)
 
 
 @implements("scf.for")
 def _for(op: Any, t: Translator) -> Suspending | Nested:
+    """Runs the body as often as the bounds of each lane say; lanes that are done wait for the others of their warp."""
     bounds = t.slots((op.lb, op.ub, op.step))
     block = op.body.blocks[0]
     variable, carried = t.slot(block.args[0]), t.slots(block.args[1:])
@@ -292,6 +297,7 @@ def _note_entry(warp: Warp, op: Operation) -> None:
 
 @implements("scf.while")
 def _while(op: Any, t: Translator) -> Suspending:
+    """Runs both regions in turn while any lane's condition holds; the others keep what they left with."""
     before, after = op.before_region.blocks[0], op.after_region.blocks[0]
     inits, results = t.slots(op.arguments), t.slots(op.results)
     heads, bodies = t.slots(before.args), t.slots(after.args)
@@ -326,7 +332,7 @@ def _while(op: Any, t: Translator) -> Suspending:
                     polls = next_turn(warp, op, heads)
                     if polls is not None:
                         yield polls
-                    yield from _run(test, warp)
+                    yield from run_code(test, warp)
             if stage != _BODY:
                 stays = _stays(warp, regs[condition])
                 if stays is not warp.mask and stays is not None and warp.size > WARP_SIZE:
@@ -338,7 +344,7 @@ def _while(op: Any, t: Translator) -> Suspending:
             if saved:
                 yield from turn.resume(warp, saved)
             else:
-                yield from _run(turn, warp)
+                yield from run_code(turn, warp)
             assign(warp, heads, yielded, None if warp.mask is whole else warp.mask)
             stage = _TEST
             if path[depth] is not None:
@@ -377,6 +383,7 @@ def _stays(warp: Warp, condition: Any) -> Array | None:
 
 @implements("scf.execute_region")
 def _execute_region(op: Any, t: Translator) -> Suspending | Nested:
+    """Runs its region once, in place; the results are what it yields."""
     return body_of(op.regions[0], t, t.slots(op.results))
 
 
@@ -460,7 +467,7 @@ class Graph:
             if saved:
                 yield from self.codes[current].resume(warp, saved)
             elif not is_at_end:
-                yield from _run(self.codes[current], warp)
+                yield from run_code(self.codes[current], warp)
             saved = None
             end = self.ends[current]
             if end.returned is not None:
@@ -605,6 +612,7 @@ def _values_in(region: Region) -> list[SSAValue]:
 
 @implements("cf.assert", wide=True)
 def _assert(op: Any, t: Translator) -> Step:
+    """Raises ``Fault`` with the message where the condition is false for a lane that takes part."""
     condition, message = t.slot(op.arg), op.msg.data
 
     def step(warp: Warp) -> None:

@@ -45,6 +45,10 @@ class Copy:
 
 @implements("nvgpu.device_async_copy", wide=True)
 def _copy(op: Any, t: Translator) -> Step:
+    """Copies ``dstElements`` elements to shared memory behind the program's back, the first ``srcElements`` from the
+    source and zeros for the rest (PTX, ``cp.async``). Addresses must be multiples of the bytes of the copy. What is
+    copied is there when its group has been waited for; reading it earlier is a finding.
+    """
     source, source_indices = t.slot(op.src), t.slots(op.srcIndices)
     target, target_indices = t.slot(op.dst), t.slots(op.dstIndices)
     some = None if op.srcElements is None else t.slot(op.srcElements)
@@ -232,6 +236,8 @@ def _check_aligned(
 
 @implements("nvgpu.device_async_create_group")
 def _create_group(op: Operation, t: Translator) -> Step:
+    """Closes the group of the copies that each lane has started since the last."""
+
     def step(warp: Warp) -> None:
         commit(warp)
 
@@ -255,6 +261,7 @@ def commit(warp: Warp) -> None:
 
 @implements("nvgpu.device_async_wait")
 def _wait(op: Any, t: Translator) -> Step:
+    """Lets all groups of the lane end but the ``numGroups`` youngest; what they copied is visible to that lane alone."""
     unfinished = op.groups
 
     def step(warp: Warp) -> None:

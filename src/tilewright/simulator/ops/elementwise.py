@@ -198,6 +198,7 @@ def _broadcast(arrays: list[Array]) -> list[Array]:
 
 
 def is_integer_scalar(ty: Attribute) -> bool:
+    """Whether values of a type may be Python numbers, the same for all lanes."""
     return isinstance(ty, b.IntegerType | b.IndexType | LLVMPointerType)
 
 
@@ -294,6 +295,9 @@ def _on_numbers(
 
 @implements(*_SAME_TYPE, wide=True)
 def _same_type(op: Operation, t: Translator) -> Step:
+    """Operations whose operands and result are of one type, by the function of ``numerics.semantics`` of the same
+    meaning. Integers that all lanes share are computed as Python numbers. A zero divisor is a finding.
+    """
     name, keywords = _SAME_TYPE[op.name]
     element = element_of(op.results[0].type)
     call = _Call(ELEMENTWISE[name], (element,) * len(op.operands), element, keywords)
@@ -326,6 +330,7 @@ def _division(op: Operation, t: Translator, call: _Call) -> Step:
 
 @implements(*_CASTS, wide=True)
 def _cast(op: Operation, t: Translator) -> Step:
+    """Conversions between numbers, rounded as ``roundingmode`` says, to nearest even without it."""
     name, keywords = _CASTS[op.name]
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     keywords = {**keywords, "to": result.name}
@@ -336,6 +341,7 @@ def _cast(op: Operation, t: Translator) -> Step:
 
 @implements("arith.index_cast", "arith.index_castui", wide=True)
 def _index_cast(op: Operation, t: Translator) -> Step:
+    """Between integers and ``index``, which has 64 bits here: cut, or extended by sign unless it says ``ui``."""
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     if result.bits < source.bits:
         call = _Call(ELEMENTWISE["trunci"], (source,), result, {"to": result.name})
@@ -350,6 +356,7 @@ def _index_cast(op: Operation, t: Translator) -> Step:
 
 @implements("arith.cmpi", wide=True)
 def _cmpi(op: Any, t: Translator) -> Step:
+    """The predicate in the order of upstream's numbers, eq to uge; its letter says signed or unsigned."""
     number = op.predicate.value.data
     predicate, signedness = _INT_PREDICATES[number]
     source = element_of(op.operands[0].type)
@@ -391,6 +398,7 @@ def _always(x: Array, y: Array, element: str) -> Array:
 
 @implements("arith.cmpf", wide=True)
 def _cmpf(op: Any, t: Translator) -> Step | None:
+    """The predicate by upstream's number: 0 is never, 1 to 7 ordered, 8 to 14 unordered, 15 always."""
     number = op.predicate.value.data
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     kind = (number - 1) % 7
@@ -418,6 +426,7 @@ def _ordered(x: Array, y: Array, element: str) -> Array:
 
 @implements("arith.select", wide=True)
 def _select(op: Operation, t: Translator) -> Step:
+    """Chooses by element where the condition is a vector, else one of the two values; values may be memrefs."""
     condition, first, second = t.slots(op.operands)
     result = t.slot(op.results[0])
     ty = op.results[0].type
@@ -481,6 +490,7 @@ def to_elements(numbers: Array, element: Element) -> Array:
 
 @implements("math.copysign", wide=True)
 def _copysign(op: Operation, t: Translator) -> Step:
+    """The magnitude of the first operand with the sign of the second, NaNs included."""
     element = element_of(op.results[0].type)
     return _step(op, t, _Call(_with_sign, (element, element), element, {}))
 
@@ -491,6 +501,7 @@ def _with_sign(x: Array, y: Array, element: str) -> Array:
 
 @implements("math.ctpop", wide=True)
 def _ctpop(op: Operation, t: Translator) -> Step:
+    """The number of ones among the bits of an element."""
     element = element_of(op.results[0].type)
     return _step(op, t, _Call(_count_bits, (element,), element, {}))
 

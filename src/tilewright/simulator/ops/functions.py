@@ -33,6 +33,10 @@ def _settled(value: Array, like: Any, are_numbers: bool) -> Any:
 
 @implements(*_FUNCTIONS)
 def _function(op: Operation, t: Translator) -> Step:
+    """Functions of ``math`` beyond Tile IR's, by ``numerics.further_math``.
+
+    Raises ``Fault`` for ``fpowi`` with exponents of more than 32 bits and for ``ipowi`` of i1.
+    """
     function = FURTHER[_FUNCTIONS[op.name]]
     if op.name == "math.fpowi" and element_of(op.operands[1].type).bits > 32:
         raise Fault(codes.UNSUPPORTED, f"{op.name} takes exponents of up to 32 bits", op)
@@ -94,6 +98,7 @@ _PAIRS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
 
 @implements(*_PAIRS)
 def _pair(op: Operation, t: Translator) -> Step:
+    """Operations with two results, which are computed apart."""
     sources, results = t.slots(op.operands), t.slots(op.results)
     element = element_of(op.operands[0].type)
     types = [value.type for value in op.results]

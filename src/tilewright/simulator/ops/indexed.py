@@ -127,6 +127,7 @@ def _record(
 
 @implements("vector.gather", wide=True)
 def _gather(op: Any, t: Translator) -> Step:
+    """Elements of memory at indices along the last dimension, where the mask holds; ``pass_thru`` elsewhere."""
     selection = _Selection(op, t, op.result)
     other, result = t.slot(op.pass_thru), t.slot(op.result)
     element, shape = selection.element, selection.shape
@@ -153,6 +154,7 @@ def _gather(op: Any, t: Translator) -> Step:
 
 @implements("vector.scatter", wide=True)
 def _scatter(op: Any, t: Translator) -> Step:
+    """Writes elements at indices along the last dimension, where the mask holds; of two at one place the later stays."""
     selection = _Selection(op, t, op.valueToStore)
     value = t.slot(op.valueToStore)
     element = selection.element

@@ -204,6 +204,7 @@ MEANINGS: dict[str, Callable[[Intrinsic], Function]] = {
 
 @implements("llvm.call_intrinsic", wide=True)
 def _call(op: Any, t: Translator) -> Step:
+    """An intrinsic of LLVM, by the meaning of its stem, lane by lane. Raises ``Fault`` for one that is not known."""
     name = op.callee
     known = INTRINSICS.get(name)
     if known is None:

@@ -44,6 +44,9 @@ Product = Callable[[Array, Array, Array], Array]
 
 @implements("nvgpu.ldmatrix", wide=True)
 def _ldmatrix(op: Any, t: Translator) -> Step:
+    """Loads 1, 2 or 4 matrices of 8 rows of 16 bytes from shared memory, row i of matrix m at the address of lane
+    8 m + i (PTX, ``ldmatrix``). All lanes must take part, and rows begin at multiples of 16 bytes.
+    """
     source, indices = t.slot(op.srcMemref), t.slots(op.indices)
     result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
     element, tiles = element_of(op.srcMemref.type), op.properties["numTiles"].value.data
@@ -129,6 +132,11 @@ def _operand_name(element: Element) -> str:
 
 @implements("nvgpu.mma.sync", wide=True)
 def _mma(op: Any, t: Translator) -> Step:
+    """The product of fragments, spread over the warp as PTX says, by the unit of the architecture: how many products
+    are
+    added at once, and with how many bits, is measured (``numerics.tensor_cores``). Raises ``Fault`` for f32 without
+    ``tf32Enabled``.
+    """
     slots, result = t.slots(op.operands), t.slot(op.results[0])
     rows, columns, depth = op.shape
     element = element_of(op.operands[0].type)
@@ -238,6 +246,7 @@ def decompressed(stored: Array, words: Array, bits: int, depth: int, selector: i
 
 @implements("nvgpu.mma.sp.sync")
 def _sparse_mma(op: Any, t: Translator) -> Step:
+    """A product whose A holds half of its elements; the metadata say which, from the lanes that the selector names."""
     slots, result = t.slots(op.operands), t.slot(op.results[0])
     rows, columns, depth = op.shape
     element = element_of(op.operands[0].type)

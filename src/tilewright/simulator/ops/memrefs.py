@@ -82,6 +82,7 @@ def local_value(ty: b.MemRefType, name: str) -> Any:
 
 @implements("memref.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
+    """An element of memory, of each lane where its indices say. Outside of the memref is a finding."""
     source, indices = t.slot(op.memref), t.slots(op.indices)
     result, element = t.slot(op.results[0]), element_of(op.memref.type)
     need_whole_bytes(element, op)
@@ -107,6 +108,9 @@ def _load(op: Any, t: Translator) -> Step:
 
 @implements("memref.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
+    """Writes an element of each lane that takes part where its indices say. Outside of the memref is a finding, and so
+    is a write of different values to one place by lanes of a warp.
+    """
     value, target, indices = t.slot(op.value), t.slot(op.memref), t.slots(op.indices)
     element = element_of(op.memref.type)
     need_whole_bytes(element, op)
@@ -176,6 +180,7 @@ def _atomic(op: Any, t: Translator) -> Step:
 
 @implements("memref.get_global")
 def _get_global(op: Any, t: Translator) -> None:
+    """The memory of a global: shared memory, with its alignment, once for each block, or its initial value."""
     name = op.properties["name"].root_reference.data
     known: list[Any] = [g for g in t.module.walk() if g.name == "memref.global"]
     found = next((g for g in known if g.properties["sym_name"].data == name), None)
@@ -211,6 +216,7 @@ def _global_value(op: Any, ty: b.MemRefType) -> MemRef:
 
 @implements("memref.alloca")
 def _alloca(op: Any, t: Translator) -> Step:
+    """New memory of each thread, with all bits set, so that floats that were never written are NaNs."""
     make, result = local_value(op.results[0].type, "memref.alloca"), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -227,6 +233,7 @@ def _alloca(op: Any, t: Translator) -> Step:
     wide=True,
 )
 def _same(op: Operation, t: Translator) -> Step | None:
+    """What stands for the same memory or value: casts, assumptions."""
     if not op.results:
         return None
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
@@ -259,6 +266,9 @@ def _number(warp: Warp, item: tuple[bool, int], op: Operation) -> int:
 
 @implements("memref.subview", wide=True)
 def _subview(op: Any, t: Translator) -> Step:
+    """The part of a memref with these offsets, sizes and strides, counted in elements of the source. A part that
+    sticks out is a finding when it is read or written.
+    """
     source, result = t.slot(op.source), t.slot(op.results[0])
     offsets = _mixed(op.static_offsets, op.offsets, t)
     sizes = _mixed(op.static_sizes, op.sizes, t)
@@ -320,6 +330,7 @@ def _fits(sizes: list[int], wanted: list[int]) -> bool:
 
 @implements("memref.reinterpret_cast", wide=True)
 def _reinterpret(op: Any, t: Translator) -> Step:
+    """The memory of a memref with this offset, sizes and strides, counted in elements from its base."""
     source, result = t.slot(op.source), t.slot(op.results[0])
     offsets = _mixed(op.static_offsets, op.offsets, t)
     sizes = _mixed(op.static_sizes, op.sizes, t)
@@ -342,6 +353,11 @@ def _reinterpret(op: Any, t: Translator) -> Step:
 
 @implements("memref.view", wide=True)
 def _view(op: Any, t: Translator) -> Step:
+    """Bytes seen as elements of another type, ``byte_shift`` bytes behind the source's first.
+
+    A begin that is no multiple of an element's size, or a part that sticks out, is a finding. Raises ``Fault`` where
+    lanes of a warp give different shifts.
+    """
     source, shift = t.slot(op.source), t.slot(op.byte_shift)
     result, ty = t.slot(op.results[0]), op.results[0].type
     element, dynamic = element_of(ty), list(t.slots(op.sizes))
@@ -377,6 +393,7 @@ def _view(op: Any, t: Translator) -> Step:
 
 @implements("memref.dim", wide=True)
 def _dim(op: Any, t: Translator) -> Step:
+    """The extent of a dimension; one that there is not is a finding."""
     source, index, result = t.slot(op.source), t.slot(op.index), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -391,6 +408,7 @@ def _dim(op: Any, t: Translator) -> Step:
 
 @implements("memref.rank", wide=True)
 def _rank(op: Any, t: Translator) -> Step:
+    """The number of dimensions, known from the type."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from tilewright.simulator.compile import Suspending, Translator, implements
 from tilewright.simulator.ops.barriers import BarrierWait, come_to, together
+from tilewright.simulator.ops.control import run_code
 from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
-from tilewright.simulator.ops.structured import run_code
 from tilewright.simulator.ops.vectors import combine
 from tilewright.simulator.state import (
     WARP_SIZE,

@@ -51,6 +51,9 @@ class RegisterWait:
 
 @implements("nvvm.setmaxregister")
 def _trade(op: Operation, t: Translator) -> Suspending:
+    """Gives registers back, or waits until the block has as many as the warp wants (PTX, ``setmaxnreg``). Asking for
+    fewer where it should be more, or with warps of a group apart, is a finding.
+    """
     trade = trade_of(op)
     assert trade is not None
     wanted, increases = trade.count, trade.increases

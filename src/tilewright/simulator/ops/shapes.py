@@ -41,6 +41,7 @@ def _shuffle(op: Any, t: Translator) -> Step:
 
 @implements("vector.transpose", wide=True)
 def _transpose(op: Any, t: Translator) -> Step:
+    """The vector with its dimensions in the order of ``permutation``; the axis of lanes stays the first."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     axes = (0, *(axis + 1 for axis in numbers_of(op, "permutation")))
 
@@ -52,6 +53,7 @@ def _transpose(op: Any, t: Translator) -> Step:
 
 @implements("vector.extract_strided_slice", wide=True)
 def _extract_slice(op: Any, t: Translator) -> Step:
+    """The part of a vector from ``offsets``, of ``sizes``; strides are 1."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     offsets, sizes = numbers_of(op, "offsets"), numbers_of(op, "sizes")
     where = (slice(None), *(slice(o, o + n) for o, n in zip(offsets, sizes)))
@@ -64,6 +66,7 @@ def _extract_slice(op: Any, t: Translator) -> Step:
 
 @implements("vector.insert_strided_slice", wide=True)
 def _insert_slice(op: Any, t: Translator) -> Step:
+    """The destination with the source from ``offsets`` on, in its last dimensions."""
     source, target, result = t.slot(op.source), t.slot(op.dest), t.slot(op.results[0])
     offsets, shape = numbers_of(op, "offsets"), shape_of(op.source.type)
     leading = len(offsets) - len(shape)
@@ -97,6 +100,7 @@ def _place(warp: Warp, value: Any, size: int, op: Operation) -> Any:
 
 @implements("vector.extractelement", wide=True)
 def _extract_element(op: Any, t: Translator) -> Step:
+    """One element, at a position of each lane; the only one of a vector without dimensions."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     shape, position = shape_of(op.vector.type), None
     if op.position is not None:
@@ -115,6 +119,7 @@ def _extract_element(op: Any, t: Translator) -> Step:
 
 @implements("vector.insertelement", wide=True)
 def _insert_element(op: Any, t: Translator) -> Step:
+    """The vector with one element set, at a position of each lane."""
     source, target, result = t.slot(op.source), t.slot(op.dest), t.slot(op.results[0])
     shape, element, position = shape_of(op.dest.type), element_of(op.dest.type), None
     if op.position is not None:
@@ -145,6 +150,7 @@ def _mask(shape: tuple[int, ...], sizes: list[Array]) -> Array:
 
 @implements("vector.create_mask", wide=True)
 def _create_mask(op: Any, t: Translator) -> Step:
+    """True below the given size along every dimension; sizes may differ between lanes, and be negative, which is none."""
     sizes, result, shape = t.slots(op.operands), t.slot(op.results[0]), shape_of(op.results[0].type)
 
     def step(warp: Warp) -> None:
@@ -159,6 +165,7 @@ def _create_mask(op: Any, t: Translator) -> Step:
 
 @implements("vector.constant_mask")
 def _constant_mask(op: Any, t: Translator) -> None:
+    """The mask of sizes that are known, made once for all blocks."""
     shape, sizes = shape_of(op.results[0].type), numbers_of(op, "mask_dim_sizes")
     given = [np.full(WARP_SIZE, size) for size in sizes]
     t.preset(op.results[0], _mask(shape, given) if shape else given[0] > 0)
@@ -166,12 +173,14 @@ def _constant_mask(op: Any, t: Translator) -> None:
 
 @implements("vector.step")
 def _step(op: Any, t: Translator) -> None:
+    """0, 1, 2, ... as a vector of ``index``, the same for every lane."""
     (count,) = shape_of(op.results[0].type)
     t.preset(op.results[0], np.tile(np.arange(count), (WARP_SIZE, 1)))
 
 
 @implements("vector.from_elements", wide=True)
 def _from_elements(op: Any, t: Translator) -> Step:
+    """The operands as the elements of a vector, in row-major order."""
     sources, result = t.slots(op.operands), t.slot(op.results[0])
     element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
 
@@ -184,6 +193,7 @@ def _from_elements(op: Any, t: Translator) -> Step:
 
 @implements("vector.interleave", wide=True)
 def _interleave(op: Any, t: Translator) -> Step:
+    """The elements of both vectors in turn, along the last dimension."""
     left, right, result = t.slot(op.lhs), t.slot(op.rhs), t.slot(op.results[0])
     shape = shape_of(op.results[0].type)
 
@@ -196,6 +206,7 @@ def _interleave(op: Any, t: Translator) -> Step:
 
 @implements("vector.deinterleave", wide=True)
 def _deinterleave(op: Any, t: Translator) -> Step:
+    """The elements at even places along the last dimension, and those at odd ones."""
     source, (even, odd) = t.slot(op.source), t.slots(op.results)
 
     def step(warp: Warp) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Code, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault
-from tilewright.simulator.ops.control import assign
+from tilewright.simulator.ops.control import assign, run_code
 from tilewright.simulator.state import Coroutine, Warp
 from tilewright.simulator.values import lanes
 
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 _INDEX = np.dtype(np.int64)
 
 
-def run_code(code: Code, warp: Warp) -> Coroutine:
-    """The operations of a block, whether they may wait or not."""
-    if code.suspends:
-        yield from code.start(warp)
-    else:
-        code.run(warp)
-
-
 def _side(region: Region, t: Translator) -> tuple[Code, tuple[int, ...]]:
     """A region of one block, and the slots of what its end gives."""
     code = t.block(region.blocks[0])
@@ -38,6 +30,7 @@ def _side(region: Region, t: Translator) -> tuple[Code, tuple[int, ...]]:
 
 @implements("memref.alloca_scope")
 def _alloca_scope(op: Any, t: Translator) -> Suspending:
+    """Runs its region once. What was allocated in it is no longer named behind it."""
     code, given = _side(op.regions[0], t)
     results = t.slots(op.results)
 
@@ -50,6 +43,7 @@ def _alloca_scope(op: Any, t: Translator) -> Suspending:
 
 @implements("scf.index_switch")
 def _index_switch(op: Any, t: Translator) -> Suspending:
+    """Runs the region of the case of each lane, the default one where no case has its number."""
     value, results = t.slot(op.arg), t.slots(op.results)
     numbers = [int(n) for n in op.cases.get_values()]
     sides = [_side(region, t) for region in op.case_regions]

@@ -64,12 +64,14 @@ def _in_cluster(block: Block) -> tuple[int, int, int]:
 
 @implements(*_OF_BLOCK)
 def _of_block(op: Any, t: Translator) -> None:
+    """Numbers and extents of blocks, grids and clusters along an axis: the same for all threads of a block."""
     function, axis = _OF_BLOCK[op.name], op.axis
     t.each_block(op.results[0], lambda block: function(block)[axis])
 
 
 @implements("gpu.thread_id", wide=True)
 def _thread_id(op: Any, t: Translator) -> Step:
+    """The number of the thread in its block along an axis."""
     result, axis = t.slot(op.results[0]), op.axis
 
     def step(warp: Warp) -> None:
@@ -80,6 +82,7 @@ def _thread_id(op: Any, t: Translator) -> Step:
 
 @implements("gpu.global_id", wide=True)
 def _global_id(op: Any, t: Translator) -> Step:
+    """The number of the thread in the grid along an axis."""
     result, axis = t.slot(op.results[0]), op.axis
 
     def step(warp: Warp) -> None:
@@ -91,16 +94,19 @@ def _global_id(op: Any, t: Translator) -> Step:
 
 @implements("gpu.lane_id")
 def _lane_id(op: Any, t: Translator) -> None:
+    """0 to 31, the place of the thread in its warp."""
     t.preset(op.results[0], _LANES)
 
 
 @implements("gpu.subgroup_size")
 def _subgroup_size(op: Any, t: Translator) -> None:
+    """32 on every architecture."""
     t.preset(op.results[0], WARP_SIZE)
 
 
 @implements("gpu.subgroup_id", wide=True)
 def _subgroup_id(op: Any, t: Translator) -> Step:
+    """The number of the warp in its block; threads are in warps by their row-major number."""
     result = t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -112,11 +118,13 @@ def _subgroup_id(op: Any, t: Translator) -> Step:
 
 @implements("gpu.num_subgroups")
 def _num_subgroups(op: Any, t: Translator) -> None:
+    """The warps of the block."""
     t.each_block(op.results[0], lambda block: len(block.warps))
 
 
 @implements("gpu.dynamic_shared_memory")
 def _dynamic(op: Any, t: Translator) -> None:
+    """The shared memory behind that of all globals and barriers, as many bytes as the launch says."""
     size = element_of(op.results[0].type).size
 
     def make(block: Block) -> MemRef:
@@ -160,6 +168,8 @@ _SHUFFLES: dict[str, _Shuffle] = {
 
 @implements("gpu.shuffle", wide=True)
 def _shuffle(op: Any, t: Translator) -> Step:
+    """The value of another lane among ``width`` of them, and whether there is one (PTX, ``shfl.sync``); the own
+    value where there is none. All lanes must take part; a width that is no power of two up to 32 is a finding."""
     value, offset, width = t.slots(op.operands)
     result, valid = t.slots(op.results)
     mode = _SHUFFLES[op.properties["mode"].keyword]
@@ -208,6 +218,7 @@ def _reduce(op: Any, t: Translator) -> Step:
 
 @implements("gpu.printf")
 def _printf(op: Any, t: Translator) -> Step:
+    """Prints a line for each thread that takes part, in the order of lanes, as the C function does."""
     text = op.properties["format"].data
     sources = t.slots(op.operands)
     elements = [element_of(value.type) for value in op.operands]

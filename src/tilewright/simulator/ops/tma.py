@@ -68,6 +68,10 @@ def _corners(warp: Warp, slots: tuple[int, ...], acting: Array) -> list[tuple[in
 
 @implements("nvgpu.tma.async.load")
 def _load(op: Any, t: Translator) -> Step:
+    """Starts a copy of the box at the coordinates to shared memory, zeros or NaNs where it lies outside of the tensor;
+    its
+    bytes count at the mbarrier when they are there. ``multicastMask`` says to which blocks of the cluster it goes.
+    """
     target, group, index = t.slot(op.dst), t.slot(op.barriers), t.slot(op.mbarId)
     descriptor, coordinates = t.slot(op.tensorMapDescriptor), t.slots(op.coordinates)
     predicate = None if op.predicate is None else t.slot(op.predicate)
@@ -194,6 +198,9 @@ class Store:
 
 @implements("nvgpu.tma.async.store")
 def _store(op: Any, t: Translator) -> Step:
+    """Starts a copy of shared memory to the box at the coordinates; elements outside of the tensor are left out. It
+    belongs to the thread's next bulk group.
+    """
     source, descriptor = t.slot(op.src), t.slot(op.tensorMapDescriptor)
     coordinates = t.slots(op.coordinates)
     predicate = None if op.predicate is None else t.slot(op.predicate)
@@ -244,6 +251,8 @@ def _start_store(
 
 @implements("nvvm.cp.async.bulk.commit.group")
 def _commit(op: Any, t: Translator) -> Step:
+    """Closes the bulk group of the stores that each lane has started since the last."""
+
     def step(warp: Warp) -> None:
         groups = warp.stores
         groups.committed[warp.mask] += 1
@@ -291,6 +300,9 @@ class StoreWait:
 
 @implements("nvvm.cp.async.bulk.wait_group")
 def _wait(op: Any, t: Translator) -> Suspending:
+    """Waits until all bulk groups of the lane but the ``group`` youngest have ended, or with ``read`` have only read
+    their sources.
+    """
     unfinished, reading = op.properties["group"].value.data, op.read is not None
 
     def start(warp: Warp) -> Coroutine:

@@ -119,6 +119,10 @@ def _read(op: Any, t: Translator) -> Step:
 
 @implements("vector.transfer_write")
 def _write(op: Any, t: Translator) -> Step:
+    """Writes a vector to memory along the permutation map; elements outside are left out unless ``in_bounds`` says
+    that
+    there are none, which is checked.
+    """
     transfer = _Transfer(op, t, op.vector)
     value, dtype = t.slot(op.vector), transfer.element.dtype
 
@@ -169,6 +173,9 @@ def _side_by_side(wanted: Array) -> Array:
 
 @implements("vector.maskedload", "vector.expandload")
 def _masked_load(op: Any, t: Translator) -> Step:
+    """A row of elements where the mask holds, those of ``pass_thru`` elsewhere; ``expandload`` reads them side by
+    side.
+    """
     row = _Row(op, t, op.result)
     other, result = t.slot(op.pass_thru), t.slot(op.result)
     packs = op.name == "vector.expandload"
@@ -185,6 +192,7 @@ def _masked_load(op: Any, t: Translator) -> Step:
 
 @implements("vector.maskedstore", "vector.compressstore")
 def _masked_store(op: Any, t: Translator) -> Step:
+    """Writes elements of a row where the mask holds; ``compressstore`` writes them side by side."""
     packs = op.name == "vector.compressstore"
     vector = op.valueToStore if packs else op.value_to_store
     row, value = _Row(op, t, vector), t.slot(vector)

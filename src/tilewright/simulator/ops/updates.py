@@ -170,6 +170,7 @@ def _update_together(
 
 @implements("llvm.atomicrmw", wide=True)
 def _atomicrmw(op: AtomicRMWOp, t: Translator) -> Step:
+    """Combines each lane's value with memory at its address, undivided, lane after lane; the result is what was there."""
     pointer, value, result = t.slot(op.ptr), t.slot(op.val), t.slot(op.res)
     access = Access(op, op.ptr.type, op.val.type, "updates")
     combine = _combination(op.keyword, access.element)
@@ -213,6 +214,7 @@ def _cmpxchg(op: Any, t: Translator) -> Step:
 
 @implements("llvm.extractvalue", wide=True)
 def _extractvalue(op: Any, t: Translator) -> Step:
+    """A member of a structure, by its place."""
     source, result = t.slot(op.container), t.slot(op.res)
     numbers = tuple(int(n) for n in op.properties["position"].get_values())
 

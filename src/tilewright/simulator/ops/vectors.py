@@ -48,6 +48,9 @@ def check_aligned(
 
 @implements("vector.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
+    """A vector of each lane from memory, along the last dimension from its indices. Elements of less than a byte are
+    unpacked. Outside of the memref is a finding.
+    """
     source, indices = t.slot(op.base), t.slots(op.indices)
     result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
     element = element_of(op.base.type)
@@ -67,6 +70,7 @@ def _load(op: Any, t: Translator) -> Step:
 
 @implements("vector.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
+    """Writes a vector of each lane to memory, along the last dimension from its indices."""
     value, target, indices = t.slot(op.vector), t.slot(op.base), t.slots(op.indices)
     shape, element = shape_of(op.vector.type), element_of(op.base.type)
     if is_packed(element):
@@ -85,6 +89,7 @@ def _store(op: Any, t: Translator) -> Step:
 
 @implements("vector.broadcast", "vector.splat", wide=True)
 def _broadcast(op: Operation, t: Translator) -> Step:
+    """The value repeated along new leading dimensions, and along those of extent 1."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
 
@@ -116,6 +121,7 @@ def _index(warp: Warp, items: list[tuple[bool, int]]) -> tuple[Any, ...]:
 
 @implements("vector.extract", wide=True)
 def _extract(op: Any, t: Translator) -> Step:
+    """The part of a vector at a position, whose numbers may differ between lanes."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     items = _position(op, t)
 
@@ -127,6 +133,7 @@ def _extract(op: Any, t: Translator) -> Step:
 
 @implements("vector.insert", wide=True)
 def _insert(op: Any, t: Translator) -> Step:
+    """The vector with the part at a position replaced."""
     source, target, result = t.slot(op.source), t.slot(op.dest), t.slot(op.results[0])
     items = _position(op, t)
     element = element_of(op.results[0].type)
@@ -141,6 +148,7 @@ def _insert(op: Any, t: Translator) -> Step:
 
 @implements("vector.shape_cast", wide=True)
 def _shape_cast(op: Any, t: Translator) -> Step:
+    """The same elements in another shape, in row-major order."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     shape = shape_of(op.results[0].type)
 

@@ -112,6 +112,7 @@ def _copy(op: Any, t: Translator) -> Step:
 
 @implements("memref.transpose")
 def _transpose(op: Any, t: Translator) -> Step:
+    """A memref with its dimensions in another order; memory stays."""
     source, result, order = t.slot(op.source), t.slot(op.results[0]), op.order
 
     def step(warp: Warp) -> None:
@@ -133,6 +134,7 @@ def _groups(op: Any) -> list[list[int]]:
 
 @implements("memref.expand_shape")
 def _expand(op: Any, t: Translator) -> Step:
+    """A memref with some dimensions divided, as the groups say."""
     source, result, groups = t.slot(op.src), t.slot(op.results[0]), _groups(op)
     rest = list(t.slots(op.output_shape))
     extents = [
@@ -165,6 +167,7 @@ def _expand(op: Any, t: Translator) -> Step:
 
 @implements("memref.collapse_shape")
 def _collapse(op: Any, t: Translator) -> Step:
+    """A memref with groups of dimensions as one, which takes the step of the innermost of more than one element."""
     source, result, groups = t.slot(op.src), t.slot(op.results[0]), _groups(op)
 
     def step(warp: Warp) -> None:
@@ -184,6 +187,7 @@ def _collapse(op: Any, t: Translator) -> Step:
 
 @implements("memref.extract_strided_metadata")
 def _metadata(op: Any, t: Translator) -> Step:
+    """The memory of a memref, and its offset, sizes and strides in elements."""
     source, base, offset = t.slot(op.source), t.slot(op.base_buffer), t.slot(op.offset)
     sizes, strides = t.slots(op.sizes), t.slots(op.strides)
 

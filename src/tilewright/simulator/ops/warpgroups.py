@@ -70,6 +70,7 @@ def _accumulator_type(ty: Any) -> tuple[int, int, Element]:
 
 @implements("nvgpu.warpgroup.generate.descriptor")
 def _descriptor(op: Any, t: Translator) -> Step:
+    """The matrix in shared memory, as an operand of products of a warpgroup: laid out as its tensor map says."""
     source, result = t.slot(op.tensor), t.slot(op.results[0])
     element, extents = element_of(op.tensor.type), op.tensor.type.get_shape()
     size = int(np.prod(extents)) * element.size
@@ -97,6 +98,7 @@ def _descriptor(op: Any, t: Translator) -> Step:
 
 @implements("nvgpu.warpgroup.mma.init.accumulator")
 def _init(op: Any, t: Translator) -> None:
+    """An accumulator of zeros: of each warp, a quarter of the rows."""
     rows, columns, element = _accumulator_type(op.results[0].type)
     zeros = np.zeros((rows // GROUP_WARPS, columns), element.dtype)
     t.preset(op.results[0], Accumulator(zeros))
@@ -132,6 +134,9 @@ def place_in_group(warp: Warp, op: Operation) -> int:
 
 @implements("nvgpu.warpgroup.mma")
 def _mma(op: Any, t: Translator) -> Step:
+    """The product of two matrices in shared memory with sums in registers, started by all four warps of the group; the
+    sums are there when it has been waited for. Elements are added as the unit of the architecture does.
+    """
     left, right, acc = t.slot(op.descriptorA), t.slot(op.descriptorB), t.slot(op.matrixC)
     result, unfinished = t.slot(op.results[0]), op.unfinished
     a_type, b_type = op.descriptorA.type.tensor, op.descriptorB.type.tensor
@@ -255,6 +260,8 @@ def wait_products(warp: Warp, unfinished: int, op: Operation) -> None:
 
 @implements("nvvm.wgmma.commit.group.sync.aligned")
 def _commit(op: Any, t: Translator) -> Step:
+    """Closes the group of the products that the warp has started since the last."""
+
     def step(warp: Warp) -> None:
         collective(warp, op)
         warp.product_groups += 1
@@ -264,6 +271,7 @@ def _commit(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.wait.group.sync.aligned")
 def _wait(op: Any, t: Translator) -> Step:
+    """Waits until all groups of products but so many youngest have ended."""
     unfinished = op.properties["group"].value.data
 
     def step(warp: Warp) -> None:
@@ -275,6 +283,8 @@ def _wait(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.fence.aligned")
 def _fence(op: Any, t: Translator) -> Step:
+    """Orders registers with the products behind it. Here they are always in order; all lanes must take part."""
+
     def step(warp: Warp) -> None:
         collective(warp, op)
 
@@ -283,6 +293,7 @@ def _fence(op: Any, t: Translator) -> Step:
 
 @implements("nvgpu.warpgroup.mma.store")
 def _store(op: Any, t: Translator) -> Step:
+    """Writes what each thread holds of an accumulator to memory, by the layout that PTX gives ``wgmma``."""
     source, target = t.slot(op.matrixD), t.slot(op.dstMemref)
     rows, columns, element = _accumulator_type(op.matrixD.type)
     size = element.size

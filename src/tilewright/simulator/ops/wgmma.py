@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dialects.nvgpu.wgmma import STEP_BYTES, WgmmaProductOp, integers
+from tilewright.dialects.narrowing import integers_of
+from tilewright.dialects.nvgpu.wgmma import STEP_BYTES, WgmmaProductOp
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
@@ -115,12 +116,12 @@ class _Product:
         self.element: Element = element_of(op.element)
         self.size = self.element.size
         self.blocks, self.steps = self.rows // ROWS, op.steps
-        self.in_registers = not integers(op.properties.get("aOffsets"))
-        offsets = integers(op.properties.get("aOffsets"))
+        self.in_registers = not integers_of(op.properties.get("aOffsets"))
+        offsets = integers_of(op.properties.get("aOffsets"))
         self.of_a = [
             offsets[block * self.steps : (block + 1) * self.steps] for block in range(self.blocks)
         ]
-        self.of_b = integers(op.bOffsets)
+        self.of_b = integers_of(op.bOffsets)
         self.a_along_k, self.b_along_k = op.transposeA is None, op.transposeB is None
         self.unit = unit_of("wgmma", self.element.name, t.arch.compute)
         self.numerics: Any = t.numerics
@@ -184,6 +185,9 @@ class _Product:
 
 @implements("nvvm.wgmma.product")
 def _product(op: Any, t: Translator) -> Step:
+    """A product of a warpgroup whose sums are numbers in registers: one group of PTX's ``wgmma.mma_async``, waited for
+    as ``waitGroup`` says. A is in registers or, as B is, in shared memory by a descriptor.
+    """
     left, right, acc, result = (t.slot(value) for value in (op.a, op.b, op.c, op.results[0]))
     product, unfinished = _Product(op, t), op.unfinished
     rows, columns = _positions(product.columns)
@@ -212,6 +216,7 @@ def _product(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.sums")
 def _sums(op: Any, t: Translator) -> Step:
+    """The sums of a product when all but ``waitGroup`` groups have ended."""
     source, result, unfinished = t.slot(op.c), t.slot(op.d), op.unfinished
 
     def step(warp: Warp) -> None:

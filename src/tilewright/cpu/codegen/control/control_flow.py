@@ -79,6 +79,7 @@ def assign(
 
 @lowers("scf.if")
 def lower_if(f: FunctionEmitter, op: Operation) -> None:
+    """A branch; tiles that both sides give are written into buffers of the results, scalars join in phis."""
     b = f.builder
     targets = buffers(f, op.results, last_use(f, op))
     regions = [region for region in op.regions if region.blocks]
@@ -117,6 +118,7 @@ def _results(
 
 @lowers("scf.for")
 def lower_for(f: FunctionEmitter, op: Operation) -> None:
+    """A counted loop; tiles that it carries lie in buffers, scalars in phis."""
     b = f.builder
     lower, upper, step = (f.scalar(v) for v in op.operands[:3])
     initial = op.operands[3:]
@@ -173,6 +175,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
 
 @lowers("scf.while")
 def lower_while(f: FunctionEmitter, op: Operation) -> None:
+    """A loop whose test comes first; what its regions hand on lies in buffers."""
     b = f.builder
     before, after = (region.blocks[0] for region in op.regions)
     last = last_use(f, op)

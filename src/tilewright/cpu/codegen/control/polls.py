@@ -22,7 +22,7 @@ def is_short(op: Operation, bounds: tuple[Value, Value, Value]) -> bool:
     """Whether a loop ends at once whatever it meets: a few rounds, without tiles or loops in them."""
     if not all(isinstance(bound, ir.Constant) for bound in bounds):
         return False
-    lower, upper, step = (int(bound.constant) for bound in bounds)  # pyright: ignore[reportAttributeAccessIssue]
+    lower, upper, step = (int(bound.constant) for bound in bounds)
     if step <= 0 or (upper - lower) // step >= _SHORT:
         return False
     inside = [inner for inner in op.walk() if inner is not op]

@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileaa.ops import queues as Q
 
 @lowers("get_program_id")
 def program_id(f: FunctionEmitter, op: Q.GetProgramIdOp) -> None:
+    """The number of the block along the axis, or of the one that was taken over: i32."""
     place = f.frame.block_id
     if op.program_id is not None:
         place = block_coordinates(f.builder, f.frame.grid, f.scalar(op.program_id))
@@ -24,6 +25,7 @@ def program_id(f: FunctionEmitter, op: Q.GetProgramIdOp) -> None:
 
 @lowers("get_num_programs")
 def program_count(f: FunctionEmitter, op: Q.GetNumProgramsOp) -> None:
+    """The blocks of the grid along the axis: i32."""
     f.values[op.result] = f.frame.grid[int_property(op, "axis")]
 
 
@@ -61,5 +63,6 @@ def _runtime(f: FunctionEmitter, field: int) -> Value:
 
 @lowers("is_valid_program_id")
 def is_valid(f: FunctionEmitter, op: Q.IsValidProgramIdOp) -> None:
+    """Whether a block was taken over; none is marked by a number that no block has."""
     found = f.scalar(op.program_id)
     f.values[op.result] = f.builder.icmp_signed("!=", found, ir.Constant(I64, NO_BLOCK))

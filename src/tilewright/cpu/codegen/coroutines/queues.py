@@ -98,6 +98,7 @@ def _ring(f: FunctionEmitter, op: Q.CreateQueueOp, size: int) -> Value:
 
 @lowers("create_queue")
 def create_queue(f: FunctionEmitter, op: Q.CreateQueueOp) -> None:
+    """A ring of ``depth`` places in the block's memory, behind a header that counts what was put in and taken out."""
     strands, ty = f.unit.strands, op.result.type
     assert strands is not None and isinstance(ty, T.QueueType)
     depth = int_property(op, "depth")

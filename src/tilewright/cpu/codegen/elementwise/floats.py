@@ -206,6 +206,7 @@ _PREDICATES = {
 def cmpf(
     b: B, x: V, y: V, *, element: Element, comparison_predicate: str, comparison_ordering: str
 ) -> V:
+    """Types without comparisons of their own are compared as wider floats, which is exact."""
     compare = b.fcmp_ordered if comparison_ordering == "ordered" else b.fcmp_unordered
     wide = [widen(b, v, element) for v in (x, y)]
     return compare(_PREDICATES[comparison_predicate], *wide)
@@ -228,6 +229,7 @@ def bitcast(b: B, x: V, *, element: Element, to: Element) -> V:
 
 @emitter("ftof")
 def ftof(b: B, x: V, *, element: Element, to: Element, rounding: str = "nearest_even") -> V:
+    """By way of a wider float, rounded once; ``rounding`` as ``numerics.convert.ftof``."""
     return narrow(b, widen(b, x, element), to, rounding)
 
 
@@ -300,5 +302,6 @@ def ftoi(
 
 @emitter("remf")
 def remf(b: B, x: V, y: V, *, element: Element) -> V:
+    """The remainder of truncated division, with the sign of the dividend, as C's ``fmod``."""
     wide = [widen(b, v, element) for v in (x, y)]
     return narrow(b, b.frem(*wide), element)

@@ -273,7 +273,7 @@ def _finished(b: B, code: V, sign: V, to: Element, x: V) -> V:
     if to.name == "tf32":
         code = b.shl(code, llvm.number(code.type, 13))
     scalar = to.register
-    width = {HALF: 16, FLOAT: 32}.get(scalar) or scalar.width  # pyright: ignore[reportAttributeAccessIssue]
+    width = {HALF: 16, FLOAT: 32}.get(scalar) or scalar.width
     words = llvm.shaped(ir.IntType(width), x.type)
     code = code if code.type == words else b.trunc(code, words)
     return code if isinstance(scalar, ir.IntType) else b.bitcast(code, llvm.shaped(scalar, x.type))

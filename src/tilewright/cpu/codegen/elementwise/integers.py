@@ -35,11 +35,13 @@ emitter("muli")(partial(_wrapping, "mul"))
 
 @emitter("negi")
 def negi(b: B, x: V, *, element: Element, overflow: str = "none") -> V:
+    """Two's complement, which wraps; ``overflow`` promises nothing that is used."""
     return b.neg(x)
 
 
 @emitter("absi")
 def absi(b: B, x: V, *, element: Element) -> V:
+    """The smallest number stays, as ``numerics.int_ops.absi``; an i1 is its own magnitude."""
     if element.name == "i1":
         return x
     return b.select(b.icmp_signed("<", x, llvm.number(x.type, 0)), b.neg(x), x)
@@ -47,6 +49,7 @@ def absi(b: B, x: V, *, element: Element) -> V:
 
 @emitter("mulhii")
 def mulhii(b: B, x: V, y: V, *, element: Element) -> V:
+    """The upper half of the unsigned product."""
     bits = llvm.scalar_of(x.type).width
     wide = llvm.shaped(ir.IntType(bits * 2), x.type)
     product = b.mul(b.zext(x, wide), b.zext(y, wide))
@@ -84,6 +87,7 @@ _PREDICATES = {
 def cmpi(
     b: B, x: V, y: V, *, element: Element, comparison_predicate: str, signedness: str = "signed"
 ) -> V:
+    """A vector of i1. Pointers are numbers of 64 bits."""
     compare = b.icmp_signed if signedness == "signed" else b.icmp_unsigned
     return compare(_PREDICATES[comparison_predicate], x, y)
 
@@ -175,6 +179,7 @@ _I8_ELEMENT = Element("i8", I8, I8, 1)
 
 @emitter("exti")
 def exti(b: B, x: V, *, element: Element, to: Element, signedness: str) -> V:
+    """Sign or zero bits in front; an i4 lies in the lower half of a byte."""
     ty = llvm.shaped(to.register, x.type)
     if element.name == "i4":
         four = llvm.number(x.type, 4)
@@ -187,6 +192,7 @@ def exti(b: B, x: V, *, element: Element, to: Element, signedness: str) -> V:
 
 @emitter("trunci")
 def trunci(b: B, x: V, *, element: Element, to: Element, overflow: str = "none") -> V:
+    """The lower bits; an i4 is kept in the lower half of a byte, with zeros above."""
     ty = llvm.shaped(to.register, x.type)
     if to.name == "i4":
         narrow = x if x.type == ty else b.trunc(x, ty)
@@ -205,6 +211,7 @@ def index_cast(b: B, x: V, *, element: Element, to: Element, signedness: str) ->
 
 @emitter("select")
 def select(b: B, condition: V, x: V, y: V, *, element: Element) -> V:
+    """``condition`` is an i1 for each element, or one for all."""
     return b.select(condition, x, y)
 
 
@@ -220,6 +227,7 @@ def offset(b: B, pointers: V, offsets: V, *, element: Element, pointee: Element)
 
 @emitter("int_to_ptr", "ptr_to_int", "ptr_to_ptr")
 def same_address(b: B, x: V, *, element: Element) -> V:
+    """Pointers are numbers of 64 bits in registers."""
     return x
 
 

@@ -54,7 +54,7 @@ from tilewright.dialects.nv_tileaa.base import OPERATIONS, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, BitcastOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
-from tilewright.launching.modules import strides_of
+from tilewright.dialects.nv_tileaa.types import strides_of
 
 _INDEX_CASTS = frozenset({"arith.index_cast", "arith.index_castui"})
 
@@ -106,6 +106,7 @@ def emitter_of(
 
 @lowers("arith.elementwise")
 def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
+    """A tile that is computed where it is read; choices between memrefs and views choose their addresses."""
     if isinstance(op, SelectOp) and not T.is_scalar_or_tile(op.result.type):
         condition, lhs, rhs = (f.values[value] for value in op.operands)
         f.values[op.result] = chosen(f.builder, condition, lhs, rhs, op.result.type)
@@ -135,6 +136,9 @@ def alias_emitter(op: Operation) -> Emit:
 
 @lowers(*(cls.name for cls in OPERATIONS.values() if cls.MEANING))
 def alias_elementwise(f: FunctionEmitter, op: Operation) -> None:
+    """The same for operations of ``nv_tileaa``; those that change the shape, packed bits and pointers with one base,
+    apart.
+    """
     if T.dims_of(op.operands[0].type) != T.dims_of(op.results[0].type):
         if isinstance(op, BitcastOp):
             repack(f, op)
@@ -191,6 +195,7 @@ def _as_bytes(f: FunctionEmitter, op: Operation, source: Tile) -> Tile:
 
 @lowers("arith.constant")
 def constant(f: FunctionEmitter, op: ConstantOp) -> None:
+    """A splat is one number, other tiles a table in the object."""
     element, bits = element_of(op.result.type), op.bits()
     if not isinstance(op.result.type, T.TileType):
         f.values[op.result] = bits_constant(element, bits[0])
@@ -235,6 +240,7 @@ def is_poison(tile: object) -> bool:
 
 @lowers("assume", "pragma", "optimization_barrier")
 def same_values(f: FunctionEmitter, op: Operation) -> None:
+    """Operand and result are the same value; assumptions have been used before code is made."""
     for operand, result in zip(op.operands, op.results, strict=True):
         if isinstance(result.type, T.TileType):
             f.define(result, f.tile(operand))
@@ -271,6 +277,7 @@ def is_round_number(value: SSAValue, loop: scf.ForOp) -> bool:
 
 @lowers("splat")
 def splat(f: FunctionEmitter, op: S.SplatOp) -> None:
+    """One scalar for all elements."""
     ty = op.result.type
     f.values[op.result] = Uniform(element_of(ty), T.dims_of(ty), f.scalar(op.source))
 
@@ -288,12 +295,14 @@ def _mapped(
 
 @lowers("broadcast")
 def broadcast(f: FunctionEmitter, op: S.BroadcastOp) -> None:
+    """Element 0 along the axes of extent 1: another mapping of places, no code of its own."""
     source = f.tile(op.source)
     _mapped(f, op, source, repeated(source.dims))
 
 
 @lowers("view", "expand_dims")
 def view(f: FunctionEmitter, op: S.ViewOp | S.ExpandDimsOp) -> None:
+    """The same elements in row-major order under other coordinates; memrefs get other extents and strides."""
     result = op.results[0]
     if isinstance(result.type, T.MemrefType):
         f.values[result] = _viewed(f, op, result.type)
@@ -318,6 +327,7 @@ def _viewed(f: FunctionEmitter, op: Operation, result: T.MemrefType) -> Memref:
 
 @lowers("permute")
 def permute(f: FunctionEmitter, op: S.PermuteOp) -> None:
+    """Strides in another order where the tile lies in memory, else another mapping of places."""
     order = int_list(op.properties["permutation"])
     source = f.tile(op.source)
     if isinstance(source, Strided):
@@ -348,6 +358,7 @@ def extract(f: FunctionEmitter, op: S.ExtractOp) -> None:
 
 @lowers("extract_slice")
 def extract_slice(f: FunctionEmitter, op: S.ExtractSliceOp) -> None:
+    """A mapping of places, from offsets that count elements."""
     source, result = f.tile(op.source), op.results[0]
     dims = T.dims_of(result.type)
     _mapped(f, op, source, slice_positions(f, op, source.dims, dims))
@@ -388,6 +399,7 @@ def _within(f: FunctionEmitter, index: Value, extent: int, size: int) -> Value:
 
 @lowers("cat")
 def cat(f: FunctionEmitter, op: S.CatOp) -> None:
+    """Both tiles, told apart by the coordinate along the axis where they are read."""
     lhs, rhs = f.tile(op.lhs), f.tile(op.rhs)
     dims = T.dims_of(op.result.type)
     f.define(op.result, Joined(lhs.element, dims, lhs, rhs, int_property(op, "axis")))
@@ -395,6 +407,7 @@ def cat(f: FunctionEmitter, op: S.CatOp) -> None:
 
 @lowers("make_range")
 def make_range(f: FunctionEmitter, op: S.MakeRangeOp) -> None:
+    """``start`` plus the place, in the type of the result."""
     ty = op.result.type
     element, dims = element_of(ty), T.dims_of(ty)
     if op.bounds:

@@ -25,7 +25,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
-from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
@@ -657,11 +657,6 @@ def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coor
 def _depends_on_place(tiles: Sequence[Tile]) -> bool:
     """Whether elements are computed or chosen by where they stand, which constants can tell."""
     return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))
-
-
-def scalar_type(ty: object) -> Type:
-    """The register type of a scalar."""
-    return element_of(ty).register  # pyright: ignore[reportArgumentType]
 
 
 def is_tile(ty: object) -> bool:

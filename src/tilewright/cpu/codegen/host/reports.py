@@ -24,6 +24,7 @@ from tilewright.launching.assertions import OperationSource
 
 @lowers("print")
 def print_(f: FunctionEmitter, op: PrintOp) -> None:
+    """Hands the values to the host, which prints them by the format, block after block."""
     values = [v for v in op.operands if not isinstance(v.type, T.MemTokenType)]
     tiles = [_for_host(f.tile(value)) for value in values]
     offsets: list[int] = []

@@ -199,7 +199,7 @@ def call_pointer(
     b: Builder, pointer: Value, signature: ir.FunctionType, args: Sequence[Value]
 ) -> Value:
     """A call of the function at an address."""
-    return b.call(_PointerCallee(pointer, signature), list(args))  # pyright: ignore[reportArgumentType]
+    return b.call(_PointerCallee(pointer, signature), list(args))
 
 
 def store_atomic(b: Builder, value: Value, pointer: Value, ordering: str, align: int) -> None:

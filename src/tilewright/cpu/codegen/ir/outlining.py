@@ -143,7 +143,7 @@ def _extract(found: _Found, number: int, target: CpuTarget) -> bool:
     hoisted = _hoisted(found)
     inside = set(hoisted)
     handed = [value for value in found.outputs if value not in inside]
-    if any(value.parent not in (part.start, last) for value in handed):  # pyright: ignore[reportAttributeAccessIssue]
+    if any(value.parent not in (part.start, last) for value in handed):
         return False
     inputs = _inputs(found, hoisted)
     if len(inputs) + len(handed) > _MOST_ARGUMENTS:
@@ -225,7 +225,7 @@ def _inputs(found: _Found, hoisted: Sequence[ir.Instruction]) -> list[Value]:
             if instruction not in moved:
                 for operand in _operands(instruction):
                     if operand in moved or operand in found.inputs:
-                        inputs[operand] = None  # pyright: ignore[reportArgumentType]
+                        inputs[operand] = None
     return list(inputs)
 
 

@@ -64,7 +64,7 @@ def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | 
         starts_low = isinstance(tile.start, ir.Constant) and tile.start.constant == 0
         return _settled(offsets, tile, starts_low)
     if isinstance(tile, Mapped):
-        inner = tile.mapping(Nest(None), coords)  # pyright: ignore[reportArgumentType]
+        inner = tile.mapping(Nest(None), coords)
         return None if inner is None else _deltas(tile.source, inner, lanes, known)
     if isinstance(tile, Elementwise) and tile.name in _FORMULAS:
         parts = [_deltas(operand, coords, lanes, known) for operand in tile.operands]
@@ -75,7 +75,7 @@ def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | 
 
 
 def _settled(lanes: tuple[int, ...], tile: Tile, exact: bool) -> Deltas:
-    wide = llvm.scalar_of(tile.element.register).width == 64  # pyright: ignore[reportAttributeAccessIssue]
+    wide = llvm.scalar_of(tile.element.register).width == 64
     return Deltas(lanes, exact or wide)
 
 

@@ -90,7 +90,7 @@ def of_pairs(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     if not isinstance(x, ir.instructions.ShuffleVector) or type(x) is not type(y):
         return x, y
     source, _, lower = x.operands
-    other, _, higher = y.operands  # pyright: ignore[reportAttributeAccessIssue]
+    other, _, higher = y.operands
     lanes = llvm.lanes_of(source.type)
     orders = [_numbers(lower), _numbers(higher)]
     if other is not source or any(len(order) != lanes or max(order) >= lanes for order in orders):
@@ -104,4 +104,4 @@ def of_pairs(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 def _numbers(order: Value) -> list[int]:
     """The lanes that a rearrangement takes."""
-    return [int(getattr(lane, "constant", lane)) for lane in order.constant]  # pyright: ignore[reportAttributeAccessIssue]
+    return [int(getattr(lane, "constant", lane)) for lane in order.constant]

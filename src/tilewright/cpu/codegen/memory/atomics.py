@@ -64,6 +64,7 @@ def _update(
 
 @lowers("atomic_cas")
 def atomic_cas(f: FunctionEmitter, op: M.AtomicCasOp) -> None:
+    """One ``cmpxchg`` for each element of integers with the same bits; floats are compared by their bits."""
     compare, replacement = f.tile(op.compare), f.tile(op.replacement)
     ordering = ordering_of(op)
 

@@ -137,10 +137,10 @@ class Exact:
         self.fine: Value = ir.Constant(I1, 1)
 
     def times(self, x: Value, y: Value) -> Value:
-        return self._checked(self._b.umul_with_overflow(x, y))  # pyright: ignore[reportArgumentType]
+        return self._checked(self._b.umul_with_overflow(x, y))
 
     def plus(self, x: Value, y: Value) -> Value:
-        return self._checked(self._b.uadd_with_overflow(x, y))  # pyright: ignore[reportArgumentType]
+        return self._checked(self._b.uadd_with_overflow(x, y))
 
     def _checked(self, pair: Value) -> Value:
         b = self._b
@@ -177,7 +177,7 @@ def check_address(f: FunctionEmitter, op: Operation, memref: Memref, last: Value
         reach = b.lshr(last, ir.Constant(I64, 1))
     else:
         reach = exact.times(last, ir.Constant(I64, memref.element.memory_bytes))
-    end = b.uadd_with_overflow(b.ptrtoint(memref.pointer, I64), reach)  # pyright: ignore[reportArgumentType]
+    end = b.uadd_with_overflow(b.ptrtoint(memref.pointer, I64), reach)
     fine = b.and_(exact.fine, b.not_(b.extract_value(end, 1)))
     require(f, op, fine, _message(f, op))
     return b.extract_value(end, 0)

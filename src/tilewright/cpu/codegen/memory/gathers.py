@@ -81,6 +81,10 @@ def _from_first(nest: Nest, where: Lane, spread: Lane, unit: Type) -> tuple[Lane
 
 @lowers("gather_load")
 def gather_load(f: FunctionEmitter, op: M.GatherLoadOp) -> None:
+    """Elements of rows whose numbers are a tile's; padding outside. Ordered loads go by element. Raises ``not-
+    compiled`` for
+    packed elements.
+    """
     refuse_packed(op)
     if not cost_model.is_weak(op):
         ordered_load(f, op)
@@ -94,6 +98,9 @@ def gather_load(f: FunctionEmitter, op: M.GatherLoadOp) -> None:
 
 @lowers("scatter_store")
 def scatter_store(f: FunctionEmitter, op: M.ScatterStoreOp) -> None:
+    """Stores rows by number; what lies outside is left out. Raises ``cpu-unsupported`` for
+    packed elements.
+    """
     refuse_packed(op)
     if not cost_model.is_weak(op) or element_of(op.value.type).is_packed:
         ordered_store(f, op)

@@ -20,7 +20,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.launching.modules import strides_of
+from tilewright.dialects.nv_tileaa.types import strides_of
 
 _ENTRY_BYTES = 2 * SLOT_BYTES
 _KNOWN = frozenset({"argument", "global", "alloca"})

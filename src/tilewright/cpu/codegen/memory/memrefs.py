@@ -17,6 +17,7 @@ from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
 
 @lowers("make_memref")
 def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
+    """An address with extents and strides in elements, known or as values of 64 bits."""
     b = f.builder
     ty = op.results[0].type
     assert isinstance(ty, T.MemrefType)
@@ -36,6 +37,7 @@ def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
 
 @lowers("block_tile")
 def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
+    """A memref cut into tiles. Raises ``cpu-unsupported`` for groups of several axes."""
     memref = f.values[op.source]
     assert isinstance(memref, Memref)
     if (cut := op.cut) is None:
@@ -50,6 +52,7 @@ def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
 
 @lowers("get_dim_size")
 def get_dim_size(f: FunctionEmitter, op: S.GetDimSizeOp) -> None:
+    """An extent in elements; of a tiled view, the number of its tiles, rounded up."""
     source, axis, b = f.values[op.source], int_property(op, "axis"), f.builder
     if isinstance(source, Memref):
         f.values[op.results[0]] = as_value(source.sizes[axis])

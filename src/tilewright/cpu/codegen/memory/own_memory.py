@@ -23,7 +23,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.extensions import AllocaOp, InsertSliceOp
-from tilewright.launching.modules import strides_of
+from tilewright.dialects.nv_tileaa.types import strides_of
 
 #: The alignment that vectors like best.
 _ALIGNMENT = 64
@@ -31,6 +31,7 @@ _ALIGNMENT = 64
 
 @lowers("get_global")
 def get_global(f: FunctionEmitter, op: M.GetGlobalOp) -> None:
+    """The address of a global; a memref of another shape than the global's has strides of its own."""
     name = symbol_name(op.properties["symbol"])
     declaration = f.unit.globals_[name]
     ty = declaration.properties["type"]
@@ -69,6 +70,7 @@ def alloca(f: FunctionEmitter, op: AllocaOp) -> None:
 
 @lowers("ext.fence")
 def fence(f: FunctionEmitter, op: Operation) -> None:
+    """A fence of the whole machine for all kinds: stronger than what some of them ask for."""
     f.builder.fence("acq_rel")
     f.give_token(op)
 
@@ -123,6 +125,7 @@ class Inserted(Tile):
 
 @lowers("ext.insert_slice")
 def insert_slice(f: FunctionEmitter, op: InsertSliceOp) -> None:
+    """Both tiles, told apart where they are read; the offsets count elements."""
     destination, source = f.tile(op.destination), f.tile(op.source)
     start = slice_positions(f, op, destination.dims, source.dims)
     element, dims = destination.element, destination.dims

@@ -227,6 +227,9 @@ def _run_or_gather(
 
 @lowers("load")
 def load(f: FunctionEmitter, op: M.LoadOp) -> None:
+    """Elements at a tile of pointers, side by side where that is known; those that are masked off are padding. Ordered
+    loads go by element.
+    """
     if not cost_model.is_weak(op):
         ordered_load(f, op)
         return
@@ -273,6 +276,7 @@ def _of_one_element(tile: Tile, place: Place) -> Tile:
 
 @lowers("store")
 def store(f: FunctionEmitter, op: M.StoreOp) -> None:
+    """Elements to a tile of pointers where the mask holds. Ordered stores go by element."""
     if not cost_model.is_weak(op):
         ordered_store(f, op)
         return

@@ -53,6 +53,7 @@ _FEW_BATCHES = 2
 
 @lowers("dot")
 def dot(f: FunctionEmitter, op: DotOp) -> None:
+    """A product, by the scheme for the target and the element types (docs/cpu.md); scale factors are applied first."""
     dims = T.dims_of(op.result.type)
     element = element_of(op.result.type)
     a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))

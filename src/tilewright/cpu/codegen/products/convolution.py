@@ -139,6 +139,7 @@ def geometry_of(op: ConvDotOp, order: Sequence[int]) -> Geometry:
 
 @lowers("conv_dot")
 def conv_dot(f: FunctionEmitter, op: ConvDotOp) -> None:
+    """A convolution as a product whose left operand is read from the activation in place."""
     order = channels_last(enum_property(op, "activation_layout"))
     geometry = geometry_of(op, order)
     activation, weights, acc = (

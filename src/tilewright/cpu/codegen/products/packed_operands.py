@@ -76,8 +76,8 @@ def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
             return owner if plain else None
         if not isinstance(owner, (ArithOp, *_MOVES)):
             return None
-        tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]  # pyright: ignore[reportAttributeAccessIssue]
-        if len(tiles) != 1 or len(owner.operands) != 1:  # pyright: ignore[reportAttributeAccessIssue]
+        tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]
+        if len(tiles) != 1 or len(owner.operands) != 1:
             return None
         value = tiles[0]
     return None

@@ -138,7 +138,7 @@ def _configuration(module: ir.Module) -> Value:
         found.linkage, found.global_constant = "internal", True
         found.align = 64  # pyright: ignore[reportAttributeAccessIssue]
         found.initializer = array  # pyright: ignore[reportAttributeAccessIssue]
-    return llvm.opaque(found)  # pyright: ignore[reportArgumentType]
+    return llvm.opaque(found)
 
 
 def _call(b: Builder, name: str, arguments: list[Value]) -> None:

@@ -202,6 +202,10 @@ def _neutral_of(only: Operation) -> Constant | None:
 
 @lowers("reduce")
 def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
+    """Combines along an axis, in several lanes and rounds at once, which come together at the end; bodies that are not
+    of
+    elements run once a step.
+    """
     if not cost_model.is_body_of_elements(op):
         fold_each(f, op, int_property(op, "axis"))
         return
@@ -270,7 +274,7 @@ def _across_rows(
             before = state[position * count : (position + 1) * count]
             after += fold.first_or_step(nest.inner, elements, before, index, looped=looped)
         if looped:
-            nest.close(list(zip(state, after, strict=True)))  # pyright: ignore[reportArgumentType]
+            nest.close(list(zip(state, after, strict=True)))
         for position, coords in enumerate(several):
             values = after[position * count : (position + 1) * count]
             if targets:
@@ -400,6 +404,7 @@ def _along_rows(
 
 @lowers("scan")
 def scan(f: FunctionEmitter, op: ScanOp) -> None:
+    """Running results along an axis, from its end where it is reversed; in the order of the elements."""
     reverse = is_set(op, "reverse")
     if not cost_model.is_body_of_elements(op):
         fold_each(f, op, int_property(op, "axis"), reverse=reverse)

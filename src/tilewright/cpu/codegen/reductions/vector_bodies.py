@@ -131,6 +131,7 @@ class Generated(Tile):
 
 @lowers("generate")
 def generate(f: FunctionEmitter, op: GenerateOp) -> None:
+    """A tile computed where it is read, by its body; one whose body is not of elements is filled element by element."""
     result = op.result
     if not cost_model.is_body_of_elements(op):
         generate_each(f, op)

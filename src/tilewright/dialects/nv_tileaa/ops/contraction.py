@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
@@ -31,6 +30,7 @@ from tilewright.dialects.declare import (
     same_type,
     type_of,
 )
+from tilewright.dialects.narrowing import is_float, is_integer
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr
@@ -426,11 +426,9 @@ class Fold(TileAAOp):
         check_pure_body(self, report, region)
 
     def _check_identities(self, report: Report, operands: Sequence[SSAValue]) -> None:
-        identities = self.properties["identities"]
-        assert isinstance(identities, ArrayAttr)
         given = [
-            v.type if isinstance(v, IntegerAttr | FloatAttr | FloatBitsAttr) else None
-            for v in identities.data
+            v.type if is_integer(v) or is_float(v) or isinstance(v, FloatBitsAttr) else None
+            for v in self.identities.data
         ]
         wanted = [_tile(v).element_type for v in operands]
         if given != wanted:

@@ -7,7 +7,6 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FunctionType,
@@ -48,6 +47,7 @@ from tilewright.dialects.declare import (
     type_of,
 )
 from tilewright.dialects.facts import Ordering
+from tilewright.dialects.narrowing import is_array, is_dense_array
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
@@ -204,7 +204,7 @@ class FuncOp(TileAAOp):
     def launch_grid(self) -> tuple[int, ...] | None:
         """The extents of every grid that the kernel is launched over, where it was told."""
         found = self.attributes.get(LAUNCH_GRID)
-        return None if not isinstance(found, DenseArrayBase) else int_list(found)
+        return int_list(found) if is_dense_array(found) else None
 
     @property
     def block(self) -> Block:
@@ -525,7 +525,7 @@ class ForeignCode(TileAAOp):
                 )
         for name, values in (("operand_layouts", self.operands), ("result_layouts", self.results)):
             layouts = self.properties.get(name)
-            if isinstance(layouts, ArrayAttr) and len(layouts.data) != len(values):
+            if is_array(layouts) and len(layouts.data) != len(values):
                 report.error(
                     codes.RESOURCES,
                     f"expected a layout for each of {len(values)} values in {name}, got "

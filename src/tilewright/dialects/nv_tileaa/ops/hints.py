@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
     opt_operand_def,
@@ -25,7 +26,6 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import (
     BoundedAttr,
     DivByAttr,
-    PredicateAttr,
     SameElementsAttr,
 )
 from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types, tileaa_op
@@ -132,16 +132,11 @@ class AssumeOp(TileAAOp):
     UNDEFINED: ClassVar = ("a value for which a stated fact is false",)
 
     def check(self, report: Report) -> None:
-        predicates = self.properties["predicates"]
-        assert isinstance(predicates, ArrayAttr)
-        if not predicates.data:
+        predicates = self.predicates.data
+        if not predicates:
             report.error(codes.ASSUMPTION, "expected at least one predicate", attr("predicates"))
-        for predicate in predicates.data:
-            problem, label = (
-                _PROBLEMS[type(predicate)](self, predicate)
-                if isinstance(predicate, PredicateAttr)
-                else (f"expected div_by, bounded or same_elements, got {predicate}", "")
-            )
+        for predicate in predicates:
+            problem, label = _problem(self, predicate)
             if problem:
                 report.error(codes.ASSUMPTION, problem, attr("predicates"), label=label)
                 return
@@ -213,11 +208,16 @@ def _same_elements_problem(op: AssumeOp, fact: SameElementsAttr) -> _Problem:
     return "", ""
 
 
-_PROBLEMS = {
-    DivByAttr: _div_by_problem,
-    BoundedAttr: _bounded_problem,
-    SameElementsAttr: _same_elements_problem,
-}
+def _problem(op: AssumeOp, predicate: Attribute) -> _Problem:
+    match predicate:
+        case DivByAttr():
+            return _div_by_problem(op, predicate)
+        case BoundedAttr():
+            return _bounded_problem(op, predicate)
+        case SameElementsAttr():
+            return _same_elements_problem(op, predicate)
+        case _:
+            return f"expected div_by, bounded or same_elements, got {predicate}", ""
 
 
 class PassThrough(TileAAOp):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
@@ -28,6 +27,7 @@ from tilewright.dialects.declare import (
     type_of,
 )
 from tilewright.dialects.facts import Elements, Pointing
+from tilewright.dialects.narrowing import integers_of, is_array, is_integer
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, check_same_element, int_list, tileaa_op
@@ -468,15 +468,12 @@ class GenerateOp(TileAAOp):
 
 def _groups(attribute: Attribute) -> list[list[int]] | None:
     """The lists of axes of dimGroups, or None where it is no array of arrays of integers."""
-    assert isinstance(attribute, ArrayAttr)
+    assert is_array(attribute)
     found: list[list[int]] = []
     for group in attribute.data:
-        if not isinstance(group, ArrayAttr):
+        if not is_array(group) or not all(map(is_integer, group.data)):
             return None
-        axes = [a.value.data for a in group.data if isinstance(a, IntegerAttr)]
-        if len(axes) != len(group.data):
-            return None
-        found.append(axes)
+        found.append(list(integers_of(group)))
     return found
 
 

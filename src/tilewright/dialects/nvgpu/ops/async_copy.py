@@ -15,6 +15,7 @@ from xdsl.irdl import (
 )
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
+from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ASYNC_TOKEN
@@ -82,8 +83,7 @@ class DeviceAsyncCopyOp(NvgpuOp):
     )
 
     def check(self, report: Report) -> None:
-        src, dst = self.src.type, self.dst.type
-        assert isinstance(src, MemRefType) and isinstance(dst, MemRefType)
+        src, dst = memref_type(self.src), memref_type(self.dst)
         for name, memref in (("src", src), ("dst", dst)):
             if not has_unit_stride(memref):
                 report.error(

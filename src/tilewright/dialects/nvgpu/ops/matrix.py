@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
@@ -14,8 +13,6 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerAttr,
     IntegerType,
-    MemRefType,
-    VectorType,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -29,6 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
+from tilewright.dialects.narrowing import integers_of, memref_type, vector_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import METADATA, METADATA_TYPE
@@ -125,8 +123,7 @@ class LdMatrixOp(NvgpuOp):
     )
 
     def check(self, report: Report) -> None:
-        memref, result = self.srcMemref.type, self.res.type
-        assert isinstance(memref, MemRefType) and isinstance(result, VectorType)
+        memref, result = memref_type(self.srcMemref), vector_type(self.res)
         element, count = memref.element_type, int_property(self, "numTiles")
         width = bit_width(element)
         if not is_shared(memref):
@@ -185,16 +182,12 @@ class MmaOp(NvgpuOp):
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents m, n and k of the product."""
-        found = self.properties["mmaShape"]
-        assert isinstance(found, ArrayAttr)
-        return tuple(n.value.data for n in found.data if isinstance(n, IntegerAttr))
+        return integers_of(self.properties["mmaShape"])
 
     def fragments(self) -> dict[str, tuple[int, int]]:
         """The shapes of what a thread holds of A, B, C and the result; the extents must exist."""
         m, n, k = self.shape
-        vector = values_of(self, "matrixA")[0].type
-        assert isinstance(vector, VectorType)
-        width = bit_width(vector.element_type)
+        width = bit_width(vector_type(values_of(self, "matrixA")[0]).element_type)
         per_register = 1 if width == 64 else 32 // width
         tiles_k = k // 4 if width == 64 else k * width // 128
         a = (m // 8) * tiles_k // self.COMPRESSION, per_register
@@ -203,15 +196,12 @@ class MmaOp(NvgpuOp):
         return {"matrixA": a, "matrixB": b, "matrixC": c, "res": c}
 
     def check(self, report: Report) -> None:
-        vectors = {n: values_of(self, n)[0].type for n in ("matrixA", "matrixB", "matrixC", "res")}
-        elements: dict[str, Attribute] = {}
-        for name, vector in vectors.items():
-            assert isinstance(vector, VectorType)
-            elements[name] = vector.element_type
+        names = ("matrixA", "matrixB", "matrixC", "res")
+        vectors = {name: vector_type(values_of(self, name)[0]) for name in names}
+        elements = {name: vector.element_type for name, vector in vectors.items()}
         if self._types_fit(elements, report) and self._shape_exists(elements["matrixA"], report):
             for name, expected in self.fragments().items():
                 vector = vectors[name]
-                assert isinstance(vector, VectorType)
                 if not is_fixed_matrix(vector) or vector.get_shape() != expected:
                     report.error(
                         shared.FRAGMENT,
@@ -304,8 +294,8 @@ class MmaSyncOp(MmaOp):
 
     def check(self, report: Report) -> None:
         super().check(report)
-        assert isinstance(self.matrixA.type, VectorType)
-        if isinstance(element := self.matrixA.type.element_type, IntegerType):
+        element = vector_type(self.matrixA).element_type
+        if isinstance(element, IntegerType):
             return
         for name in ("wraps", "unsignedA", "unsignedB"):
             if name in self.properties:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.irdl import operand_def, opt_operand_def, result_def, var_operand_def
 
 from tilewright.dialects.declare import Report, examples
+from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import MBARRIER_GROUP, TENSOR_MAP
 from tilewright.dialects.nvgpu.signature import Clause, Index, barrier_type, map_type
@@ -80,8 +80,8 @@ class TmaAsyncLoadOp(NvgpuOp):
     )
 
     def check(self, report: Report) -> None:
-        ty, dst = self.tensorMapDescriptor.type, self.dst.type
-        assert isinstance(ty, TensorMapDescriptorType) and isinstance(dst, MemRefType)
+        ty, dst = self.tensorMapDescriptor.type, memref_type(self.dst)
+        assert isinstance(ty, TensorMapDescriptorType)
         check_map(ty, _MAP, report)
         check_box(ty, dst, "dst", report)
         check_coordinates(ty, len(self.coordinates), "coordinates", report)
@@ -122,8 +122,8 @@ class TmaAsyncStoreOp(NvgpuOp):
     )
 
     def check(self, report: Report) -> None:
-        ty, src = self.tensorMapDescriptor.type, self.src.type
-        assert isinstance(ty, TensorMapDescriptorType) and isinstance(src, MemRefType)
+        ty, src = self.tensorMapDescriptor.type, memref_type(self.src)
+        assert isinstance(ty, TensorMapDescriptorType)
         check_map(ty, _MAP, report)
         check_box(ty, src, "src", report)
         check_coordinates(ty, len(self.coordinates), "coordinates", report)

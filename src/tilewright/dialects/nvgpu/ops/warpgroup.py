@@ -20,6 +20,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, opt_prop_def, result_def
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
+from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ACCUMULATOR, MATRIX_DESCRIPTOR, TENSOR_MAP
@@ -86,8 +87,8 @@ class WarpgroupGenerateDescriptorOp(NvgpuOp):
     )
 
     def check(self, report: Report) -> None:
-        memref, ty = self.tensor.type, self.tensorMap.type
-        assert isinstance(memref, MemRefType) and isinstance(ty, TensorMapDescriptorType)
+        memref, ty = memref_type(self.tensor), self.tensorMap.type
+        assert isinstance(ty, TensorMapDescriptorType)
         check_map(ty, "tensorMap", report)
         check_tile(ty, memref, "tensor", report)
         if ty.swizzle.keyword != "swizzle_128b":
@@ -286,8 +287,8 @@ class WarpgroupMmaStoreOp(NvgpuOp):
     )
 
     def check(self, report: Report) -> None:
-        ty, memref = self.matrixD.type, self.dstMemref.type
-        assert isinstance(ty, WarpgroupAccumulatorType) and isinstance(memref, MemRefType)
+        ty, memref = self.matrixD.type, memref_type(self.dstMemref)
+        assert isinstance(ty, WarpgroupAccumulatorType)
         element = ty.fragmented.element_type
         if element not in ACCUMULATOR_TYPES:
             report.error(

@@ -18,6 +18,7 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, same_type, type_of
+from tilewright.dialects.narrowing import is_vector
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -180,7 +181,7 @@ class SelectOp(UpstreamOp):
                 f"'{format_type(given[1])}'",
                 type_of("result"),
             )
-        elif isinstance(condition, VectorType) and condition != truth_like(result):
+        elif is_vector(condition) and condition != truth_like(result):
             report.error(
                 codes.FRAGMENT,
                 f"expected a condition like '{format_type(result)}', got "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -19,16 +20,17 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.dialects.gpu import AsyncTokenType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, AttributeCovT
 
 from tilewright.dialects.declare import NamedConstraint
+from tilewright.dialects.narrowing import AnyIntegerAttr, is_array, is_integer
 
 
 @dataclass(frozen=True)
-class Kind(NamedConstraint):
+class Kind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
     """An attribute or type of some class; ``test`` says more where the class is not enough."""
 
-    cls: type[Attribute]
+    cls: type[AttributeCovT]
     test: Callable[[Attribute], bool] | None = None
     fixed: Attribute | None = None
 
@@ -40,17 +42,17 @@ class Kind(NamedConstraint):
         return self.fixed
 
 
-def exactly(description: str, ty: Attribute) -> Kind:
+def exactly(description: str, ty: AttributeCovT) -> Kind[AttributeCovT]:
     return Kind(description, type(ty), lambda attr: attr == ty, ty)
 
 
 def _is_integer_of(*types: Attribute) -> Callable[[Attribute], bool]:
-    return lambda attr: isinstance(attr, IntegerAttr) and attr.type in types
+    return lambda attr: is_integer(attr) and attr.type in types
 
 
 def _is_i64_array(attr: Attribute) -> bool:
     is_i64 = _is_integer_of(IntegerType(64))
-    return isinstance(attr, ArrayAttr) and all(map(is_i64, attr.data))
+    return is_array(attr) and all(map(is_i64, attr.data))
 
 
 INDEX = exactly("an index", IndexType())
@@ -62,18 +64,24 @@ SIZE = Kind("an index, i32 or i64", Attribute, lambda t: t in _SIZES)
 GPU_TOKEN = Kind("a !gpu.async.token", AsyncTokenType)
 ANY_VALUE = Kind("a value of any type", Attribute)
 ADDRESS = Kind("an i32 or i64", IntegerType, lambda t: t in (IntegerType(32), IntegerType(64)))
-MEMREF = Kind("a ranked memref", MemRefType)
+MEMREF: Kind[MemRefType] = Kind("a ranked memref", MemRefType)
 UNRANKED_MEMREF = Kind("an unranked memref", UnrankedMemRefType)
-VECTOR = Kind("a vector", VectorType)
+VECTOR: Kind[VectorType] = Kind("a vector", VectorType)
 
 FLAG = Kind("a unit attribute", UnitAttr)
 STRING = Kind("a string", StringAttr)
 SYMBOL = Kind("a symbol reference", SymbolRefAttr)
-ARRAY = Kind("an array", ArrayAttr)
+ARRAY: Kind[ArrayAttr] = Kind("an array", ArrayAttr)
 FUNCTION_TYPE = Kind("a function type", FunctionType)
-BOOL = Kind("a boolean", IntegerAttr, _is_integer_of(IntegerType(1)))
-INT32 = Kind("a 32-bit integer", IntegerAttr, _is_integer_of(IntegerType(32)))
-INT64 = Kind("a 64-bit integer", IntegerAttr, _is_integer_of(IntegerType(64)))
-MEMREF_TYPE = Kind("a ranked memref type", MemRefType)
-INDEX_NUMBER = Kind("an integer of type index", IntegerAttr, _is_integer_of(IndexType()))
-I64_ARRAY = Kind("an array of 64-bit integers", ArrayAttr, _is_i64_array)
+MEMREF_TYPE: Kind[MemRefType] = Kind("a ranked memref type", MemRefType)
+
+
+def _number(description: str, ty: Attribute) -> Kind[AnyIntegerAttr]:
+    return Kind(description, IntegerAttr, _is_integer_of(ty))
+
+
+BOOL = _number("a boolean", IntegerType(1))
+INT32 = _number("a 32-bit integer", IntegerType(32))
+INT64 = _number("a 64-bit integer", IntegerType(64))
+INDEX_NUMBER = _number("an integer of type index", IndexType())
+I64_ARRAY: Kind[ArrayAttr] = Kind("an array of 64-bit integers", ArrayAttr, _is_i64_array)

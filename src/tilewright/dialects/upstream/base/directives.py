@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, UnitAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
@@ -14,6 +15,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.narrowing import is_enum, is_sized_integer_type
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
@@ -57,7 +59,7 @@ def _number(parser: Parser) -> Attribute:
     if _INTEGER_TYPE.match(content(parser), token_start(parser)):
         parser.parse_punctuation(":")
         ty = parser.parse_type()
-        assert isinstance(ty, IntegerType)
+        assert is_sized_integer_type(ty)
         return IntegerAttr(value, ty)
     return IntegerAttr(value, IntegerType(32))
 
@@ -126,7 +128,7 @@ class Choice(Directive):
     """A property of an enumeration, written as its bare keyword; ``optional`` ones may be absent."""
 
     name: str
-    cls: type[EnumAttribute]
+    cls: type[EnumAttribute[Any]]
     optional: bool = False
 
     def parse(self, parser: Parser, state: ParseState) -> None:
@@ -139,7 +141,7 @@ class Choice(Directive):
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties.get(self.name)
-        if isinstance(found, EnumAttribute):
+        if is_enum(found):
             printer.print_string(f" {found.data.value}")
 
     def grammar(self) -> str:

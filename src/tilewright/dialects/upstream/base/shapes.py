@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     FloatTF32Type,
-    IntegerType,
     MemRefType,
     NoneAttr,
     VectorType,
@@ -23,17 +22,19 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
+from tilewright.dialects.narrowing import is_sized_integer_type, is_vector
+
 
 def element_of(ty: Attribute) -> Attribute:
     """The element type of a vector; another type is its own."""
-    return ty.element_type if isinstance(ty, VectorType) else ty
+    return ty.element_type if is_vector(ty) else ty
 
 
 def bit_width(element: Attribute) -> int:
     """The bits that a number takes in memory; 0 for types that are no numbers."""
     if isinstance(element, FloatTF32Type):
         return 32
-    if isinstance(element, IntegerType):
+    if is_sized_integer_type(element):
         return element.width.data
     return element.bitwidth if isinstance(element, AnyFloat) else 0
 

@@ -34,6 +34,7 @@ from xdsl.traits import (
 )
 
 from tilewright.dialects.declare import Report, attr, examples
+from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
@@ -228,7 +229,7 @@ class FunctionTail(Directive):
         self, printer: Printer, op: FuncOp, arguments: Sequence[BlockArgument], attributes: str
     ) -> None:
         found = op.properties.get(attributes)
-        dictionaries = found.data if isinstance(found, ArrayAttr) else ()
+        dictionaries = found.data if is_array(found) else ()
         printer.print_string("(")
         for index, argument in enumerate(arguments):
             printer.print_string(", " if index else "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.gpu import DimensionAttr
 from xdsl.irdl import (
     operand_def,
@@ -17,6 +16,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
+from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -46,6 +46,7 @@ from tilewright.dialects.upstream.base.directives import (
     TypedValues,
 )
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
+from tilewright.dialects.upstream.base.shapes import element_of
 from tilewright.dialects.upstream.gpu import attributes as A
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
@@ -200,8 +201,8 @@ class DynamicSharedMemoryOp(UpstreamOp):
     )
 
     def check(self, report: Report) -> None:
-        ty = self.resultMemref.type
-        if not is_shared(ty):  # pyright: ignore[reportArgumentType]
+        ty = memref_type(self.resultMemref)
+        if not is_shared(ty):
             report.error(
                 codes.MEMORY_SPACE,
                 f"expected the result to lie in shared memory, got '{format_type(ty)}'",
@@ -272,7 +273,7 @@ class SubgroupReduceOp(UpstreamOp):
 
     def check(self, report: Report) -> None:
         ty, kind = self.value.type, enum_property(self, "op")
-        if not A.combines(kind, ty.element_type if isinstance(ty, VectorType) else ty):
+        if not A.combines(kind, element_of(ty)):
             report.error(
                 codes.REDUCTION,
                 f"'{kind}' does not combine values of '{format_type(ty)}'",

@@ -21,6 +21,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tilewright.dialects.upstream.base.shapes import element_of
+
 PREFIX = "llvm.nvvm."
 
 
@@ -143,7 +145,7 @@ def mismatch(known: Intrinsic, operands: list[Attribute], results: list[Attribut
     shapes = {
         ty.get_shape() if isinstance(ty, VectorType) else None for ty in (*operands, *results)
     }
-    given = [ty.element_type if isinstance(ty, VectorType) else ty for ty in (*operands, *results)]
+    given = [element_of(ty) for ty in (*operands, *results)]
     wanted = [TYPES[name] for name in (*known.operands, known.result)]
     if len(shapes) == 1 and given == wanted:
         return ""

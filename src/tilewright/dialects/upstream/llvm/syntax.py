@@ -23,6 +23,7 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
+from tilewright.dialects.narrowing import is_sized_integer_type
 from tilewright.dialects.syntax.directives import BAD_KEYWORD, parse_operand, parse_type_into, quote
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
@@ -88,7 +89,7 @@ def is_flat(ty: Attribute) -> bool:
 
 
 def is_integer(ty: Attribute) -> bool:
-    return isinstance(ty, IntegerType) and ty.signedness.data == Signedness.SIGNLESS
+    return is_sized_integer_type(ty) and ty.signedness.data == Signedness.SIGNLESS
 
 
 def is_value(ty: Attribute) -> bool:

@@ -6,11 +6,9 @@ from typing import ClassVar
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
-    ShapedType,
     StringAttr,
     TensorType,
     UnitAttr,
@@ -31,7 +29,14 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.syntax.directives import COMMA, Operand, Operands, format_symbol
+from tilewright.dialects.narrowing import is_dense, is_memref, is_number_type, memref_type
+from tilewright.dialects.syntax.directives import (
+    COMMA,
+    Operand,
+    Operands,
+    format_symbol,
+    parse_type_into,
+)
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 from tilewright.dialects.syntax.types import format_type
@@ -94,12 +99,15 @@ class GlobalHead(Directive):
     def _value(self, parser: Parser, ty: Attribute) -> Attribute:
         if parser.parse_optional_keyword("uninitialized"):
             return UnitAttr()
-        if not isinstance(ty, MemRefType):
+        if not is_memref(ty):
             fail(parser, f"expected a memref for the initial value, got '{format_type(ty)}'")
+        if not is_number_type(element := ty.element_type):
+            fail(
+                parser,
+                f"expected a memref of numbers for the initial value, got '{format_type(ty)}'",
+            )
         parser.parse_keyword("dense")
-        return parser.parse_dense_int_or_fp_elements_attr(
-            TensorType(ty.element_type, ty.get_shape())
-        )
+        return parser.parse_dense_int_or_fp_elements_attr(TensorType(element, ty.get_shape()))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         assert isinstance(op, GlobalOp)
@@ -113,7 +121,7 @@ class GlobalHead(Directive):
         value = op.initial_value
         if isinstance(value, UnitAttr):
             printer.print_string(" = uninitialized")
-        elif isinstance(value, DenseIntOrFPElementsAttr):
+        elif is_dense(value):
             printer.print_string(" = ")
             printer.print_string(format_type(value).rpartition(" : ")[0])
 
@@ -157,10 +165,9 @@ class GlobalOp(UpstreamOp):
                     attr("alignment"),
                 )
         ty, value = self.properties["type"], self.initial_value
-        if isinstance(value, DenseIntOrFPElementsAttr) and isinstance(ty, MemRefType):
-            found = value.type
-            assert isinstance(found, ShapedType)
-            if found.get_shape() != ty.get_shape() or value.get_element_type() != ty.element_type:
+        if is_dense(value) and is_memref(ty):
+            found = (value.type.get_shape(), value.get_element_type())
+            if found != (ty.get_shape(), ty.element_type):
                 report.error(
                     codes.INITIAL_VALUE,
                     f"expected an initial value like '{format_type(ty)}', got "
@@ -195,14 +202,12 @@ class RmwTypes(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_punctuation(":")
         parser.parse_punctuation("(")
-        for name, closing in (("value", ","), ("memref", ")"), ("result", "")):
-            if name == "result":
-                parser.parse_punctuation("->")
-            start = token_start(parser)
-            state.types[name] = [state.type_syntax.parse(parser)]
-            state.mark(("type", name, 0), start, previous_end(parser))
-            if closing:
-                parser.parse_punctuation(closing)  # pyright: ignore[reportArgumentType]
+        parse_type_into(parser, state, "value")
+        parser.parse_punctuation(",")
+        parse_type_into(parser, state, "memref")
+        parser.parse_punctuation(")")
+        parser.parse_punctuation("->")
+        parse_type_into(parser, state, "result")
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         value, target, result = (
@@ -250,8 +255,7 @@ class AtomicRMWOp(UpstreamOp):
     )
 
     def check(self, report: Report) -> None:
-        target, value = self.memref.type, self.value.type
-        assert isinstance(target, MemRefType)
+        target, value = memref_type(self.memref), self.value.type
         if target.element_type != value:
             report.error(
                 codes.ELEMENT_TYPE,

@@ -19,6 +19,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
+from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
@@ -103,15 +104,12 @@ class TransposeOp(UpstreamOp):
     @property
     def order(self) -> list[int]:
         """The source's number of each dimension of the result."""
-        ty = self.source.type
-        assert isinstance(ty, MemRefType)
-        found = _order(self.properties["permutation"], ty.get_num_dims())
+        found = _order(self.properties["permutation"], memref_type(self.source).get_num_dims())
         assert found is not None, "the verifier has seen the map"
         return found
 
     def check(self, report: Report) -> None:
-        source, result = self.source.type, self.result.type
-        assert isinstance(source, MemRefType) and isinstance(result, MemRefType)
+        source, result = memref_type(self.source), memref_type(self.result)
         order = _order(self.properties["permutation"], source.get_num_dims())
         if order is None:
             report.error(

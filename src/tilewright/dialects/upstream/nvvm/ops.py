@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import auto
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DictionaryAttr, IntAttr
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
@@ -25,6 +25,7 @@ from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, operand
+from tilewright.dialects.narrowing import is_int
 from tilewright.dialects.syntax.directives import (
     ARROW,
     COLON,
@@ -311,7 +312,7 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
             )
         for name, value, space in (("dst", self.dst, 3), ("src", self.src, 1)):
             found = getattr(value.type, "addr_space", None)
-            if not isinstance(found, IntAttr) or found.data != space:
+            if not is_int(found) or found.data != space:
                 report.error(
                     codes.MEMORY_SPACE,
                     f"expected '{name}' to be a pointer of space {space}, got "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.irdl import IRDLOperation, operand_def, result_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import Report, examples, type_of
+from tilewright.dialects.narrowing import memref_type, vector_type
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -76,11 +77,10 @@ class IndexedOp(UpstreamOp):
     MOVED: ClassVar[str] = ""
 
     def check(self, report: Report) -> None:
-        moved, base, index, mask = (
-            values_of(self, name)[0].type for name in (self.MOVED, "base", "index_vec", "mask")
+        moved, index, mask = (
+            vector_type(values_of(self, name)[0]) for name in (self.MOVED, "index_vec", "mask")
         )
-        assert isinstance(moved, VectorType) and isinstance(base, MemRefType)
-        assert isinstance(index, VectorType) and isinstance(mask, VectorType)
+        base = memref_type(values_of(self, "base")[0])
         if base.element_type != moved.element_type:
             report.error(
                 codes.ELEMENT_TYPE,

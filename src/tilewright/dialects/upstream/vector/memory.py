@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.irdl import operand_def, result_def, traits_def, var_operand_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.dialects.declare import Report, examples, operand, same_type, type_of
+from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.syntax.directives import (
     COLON,
     COMMA,
@@ -41,8 +42,7 @@ class CompactOp(UpstreamOp):
     def check(self, report: Report) -> None:
         (base,), indices = values_of(self, "base"), values_of(self, "indices")
         (value,), (mask,) = values_of(self, self.VALUE), values_of(self, "mask")
-        ty = base.type
-        assert isinstance(ty, MemRefType)
+        ty = memref_type(base)
         if len(indices) != ty.get_num_dims():
             report.error(
                 codes.INDEX_COUNT,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, type_of
+from tilewright.dialects.narrowing import vector_type
 from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.syntax.types import format_type
@@ -18,11 +18,12 @@ from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, VECTOR
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
+from tilewright.dialects.upstream.base.shapes import element_of
 
 
 def _element(state: ParseState) -> list[Attribute]:
     (ty,) = state.types["aggregate"]
-    return [ty.element_type if isinstance(ty, VectorType) else ty]
+    return [element_of(ty)]
 
 
 @upstream_op("vector", "splat")
@@ -43,8 +44,7 @@ class SplatOp(UpstreamOp):
     )
 
     def check(self, report: Report) -> None:
-        ty = self.aggregate.type
-        assert isinstance(ty, VectorType)
+        ty = vector_type(self.aggregate)
         if ty.element_type != self.input.type:
             report.error(
                 codes.ELEMENT_TYPE,
@@ -72,8 +72,7 @@ class ShapeCastOp(UpstreamOp):
     EXAMPLES: ClassVar = examples("%flat = vector.shape_cast %a : vector<4x2xf16> to vector<8xf16>")
 
     def check(self, report: Report) -> None:
-        source, result = self.source.type, self.result.type
-        assert isinstance(source, VectorType) and isinstance(result, VectorType)
+        source, result = vector_type(self.source), vector_type(self.result)
         kinds = [(prod(ty.get_shape()), ty.element_type) for ty in (source, result)]
         if kinds[0] != kinds[1]:
             report.error(

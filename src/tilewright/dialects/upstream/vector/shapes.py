@@ -32,6 +32,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
+from tilewright.dialects.narrowing import integers_of, is_dense_array, is_vector
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.directives import (
     COLON,
@@ -59,16 +60,12 @@ _ARROW = Punct("->")
 _DENSE = Kind(
     "an array of 64-bit integers",
     DenseArrayBase,
-    lambda a: isinstance(a, DenseArrayBase) and a.elt_type == i64,
+    lambda a: is_dense_array(a) and a.elt_type == i64,
 )
 _INDICES = Kind(
     "a vector of index of one dimension",
     VectorType,
-    lambda t: (
-        isinstance(t, VectorType)
-        and isinstance(t.element_type, IndexType)
-        and t.get_num_dims() == 1
-    ),
+    lambda t: is_vector(t) and isinstance(t.element_type, IndexType) and t.get_num_dims() == 1,
 )
 _MASK = Kind("a vector of i1", VectorType, lambda t: element_of(t) == IntegerType(1))
 
@@ -85,11 +82,7 @@ def shape_of(ty: Attribute) -> tuple[int, ...]:
 
 def numbers_of(op: IRDLOperation, name: str) -> tuple[int, ...]:
     """The integers of an array property, of either kind of array."""
-    found = op.properties[name]
-    if isinstance(found, DenseArrayBase):
-        return tuple(int(n) for n in found.get_values())
-    assert isinstance(found, ArrayAttr)
-    return tuple(n.value.data for n in found.data if isinstance(n, IntegerAttr))
+    return integers_of(op.properties[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +316,7 @@ class TransposeOp(UpstreamOp):
 def _shuffled(state: ParseState) -> list[Attribute]:
     """The type of a shuffle: as many rows as the mask has places."""
     (first,), mask = state.types["v1"], state.properties["mask"]
-    assert isinstance(mask, ArrayAttr)
-    return [VectorType(element_of(first), [len(mask.data), *shape_of(first)[1:]])]
+    return [VectorType(element_of(first), [len(integers_of(mask)), *shape_of(first)[1:]])]
 
 
 @upstream_op("vector", "shuffle")

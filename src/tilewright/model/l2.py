@@ -24,8 +24,8 @@ _Load = tuple[int, tuple[int, ...]]
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: Loads that are looked at until all instructions have loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
-#: Basic blocks of a warp that are walked through.
-SHORT = 100
+#: Basic blocks of a warp that are walked through, and those where some load is not among the first.
+SHORT, LONG = 100, 1600
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 
 #: The version of the model: a change of its rules or numbers changes what it says.
-MODEL_VERSION = "4"
+MODEL_VERSION = "5"
 #: What machine code is made for a GPU, by its compute capability times ten.
 TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
 #: What is known of its error; there has been no hardware to compare with.

@@ -23,7 +23,7 @@ from tilewright.model.block_times import BlockTimes, time_blocks
 from tilewright.model.choices import BANDS, BUSY, WORTH_OF_ORDER, memory_rate
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE, UNKNOWN_TRIPS
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.l2 import SHORT, Loads, Misses, misses
+from tilewright.model.l2 import LONG, SHORT, Loads, Misses, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -335,18 +335,28 @@ class _Timing:
         warps = [n for n, path in enumerate(block.paths) if homes & set(path.blocks)]
         if not loading:
             return None
-        own = block.facts.trips if block.facts is not None else {}
-        walker = Walker(self._kernel, self._launch, self._options.trips, own, True, SHORT)
         executions: Counter[int] = Counter()
         for path in block.paths:
             for number, often in path.counts().items():
                 held = self._kernel.blocks[number]
                 for index in loading.intersection(range(held.first, held.last + 1)):
                     executions[index] += often
+        walker = self._walker_of_loads(block, warps, set(executions))
         in_flight = int(self._gpu["sms"]) * self._occupancy.blocks
         loads = Loads(executions, sizes, warps, in_flight, self._gpu["l2_bytes"])
         self._loads = walker, loads
         return misses(self._launch.grid, walker, loads)
+
+    def _walker_of_loads(self, block: _Block, warps: Sequence[int], loading: set[int]) -> Walker:
+        """One that walks through the first basic blocks, as many as lead to all the loads that the warps of a block make, if
+        these are not too many: what is loaded behind a loop of many turns may still be in L2."""
+        own = block.facts.trips if block.facts is not None else {}
+        first, longer = (
+            Walker(self._kernel, self._launch, self._options.trips, own, True, count)
+            for count in (SHORT, LONG)
+        )
+        seen = {e.index for warp in warps for e in first.walk(warp, (0, 0, 0)).events}
+        return first if loading <= seen else longer
 
     def _hints(
         self, share: float, loaded: float, stored: float, meeting: _Meeting, memory: float

@@ -64,6 +64,7 @@ from tilewright.passes.tileas.product_grids import P, arranged
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.thread_products import FMA, plan_threads
 from tilewright.passes.tileas.warp_counts import check_warps
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
@@ -424,10 +425,7 @@ class _Assigner:
             return
         plan = plan_product(op, self.threads // 32, op in self.chained, self.target)
         if plan is None:
-            self.remarks.add(
-                "product", "no instruction of the tensor cores has these types and extents", op
-            )
-            self.by_default(op)
+            self._by_threads(op)
             return
         turned = self._turned(op, plan)
         if any(turned):
@@ -487,6 +485,31 @@ class _Assigner:
         right = self._in_shared(op, op.b, plan, along_k - 1)
         self._product(op, (a, right), plan.sums, plan.warps, {"atom": b.StringAttr("wgmma")})
         return True
+
+    def _by_threads(self, op: DotOp) -> None:
+        """Let threads multiply, for lack of an instruction of the tensor cores."""
+        plan = plan_threads(op, self.threads)
+        if plan is None:
+            self.remarks.add(
+                "product", "no instruction of the tensor cores has these types and extents", op
+            )
+            self.by_default(op)
+            return
+        self.remarks.add("product", plan.describe(), op)
+        operands: list[SSAValue] = []
+        for side, given in enumerate((op.a, op.b)):
+            value = self._held(given)
+            own, dims = self.layouts[value], T.dims_of(value.type)
+            places = plan.storage(own, dims, _fastest(own, dims), side)
+            operands.append(self._stored(op, value, SharedAttr.of(places)))
+        self._product(op, operands, plan.sums, plan.warps, {"atom": b.StringAttr(FMA)})
+
+    def _held(self, value: SSAValue) -> SSAValue:
+        """The value in a layout: its own, or one with neighbours along its last axis."""
+        if value in self.layouts:
+            return value
+        dims, chunk = T.dims_of(value.type), WIDEST // element_bytes(value.type)
+        return self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
 
     def _inner_axis(self, value: SSAValue) -> int:
         """The axis along which a tile comes from memory."""
@@ -579,10 +602,7 @@ class _Assigner:
     def _in_shared(
         self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, inner: int
     ) -> SSAValue:
-        dims = T.dims_of(value.type)
-        if value not in self.layouts:
-            chunk = 16 // element_bytes(value.type)
-            value = self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
+        dims, value = T.dims_of(value.type), self._held(value)
         if plan.bits == 16:
             inner = _fastest(self.layouts[value], dims)
             if inner < len(dims) - 2:

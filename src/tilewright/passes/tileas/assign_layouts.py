@@ -64,7 +64,7 @@ from tilewright.passes.tileas.product_grids import P, arranged
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.thread_products import FMA, plan_threads
+from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
 from tilewright.passes.tileas.warp_counts import check_warps
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
@@ -481,7 +481,16 @@ class _Assigner:
                 )
                 return False
         self.remarks.add("product", plan.describe(), op)
-        a = self.wanted(op.a, plan.a) if in_registers else self._in_shared(op, op.a, plan, along_k)
+        a = None
+        if plan.name == "tf32" and not in_registers:
+            # Rounded on its way to registers, it is not written to shared memory again.
+            a = self._rounded_behind(op, op.a, plan.a)
+        if a is None:
+            a = (
+                self.wanted(op.a, plan.a)
+                if in_registers
+                else self._in_shared(op, op.a, plan, along_k)
+            )
         right = self._in_shared(op, op.b, plan, along_k - 1)
         self._product(op, (a, right), plan.sums, plan.warps, {"atom": b.StringAttr("wgmma")})
         return True
@@ -576,7 +585,11 @@ class _Assigner:
         own, access = self.layouts[given], self.shapes[given.owner]
         dims = T.dims_of(given.type)
         bits = list(axis_bits(dims)[access.axis])[: own.run(dims, access.axis).bit_length() - 1]
-        places = shared_between(own, layout, 4, [1 << bit for bit in bits[:2]])
+        swizzled = SharedLayout.swizzled(dims, access.axis, 4)
+        places = min(
+            (swizzled, shared_between(own, layout, 4, [1 << bit for bit in bits[:2]])),
+            key=lambda found: max(waves_of(each, found, 4) for each in (own, layout)),
+        )
         storage = self._stored(op, given, SharedAttr.of(places))
         loaded = S.LocalLoadOp.create(
             operands=(storage,), result_types=(with_layout(given.type, layout),)

@@ -115,8 +115,6 @@ class Code:
         self._count = 0
         #: What ends instructions: where they come from, if that is told.
         self.origin = ""
-        #: Of vectors that were put together of numbers these numbers, by the vector's name.
-        self.held: dict[str, list[Value]] = {}
         self.block = self.start("entry")
 
     # Blocks

@@ -49,18 +49,14 @@ def _width(ty: str) -> int:
 
 
 def elements_at(f: Function, value: SSAValue, places: Sequence[int]) -> list[Value]:
-    """Some numbers of a vector, by their places in order. What it was put together of is not taken out of it again: LLVM would
-    find that, but needs time for each."""
+    """Some numbers of a vector, by their places in order. Others are not taken out of it: LLVM would find that, but needs time
+    for each."""
     rows = f.parts(value)
     width = _width(rows[0].type)
     taken: dict[int, Value] = {}
     for place in sorted(set(places)):
         row, at = rows[place // width], place % width
-        held = f.code.held.get(row.ref)
-        if held is None:
-            taken[place] = f.code.element(row, element_of(row.type), ir.integer(ir.I32, at))
-        else:
-            taken[place] = held[at]
+        taken[place] = f.code.element(row, element_of(row.type), ir.integer(ir.I32, at))
     return [taken[place] for place in places]
 
 
@@ -69,11 +65,9 @@ def set_elements(f: Function, value: SSAValue, numbers: Sequence[Value]) -> None
     left = iter(numbers)
     rows = []
     for ty in f.types(value):
-        row, held = Value(ty, "poison"), list[Value]()
+        row = Value(ty, "poison")
         for i in range(_width(ty)):
-            held.append(next(left))
-            row = f.code.with_element(row, held[-1], ir.integer(ir.I32, i))
-        f.code.held[row.ref] = held
+            row = f.code.with_element(row, next(left), ir.integer(ir.I32, i))
         rows.append(row)
     f.set(value, *rows)
 

@@ -16,6 +16,7 @@ from tests.gpu.support import (
 
 from tilewright import gpu
 from tilewright.diagnostics import TileIRError
+from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codegen.warpgroup import descriptor_fields, k_step_bytes
 from tilewright.text import parse
 
@@ -345,3 +346,36 @@ def test_kernels_of_one_name_are_told_apart_by_their_modules() -> None:
     assert gpu.compile_kernel(module, "sm_80", "n::k").name == "k"
     with pytest.raises(TileIRError, match="several kernels"):
         gpu.compile_kernel(module, "sm_80")
+
+
+def test_of_vectors_only_what_is_wanted_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut into 32 and put together in five steps: LLVM gets an instruction for each number of each step, not for each of both
+    operands of every piece."""
+    seen: list[str] = []
+    text_of = Unit.text
+
+    def kept(unit: Unit) -> str:
+        seen.append(text_of(unit))
+        return seen[-1]
+
+    monkeypatch.setattr(Unit, "text", kept)
+    pieces = "".join(
+        f"%p{n} = vector.shuffle %v, %v [{2 * n}, {2 * n + 1}] : vector<64xf32>, vector<64xf32>\n"
+        for n in range(32)
+    )
+    for width in (2, 4, 8, 16, 32):
+        count, names = 64 // width, "pqrstu"
+        own, made = names[width.bit_length() - 2], names[width.bit_length() - 1]
+        order = ", ".join(map(str, range(2 * width)))
+        ty = f"vector<{width}xf32>"
+        pieces += "".join(
+            f"%{made}{n} = vector.shuffle %{own}{2 * n}, %{own}{2 * n + 1} [{order}] : {ty}, {ty}\n"
+            for n in range(count // 2)
+        )
+    body = (
+        "%zero = arith.constant 0 : index\n%v = vector.load %x[%zero] : memref<?xf32>, vector<64xf32>\n"
+        f"{pieces}vector.store %u0, %x[%zero] : memref<?xf32>, vector<64xf32>"
+    )
+    ptx_of(kernel("%x: memref<?xf32>", body), "sm_80", FAST)
+    (text,) = seen
+    assert text.count("extractelement") == 64 * 6

@@ -639,7 +639,7 @@ CASES = [
     Case(
         "dot",
         "as-layout",
-        "expected one of mma_sync, wgmma, mma_sync_f16, got other",
+        "expected one of mma_sync, wgmma, mma_sync_f16, fma, got other",
         dot(atom="other"),
         dot(atom="mma_sync"),
     ),
@@ -656,6 +656,13 @@ CASES = [
         "the right operand of wgmma lies in smem",
         dot(atom="wgmma"),
         dot(atom="mma_sync"),
+    ),
+    Case(
+        "dot",
+        "as-residency",
+        "the operands of fma lie in smem",
+        dot(a="16x32xf16, smem", atom="fma"),
+        dot(a="16x32xf16, smem"),
     ),
     *(
         Case(name, code, says, text(**bad), text(**good))

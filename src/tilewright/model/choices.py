@@ -40,7 +40,7 @@ def stages_that_hide(gpu: Gpu, stage_bytes: float, product_clocks: float = 0.0) 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What a turn of a loop of products asks of a multiprocessor, for one block: ``multiplications`` at a rate of the
-    tables (``tensor_f16``), in so many ``steps`` of instructions, by ``wgmma`` or by ``mma.sync``; bytes that are
+    tables (``tensor_f16``, ``fma_lanes``), in so many ``steps`` of instructions, by ``wgmma`` or not; bytes that are
     ``copied`` into shared memory, and that warps ``read`` there."""
 
     multiplications: float
@@ -55,7 +55,8 @@ def clocks_of_turn(gpu: Gpu, turn: Turn, resident: int, waits: float = 0.0) -> f
     """The clocks between two ends of turns on a multiprocessor that holds so many blocks, whose rings hide the latency of
     memory. In a block that is alone the first fragments come before the first product of a turn, behind a barrier;
     ``waits``: further clocks in which it does nothing else."""
-    rate = gpu[turn.rate] * (1.0 if turn.by_warpgroups else gpu["mma_sync_share"])
+    by_mma_sync = turn.rate.startswith("tensor_") and not turn.by_warpgroups
+    rate = gpu[turn.rate] * (gpu["mma_sync_share"] if by_mma_sync else 1.0)
     tensor, read = turn.multiplications / rate, turn.read / gpu["shared_rate"]
     shared = read + turn.copied / gpu["shared_rate"]
     busy = max(tensor, shared, turn.copied / gpu["l2_rate"])

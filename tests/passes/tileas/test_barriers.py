@@ -11,9 +11,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 
 from tilewright import LaunchOptions, TileIRError
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp, BarrierOp
+from tilewright.dialects.nv_tileas.ops import AllocTensorOp
+from tilewright.dialects.nv_tileas.stores import AsyncTiledTmaStoreOp
 from tilewright.lowering.scheduled import schedule
 from tilewright.machine.launch import Program
 from tilewright.passes import run_pipeline
@@ -195,6 +198,32 @@ def test_fences_only_for_what_is_read_past_threads() -> None:
     assert not fenced
     module = synchronised(K.attention(), "sm_90a")
     assert any(is_set(op, "fence") for op in barriers(module))
+
+
+def test_bytes_that_are_stored_later_need_no_fence_before() -> None:
+    """Operands lie where the tile lies that a tensor map stores: threads write them, and ``ldmatrix`` reads them."""
+    tall, square = (128, 64, "f16"), (64, 64, "f16")
+    text = K.entry(
+        {"a": tall, "b": square, "c": tall},
+        K.load("l", "a", "%zero, %zero", tall)
+        + K.load("r", "b", "%zero, %zero", square)
+        + "  %none = constant <f32: 0.0> : tile<128x64xf32>\n"
+        "  %sum = mmaf %l, %r, %none : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>\n"
+        "  %half = ftof %sum : tile<128x64xf32> -> tile<128x64xf16>\n"
+        + K.store("half", "c", "%zero, %zero", tall),
+    )
+    module = synchronised(text, "sm_120a")
+    assert [op for op in module.walk() if isinstance(op, AsyncTiledTmaStoreOp)]
+    fences = [is_set(op, "fence") for op in barriers(module)]
+    assert len(fences) >= 2 and fences == [False] * (len(fences) - 1) + [True]
+    offsets = [int_property(op, "offset") for op in module.walk() if isinstance(op, AllocTensorOp)]
+    assert len(set(offsets)) < len(offsets), "storages share bytes"
+    rng = np.random.default_rng(0)
+    made = [rng.integers(-3, 4, (256, K.WIDTH)).astype(np.float16) for _ in range(2)]
+    values = [*made, np.zeros((256, K.WIDTH), np.float16), 256, K.WIDTH, 1]
+    TileProgram(parse(text), "sm_120a").launch("k", 1, values)
+    wanted = made[0][:128, :64].astype(np.float32) @ made[1][:64, :64].astype(np.float32)
+    assert np.array_equal(values[2][:128, :64], wanted.astype(np.float16))
 
 
 #: Kernels, a target of each, and how many barriers it has.

@@ -51,7 +51,7 @@ from tilewright.dialects.nv_tileas.base import (
 
 GROUP = "placement"
 
-ATOMS = ("mma_sync", "wgmma", "mma_sync_f16")
+ATOMS = ("mma_sync", "wgmma", "mma_sync_f16", "fma")
 ATOM = ClassKind(f"one of {', '.join(ATOMS)}", (StringAttr,))
 STORAGE = ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
 OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_TILE, STORAGE))
@@ -276,7 +276,7 @@ class PermuteViewOp(TileAAOp):
 
 
 class Product(TileAAOp):
-    """a x b + c by the tensor cores; operands may lie in shared memory."""
+    """a x b + c by the tensor cores, or by threads; operands may lie in shared memory."""
 
     a = operand_def(OPERAND)
     b = operand_def(OPERAND)
@@ -317,6 +317,10 @@ class Product(TileAAOp):
             )
         if atom_of(self) == "wgmma" and not isinstance(self.b.type, S.TiledViewType):
             report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
+        if atom_of(self) == "fma":
+            for name, value in (("a", self.a), ("b", self.b)):
+                if not isinstance(value.type, S.TiledViewType):
+                    report.error(RESIDENCY, "the operands of fma lie in smem", type_of(name))
         if atom_of(self) == "mma_sync_f16":
             for name, value in (("a", self.a), ("b", self.b)):
                 ty = value.type
@@ -338,11 +342,12 @@ class Product(TileAAOp):
 
 @schedule_op("dot", group=GROUP)
 class DotOp(Product):
-    """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores; operands may lie in shared memory.
+    """a x b + c, as in ``nv_tileaa.dot``, by the tensor cores, or by threads; operands may lie in shared memory.
 
     ``warps`` is the grid of warps over rows and columns of the result, whose layout is that of the
     instruction's sums. ``atom`` is the instruction: ``mma_sync`` where it is absent, ``wgmma``, whose
-    right operand is in storage, or ``mma_sync_f16``, of 8-bit floats that threads widen in registers.
+    right operand is in storage, ``mma_sync_f16``, of 8-bit floats that threads widen in registers, or ``fma``, by
+    arithmetic of threads on operands in storage.
     """
 
     result = result_def(NUMBER_TILE)

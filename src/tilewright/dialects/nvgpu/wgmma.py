@@ -184,7 +184,10 @@ class WgmmaProductOp(UpstreamOp):
                 report.error(codes.WGMMA_TYPE, message, type_of(name))
         m, _, k = self.shape
         held = VectorType(self.element, [m * k // 128])
-        if is_vector(self.a.type) and self.a.type != held:
+        # Registers of tf32 are those of f32, as for mma.sync.
+        is_tf32 = isinstance(self.element, FloatTF32Type)
+        as_f32 = VectorType(Float32Type() if is_tf32 else self.element, [m * k // 128])
+        if is_vector(self.a.type) and self.a.type not in (held, as_f32):
             message = f"expected '{format_type(held)}', got '{format_type(self.a.type)}'"
             report.error(codes.WGMMA_TYPE, message, type_of("a"))
 

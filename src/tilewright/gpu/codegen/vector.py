@@ -39,12 +39,25 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def elements(f: Function, value: SSAValue) -> list[Value]:
     """The numbers of a vector, in order."""
-    found = []
-    for row in f.parts(value):
-        width = int(row.type[1 : row.type.index(" ")])
-        ty = element_of(row.type)
-        found += [f.code.element(row, ty, ir.integer(ir.I32, i)) for i in range(width)]
-    return found
+    count = sum(_width(row.type) for row in f.parts(value))
+    return elements_at(f, value, range(count))
+
+
+def _width(ty: str) -> int:
+    """How many numbers a vector of LLVM has."""
+    return int(ty[1 : ty.index(" ")])
+
+
+def elements_at(f: Function, value: SSAValue, places: Sequence[int]) -> list[Value]:
+    """Some numbers of a vector, by their places in order. Others are not taken out of it: LLVM would find that, but needs time
+    for each."""
+    rows = f.parts(value)
+    width = _width(rows[0].type)
+    taken: dict[int, Value] = {}
+    for place in sorted(set(places)):
+        row, at = rows[place // width], place % width
+        taken[place] = f.code.element(row, element_of(row.type), ir.integer(ir.I32, at))
+    return [taken[place] for place in places]
 
 
 def set_elements(f: Function, value: SSAValue, numbers: Sequence[Value]) -> None:
@@ -53,7 +66,7 @@ def set_elements(f: Function, value: SSAValue, numbers: Sequence[Value]) -> None
     rows = []
     for ty in f.types(value):
         row = Value(ty, "poison")
-        for i in range(int(ty[1 : ty.index(" ")])):
+        for i in range(_width(ty)):
             row = f.code.with_element(row, next(left), ir.integer(ir.I32, i))
         rows.append(row)
     f.set(value, *rows)

@@ -13,7 +13,7 @@ from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import check_arithmetic, element_of
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value
-from tilewright.gpu.codegen.vector import combine, elements, set_elements, shape_of
+from tilewright.gpu.codegen.vector import combine, elements, elements_at, set_elements, shape_of
 
 
 def _flat(place: Sequence[int], shape: Sequence[int]) -> int:
@@ -31,14 +31,13 @@ def _places(shape: Sequence[int]) -> product[tuple[int, ...]]:
 @lowers("vector.shuffle")
 def _shuffle(f: Function, op: Operation) -> None:
     assert isinstance(op, shapes.ShuffleOp)
-    given = [*elements(f, op.v1), *elements(f, op.v2)]
-    size = prod(shape_of(op.v1)[1:])
-    numbers: list[Value] = []
-    for place in shapes.numbers_of(op, "mask"):
-        # Of a place that is left open, anything will do.
-        first = max(place, 0) * size
-        numbers += given[first : first + size]
-    set_elements(f, op.result, numbers)
+    size, count = prod(shape_of(op.v1)[1:]), prod(shape_of(op.v1))
+    # Of a place that is left open, anything will do.
+    starts = [max(place, 0) * size for place in shapes.numbers_of(op, "mask")]
+    wanted = [start + at for start in starts for at in range(size)]
+    first = iter(elements_at(f, op.v1, [at for at in wanted if at < count]))
+    second = iter(elements_at(f, op.v2, [at - count for at in wanted if at >= count]))
+    set_elements(f, op.result, [next(first if at < count else second) for at in wanted])
 
 
 @lowers("vector.transpose")
@@ -59,12 +58,11 @@ def _extract_slice(f: Function, op: Operation) -> None:
     assert isinstance(op, shapes.ExtractStridedSliceOp)
     shape, offsets = shape_of(op.vector), shapes.numbers_of(op, "offsets")
     starts = (*offsets, *(0,) * (len(shape) - len(offsets)))
-    given = elements(f, op.vector)
-    moved = [
-        given[_flat([a + b for a, b in zip(place, starts, strict=True)], shape)]
+    places = [
+        _flat([a + b for a, b in zip(place, starts, strict=True)], shape)
         for place in _places(shape_of(op.result))
     ]
-    set_elements(f, op.result, moved)
+    set_elements(f, op.result, elements_at(f, op.vector, places))
 
 
 @lowers("vector.insert_strided_slice")

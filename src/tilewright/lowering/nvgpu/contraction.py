@@ -43,10 +43,10 @@ def dot(low: Threads, op: DotOp) -> None:
         _by_chunks(low, op)
         return
     a, other, c = low.values((op.a, op.b, op.c))
-    sums = _sum_type(low, op, c.type)
-    start = _to_sum(low, c, element_name(op.c), sums)
+    sums = sum_type(c.type)
+    start = to_sum(low, c, element_name(op.c), sums)
     found = _added_up(low, op, a, other, start, T.dims_of(op.c.type))
-    low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
+    low.bind(op.result, from_sum(low, found, element_name(op.c), c.type))
 
 
 def _added_up(
@@ -140,7 +140,7 @@ def _add_pieces(
             for buffer, place in zip(buffers, places, strict=True)
         ]
         factors = [
-            _factor(
+            as_factor(
                 low,
                 value,
                 element_name(origin),
@@ -151,7 +151,7 @@ def _add_pieces(
         ]
         if scales is not None:
             factors = scales.applied(low, op, factors, (row, column), k)
-        total = _add_product(low, factors[0], factors[1], body.args[1])
+        total = add_product(low, factors[0], factors[1], body.args[1])
         if here is not None:
             total = low.select(here, total, body.args[1])
         low.emit(scf.YieldOp, (total,))
@@ -203,8 +203,8 @@ def _by_chunks(low: Threads, op: DotOp) -> None:
     rows.put(a)
     lines.put(other)
     exchange.meet()
-    sums = _sum_type(low, op, c.type)
-    start = _to_sum(low, c, element_name(op.c), sums)
+    sums = sum_type(c.type)
+    start = to_sum(low, c, element_name(op.c), sums)
     with low.filling(low.prologue):
         row, column = low.first_coordinates(shape)
         steps = [coordinates_of(at, shape)[0] * rows.stride for at in layout.offsets[::width]]
@@ -220,7 +220,7 @@ def _by_chunks(low: Threads, op: DotOp) -> None:
         left = exchange.take(rows.buffer, low.plus(places, low.splat(k, len(steps))))
         right = lines.read((as_index(low, low.plus(line, k)), across), width)
         factors = [
-            _factor(
+            as_factor(
                 low,
                 value,
                 element_name(origin),
@@ -231,10 +231,10 @@ def _by_chunks(low: Threads, op: DotOp) -> None:
         ]
         factors[0] = reshaped(low, factors[0], (len(steps), 1))
         stretched = [repeated(low, factor, (len(steps), width)) for factor in factors]
-        total = _add_product(low, stretched[0], stretched[1], body.args[1])
+        total = add_product(low, stretched[0], stretched[1], body.args[1])
         low.emit(scf.YieldOp, (total,))
     (found,) = low.emit(scf.ForOp, (zero, end, one, start), (sums,), regions=[Region(body)])
-    low.bind(op.result, _from_sum(low, found, element_name(op.c), c.type))
+    low.bind(op.result, from_sum(low, found, element_name(op.c), c.type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,26 +285,28 @@ def _scales(low: Threads, op: DotOp, exchange: Exchange) -> _Scales | None:
     return _Scales((made[0], made[1]), exchange, depth // count)
 
 
-def _sum_type(low: Threads, op: DotOp, ty: Attribute) -> Attribute:
+def sum_type(ty: Attribute) -> Attribute:
     """Sums are kept in f32 for f16."""
     if isinstance(scalar_of(ty), b.Float16Type):
         return vector_like(ty, b.Float32Type())
     return ty
 
 
-def _to_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
+def to_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
     if value.type == ty:
         return value
     return float_cast(low, value, ty, name, "f32")
 
 
-def _from_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
+def from_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
     if value.type == ty:
         return value
     return float_cast(low, value, ty, "f32", name)
 
 
-def _factor(low: Threads, value: SSAValue, name: str, signedness: str, sums: Attribute) -> SSAValue:
+def as_factor(
+    low: Threads, value: SSAValue, name: str, signedness: str, sums: Attribute
+) -> SSAValue:
     """An operand in the type of the sum."""
     if name[0] == "i":
         kind = V.ExtUIOp if signedness == "unsigned" else V.ExtSIOp
@@ -314,7 +316,7 @@ def _factor(low: Threads, value: SSAValue, name: str, signedness: str, sums: Att
     return float_cast(low, value, sums, name, "f32")
 
 
-def _add_product(low: Threads, a: SSAValue, c: SSAValue, total: SSAValue) -> SSAValue:
+def add_product(low: Threads, a: SSAValue, c: SSAValue, total: SSAValue) -> SSAValue:
     if isinstance(scalar_of(total.type), b.IntegerType):
         return low.plus(total, low.times(a, c))
     return low.one(M.FmaOp, (a, c, total), total.type)

@@ -26,8 +26,10 @@ from tilewright.lowering.scheduled.byte_matrices import is_turned, turned_words
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
 from tilewright.lowering.scheduled.table import lowers
+from tilewright.lowering.scheduled.thread_products import thread_dot
 from tilewright.lowering.scheduled.warpgroups import warpgroup_dot
 from tilewright.passes.tileas.products import FRAGMENTS, TURNED_EXTENT, WIDENED, Plan
+from tilewright.passes.tileas.thread_products import FMA
 
 
 @lowers("nv_tileas.dot")
@@ -35,6 +37,9 @@ def dot(low: ScheduledKernel, op: DotOp) -> None:
     """Instructions of a warp for each block that the layout gives it, or of a warpgroup; sums stay in registers."""
     if atom_of(op) == "wgmma":
         warpgroup_dot(low, op)
+        return
+    if atom_of(op) == FMA:
+        thread_dot(low, op)
         return
     product = _Product(low, op)
     c = low.value(op.c)

@@ -65,6 +65,7 @@ from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
 from tilewright.passes.tileas.warp_counts import check_warps
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
@@ -461,10 +462,7 @@ class _Assigner:
             return
         plan = plan_product(op, self.threads // 32, op in self.chained, self.target)
         if plan is None:
-            self.remarks.add(
-                "product", "no instruction of the tensor cores has these types and extents", op
-            )
-            self.by_default(op)
+            self._by_threads(op)
             return
         turned = self._turned(op, plan)
         if any(turned):
@@ -542,10 +540,44 @@ class _Assigner:
                 )
                 return False
         self.remarks.add("product", plan.describe(), op)
-        a = self.wanted(op.a, plan.a) if in_registers else self._in_shared(op, op.a, plan, along_k)
+        a = None
+        if plan.name == "tf32" and not in_registers:
+            # Rounded on its way to registers, it is not written to shared memory again.
+            a = self._rounded_behind(op, op.a, plan.a)
+        if a is None:
+            a = (
+                self.wanted(op.a, plan.a)
+                if in_registers
+                else self._in_shared(op, op.a, plan, along_k)
+            )
         right = self._in_shared(op, op.b, plan, along_k - 1)
         self._product(op, (a, right), plan.sums, plan.warps, {"atom": b.StringAttr("wgmma")})
         return True
+
+    def _by_threads(self, op: DotOp) -> None:
+        """Let threads multiply, for lack of an instruction of the tensor cores."""
+        plan = plan_threads(op, self.threads)
+        if plan is None:
+            self.remarks.add(
+                "product", "no instruction of the tensor cores has these types and extents", op
+            )
+            self.by_default(op)
+            return
+        self.remarks.add("product", plan.describe(), op)
+        operands: list[SSAValue] = []
+        for side, given in enumerate((op.a, op.b)):
+            value = self._held(given)
+            own, dims = self.layouts[value], T.dims_of(value.type)
+            places = plan.storage(own, dims, _fastest(own, dims), side)
+            operands.append(self._stored(op, value, SharedAttr.of(places)))
+        self._product(op, operands, plan.sums, plan.warps, {"atom": b.StringAttr(FMA)})
+
+    def _held(self, value: SSAValue) -> SSAValue:
+        """The value in a layout: its own, or one with neighbours along its last axis."""
+        if value in self.layouts:
+            return value
+        dims, chunk = T.dims_of(value.type), WIDEST // element_bytes(value.type)
+        return self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
 
     def _inner_axis(self, value: SSAValue) -> int:
         """The axis along which a tile comes from memory."""
@@ -612,7 +644,11 @@ class _Assigner:
         own, access = self.layouts[given], self.shapes[given.owner]
         dims = T.dims_of(given.type)
         bits = list(axis_bits(dims)[access.axis])[: own.run(dims, access.axis).bit_length() - 1]
-        places = shared_between(own, layout, 4, [1 << bit for bit in bits[:2]])
+        swizzled = SharedLayout.swizzled(dims, access.axis, 4)
+        places = min(
+            (swizzled, shared_between(own, layout, 4, [1 << bit for bit in bits[:2]])),
+            key=lambda found: max(waves_of(each, found, 4) for each in (own, layout)),
+        )
         storage = self._stored(op, given, SharedAttr.of(places))
         loaded = self._from_storage(op, given, storage, layout, 3)
         new = rounding.clone({given: loaded})
@@ -635,10 +671,7 @@ class _Assigner:
     def _in_shared(
         self, op: Operation, value: SSAValue, plan: Plan | WarpgroupPlan, inner: int
     ) -> SSAValue:
-        dims = T.dims_of(value.type)
-        if value not in self.layouts:
-            chunk = 16 // element_bytes(value.type)
-            value = self.wanted(value, coalesced(dims, self.threads, Shape(len(dims) - 1, chunk)))
+        dims, value = T.dims_of(value.type), self._held(value)
         if plan.bits == 16:
             inner = _fastest(self.layouts[value], dims)
             if inner < len(dims) - 2:

@@ -115,7 +115,7 @@ class _Walk:
         self.known: dict[Operation, list[Summary]] = {}
         self.copied: list[Touch] = []
         self.started: list[Bytes] = []
-        self.read_by_proxy: list[Bytes] = []
+        self.read_by_proxy: set[SSAValue | None] = set()
         for op in func.walk():
             found = [touch for touch in self._touches(op)[0] if isinstance(touch, Bytes)]
             # Of any round: a value that is the number of a stage is another one there.
@@ -124,7 +124,7 @@ class _Walk:
                 self.copied.append(Memory(op, copy=True))
             if isinstance(op, AsyncDotOp):
                 self.started += [touch for touch in found if touch.ring is None]
-            self.read_by_proxy += [touch for touch in found if touch.by_proxy]
+            self.read_by_proxy |= {touch.base for touch in found if touch.by_proxy}
 
     def run(self) -> dict[Operation, bool]:
         """The operations in front of which threads meet, and barriers, and whether with a fence."""
@@ -235,12 +235,9 @@ class _Walk:
         here.meets = max(here.meets, meets)
 
     def _needs_fence(self, touch: Touch) -> bool:
-        """Whether threads write what is read past them elsewhere in the kernel."""
-        return (
-            isinstance(touch, Bytes)
-            and touch.writes
-            and any(overlap(touch, other) for other in self.read_by_proxy)
-        )
+        """Whether threads write what is read past them elsewhere in the kernel: the same storage. What lies in its bytes at
+        other times is written over before it is read."""
+        return isinstance(touch, Bytes) and touch.writes and touch.base in self.read_by_proxy
 
     def _conflict(self, old: Touch, has_met: bool, new: Touch, met: int) -> bool:
         """Whether threads must meet between what is left of ``old`` and ``new``, before which they have met so far."""

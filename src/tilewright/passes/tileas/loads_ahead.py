@@ -156,7 +156,7 @@ class LoopLoads:
     def _candidate(self, load: TileLoad, boxes: bool) -> LoadAhead | None:
         if not self.is_wanted(load):
             return None
-        readers = _readers(load)
+        readers = readers_of(load)
         if boxes and not readers:
             return None
         target = _stage(load, readers[0]) if readers else self._whole(load)
@@ -369,7 +369,7 @@ def _is_zero(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp) and not any(value.owner.bits())
 
 
-def _readers(load: TileLoad) -> tuple[Reader, ...]:
+def readers_of(load: TileLoad) -> tuple[Reader, ...]:
     """The copies to storage that take a tile; none where anything else does, or where they do not take
     it as it could lie in one storage."""
     found: list[Reader] = []

@@ -389,7 +389,7 @@ class LoopAhead(LoopLoads):
         converted = [
             user
             for user in users
-            if isinstance(user, S.ConvertLayoutOp) and _reads_well(load.target, user)
+            if isinstance(user, S.ConvertLayoutOp) and reads_well(load.target, user)
         ]
         for reader in (*converted, op)[: len(users)]:
             here = Filler(InsertPoint.before(reader), op)
@@ -447,7 +447,7 @@ class StreamAhead(LoopAhead):
         return min(super().budget(others), self.shared_bytes // 2 - others)
 
 
-def _reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
+def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     """Whether threads can read a stage in the layout to which a tile would be converted through shared
     memory, without conflicts of banks."""
     source, target = layout_of(conversion.source.type), layout_of(conversion.result.type)

@@ -31,9 +31,10 @@ from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas.exchange_room import BESIDE_RINGS, exchange_room
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.loads_ahead import LoadAhead
+from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
 from tilewright.passes.tileas.pipeline import Filler, LoopAhead, carrying
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.staged_loads import stage_loads, undo_others
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 from tilewright.passes.tileas.tma_stores import choose_tma_stores
@@ -98,6 +99,13 @@ class _TmaLoop(LoopAhead):
     """A loop while its loads are made pipelines."""
 
     def run(self) -> None:
+        staged = stage_loads(self)
+        boxes = self._boxes()
+        taken = {load.load for load in boxes} if self._make(boxes) else set[TileLoad]()
+        undo_others(staged, taken)
+
+    def _boxes(self) -> dict[LoadAhead, Box]:
+        """The loads that tensor maps can bring, and by which boxes."""
         boxes: dict[LoadAhead, Box] = {}
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
@@ -110,10 +118,14 @@ class _TmaLoop(LoopAhead):
             else:
                 name = load.load.result.name_hint or "a tile"
                 self.remarks.add("tma", f"'{name}' does not come by TMA: {found}", load.load)
+        return boxes
+
+    def _make(self, boxes: dict[LoadAhead, Box]) -> bool:
+        """Make pipelines of loads; whether that was done."""
         groups = list(self._groups(list(boxes)))
         each = sum(load.bytes for load in boxes)
         if not boxes:
-            return
+            return False
         others = self.beside(boxes)
         stages = self._stages(each, others)
         threads = self._by_threads(boxes)
@@ -130,7 +142,7 @@ class _TmaLoop(LoopAhead):
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
             )
-            return
+            return False
         self.remarks.add(
             "ring",
             f"a loop loads {len(boxes)} tiles ahead by TMA into {stages} stages, "
@@ -138,6 +150,7 @@ class _TmaLoop(LoopAhead):
             self.loop,
         )
         self._rewrite_all(groups, boxes, stages)
+        return True
 
     def _by_threads(self, boxes: Collection[LoadAhead]) -> list[LoadAhead]:
         """The loads without a box that threads can bring ahead."""

@@ -23,7 +23,7 @@ class Bytes:
     """Bytes of shared memory that threads touch. ``ring``: the storage of several stages that they are, of which the one
     with the number ``stage`` is touched; ``layout``: the elements of the tile that each thread touches, where that is known. ``by_copy``:
     asynchronous copies of the threads write them. ``by_proxy``: products of warpgroups or tensor maps read them, past what
-    threads have not made visible by a fence."""
+    threads have not made visible by a fence. ``base``: the storage that they are; None for scratch memory."""
 
     start: int
     end: int
@@ -34,6 +34,7 @@ class Bytes:
     element_bytes: int = 1
     by_copy: bool = False
     by_proxy: bool = False
+    base: SSAValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def touched(
     own = layout if straight else None
     each = size // prod(base.type.dims)
     stage = None if ring is None else _stage(storage)
-    return Bytes(start, start + size, writes, ring, stage, own, each, by_copy, by_proxy)
+    return Bytes(start, start + size, writes, ring, stage, own, each, by_copy, by_proxy, base)
 
 
 def _stage(storage: SSAValue) -> SSAValue | None:

@@ -13,10 +13,12 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import TiledViewType
+from tilewright.layouts.conversions import WIDEST
 from tilewright.model.choices import Turn
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.products import FRAGMENTS, WIDENED, Plan, plan_product
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.thread_products import FMA, thread_sums, tile_of_thread
 from tilewright.passes.tileas.warpgroup_products import (
     ROWS,
     STEP_BYTES,
@@ -71,6 +73,12 @@ def turn_of_product(op: S.Product) -> Turn:
     moved = a * _is_staged(op.a) + b * _is_staged(op.b)
     in_shared = a * (not isinstance(op.a.type, T.TileType))
     work, by_groups = prod(dims) * depth, atom == "wgmma"
+    if atom == FMA:
+        # Whatever a thread reads takes a bank for its whole warp.
+        sums = thread_sums(dims, 32 * down * across)
+        rows, columns = tile_of_thread(sums, dims)
+        read, steps = sums.threads * 4 * depth * (rows + columns), depth * size // WIDEST
+        return Turn(work, "fma_lanes", max(steps, 1), False, moved, read)
     if by_groups:
         read, steps = in_shared * across + b * (dims[-2] // ROWS), depth * size // STEP_BYTES
     else:

@@ -89,13 +89,17 @@ def test_an_environment_of_its_own_and_other_ways_to_start(asking: Path, tmp_pat
         for env in (bare, other):
             print(subprocess.check_output(child, env=env, text=True), end="", flush=True)
         os.system(" ".join(child))
+        saved = dict(os.environ)
+        os.environ.pop("PYTHONPATH"), os.environ.pop("TILEWRIGHT_HOSTED")
+        subprocess.run(child)
+        os.environ.update(saved)
         os.spawnv(os.P_WAIT, child[0], child)
         grandchild = "import subprocess; subprocess.run({{}})".format(child)
         subprocess.run([sys.executable, "-c", grandchild])
     """
     done = run(program, tmp_path, "--machine", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == 5 * "cpu None False\n"
+    assert done.stdout == 6 * "cpu None False\n"
 
 
 def test_children_of_a_test(child: Path, tmp_path: Path) -> None:

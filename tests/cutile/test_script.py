@@ -268,3 +268,43 @@ def test_spawned_processes_have_the_device_cuda(tmp_path: Path) -> None:
     path.write_text(DEVICES)
     done = run(path)
     assert (done.stdout, done.stderr) == ("[(True, True, 2)]\n", "")
+
+
+ENDING = """
+import atexit, os, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import cuda.tile as ct
+
+@ct.kernel
+def double(x):
+    ct.store(x, 0, ct.load(x, 0, (8,)) * 2)
+
+def work(name, seconds=0):
+    time.sleep(seconds)
+    x = np.ones(8, np.float32)
+    ct.launch(0, (1,), double, (x,))
+    print(name, x.sum(), flush=True)
+
+class Held:
+    def __del__(self):
+        print("destroyed", flush=True)
+
+held = Held()
+held.itself = held
+atexit.register(work, "at exit")
+threading.Thread(target=work, args=("thread", 0.5)).start()
+pool = ThreadPoolExecutor(1)
+pool.submit(work, "pool", 0.5)
+"""
+
+
+def test_what_a_program_does_when_it_ends(tmp_path: Path) -> None:
+    """As Python does it: threads are waited for, then functions are called, then objects destroyed."""
+    path = tmp_path / "ending.py"
+    path.write_text(ENDING)
+    done = run("--machine", "cpu", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    *waited_for, called, destroyed = done.stdout.splitlines()
+    assert sorted(waited_for) == ["pool 16.0", "thread 16.0"]
+    assert (called, destroyed) == ("at exit 16.0", "destroyed")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
 from tilewright.cli import programs
@@ -183,9 +184,12 @@ def _line(text: str) -> LineBreakpoint:
     return LineBreakpoint(file, int(line))
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     """Run ``run OPTIONS PROGRAM.py ARGUMENTS``; the exit status is that of the program, or tells what
-    was found."""
+    was found.
+
+    With ``owns_process`` what the program does while Python ends is served, too.
+    """
     own, theirs = programs.split(arguments)
     parser = _parser(own[0])
     try:
@@ -197,7 +201,13 @@ def main(arguments: Sequence[str]) -> int:
     session = Session(arguments, theirs or ())
     try:
         refuse_endless_numbers(own[1:-1])
-        return _run(options, own[-1], session)
+        if owns_process:
+            # Behind the functions that the program registers: those are called first.
+            stack = ExitStack()
+            atexit.register(stack.close)
+            return _run(options, own[-1], session, stack)
+        with ExitStack() as stack:
+            return _run(options, own[-1], session, stack)
     except UsageError as error:
         session.report(error.diagnostics)
         return Exit.USAGE
@@ -229,7 +239,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
             parser.error(f"--{name} needs --machine sim:ARCH")
 
 
-def _run(options: argparse.Namespace, script: str, session: Session) -> int:
+def _run(options: argparse.Namespace, script: str, session: Session, stack: ExitStack) -> int:
+    """The exit status; what the program is served with is left open in ``stack``."""
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
@@ -237,17 +248,15 @@ def _run(options: argparse.Namespace, script: str, session: Session) -> int:
 
     session.check_readable(script)
     log = LaunchLog(options, session)
-    with ExitStack() as stack:
-        try:
-            settings = _settings(options, log)
-            check_settings(settings)
-            stack.enter_context(hosting(settings, torch_cuda=options.torch_cuda))
-        except RefusedError as error:
-            return _fail(options, error.diagnostics[0].message)
-        except (FrontEndError, OSError) as error:
-            return _fail(options, str(error))
-        if log.owns_stdout:
-            stack.enter_context(redirect_stdout(sys.stderr))
+    try:
+        settings = _settings(options, log)
+        check_settings(settings)
+        stack.enter_context(hosting(settings, torch_cuda=options.torch_cuda))
+    except RefusedError as error:
+        return _fail(options, error.diagnostics[0].message)
+    except (FrontEndError, OSError) as error:
+        return _fail(options, str(error))
+    with redirect_stdout(sys.stderr) if log.owns_stdout else nullcontext():
         status = run_program(script, session.program_arguments)
     return log.finish(script, status)
 

@@ -28,6 +28,8 @@ from tilewright.numerics.arithmetic import Arithmetic
 VARIABLE = "TILEWRIGHT_HOSTED"
 _HOOK = str(Path(__file__).resolve().parent / "hook")
 _SOURCE = str(Path(__file__).resolve().parent.parent.parent)
+#: Of ``env`` among the arguments of ``subprocess.Popen``.
+_PLACE_OF_ENV = 10
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -167,6 +169,9 @@ def _environment(text: str) -> Iterator[None]:
     def start(self: Any, *args: Any, **keywords: Any) -> None:
         _children["started"] = True
         environment = keywords.get("env")
+        if environment is None and len(args) <= _PLACE_OF_ENV:
+            # A program may have cleared its own.
+            environment = os.environ
         if isinstance(environment, Mapping) and all(isinstance(key, str) for key in environment):
             keywords["env"] = {**environment, **_told(environment, text)}
         started(self, *args, **keywords)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import importlib.abc
 import importlib.util
 import os
 import sys
+import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -94,13 +96,17 @@ def run_program(
     sys.argv = [path, *arguments]
     sys.path[0] = str(script.resolve().parent)
     sys.modules["__main__"] = module
+    before = set(threading.enumerate())
     try:
         source: Any = script.read_bytes()
         if constants:
             from tilewright.cutile.module_constants import with_constants
 
             source = with_constants(source, path, constants)
-        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        try:
+            exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        finally:
+            _wait_for_threads(before)
     except SystemExit as stop:
         return _exit_status(stop)
     except BaseException as error:  # noqa: BLE001 (whatever ends a program is shown, as Python does)
@@ -110,6 +116,19 @@ def run_program(
         sys.stdout.flush()
         sys.argv, sys.path[0], sys.modules["__main__"] = saved
     return 0
+
+
+def _wait_for_threads(others: Collection[threading.Thread]) -> None:
+    """Until the threads of a program have ended, as Python waits: not for daemons, nor for those of
+    pools, which wait for more work."""
+    for thread in threading.enumerate():
+        is_of_pool = thread in _of_pools
+        if thread not in others and not thread.daemon and not is_of_pool:
+            thread.join()
+
+
+# The threads of all pools: the module keeps them, to end them when Python ends.
+_of_pools: Collection[threading.Thread] = getattr(concurrent.futures.thread, "_threads_queues", ())
 
 
 def _exit_status(stop: SystemExit) -> int:

@@ -134,6 +134,43 @@ def test_a_child_that_needs_none_of_it_loads_none_of_it(tmp_path: Path) -> None:
     assert done.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n", done.stderr
 
 
+@pytest.mark.parametrize("name", ["cuda.tile", "cupy", "torch"])
+def test_a_child_that_looks_for_a_module_first(tmp_path: Path, name: str) -> None:
+    """As programs do that leave tests out where a module is not installed."""
+    if name != "cupy":
+        pytest.importorskip(name)
+    code = f"""
+import importlib.util
+print(importlib.util.find_spec({name!r}) is not None)
+import {"cuda.tile" if name == "cupy" else name}
+from tilewright.cutile.scope import active
+print(active().machine)
+"""
+    program = f"""
+        import subprocess, sys
+        subprocess.run([sys.executable, "-c", {code!r}], check=True)
+    """
+    done = run(program, tmp_path, "--machine", "cpu")
+    assert (done.stdout, done.stderr) == (f"{name != 'cupy'}\ncpu\n", "")
+
+
+def test_modules_that_are_looked_for_are_served_when_they_are_imported() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    code = """
+import importlib.util
+from tilewright.cutile.program import hosting
+from tilewright.cutile.scope import Settings
+with hosting(Settings("reference")):
+    assert importlib.util.find_spec("cupy") is None
+    assert importlib.util.find_spec("triton.runtime") is not None
+    assert importlib.util.find_spec("triton.runtime.driver") is not None
+    from triton.runtime.driver import driver
+    print(type(driver.active).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280)
+    assert (done.stdout, done.stderr) == ("HostDriver\n", "")
+
+
 def test_what_is_told_ends_with_the_host(tmp_path: Path) -> None:
     from tilewright.cutile.program import hosting
     from tilewright.cutile.scope import Settings

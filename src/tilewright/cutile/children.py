@@ -67,6 +67,8 @@ class _Host:
         return _begin, (self.settings, self.torch_cuda)
 
 
+# The variables by which this process could not become a host, and has said so.
+_refused: set[str] = set()
 # What a process that was started as a host holds until it ends.
 _until_the_end = ExitStack()
 
@@ -90,19 +92,20 @@ def begin(text: str, imported: str) -> ModuleSpec | None:
     from tilewright.cutile.frontend import FrontEndError
 
     def host() -> None:
-        if os.environ.get(VARIABLE) != text or active() is not None:
+        if os.environ.get(VARIABLE) != text or active() is not None or text in _refused:
             return
         told = json.loads(text)
         try:
             _begin(told["settings"], told["torch_cuda"])
         except (FrontEndError, RefusedError) as error:
+            _refused.add(text)
             sys.stderr.write(f"tilewright: this process is not hosted: {error}\n")
+
+    from tilewright.cutile.program import call_after, find_anew
 
     if imported == "cupy":
         host()
-        return importlib.util.find_spec(imported)
-    from tilewright.cutile.program import call_after
-
+        return find_anew(imported)
     spec = importlib.util.find_spec(imported)
     if spec is not None and spec.loader is not None:
         call_after(spec.loader, host)

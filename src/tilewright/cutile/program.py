@@ -176,27 +176,57 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
     def __init__(self, watched: dict[str, Callable[[], None]]):
         self._watched = dict(watched)
+        self._asked = threading.local()
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname == "cupy" and not _is_installed(fullname, self):
+            if _is_only_asked():
+                return None
             raise ModuleNotFoundError(
                 "No module named 'cupy' (it computes on a GPU only, and nothing stands in for it: use "
                 "NumPy arrays or torch tensors, which launches take as they are; with a GPU, "
                 "pip install cupy-cuda13x)",
                 name="cupy",
             )
-        callback = self._watched.pop(fullname, None)
-        if callback is None:
+        if fullname not in self._watched or getattr(self._asked, "name", None) == fullname:
             return None
-        spec = importlib.util.find_spec(fullname)
+        self._asked.name = fullname
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asked.name = None
         if spec is not None and spec.loader is not None:
-            call_after(spec.loader, callback)
+            call_after(spec.loader, lambda: self._imported(fullname))
         return spec
+
+    def _imported(self, name: str) -> None:
+        # Not when a module is found: programs also look for modules that they do not import.
+        callback = self._watched.pop(name, None)
+        if callback is not None:
+            callback()
+
+
+#: What stands between an import, or a question for a module, and a finder.
+_BETWEEN = ("importlib._bootstrap", "sitecustomize", __name__, "tilewright.cutile.children")
+
+
+def _is_only_asked() -> bool:
+    """Whether a program looks for a module (``importlib.util.find_spec``), and does not import it."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "importlib.util"
 
 
 def _is_installed(name: str, watcher: _Watcher) -> bool:
     others = [finder for finder in sys.meta_path if finder is not watcher]
     return any(finder.find_spec(name, None, None) is not None for finder in others)
+
+
+def find_anew(name: str) -> ModuleSpec | None:
+    """What the finders of now say of a module."""
+    found = (finder.find_spec(name, None, None) for finder in tuple(sys.meta_path))
+    return next((spec for spec in found if spec is not None), None)
 
 
 def call_after(loader: Any, callback: Callable[[], None]) -> None:

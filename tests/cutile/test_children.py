@@ -134,11 +134,11 @@ def test_a_child_that_needs_none_of_it_loads_none_of_it(tmp_path: Path) -> None:
     assert done.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n", done.stderr
 
 
-@pytest.mark.parametrize("name", ["cuda.tile", "cupy", "torch"])
+@pytest.mark.parametrize(
+    "name", ["cuda.tile", "cupy", pytest.param("torch", marks=pytest.mark.usefixtures("torch"))]
+)
 def test_a_child_that_looks_for_a_module_first(tmp_path: Path, name: str) -> None:
     """As programs do that leave tests out where a module is not installed."""
-    if name != "cupy":
-        pytest.importorskip(name)
     code = f"""
 import importlib.util
 print(importlib.util.find_spec({name!r}) is not None)
@@ -154,6 +154,7 @@ print(active().machine)
     assert (done.stdout, done.stderr) == (f"{name != 'cupy'}\ncpu\n", "")
 
 
+@pytest.mark.usefixtures("torch")
 def test_modules_that_are_looked_for_are_served_when_they_are_imported() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     code = """

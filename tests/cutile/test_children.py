@@ -134,13 +134,8 @@ def test_a_child_that_needs_none_of_it_loads_none_of_it(tmp_path: Path) -> None:
     assert done.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n", done.stderr
 
 
-@pytest.mark.parametrize("name", ["cuda.tile", "cupy", "torch"])
-def test_a_child_that_looks_for_a_module_first(
-    tmp_path: Path, name: str, request: pytest.FixtureRequest
-) -> None:
+def looks_first(tmp_path: Path, name: str) -> None:
     """As programs do that leave tests out where a module is not installed."""
-    if name == "torch":
-        request.getfixturevalue("torch")
     code = f"""
 import importlib.util
 print(importlib.util.find_spec({name!r}) is not None)
@@ -154,6 +149,16 @@ print(active().machine)
     """
     done = run(program, tmp_path, "--machine", "cpu")
     assert (done.stdout, done.stderr) == (f"{name != 'cupy'}\ncpu\n", "")
+
+
+@pytest.mark.parametrize("name", ["cuda.tile", "cupy"])
+def test_a_child_that_looks_for_a_module_first(tmp_path: Path, name: str) -> None:
+    looks_first(tmp_path, name)
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_child_that_looks_for_torch_first(tmp_path: Path) -> None:
+    looks_first(tmp_path, "torch")
 
 
 @pytest.mark.usefixtures("torch")

@@ -244,7 +244,7 @@ def _run(options: argparse.Namespace, script: str, session: Session, stack: Exit
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
-    from tilewright.cutile.program import hosting, run_program
+    from tilewright.cutile.program import hosting, run_program, show_exception
 
     session.check_readable(script)
     log = LaunchLog(options, session)
@@ -256,9 +256,23 @@ def _run(options: argparse.Namespace, script: str, session: Session, stack: Exit
         return _fail(options, error.diagnostics[0].message)
     except (FrontEndError, OSError) as error:
         return _fail(options, str(error))
-    with redirect_stdout(sys.stderr) if log.owns_stdout else nullcontext():
-        status = run_program(script, session.program_arguments)
-    return log.finish(script, status)
+    closed = False
+
+    def show(error: BaseException) -> None:
+        nonlocal closed
+        closed = session.is_of_closed_stdout(error)
+        if not closed:
+            show_exception(error)
+
+    try:
+        with redirect_stdout(sys.stderr) if log.owns_stdout else nullcontext():
+            status = run_program(script, session.program_arguments, show=show)
+    except BrokenPipeError as error:  # of what was printed last
+        closed = session.is_of_closed_stdout(error)
+        if not closed:
+            raise
+        return Exit.OUTPUT_CLOSED
+    return Exit.OUTPUT_CLOSED if closed else log.finish(script, status)
 
 
 def _fail(options: argparse.Namespace, message: str) -> int:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 import pytest
 
 FOLDERS = (
-    "tests/cpu/", "tests/cutile/", "tests/gpu/", "tests/lowering/", "tests/machine/", "tests/passes/",
-    "tests/sanitizer/", "tests/simulator/",
+    "tests/analysis/", "tests/bytecode/", "tests/cpu/", "tests/cutile/", "tests/dialects/", "tests/gpu/",
+    "tests/lowering/", "tests/machine/", "tests/model/", "tests/passes/",
+    "tests/profiling/", "tests/sanitizer/", "tests/simulator/", "tests/text/",
 )  # fmt: skip
 _FEW, _MANY = 6, 48
 

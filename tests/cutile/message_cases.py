@@ -87,6 +87,16 @@ def launches() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
         yield f"grid {name}", (0, thing, one, refused), {}
         yield f"extent {name}", (0, (1, thing), one, refused), {}
         yield f"stream {name}", (thing, (1,), one, refused), {}
+
+    @ct.kernel
+    def wide(a: ct.ScalarInt64) -> None:
+        pass
+
+    for number in (2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 2**64):
+        yield f"argument {number}", (0, (1,), one, (number,)), {}
+        yield f"in a tuple {number}", (0, (1,), one, ((1, number),)), {}
+        if not -(2**63) <= number < 2**63:
+            yield f"wide {number}", (0, (1,), wide, (number,)), {}
     for grid in ((1,) * 4, (1,) * 7, (-1,), (2**24,), (1, 2**24), (2**32,), (2**64,)):
         yield f"grid {grid}", (0, grid, one, ("s",)), {}
     arguments = (0, (1,), one, ("s",))

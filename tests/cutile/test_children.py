@@ -89,13 +89,17 @@ def test_an_environment_of_its_own_and_other_ways_to_start(asking: Path, tmp_pat
         for env in (bare, other):
             print(subprocess.check_output(child, env=env, text=True), end="", flush=True)
         os.system(" ".join(child))
+        saved = dict(os.environ)
+        os.environ.pop("PYTHONPATH"), os.environ.pop("TILEWRIGHT_HOSTED")
+        subprocess.run(child)
+        os.environ.update(saved)
         os.spawnv(os.P_WAIT, child[0], child)
         grandchild = "import subprocess; subprocess.run({{}})".format(child)
         subprocess.run([sys.executable, "-c", grandchild])
     """
     done = run(program, tmp_path, "--machine", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == 5 * "cpu None False\n"
+    assert done.stdout == 6 * "cpu None False\n"
 
 
 def test_children_of_a_test(child: Path, tmp_path: Path) -> None:
@@ -128,6 +132,51 @@ def test_a_child_that_needs_none_of_it_loads_none_of_it(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = run(program, tmp_path, PYTHONPATH=path)
     assert done.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n", done.stderr
+
+
+def looks_first(tmp_path: Path, name: str) -> None:
+    """As programs do that leave tests out where a module is not installed."""
+    code = f"""
+import importlib.util
+print(importlib.util.find_spec({name!r}) is not None)
+import {"cuda.tile" if name == "cupy" else name}
+from tilewright.cutile.scope import active
+print(active().machine)
+"""
+    program = f"""
+        import subprocess, sys
+        subprocess.run([sys.executable, "-c", {code!r}], check=True)
+    """
+    done = run(program, tmp_path, "--machine", "cpu")
+    assert (done.stdout, done.stderr) == (f"{name != 'cupy'}\ncpu\n", "")
+
+
+@pytest.mark.parametrize("name", ["cuda.tile", "cupy"])
+def test_a_child_that_looks_for_a_module_first(tmp_path: Path, name: str) -> None:
+    looks_first(tmp_path, name)
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_child_that_looks_for_torch_first(tmp_path: Path) -> None:
+    looks_first(tmp_path, "torch")
+
+
+@pytest.mark.usefixtures("torch")
+def test_modules_that_are_looked_for_are_served_when_they_are_imported() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    code = """
+import importlib.util
+from tilewright.cutile.program import hosting
+from tilewright.cutile.scope import Settings
+with hosting(Settings("reference")):
+    assert importlib.util.find_spec("cupy") is None
+    assert importlib.util.find_spec("triton.runtime") is not None
+    assert importlib.util.find_spec("triton.runtime.driver") is not None
+    from triton.runtime.driver import driver
+    print(type(driver.active).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280)
+    assert (done.stdout, done.stderr) == ("HostDriver\n", "")
 
 
 def test_what_is_told_ends_with_the_host(tmp_path: Path) -> None:

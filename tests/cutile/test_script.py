@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import textwrap
@@ -219,6 +220,7 @@ def test_torch_programs_find_a_cuda_device(tmp_path: Path) -> None:
 
 PARALLEL = """
 import multiprocessing
+import os
 import numpy as np
 import cuda.tile as ct
 
@@ -250,6 +252,7 @@ def test_processes_that_the_program_starts_launch_here_too(tmp_path: Path, machi
 
 DEVICES = """
 import multiprocessing
+import os
 import torch
 
 def job(number):
@@ -268,3 +271,87 @@ def test_spawned_processes_have_the_device_cuda(tmp_path: Path) -> None:
     path.write_text(DEVICES)
     done = run(path)
     assert (done.stdout, done.stderr) == ("[(True, True, 2)]\n", "")
+
+
+ENDING = """
+import atexit, os, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import cuda.tile as ct
+
+@ct.kernel
+def double(x):
+    ct.store(x, 0, ct.load(x, 0, (8,)) * 2)
+
+def work(name, seconds=0):
+    time.sleep(seconds)
+    x = np.ones(8, np.float32)
+    ct.launch(0, (1,), double, (x,))
+    print(name, x.sum(), flush=True)
+
+class Held:
+    def __del__(self):
+        print("destroyed", flush=True)
+
+held = Held()
+held.itself = held
+atexit.register(work, "at exit")
+threading.Thread(target=work, args=("thread", 0.5)).start()
+pool = ThreadPoolExecutor(1)
+pool.submit(work, "pool", 0.5)
+"""
+
+
+def test_what_a_program_does_when_it_ends(tmp_path: Path) -> None:
+    """As Python does it: threads are waited for, then functions are called, then objects destroyed."""
+    path = tmp_path / "ending.py"
+    path.write_text(ENDING)
+    done = run("--machine", "cpu", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    *waited_for, called, destroyed = done.stdout.splitlines()
+    assert sorted(waited_for) == ["pool 16.0", "thread 16.0"]
+    assert (called, destroyed) == ("at exit 16.0", "destroyed")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+@pytest.mark.parametrize(
+    ("options", "status", "told"),
+    [
+        (["--trace", "-"], 141, ""),
+        (["--break", "closed.py:6"], 141, ""),
+        ([], 141, ""),
+        (["--seed", "1"], 1, "BrokenPipeError: [Errno 32] Broken pipe"),
+    ],
+)
+def test_nobody_reads_the_output(
+    tmp_path: Path, options: list[str], status: int, told: str
+) -> None:
+    """The program ends silently, but not for a pipe of its own."""
+    path = tmp_path / "closed.py"
+    path.write_text(
+        textwrap.dedent("""
+        import os, sys
+        import numpy as np
+        import cuda.tile as ct
+        @ct.kernel
+        def double(x): ct.store(x, 0, ct.load(x, 0, (8,)) * 2)
+        ct.launch(0, (1,), double, (np.ones(8, np.float32),))
+        if sys.argv[1:]:
+            reader, writer = os.pipe()
+            os.close(reader)
+            os.write(writer, b"x")
+        print("x", flush=True)
+        """)
+    )
+    reader, writer = os.pipe()
+    if not told:
+        os.close(reader)
+    own = [sys.executable, "-m", "tilewright", "run", *options, str(path)]
+    done = subprocess.run(
+        own + (["own"] if told else []), stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    if told:
+        os.close(reader)
+    last = done.stderr.strip().splitlines()[-1:]
+    assert (done.returncode, last) == (status, [told] if told else [])

@@ -200,7 +200,7 @@ def test_what_nvidia_smi_would_tell() -> None:
 
 def test_timing_functions_of_triton() -> None:
     testing = pytest.importorskip("triton.testing", reason="Triton is not installed")
-    import triton.runtime.driver  # noqa: F401
+    from triton.runtime.driver import driver
 
     from tilewright.cutile.triton_host import install
 
@@ -211,6 +211,8 @@ def test_timing_functions_of_triton() -> None:
     low, high = testing.do_bench(lambda: launch(x, y), warmup=1, rep=2, quantiles=[0.2, 0.8])
     assert 0 < low <= high
     assert testing.do_bench_cudagraph(lambda: x + y, rep=1) > 0
+    told = driver.active.utils.get_device_properties(0)
+    assert told["multiprocessor_count"] == 148 and testing.get_dram_gbps() > 1000
 
 
 def test_torch_compiles_functions() -> None:

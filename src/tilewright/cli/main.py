@@ -90,14 +90,20 @@ def _module_of(command: str) -> SubCommand:
     return cast("SubCommand", import_module(f"tilewright.cli.{COMMANDS[command][0]}"))
 
 
+#: Programs that are run, and what tells of objects that were not destroyed.
+_WITH_DESTRUCTORS = ("tilewright.cli.run_script", "triton")
+
+
 def command() -> int:
     """``main`` as the last thing that a process does; returns the exit status.
 
     Python looks for garbage once more when it ends, which takes half a second where torch and modules
-    of IR are in memory. What is left then is the system's to take back.
+    of IR are in memory. What is left then is the system's to take back; but the destructors of a
+    program that was run are called, as by Python itself.
     """
     status = main()
-    gc.freeze()
+    if sys.modules.keys().isdisjoint(_WITH_DESTRUCTORS):
+        gc.freeze()
     return status
 
 
@@ -109,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from tilewright.cli import run_script
 
             if run_script.is_script_run(arguments):
-                return run_script.main(arguments)
+                return run_script.main(arguments, owns_process=argv is None)
         except KeyboardInterrupt as stop:  # While the program runs it is the program's own.
             return _interrupted(Session(arguments), stop)
     own, theirs = programs.split(arguments)

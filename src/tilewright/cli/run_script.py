@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
 from tilewright.cli import programs
@@ -178,9 +179,12 @@ def _line(text: str) -> LineBreakpoint:
     return LineBreakpoint(file, int(line))
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     """Run ``run OPTIONS PROGRAM.py ARGUMENTS``; the exit status is that of the program, or tells what
-    was found."""
+    was found.
+
+    With ``owns_process`` what the program does while Python ends is served, too.
+    """
     own, theirs = programs.split(arguments)
     parser = _parser(own[0])
     try:
@@ -192,7 +196,13 @@ def main(arguments: Sequence[str]) -> int:
     session = Session(arguments, theirs or ())
     try:
         refuse_endless_numbers(own[1:-1])
-        return _run(options, own[-1], session)
+        if owns_process:
+            # Behind the functions that the program registers: those are called first.
+            stack = ExitStack()
+            atexit.register(stack.close)
+            return _run(options, own[-1], session, stack)
+        with ExitStack() as stack:
+            return _run(options, own[-1], session, stack)
     except UsageError as error:
         session.report(error.diagnostics)
         return Exit.USAGE
@@ -224,27 +234,40 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
             parser.error(f"--{name} needs --machine sim:ARCH")
 
 
-def _run(options: argparse.Namespace, script: str, session: Session) -> int:
+def _run(options: argparse.Namespace, script: str, session: Session, stack: ExitStack) -> int:
+    """The exit status; what the program is served with is left open in ``stack``."""
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
-    from tilewright.cutile.program import hosting, run_program
+    from tilewright.cutile.program import hosting, run_program, show_exception
 
     session.check_readable(script)
     log = LaunchLog(options, session)
-    with ExitStack() as stack:
-        try:
-            settings = _settings(options, log)
-            check_settings(settings)
-            stack.enter_context(hosting(settings, torch_cuda=options.torch_cuda))
-        except RefusedError as error:
-            return _fail(options, error.diagnostics[0].message)
-        except (FrontEndError, OSError) as error:
-            return _fail(options, str(error))
-        if log.owns_stdout:
-            stack.enter_context(redirect_stdout(sys.stderr))
-        status = run_program(script, session.program_arguments)
-    return log.finish(script, status)
+    try:
+        settings = _settings(options, log)
+        check_settings(settings)
+        stack.enter_context(hosting(settings, torch_cuda=options.torch_cuda))
+    except RefusedError as error:
+        return _fail(options, error.diagnostics[0].message)
+    except (FrontEndError, OSError) as error:
+        return _fail(options, str(error))
+    closed = False
+
+    def show(error: BaseException) -> None:
+        nonlocal closed
+        closed = session.is_of_closed_stdout(error)
+        if not closed:
+            show_exception(error)
+
+    try:
+        with redirect_stdout(sys.stderr) if log.owns_stdout else nullcontext():
+            status = run_program(script, session.program_arguments, show=show)
+    except BrokenPipeError as error:  # of what was printed last
+        closed = session.is_of_closed_stdout(error)
+        if not closed:
+            raise
+        return Exit.OUTPUT_CLOSED
+    return Exit.OUTPUT_CLOSED if closed else log.finish(script, status)
 
 
 def _fail(options: argparse.Namespace, message: str) -> int:

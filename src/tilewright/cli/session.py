@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,15 @@ class Session:
         except OSError:
             _silence(sys.stderr)
 
+    def is_of_closed_stdout(self, error: BaseException) -> bool:
+        """Whether a program has ended because nobody reads its output any more; the rest of it is dropped."""
+        if isinstance(error, BrokenPipeError) and not _has_no_reader(sys.stdout):
+            return False  # a pipe of the program's own
+        if not isinstance(error, OutputClosedError | BrokenPipeError):
+            return False
+        _silence(sys.stdout)
+        return True
+
     def write_stdout(self, content: str | bytes) -> None:
         """Write all of ``content`` to standard output; text as UTF-8 with plain line ends."""
         data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
@@ -209,6 +219,16 @@ def _terminal_width() -> int:
 
     columns = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
     return max(_MIN_WIDTH, min(columns, _MAX_WIDTH))
+
+
+def _has_no_reader(stream: object) -> bool:
+    """Whether a stream is a pipe that nobody reads any more, as far as the system tells."""
+    try:
+        found = select.poll()
+        found.register(stream.fileno(), 0)  # pyright: ignore[reportAttributeAccessIssue]
+        return any(event & select.POLLERR for _, event in found.poll(0))
+    except (OSError, ValueError, AttributeError):  # closed, no file of the system, or Windows
+        return False
 
 
 def _silence(stream: object) -> None:

@@ -28,6 +28,8 @@ from tilewright.numerics.arithmetic import Arithmetic
 VARIABLE = "TILEWRIGHT_HOSTED"
 _HOOK = str(Path(__file__).resolve().parent / "hook")
 _SOURCE = str(Path(__file__).resolve().parent.parent.parent)
+#: Of ``env`` among the arguments of ``subprocess.Popen``.
+_PLACE_OF_ENV = 10
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -65,6 +67,8 @@ class _Host:
         return _begin, (self.settings, self.torch_cuda)
 
 
+# The variables by which this process could not become a host, and has said so.
+_refused: set[str] = set()
 # What a process that was started as a host holds until it ends.
 _until_the_end = ExitStack()
 
@@ -88,19 +92,20 @@ def begin(text: str, imported: str) -> ModuleSpec | None:
     from tilewright.cutile.frontend import FrontEndError
 
     def host() -> None:
-        if os.environ.get(VARIABLE) != text or active() is not None:
+        if os.environ.get(VARIABLE) != text or active() is not None or text in _refused:
             return
         told = json.loads(text)
         try:
             _begin(told["settings"], told["torch_cuda"])
         except (FrontEndError, RefusedError) as error:
+            _refused.add(text)
             sys.stderr.write(f"tilewright: this process is not hosted: {error}\n")
+
+    from tilewright.cutile.program import call_after, find_anew
 
     if imported == "cupy":
         host()
-        return importlib.util.find_spec(imported)
-    from tilewright.cutile.program import call_after
-
+        return find_anew(imported)
     spec = importlib.util.find_spec(imported)
     if spec is not None and spec.loader is not None:
         call_after(spec.loader, host)
@@ -167,6 +172,9 @@ def _environment(text: str) -> Iterator[None]:
     def start(self: Any, *args: Any, **keywords: Any) -> None:
         _children["started"] = True
         environment = keywords.get("env")
+        if environment is None and len(args) <= _PLACE_OF_ENV:
+            # A program may have cleared its own.
+            environment = os.environ
         if isinstance(environment, Mapping) and all(isinstance(key, str) for key in environment):
             keywords["env"] = {**environment, **_told(environment, text)}
         started(self, *args, **keywords)

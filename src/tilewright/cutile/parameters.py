@@ -383,7 +383,9 @@ def _read_bool(value: bool, key: Key, values: list[Value]) -> None:
 
 
 def _int_reader(width: int, release: tuple[int, ...]) -> ReadArgument:
-    c_type = "long" if width == 64 and release < (1, 7) else f"int{width}_t"
+    c_type = f"int{width}_t"
+    if release < (1, 7):
+        c_type = "long" if width == 64 else "int"
     low, high = {32: (_INT32_MIN, _INT32_MAX), 64: (_INT64_MIN, _INT64_MAX)}[width]
     item, dtype = {32: (_INT32, np.int32), 64: (_INT64, np.int64)}[width]
 

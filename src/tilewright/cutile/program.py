@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import importlib.abc
 import importlib.util
 import os
 import sys
+import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -94,13 +96,17 @@ def run_program(
     sys.argv = [path, *arguments]
     sys.path[0] = str(script.resolve().parent)
     sys.modules["__main__"] = module
+    before = set(threading.enumerate())
     try:
         source: Any = script.read_bytes()
         if constants:
             from tilewright.cutile.module_constants import with_constants
 
             source = with_constants(source, path, constants)
-        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        try:
+            exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        finally:
+            _wait_for_threads(before)
     except SystemExit as stop:
         return _exit_status(stop)
     except BaseException as error:  # noqa: BLE001 (whatever ends a program is shown, as Python does)
@@ -110,6 +116,19 @@ def run_program(
         sys.stdout.flush()
         sys.argv, sys.path[0], sys.modules["__main__"] = saved
     return 0
+
+
+def _wait_for_threads(others: Collection[threading.Thread]) -> None:
+    """Until the threads of a program have ended, as Python waits: not for daemons, nor for those of
+    pools, which wait for more work."""
+    for thread in threading.enumerate():
+        is_of_pool = thread in _of_pools
+        if thread not in others and not thread.daemon and not is_of_pool:
+            thread.join()
+
+
+# The threads of all pools: the module keeps them, to end them when Python ends.
+_of_pools: Collection[threading.Thread] = getattr(concurrent.futures.thread, "_threads_queues", ())
 
 
 def _exit_status(stop: SystemExit) -> int:
@@ -157,27 +176,57 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
     def __init__(self, watched: dict[str, Callable[[], None]]):
         self._watched = dict(watched)
+        self._asked = threading.local()
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname == "cupy" and not _is_installed(fullname, self):
+            if _is_only_asked():
+                return None
             raise ModuleNotFoundError(
                 "No module named 'cupy' (it computes on a GPU only, and nothing stands in for it: use "
                 "NumPy arrays or torch tensors, which launches take as they are; with a GPU, "
                 "pip install cupy-cuda13x)",
                 name="cupy",
             )
-        callback = self._watched.pop(fullname, None)
-        if callback is None:
+        if fullname not in self._watched or getattr(self._asked, "name", None) == fullname:
             return None
-        spec = importlib.util.find_spec(fullname)
+        self._asked.name = fullname
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asked.name = None
         if spec is not None and spec.loader is not None:
-            call_after(spec.loader, callback)
+            call_after(spec.loader, lambda: self._imported(fullname))
         return spec
+
+    def _imported(self, name: str) -> None:
+        # Not when a module is found: programs also look for modules that they do not import.
+        callback = self._watched.pop(name, None)
+        if callback is not None:
+            callback()
+
+
+#: What stands between an import, or a question for a module, and a finder.
+_BETWEEN = ("importlib._bootstrap", "sitecustomize", __name__, "tilewright.cutile.children")
+
+
+def _is_only_asked() -> bool:
+    """Whether a program looks for a module (``importlib.util.find_spec``), and does not import it."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "importlib.util"
 
 
 def _is_installed(name: str, watcher: _Watcher) -> bool:
     others = [finder for finder in sys.meta_path if finder is not watcher]
     return any(finder.find_spec(name, None, None) is not None for finder in others)
+
+
+def find_anew(name: str) -> ModuleSpec | None:
+    """What the finders of now say of a module."""
+    found = (finder.find_spec(name, None, None) for finder in tuple(sys.meta_path))
+    return next((spec for spec in found if spec is not None), None)
 
 
 def call_after(loader: Any, callback: Callable[[], None]) -> None:

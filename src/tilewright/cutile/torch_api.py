@@ -19,8 +19,10 @@ from tilewright.cutile.torch_graphs import (
     is_capturing,
     make_graphed_callables,
 )
+from tilewright.cutile.torch_programs import AnyGenerator, check_index, load
+from tilewright.cutile.torch_programs import Host as Host
+from tilewright.cutile.torch_programs import tables as tables_of_programs
 from tilewright.cutile.torch_types import (
-    Host,
     add_suffixes,
     initializer,
     named_type,
@@ -192,19 +194,17 @@ class _Device(_Nothing):
         check_index(device)
 
 
-def check_index(device: Any = None) -> None:
-    """There is one GPU: another number is the error of CUDA."""
-    if device is None:
-        return
-    index = device if isinstance(device, int) else torch.device(device).index
-    if index not in (None, 0, -1):
-        raise RuntimeError("CUDA error: invalid device ordinal")
+class _CudaDeviceProperties(SimpleNamespace):
+    """What torch tells of a GPU, under the name that it has there."""
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("namespace", type(self).__name__, 1)
 
 
 def _properties(device: Any = None) -> Any:
     check_index(device if not isinstance(device, str) else torch.device(device))
     major, minor = COMPUTE_CAPABILITY
-    return SimpleNamespace(
+    return _CudaDeviceProperties(
         name=DEVICE_NAME,
         major=major,
         minor=minor,
@@ -373,18 +373,6 @@ _ACCELERATOR = {
 }
 
 
-class _GeneratorType(type(torch._C.Generator)):
-    def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, torch._C.Generator)
-
-
-class _Generator(torch._C.Generator, metaclass=_GeneratorType):
-    """A random generator, of the CPU whatever device it is asked for."""
-
-    def __new__(cls, device: Any = "cpu") -> Any:
-        return torch._C.Generator.__new__(torch._C.Generator)
-
-
 def _torch(mode: Any, host: Host) -> Mapping[str, Any]:
     def of_host(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def made(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -393,13 +381,6 @@ def _torch(mode: Any, host: Host) -> Mapping[str, Any]:
             return tensor
 
         return made
-
-    load = torch.load
-
-    def load_on_host(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(map_location, str | torch.device):
-            map_location = "cpu"
-        return load(f, map_location, *args, **kwargs)
 
     def set_default_device(device: Any) -> None:
         check_index(device)
@@ -423,10 +404,10 @@ def _torch(mode: Any, host: Host) -> Mapping[str, Any]:
         "frombuffer": of_host(torch.frombuffer),
         "set_default_device": set_default_device,
         "get_default_device": lambda: type(mode).default,
-        "Generator": _Generator,
+        "Generator": AnyGenerator,
         "Stream": Stream,
         "Event": Event,
-        "load": load_on_host,
+        "load": load(host),
     }
 
 
@@ -460,6 +441,7 @@ def patched_api(mode: Any, host: Host) -> Iterator[None]:
         (torch.cuda.nvtx, _NVTX),
         (torch.autograd, _autograd(mode)),
         (torch.version, {"cuda": "13.0"}),
+        *tables_of_programs(host),
     ]
     if hasattr(torch, "accelerator"):
         tables.append((torch.accelerator, _ACCELERATOR))

@@ -18,7 +18,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
-from tilewright.cutile.torch_api import check_index, patched_api
+from tilewright.cutile.torch_api import patched_api
+from tilewright.cutile.torch_programs import check_index
 from tilewright.cutile.torch_types import representation, type_method
 
 CUDA = torch.device("cuda", 0)
@@ -38,7 +39,11 @@ class HostStorages:
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = _storage(tensor)
-        if storage is None or storage._cdata in self._known:
+        if storage is not None:
+            self.add_storage(storage)
+
+    def add_storage(self, storage: torch.UntypedStorage) -> None:
+        if storage._cdata in self._known:
             return
         with self._lock:
             if len(self._known) >= self._purge_above:
@@ -49,6 +54,9 @@ class HostStorages:
     def __contains__(self, tensor: torch.Tensor) -> bool:
         storage = _storage(tensor)
         return storage is not None and storage._cdata in self._known
+
+    def has_storage(self, storage: torch.UntypedStorage) -> bool:
+        return storage._cdata in self._known
 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
@@ -73,6 +81,11 @@ def is_pretended() -> bool:
 def is_on_host(tensor: torch.Tensor) -> bool:
     """Whether a program has kept a tensor off the GPU that is pretended."""
     return tensor in _host
+
+
+def keep_on_host(tensor: torch.Tensor) -> None:
+    """Count a tensor among those that a program keeps off the GPU."""
+    _host.add(tensor)
 
 
 def _is_cuda(device: object) -> bool:
@@ -112,7 +125,7 @@ class CudaOnHost(TorchFunctionMode):
             return func(*args, **kwargs)
         func = _REPLACED.get(func, func)
         wanted = _requested(func, args, kwargs)
-        if wanted is not None:
+        if wanted is CUDA:
             args = tuple(CPU if _is_device(a) and _is_cuda(a) else a for a in args)
             if kwargs.get("device") is not None:
                 kwargs = {**kwargs, "device": CPU}
@@ -241,6 +254,7 @@ def _with_out_dtype(product: Callable[..., torch.Tensor]) -> Callable[..., torch
             args, out_dtype = args[:-1], args[-1]
         if out_dtype is None:
             return product(*args, **kwargs) if out is None else product(*args, out=out, **kwargs)
+        _check_out_dtype(out_dtype, _tensors((*args, *kwargs.values()))[-1].dtype)
         wide = [a.to(out_dtype) if isinstance(a, torch.Tensor) else a for a in args]
         named = {
             k: v.to(out_dtype) if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()
@@ -249,6 +263,13 @@ def _with_out_dtype(product: Callable[..., torch.Tensor]) -> Callable[..., torch
         return result if out is None else out.copy_(result)
 
     return call
+
+
+def _check_out_dtype(out_dtype: torch.dtype, operand: torch.dtype) -> None:
+    """CUDA has products of one type, and those of short floats with results in f32."""
+    is_wider = out_dtype == torch.float32 and operand in (torch.float16, torch.bfloat16)
+    if out_dtype != operand and not is_wider:
+        raise RuntimeError("out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
 
 
 #: Calls that are made otherwise, on the tensors that the call is for.

@@ -14,8 +14,26 @@ import torch
 _CACHE_BYTES = 1 << 20
 
 
+class _Utilities:
+    """What programs ask of the GPU to size their grids."""
+
+    def get_device_properties(self, device: int = 0) -> dict[str, int]:
+        told = torch.cuda.get_device_properties(device)
+        return {
+            "max_shared_mem": told.shared_memory_per_block_optin,
+            "max_num_regs": told.regs_per_multiprocessor,
+            "multiprocessor_count": told.multi_processor_count,
+            "warpSize": told.warp_size,
+            "sm_clock_rate": told.clock_rate,
+            "mem_clock_rate": told.memory_clock_rate,
+            "mem_bus_width": told.memory_bus_width,
+        }
+
+
 class HostDriver:
     """What ``triton.testing`` asks of a driver."""
+
+    utils = _Utilities()
 
     def get_device_interface(self) -> Any:
         return torch.cuda

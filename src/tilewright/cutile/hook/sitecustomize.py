@@ -7,6 +7,7 @@ before the process imports cuTile, torch or cupy. A ``sitecustomize`` of the use
 """
 
 import sys
+from _thread import get_ident
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -41,17 +42,27 @@ def _begin_hosting() -> None:
         """Hosts the process when a module is about to be imported that makes a difference."""
 
         names = {"torch", "cuda.tile", "cupy"}
+        asking = set()
 
         def find_spec(self, fullname, path=None, target=None):
-            if fullname not in self.names:
+            # It stays: programs also look for modules that they do not import.
+            thread = get_ident()
+            if fullname not in self.names or thread in self.asking:
                 return None
-            sys.meta_path.remove(self)
+            self.asking.add(thread)
+            try:
+                return self.begin(fullname)
+            finally:
+                self.asking.discard(thread)
+
+        def begin(self, fullname):
             if source not in sys.path:
                 # In front of another Tilewright, but behind the folder of the program.
                 sys.path.insert(1, source)
             try:
                 from tilewright.cutile.children import begin
             except ImportError as error:  # another Python, which has not what Tilewright needs
+                sys.meta_path.remove(self)
                 sys.stderr.write(f"tilewright: this process is not hosted: {error}\n")
                 return None
             return begin(text, fullname)

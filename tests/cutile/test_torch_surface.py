@@ -1,0 +1,180 @@
+"""What programs say to torch about devices elsewhere than in calls on tensors: mixed precision, operations
+of their own, files, workers, profiles, generators."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from tilewright.cutile.torch_cuda import pretended_cuda  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def hosted() -> Iterator[None]:
+    with pretended_cuda():
+        yield
+
+
+def ones(device: str = "cuda") -> torch.Tensor:
+    return torch.ones(4, 4, device=device)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float16, torch.bfloat16])
+def test_mixed_precision(dtype: torch.dtype | None) -> None:
+    x = ones()
+    wanted = dtype or torch.float16
+    with torch.autocast("cuda", dtype=dtype):
+        assert (x @ x).dtype == wanted
+        assert torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == wanted
+        with torch.autocast("cuda", enabled=False):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == wanted
+    assert (x @ x).dtype == torch.float32
+    assert not torch.is_autocast_enabled("cpu")
+
+    @torch.autocast("cuda", dtype=wanted)
+    def decorated() -> torch.dtype:
+        return torch.nn.functional.linear(x, x).dtype
+
+    assert decorated() == wanted
+
+
+def test_scaled_gradients() -> None:
+    model = torch.nn.Linear(4, 4).cuda()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+    before = model.weight.detach().clone()
+    with torch.autocast("cuda"):
+        loss = model(ones()).float().square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert not torch.equal(model.weight, before)
+
+
+def test_operations_of_a_device() -> None:
+    made = torch.library.Library("tw_surface", "DEF")
+    made.define("f(Tensor x) -> Tensor")
+    made.impl("f", lambda x: x * 2, "CUDA")
+    operation: Any = torch.ops.tw_surface.f
+    assert (operation(ones()) == 2).all()
+    with pytest.raises(NotImplementedError, match=r"'CPU' backend.*available.*CUDA"):
+        operation(ones("cpu"))
+    made.impl("f", lambda x: x * 3, "CPU")
+    assert (operation(ones()) == 2).all() and (operation(ones("cpu")) == 3).all()
+    made.impl("f", lambda x: x * 4, "CUDA")
+    assert (operation(ones()) == 4).all()
+
+
+def test_custom_operations() -> None:
+    @torch.library.custom_op("tw_surface::both", mutates_args=())
+    def both(x: torch.Tensor) -> torch.Tensor:
+        return x * 7
+
+    assert (both(ones()) == 7).all()
+
+    @both.register_kernel("cuda")
+    def of_cuda(x: torch.Tensor) -> torch.Tensor:
+        return x * 8
+
+    assert (both(ones()) == 8).all() and (both(ones("cpu")) == 7).all()
+
+    @torch.library.custom_op("tw_surface::one", mutates_args=("x",), device_types="cuda")
+    def one(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    x = ones()
+    one(x)
+    assert (x == 2).all()
+
+
+def saved(*tensors: torch.Tensor, **how: Any) -> list[torch.Tensor]:
+    file = io.BytesIO()
+    torch.save(list(tensors), file)
+    file.seek(0)
+    return torch.load(file, **how)
+
+
+@pytest.mark.parametrize(
+    ("map_location", "on_cuda"),
+    [
+        (None, [False, True]),
+        ("cpu", [False, False]),
+        (torch.device("cpu"), [False, False]),
+        ("cuda", [True, True]),
+        ("cuda:0", [True, True]),
+        ({"cuda:0": "cpu"}, [False, False]),
+        ({"cpu": "cuda:0"}, [True, True]),
+        (lambda storage, location: storage, [False, False]),
+        (lambda storage, location: storage.cuda(), [True, True]),
+        (lambda storage, location: None, [False, True]),
+    ],
+)
+def test_files_tell_the_device(map_location: Any, on_cuda: list[bool]) -> None:
+    loaded = saved(ones("cpu"), ones() * 2, map_location=map_location)
+    assert [tensor.is_cuda for tensor in loaded] == on_cuda
+    assert [tensor.sum().item() for tensor in loaded] == [16, 32]
+
+
+def test_a_file_for_another_gpu() -> None:
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        saved(ones(), map_location="cuda:1")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_copies_stay_where_they_are(device: str) -> None:
+    x = ones(device)
+    assert copy.deepcopy(x).device == x.device
+    assert pickle.loads(pickle.dumps(x)).device == x.device
+    assert ForkingPickler.loads(ForkingPickler.dumps(x)).device == x.device
+
+
+def test_workers_give_tensors_of_the_host() -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=4, num_workers=1):
+        assert not batch.is_cuda and batch.cuda().is_cuda
+
+
+def test_generators_tell_their_device() -> None:
+    generator = torch.Generator(device="cuda")
+    assert generator.manual_seed(3) is generator and generator.device == torch.device("cuda:0")
+    assert torch.Generator().device.type == "cpu"
+    assert isinstance(torch.default_generator, torch.Generator)
+    first = torch.randn(3, device="cuda", generator=generator)
+    again = torch.Generator("cuda").manual_seed(3)
+    assert torch.equal(first, torch.randn(3, device=again.device, generator=again))
+
+
+def test_tensors_without_memory() -> None:
+    x = torch.empty(3, device="meta")
+    assert x.is_meta and x.device.type == "meta" and not x.is_cuda
+    assert torch.empty_like(ones(), device="meta").is_meta
+    assert torch.nn.Linear(2, 2, device="meta").to_empty(device="cuda").weight.is_cuda
+
+
+def test_profiles_of_the_gpu(capfd: pytest.CaptureFixture[str]) -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        ones().add_(1)
+    assert "aten::add_" in profile.key_averages().table(sort_by="cuda_time_total")
+    assert "Failed" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("product", [torch.mm, torch.bmm])
+def test_products_that_cuda_has_not(product: Any) -> None:
+    shape = (2, 2) if product is torch.mm else (1, 2, 2)
+    x = torch.ones(shape, dtype=torch.bfloat16, device="cuda")
+    with pytest.raises(RuntimeError, match="out_dtype must be the same as input dtype"):
+        product(x, x, out_dtype=torch.float16)
+
+
+def test_properties_have_their_name() -> None:
+    assert repr(torch.cuda.get_device_properties(0)).startswith("_CudaDeviceProperties(name=")

@@ -30,7 +30,7 @@ from tilewright.lowering.scheduled.table import lowers
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import padding_bits
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes
-from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.element_accesses import goes_by_element
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tilewright.lowering.nvgpu.vectors import part
 from tilewright.lowering.scheduled.accesses import Group, Moves
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
-from tilewright.passes.tileas.assign_layouts import updates_in_place
+from tilewright.passes.tileas.element_accesses import updates_in_place
 
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")

@@ -15,7 +15,9 @@ from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_place
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
-from tilewright.passes.tileas.assign_layouts import goes_by_element, operand_layouts, retype
+from tilewright.passes.tileas.assign_layouts import retype
+from tilewright.passes.tileas.element_accesses import goes_by_element
+from tilewright.passes.tileas.operand_layouts import operand_layouts
 
 #: Instructions for which a load stands: its address, and its wait.
 _LOAD = 4

@@ -21,15 +21,14 @@ from xdsl.traits import is_side_effect_free
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
-from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
-from tilewright.dialects.nv_tileaa.base import CAPABILITY, int_list, is_set
+from tilewright.dialects.nv_tileaa.base import CAPABILITY, int_list
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
 from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileas import ops as S
@@ -38,10 +37,9 @@ from tilewright.dialects.nv_tileas.types import (
     TiledViewType,
     with_layout,
 )
-from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.nvvm.conversions import ROUNDS_TO_TF32
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
-from tilewright.layouts.conversions import ordered_for, shared_between
+from tilewright.layouts.conversions import shared_between
 from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
@@ -56,10 +54,12 @@ from tilewright.passes.tileas.access_layouts import (
     fills_sectors,
 )
 from tilewright.passes.tileas.decisions import FREE, Decisions
+from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
 from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.left_operands import computed_left
+from tilewright.passes.tileas.operand_layouts import fastest_axis, operand_layouts, operand_storage
 from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
@@ -568,7 +568,7 @@ class _Assigner:
         for side, given in enumerate((op.a, op.b)):
             value = self._held(given)
             own, dims = self.layouts[value], T.dims_of(value.type)
-            places = plan.storage(own, dims, _fastest(own, dims), side)
+            places = plan.storage(own, dims, fastest_axis(own, dims), side)
             operands.append(self._stored(op, value, SharedAttr.of(places)))
         self._product(op, operands, plan.sums, plan.warps, {"atom": b.StringAttr(FMA)})
 
@@ -583,7 +583,7 @@ class _Assigner:
         """The axis along which a tile comes from memory."""
         dims = T.dims_of(value.type)
         layout = self.layouts.get(value)
-        return len(dims) - 1 if layout is None else _fastest(layout, dims)
+        return len(dims) - 1 if layout is None else fastest_axis(layout, dims)
 
     def _product(
         self,
@@ -673,7 +673,7 @@ class _Assigner:
     ) -> SSAValue:
         dims, value = T.dims_of(value.type), self._held(value)
         if plan.bits == 16:
-            inner = _fastest(self.layouts[value], dims)
+            inner = fastest_axis(self.layouts[value], dims)
             if inner < len(dims) - 2:
                 inner = len(dims) - 1
         if isinstance(plan, WarpgroupPlan):
@@ -791,102 +791,8 @@ def _before_loops(op: Operation, value: SSAValue) -> Operation:
     return op
 
 
-def goes_by_element(op: Access) -> bool:
-    """Whether an access is ordered or volatile, or a tile of indices picks the rows of a view, which
-    need not have the tile's shape."""
-    if is_set(op, "volatile") or enum_property(op, "mem_semantic") not in ("", "weak"):
-        return True
-    return _picks_rows(op)
-
-
-def _picks_rows(op: Access) -> bool:
-    return any(
-        is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
-        for value in op.operands
-    ) or (isinstance(op, _TILED) and any(is_tile(value) for value in values_of(op, "indices")))
-
-
-def updates_in_place(op: Access, layout: Layout) -> bool:
-    """Whether threads update the elements that they hold in a layout: no thread asks for what another
-    one gets."""
-    return not _picks_rows(op) and (op.results[0].first_use is None or not layout.is_replicated)
-
-
 #: Operations without a rule of their own, whose elements change places.
 _SLOW = (ExtractOp, ExtractSliceOp, InsertSliceOp)
-_TILED = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
-
-
-def operand_storage(
-    layout: Layout, dims: Sequence[int], inner: int, element_bytes: int
-) -> SharedLayout:
-    """Where an operand lies in shared memory, with neighbours along ``inner``, that threads write in a layout
-    and ``ldmatrix`` reads: swizzled as hardware does it, unless writing has bank conflicts then and
-    another swizzle has none."""
-    found = SharedLayout.swizzled(dims, inner, element_bytes)
-    if _write_waves(layout, found, element_bytes) == 1:
-        return found
-    axes = axis_bits(dims)
-    along = [1 << bit for bit in axes[inner]]
-    other = len(dims) - 1 if inner != len(dims) - 1 else len(dims) - 2
-    rows = [1 << bit for bit in axes[other]][:3]
-    chunk = along[: (WIDEST // element_bytes).bit_length() - 1]
-    if len(rows) < 3 or len(chunk) < (WIDEST // element_bytes).bit_length() - 1:
-        return found
-    rest = [1 << bit for bit in range(layout.bits) if 1 << bit not in (*chunk, *rows)]
-    matrix = Layout(layout.size, tuple(chunk + rest), (*rows, 0, 0), (0,) * len(layout.warp))
-    solved = shared_between(layout, matrix, element_bytes, chunk)
-    better = _write_waves(layout, solved, element_bytes) == 1
-    return solved if better and solved.waves(matrix, 1 << len(chunk), element_bytes) == 1 else found
-
-
-def _write_waves(layout: Layout, shared: SharedLayout, element_bytes: int) -> int:
-    ordered, _ = ordered_for(layout, shared, element_bytes)
-    width = shared.vector(ordered, WIDEST // element_bytes)
-    return shared.waves(ordered, width, element_bytes)
-
-
-def _fastest(layout: Layout, dims: Sequence[int]) -> int:
-    """The axis along which threads hold most neighbours, or else the next thread holds the next one; the
-    last one of those."""
-    ranges = axis_bits(dims)
-    return max(
-        range(len(dims)),
-        key=lambda axis: (
-            layout.run(dims, axis),
-            len(ranges[axis]) > 0 and layout.lane[0] == 1 << ranges[axis].start,
-            axis,
-        ),
-    )
-
-
-def operand_layouts(op: Operation, layout: Layout) -> dict[int, Layout]:
-    """The layouts of operands, by position, with which an operation gives its result in one: broadcasts, permutations,
-    and what keeps elements at their places."""
-    if op.name == kinds.BROADCAST:
-        source = op.operands[0]
-        if not is_tile(source):
-            return {}
-        return {0: spread_from(layout, T.dims_of(source.type), T.dims_of(op.results[0].type))}
-    if op.name == kinds.PERMUTE:
-        dims = T.dims_of(op.operands[0].type)
-        order = int_list(op.properties["permutation"])
-        inverse = [order.index(axis) for axis in range(len(order))]
-        return {0: layout.permuted([dims[axis] for axis in order], inverse)}
-    return {n: layout for n, operand in enumerate(op.operands) if is_tile(operand)}
-
-
-def spread_from(layout: Layout, given: Sequence[int], wanted: Sequence[int]) -> Layout:
-    """The layout of a tile of extents ``given`` whose broadcast to ``wanted`` is in ``layout``: each
-    thread has what it repeats."""
-    below = 0
-    bit_to: dict[int, int | None] = {}
-    for axis, bits in reversed(list(enumerate(axis_bits(wanted)))):
-        for bit in bits:
-            bit_to[bit] = None if given[axis] == 1 else below
-            below += given[axis] != 1
-    size = prod(given)
-    return layout.mapped(size, [bit_to[bit] for bit in range(layout.bits)]).without_copies()
 
 
 _Rule = Callable[[_Assigner, Operation], None]

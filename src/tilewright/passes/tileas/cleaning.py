@@ -13,7 +13,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.passes.base import inherit_place
-from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.element_accesses import goes_by_element
 
 
 def pass_token_on(op: Access) -> None:

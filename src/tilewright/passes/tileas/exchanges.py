@@ -41,7 +41,8 @@ from tilewright.dialects.nv_tileas.types import layout_of, layout_or_dealt
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.folds import partials_layouts, places_along, totals_layout
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.assign_layouts import block_warps, goes_by_element, updates_in_place
+from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
 from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_places
 
 #: The discardable attribute of an operation with scratch memory: the first of its bytes, and the one behind the last where

@@ -42,7 +42,7 @@ from tilewright.passes.tileas.access_layouts import (
     copied,
     element_bytes,
 )
-from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
 
 #: The least that an asynchronous copy moves, in bytes.

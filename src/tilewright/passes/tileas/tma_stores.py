@@ -41,7 +41,7 @@ from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.allocate import end_of, peak
-from tilewright.passes.tileas.assign_layouts import goes_by_element
+from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import Filler
 from tilewright.passes.tileas.remarks import Remarks

@@ -1,0 +1,35 @@
+"""Accesses that go element by element, or where elements lie."""
+
+from __future__ import annotations
+
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.layouts import Layout
+from tilewright.passes.tileas.kinds import is_tile
+
+_TILED = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
+
+
+def goes_by_element(op: Access) -> bool:
+    """Whether an access is ordered or volatile, or a tile of indices picks the rows of a view, which
+    need not have the tile's shape."""
+    if is_set(op, "volatile") or enum_property(op, "mem_semantic") not in ("", "weak"):
+        return True
+    return _picks_rows(op)
+
+
+def _picks_rows(op: Access) -> bool:
+    return any(
+        is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
+        for value in op.operands
+    ) or (isinstance(op, _TILED) and any(is_tile(value) for value in values_of(op, "indices")))
+
+
+def updates_in_place(op: Access, layout: Layout) -> bool:
+    """Whether threads update the elements that they hold in a layout: no thread asks for what another
+    one gets."""
+    return not _picks_rows(op) and (op.results[0].first_use is None or not layout.is_replicated)

@@ -64,7 +64,15 @@ def misses(grid: Place, walker: Walker, loads: Loads, band: int = 0) -> Misses |
     count = math.prod(grid)
     in_flight = min(count, loads.in_flight)
     # Each instruction has its say, also where few rounds are looked at for that.
-    needed = max(1, min(_loads_of_all(base, loads), _MOST_LOADS_OF_ALL // in_flight))
+    needed = _loads_of_all(base, loads)
+    if is_late(needed, len(base)):
+        # What a loop has loaded, a later one may find.
+        needed = min(len(base), _MOST_LOADS_OF_ALL)
+    if needed * in_flight > _MOST_LOADS_OF_ALL:
+        # Some of the blocks in flight, which have their part of L2.
+        some = max(1, _MOST_LOADS_OF_ALL // needed)
+        loads = replace(loads, in_flight=some, l2_bytes=loads.l2_bytes * some / in_flight)
+        in_flight = some
     fitting = _MOST_LOADS // (needed * in_flight)
     rounds = max(1, min(2, _MOST_LOADS_OF_ALL // (needed * in_flight)), min(_ROUNDS, fitting))
     blocks = min(count, rounds * in_flight)
@@ -91,6 +99,12 @@ def misses(grid: Place, walker: Walker, loads: Loads, band: int = 0) -> Misses |
         sum(map(operator.mul, each, weights)) / count for each in zip(*shares, strict=True)
     )
     return Misses(share, late, first, known / whole)
+
+
+def is_late(first: int, count: int) -> bool:
+    """Whether a load that is executed first as number ``first`` of ``count`` belongs to a later part of the kernel than
+    others, which may have brought into L2 what it loads."""
+    return 4 * first > count
 
 
 def _loads_of_all(base: Sequence[_Entry], loads: Loads) -> int:

@@ -23,7 +23,7 @@ from tilewright.model.block_times import BlockTimes, time_blocks
 from tilewright.model.choices import BANDS, BUSY, WORTH_OF_ORDER, memory_rate
 from tilewright.model.codes import CANNOT_RUN, OTHER_ARCHITECTURE, UNKNOWN_TRIPS
 from tilewright.model.costs import MOST_LOGGED, asked_of, instruction_costs, stalls, warp_row
-from tilewright.model.l2 import LONG, SHORT, Loads, Misses, misses
+from tilewright.model.l2 import LONG, SHORT, Loads, Misses, is_late, misses
 from tilewright.model.micro_ops import Step, read_texts, steps_of
 from tilewright.model.multiprocessor import BlockProgram, Rates, Result, Route, WaitKey
 from tilewright.model.opcodes import Unit, unknown_opcodes
@@ -348,15 +348,20 @@ class _Timing:
         return misses(self._launch.grid, walker, loads)
 
     def _walker_of_loads(self, block: _Block, warps: Sequence[int], loading: set[int]) -> Walker:
-        """One that walks through the first basic blocks, as many as lead to all the loads that the warps of a block make, if
-        these are not too many: what is loaded behind a loop of many turns may still be in L2."""
+        """One that walks through the first basic blocks: more of them where some load comes late, behind a loop of many
+        turns, which may have brought into L2 what it loads."""
         own = block.facts.trips if block.facts is not None else {}
         first, longer = (
             Walker(self._kernel, self._launch, self._options.trips, own, True, count)
             for count in (SHORT, LONG)
         )
-        seen = {e.index for warp in warps for e in first.walk(warp, (0, 0, 0)).events}
-        return first if loading <= seen else longer
+        for warp in warps:
+            events = first.walk(warp, (0, 0, 0)).events
+            new = {e.index: number for number, e in reversed(list(enumerate(events)))}
+            if is_late(max(new.values(), default=0), len(events)):
+                return longer
+            loading -= set(new)
+        return longer if loading else first
 
     def _hints(
         self, share: float, loaded: float, stored: float, meeting: _Meeting, memory: float

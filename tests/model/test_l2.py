@@ -175,6 +175,35 @@ _READ = """
 """
 
 
+@dataclass
+class _TwoLoops:
+    """A kernel that goes over a row of its own, and then once more."""
+
+    count: int
+
+    def walk(self, warp: int, block: Place) -> WarpPath:
+        events = [
+            Event(loop, True, None, None, (block[0], k))
+            for loop in (0, 1)
+            for k in range(self.count)
+        ]
+        return WarpPath([], Counter(), 0, events)
+
+
+@pytest.mark.parametrize("in_flight", [4, 64, 1000])
+@pytest.mark.parametrize(("room", "wanted"), [(1.1, 0.5), (0.9, 1.0)])
+def test_a_second_loop_finds_what_the_first_has_loaded(
+    room: float, wanted: float, in_flight: int
+) -> None:
+    """If L2 has room for the rows of the blocks in flight, also where these have too many loads to look at all."""
+    count = 300
+    held = room * count * in_flight
+    loads = Loads({0: count, 1: count}, [SIZE, SIZE], [0], in_flight, held * SIZE)
+    found = misses((4 * in_flight, 1, 1), cast(Any, _TwoLoops(count)), loads)
+    assert found is not None
+    assert found.share == pytest.approx(wanted, abs=0.02)
+
+
 @requires_tools
 @pytest.mark.oracle
 def test_blocks_that_load_the_same_need_less_memory() -> None:

@@ -23,7 +23,7 @@ MODEL_VERSION = "5"
 TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
 #: What is known of its error; there has been no hardware to compare with.
 KNOWN_ERROR = (
-    "not measured; published times of like kernels differ by 11 % in the median and 27 % on average of 28 (docs/model.md); ratios of like "
+    "not measured; published times of like kernels differ by 12 % in the median and 29 % on average of 28 (docs/model.md); ratios of like "
     "kernels are more reliable than times"
 )
 

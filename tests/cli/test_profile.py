@@ -233,3 +233,13 @@ def test_loops_that_arguments_decide_on_are_not_left_out(command: Command, tmp_p
     assert [loop["turns"] for loop in found["loops"]] == [7]
     none = command(*args, "--arg", "zeros:f32:1024", "--arg", "0")
     assert json.loads(none.text)["launches"][0]["loops"] == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5])
+def test_some_of_the_arguments_do_not_leave_loops_out(command: Command, count: int) -> None:
+    arrays = ["zeros:f16:64x64", "zeros:f16:64x64", "zeros:f32:64x64"]
+    given = [word for spec in [*arrays, "64", "64", "64"][:count] for word in ("--arg", spec)]
+    args = ("profile", EXAMPLES / "matmul.tileir", "--gpu", "h100", "--grid", "4,4", *given)
+    missing = command(*args)
+    assert missing.status == 1
+    assert "depends on arguments that are not given" in missing.err

@@ -48,7 +48,7 @@ ENGINE = {
     "work.py": {4, 8, 16, 32, 64, 128, 256},
     "micro_ops.py": {16},
     "multiprocessor.py": {32, 21, 31, 6, 0.5},
-    "timing.py": {1e9, 0.1, 0.5, 0.8},
+    "timing.py": {4, 1e9, 0.1, 0.5, 0.8},
     "block_times.py": {300_000},
     "l2.py": {3, 4, 8, 16, 100, 160, 1600, 80_000},
     "queueing.py": set[float](),

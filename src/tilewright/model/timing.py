@@ -295,7 +295,7 @@ class _Timing:
     def _skipped(self, blocks: Sequence[_Block]) -> list[str]:
         """The loops that no warp comes to, where branches that are not known may have led around them."""
         paths = [path for block in blocks for path in block.paths]
-        if not any(path.guesses for path in paths):
+        if not any(path.guesses.total() for path in paths):
             return []
         seen = {number for path in paths for number in path.blocks}
         loops = (loop for loop in self._kernel.loops if not loop.waits)
@@ -304,7 +304,7 @@ class _Timing:
     def _check_skipped(self, blocks: Sequence[_Block]) -> None:
         """A TileIRError where loops are left out because nobody said what the kernel was given."""
         self._left_out = self._skipped(blocks)
-        if self._left_out and self._kernel.file.parameters and not self._launch.parameters:
+        if self._left_out and self._lacks_numbers():
             names = ", ".join(self._left_out)
             raise TileIRError.single(
                 UNKNOWN_TRIPS,
@@ -312,6 +312,15 @@ class _Timing:
                 "are not given",
                 help="give the arguments of the launch, with --arg",
             )
+
+    def _lacks_numbers(self) -> bool:
+        """Whether the launch says nothing of the parameters, or not what all numbers of 4 bytes among them are. Addresses need
+        not be known."""
+        parameters, given = self._kernel.file.parameters, self._launch.parameters
+        word = 4
+        return bool(parameters) and (
+            not given or any(p.size == word and p.offset not in given for p in parameters)
+        )
 
     def _rates(self, memory: float, loads: float, stores: float, latency: float) -> Rates:
         gpu = self._gpu

@@ -39,6 +39,8 @@ TILE_REGISTERS = 128
 ROUTINE_REGISTERS, MOST_IN_ROUTINES = 64, 8
 #: The registers of a thread that a loop around the loop of a product takes.
 AROUND = 24
+#: The rows of a product that a warp multiplies at once.
+ROWS_OF_WARP = 16
 #: More warps than that leave each thread less than 128 registers, or make no smaller fragments.
 MOST_WITH_PRODUCTS, MOST = 8, 16
 
@@ -67,7 +69,7 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
                 why = "the sums meet a tile of their size that is loaded"
-            elif any(_has_computed_left(op) for op in products):
+            elif any(_has_computed_left(op) and _has_rows(op, 2 * warps) for op in products):
                 warps *= 2
                 why = "threads compute a left operand beside the sums"
             else:
@@ -119,6 +121,11 @@ def _asked(
     alike = ", which are alike" if WORTH <= ratio <= 1 / WORTH else ""
     remarks.add("warps", f"{chosen} warps: modelled for {gpu.title}, {figures}{alike}", func)
     return chosen
+
+
+def _has_rows(op: DotOp, warps: int) -> bool:
+    """Whether so many warps have fragments of rows of their own: four by four, as ``wgmma`` takes them."""
+    return T.dims_of(op.c.type)[-2] >= ROWS_OF_WARP * warps
 
 
 def _tiles(func: FuncOp) -> list[SSAValue]:

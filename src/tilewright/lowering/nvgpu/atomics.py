@@ -43,9 +43,7 @@ Update: TypeAlias = Callable[[SSAValue, Sequence[SSAValue]], SSAValue]
 @lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(low: Threads, op: Atomic) -> None:
     """One atomic update for each element. Barriers on both sides order it with what threads of the block did before
-    and
-    do after.
-    """
+    and do after."""
     value = low.value(op.moved)
     element = scalar_of(value.type)
     _each(low, op, (value,), element, updating(low, op, element))

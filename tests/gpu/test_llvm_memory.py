@@ -9,7 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from tests.gpu.kernels import kernel
+from tests.gpu.kernels import kernel, shared
 from tests.gpu.support import machine_code, ptx_of, requires_nvdisasm, requires_ptxas
 
 from tilewright import gpu
@@ -360,3 +360,22 @@ llvm.store %x, %a2 {alignment = 4 : i64} : vector<2xf32>, !llvm.ptr<1>
     source, out = np.arange(8, dtype=np.float32), np.zeros(2, np.float32)
     _run(body, source, np.ones(1, np.int32), out)
     assert out.tolist() == [4.0, 6.0]
+
+
+@pytest.mark.parametrize("stated", ["", " {alignment = 16 : i64}"], ids=["unknown", "stated"])
+def test_what_a_vector_says_of_its_address_makes_it_one_access(stated: str) -> None:
+    """LLVM does not see what a run-time number is a multiple of."""
+    tile = "memref<4096xi8, #gpu.address_space<workgroup>>"
+    around, named = shared("m", tile)
+    body = f"""\
+{named}
+%i = arith.index_cast %n : i32 to index
+%v = vector.load %m[%i]{stated} : {tile}, vector<16xi8>
+%x = arith.addi %v, %v : vector<16xi8>
+vector.store %x, %m[%i]{stated} : {tile}, vector<16xi8>
+"""
+    ptx = ptx_of(kernel(PARAMETERS, body, around=around), "sm_80")
+    found = [name for name in accesses(ptx) if ".shared" in name]
+    wide = ["ld.shared.v4.b32", "st.shared.v4.b32"]
+    assert [name for name in found if name in wide] == (wide if stated else [])
+    assert len(found) == (2 if stated else 32)

@@ -10,6 +10,7 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     VectorType,
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
+from tilewright.dialects.upstream.vector.memory import ALIGNMENT
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import (
     LLVM_FLOATS,
@@ -265,6 +267,12 @@ def _is_dense(f: Function, memref: SSAValue) -> bool:
     return has_unit_stride(memref.type) and f.layout(memref).element != ir.I1
 
 
+def _known_alignment(op: Operation, element: int) -> int:
+    """The bytes that an access's address is a multiple of: what it says itself, else those of an element."""
+    found = op.attributes.get(ALIGNMENT, op.properties.get(ALIGNMENT))
+    return max(found.value.data, element) if isinstance(found, IntegerAttr) else element
+
+
 def read_vector(
     f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
 ) -> None:
@@ -278,7 +286,8 @@ def read_vector(
     if _is_dense(f, memref) and shape and ty != ir.I1:
         rows = product(*map(range, shape[:-1]))
         (row_type,) = set(f.types(result))
-        f.set(result, *(f.code.load(row_type, address((*row, 0)), align) for row in rows))
+        whole = _known_alignment(op, align) if len(shape) == 1 else align
+        f.set(result, *(f.code.load(row_type, address((*row, 0)), whole) for row in rows))
         return
     places = product(*map(range, shape))
     set_elements(f, result, [load_element(f, ty, address(place), align) for place in places])
@@ -296,8 +305,9 @@ def write_vector(
     address = _addresses(f, memref, indices, shape)
     if _is_dense(f, memref) and shape and ty != ir.I1:
         rows = product(*map(range, shape[:-1]))
+        whole = _known_alignment(op, align) if len(shape) == 1 else align
         for row, part in zip(rows, f.parts(value), strict=True):
-            f.code.store(part, address((*row, 0)), align)
+            f.code.store(part, address((*row, 0)), whole)
         return
     for place, number in zip(product(*map(range, shape)), elements(f, value), strict=True):
         store_element(f, number, address(place), align)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import memref, vector
+from xdsl.dialects import memref
 from xdsl.dialects.arith import BitcastOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -27,6 +27,7 @@ from tilewright.lowering.nvgpu.types import (
     width_of,
 )
 from tilewright.lowering.nvgpu.vectors import as_index, length, moved, split
+from tilewright.lowering.nvgpu.whole_vectors import store_whole
 
 _ALIGNMENT = 16
 
@@ -104,7 +105,7 @@ class Exchange:
             with low.filling(low.prologue):
                 first = as_index(low, low.times(low.thread(), layout.chunk))
                 place = moved(low, first, offset)
-            low.emit(vector.StoreOp, (chunk, buffer.memory, place))
+            store_whole(low, chunk, buffer.memory, place)
 
     @property
     def end(self) -> int:

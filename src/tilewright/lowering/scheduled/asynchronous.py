@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import vector
 from xdsl.dialects.arith import AddiOp, MuliOp
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
@@ -32,6 +31,7 @@ from tilewright.dialects.upstream.llvm import ops as L
 from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
+from tilewright.lowering.nvgpu.whole_vectors import store_whole
 from tilewright.lowering.scheduled.accesses import ViewPlaces, chosen, guard_of_pointers
 from tilewright.lowering.scheduled.conversions import storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel
@@ -160,7 +160,7 @@ class _Copy:
                 return (low.one(L.LoadOp, (pointer,), ty, aligned),)
 
             (found,) = low.either(inside(register), load, lambda: (low.constant(0, ty),))
-            low.emit(vector.StoreOp, (found, self.tile.memory, self._place(register)))
+            store_whole(low, found, self.tile.memory, self._place(register))
 
 
 def _inner_axis(op: AsyncTiledLoadOp) -> int:

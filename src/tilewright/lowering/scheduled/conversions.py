@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import memref, vector
+from xdsl.dialects import memref
 from xdsl.dialects.arith import XOrIOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -32,6 +32,7 @@ from tilewright.lowering.nvgpu.types import (
     scalar_of,
 )
 from tilewright.lowering.nvgpu.vectors import as_index, moved, reshaped
+from tilewright.lowering.nvgpu.whole_vectors import load_whole, store_whole
 from tilewright.lowering.scheduled.lane_moves import moved_by_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
@@ -73,7 +74,7 @@ class SharedTile:
         def work() -> Sequence[SSAValue]:
             for number, part in enumerate(low.cut(value, width)):
                 place = self.layout.place(layout.offsets[number * width])
-                low.emit(vector.StoreOp, (part, self.memory, self.index(targets, place)))
+                store_whole(low, part, self.memory, self.index(targets, place))
             return ()
 
         low.either(low.owner_of(layout, holder), work)
@@ -83,16 +84,8 @@ class SharedTile:
         low = self.low
         targets = [self.layout.place(basis) for basis in layout.thread]
         ty = b.VectorType(element, [width])
-        return low.joined(
-            [
-                low.one(
-                    vector.LoadOp,
-                    (self.memory, self.index(targets, self.layout.place(offset))),
-                    ty,
-                )
-                for offset in layout.offsets[::width]
-            ]
-        )
+        places = [self.index(targets, self.layout.place(n)) for n in layout.offsets[::width]]
+        return low.joined([load_whole(low, self.memory, place, ty) for place in places])
 
 
 def storage_tile(low: ScheduledKernel, storage: SSAValue) -> SharedTile:

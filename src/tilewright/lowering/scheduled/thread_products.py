@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects import scf, vector
+from xdsl.dialects import scf
 from xdsl.dialects.arith import AndIOp, ShLIOp, ShRUIOp, XOrIOp
 from xdsl.ir import Block, Region, SSAValue
 
@@ -21,6 +21,7 @@ from tilewright.lowering.nvgpu.contraction import add_product, as_factor, from_s
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.types import I32, element_bytes, element_type, vector_like
 from tilewright.lowering.nvgpu.vectors import as_index, moved
+from tilewright.lowering.nvgpu.whole_vectors import load_whole
 from tilewright.lowering.scheduled.conversions import storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.passes.tileas.thread_products import ThreadPlan, slab_depth
@@ -109,9 +110,7 @@ class _Side:
             index = tile.index(self.threads, place)
         else:
             index = self._index(number, place)
-        return low.one(
-            vector.LoadOp, (tile.memory, index), b.VectorType(self.element, [self.width])
-        )
+        return load_whole(low, tile.memory, index, b.VectorType(self.element, [self.width]))
 
     def _index(self, number: SSAValue, place: int) -> SSAValue:
         """The place of a vector in the slab with a number that running tells."""

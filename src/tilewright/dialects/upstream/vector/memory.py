@@ -27,6 +27,10 @@ from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import show_shape
 from tilewright.dialects.upstream.vector.shapes import element_of, shape_of
 
+#: The attribute of ``vector.load`` and ``vector.store`` that says which power of two, in bytes, their address is a
+#: multiple of (a property of newer versions of upstream's).
+ALIGNMENT = "alignment"
+
 _MASK = Kind(
     "a vector of i1",
     VectorType,

@@ -1,0 +1,46 @@
+"""Vectors in shared memory that lie at a multiple of their own size, so that each access is one instruction.
+
+What is known of the address stands beside the operation as ``alignment``, which newer versions of upstream's
+``vector.load`` and ``vector.store`` have as a property; without it LLVM must see the alignment in how the address is
+computed, which it does not behind a product with a run-time number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import vector
+
+from tilewright.dialects.upstream.vector.memory import ALIGNMENT
+from tilewright.lowering.nvgpu.types import I64, element_bytes
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, SSAValue
+
+    from tilewright.lowering.nvgpu.state import Threads
+
+#: The bytes of the widest access of a thread.
+_WIDEST = 16
+
+
+def load_whole(low: Threads, memory: SSAValue, place: SSAValue, ty: b.VectorType) -> SSAValue:
+    """A vector of shared memory; ``place``, the number of its first element, is a multiple of its length, up to
+    elements of 16 bytes."""
+    op = vector.LoadOp(memory, [place], ty)
+    op.attributes[ALIGNMENT] = _alignment(ty)
+    low.add(op)
+    return op.result
+
+
+def store_whole(low: Threads, value: SSAValue, memory: SSAValue, place: SSAValue) -> None:
+    """Writes a vector to shared memory, to such a place."""
+    op = vector.StoreOp(value, memory, [place])
+    assert isinstance(value.type, b.VectorType)
+    op.attributes[ALIGNMENT] = _alignment(value.type)
+    low.add(op)
+
+
+def _alignment(ty: b.VectorType) -> Attribute:
+    (count,) = ty.get_shape()
+    return b.IntegerAttr(min(count * element_bytes(ty.element_type), _WIDEST), I64)

@@ -51,6 +51,7 @@ from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts
 from tilewright.passes.tileas.block_orders import OrderBlocks
+from tilewright.passes.tileas.expand import Expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.remove_conversions import RemoveConversions
@@ -153,6 +154,7 @@ PASSES = PassTable(
         InsertBarriers,
         OrderBlocks,
         Pipeline,
+        Expand,
         RemoveConversions,
         Schedule,
         Specialize,
@@ -198,6 +200,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileas-remove-conversions",
         "tileas-tma{target=sm_80}",
         "tileas-pipeline",
+        "tileas-expand",
         "tileas-schedule",
         "tileas-tma-stores",
         "tileas-specialize{target=sm_80}",

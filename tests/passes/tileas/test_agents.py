@@ -25,7 +25,7 @@ from tilewright.passes.tileas.target import Target
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
-SCHEDULE = LAYOUTS + ",tileas-tma{stages=4},tileas-schedule"
+SCHEDULE = LAYOUTS + ",tileas-tma{stages=4},tileas-expand,tileas-schedule"
 AGENTS = SCHEDULE + ",tileas-specialize"
 TILE = (64, 64, 128)
 
@@ -164,7 +164,7 @@ def test_the_pipeline_by_name(target: str) -> None:
     passes = (
         f"tileas-order-blocks{{target={target}}},tileas-assign-layouts{{target={target}}},"
         "tileas-avoid-conflicts,tileas-remove-conversions,"
-        f"tileas-tma{{target={target}}},tileas-pipeline"
+        f"tileas-tma{{target={target}}},tileas-pipeline,tileas-expand"
     )
     passes += f",tileas-schedule,tileas-tma-stores,tileas-specialize{{target={target}}},tileas-allocate,tileas-insert-barriers"
     text = product(*TILE)

@@ -33,7 +33,7 @@ AGENTS = ",tileas-specialize"
 
 
 def schedule(stages: int = 3, agents: str = AGENTS) -> str:
-    return f"{LAYOUTS},tileas-tma{{stages={stages}}},tileas-schedule{agents}"
+    return f"{LAYOUTS},tileas-tma{{stages={stages}}},tileas-expand,tileas-schedule{agents}"
 
 
 LOOPS = {

@@ -69,7 +69,7 @@ def test_stages_are_filled_and_read_in_one_wave(case: Operands, warps: int) -> N
     module = K.lowered(
         text_of(case),
         f"tileaa,tileas-assign-layouts{{target=sm_90a num-warps={warps}}},tileas-avoid-conflicts,"
-        "tileas-pipeline{shared-bytes=200000}",
+        "tileas-pipeline{shared-bytes=200000},tileas-expand",
     )
     accesses = [
         (op.target.type, copy_layout(op, 32 * warps))

@@ -134,7 +134,9 @@ def test_only_what_tokens_order_is_waited_for(ordered: bool) -> None:
 
 
 def test_no_barrier_before_the_pass_and_no_second_time() -> None:
-    module = K.lowered(K.product(nested=True), "tileaa,tileas-assign-layouts,tileas-pipeline")
+    module = K.lowered(
+        K.product(nested=True), "tileaa,tileas-assign-layouts,tileas-pipeline,tileas-expand"
+    )
     assert not barriers(module)
     run_pipeline(module, PLACES, verify_each=True)
     count = len(barriers(module))

@@ -90,7 +90,7 @@ def test_all_loads_come_ahead() -> None:
     """What a product takes by way of a sum over rows, too; storages that are needed one after the other leave room for it."""
     module = K.lowered(recurrence(), "tileaa,tileas-assign-layouts")
     # Two stages of 20 KiB, of which 24 KiB beside them are at most 16 at a time, and 16 for exchanges.
-    run_pipeline(module, "tileas-pipeline{shared-bytes=76000}", verify_each=True)
+    run_pipeline(module, "tileas-pipeline{shared-bytes=76000},tileas-expand", verify_each=True)
     ops = list(module.walk())
     assert not [op for op in ops if isinstance(op, TiledLoadOp)]
     assert sum(isinstance(op, AsyncTiledLoadOp) for op in ops) == 3 * 2
@@ -102,7 +102,7 @@ def test_all_loads_come_ahead() -> None:
 def test_copies_of_two_stages_start_when_a_round_begins(stages: int) -> None:
     """There is nothing else that they could run beside: the next round begins by waiting for them."""
     module = K.lowered(K.product(), "tileaa,tileas-assign-layouts")
-    run_pipeline(module, f"tileas-pipeline{{stages={stages}}}", verify_each=True)
+    run_pipeline(module, f"tileas-pipeline{{stages={stages}}},tileas-expand", verify_each=True)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     order = [op for op in loop.walk() if isinstance(op, AsyncTiledLoadOp | DotOp)]
     assert isinstance(order[0], AsyncTiledLoadOp) == (stages == 2)
@@ -111,7 +111,9 @@ def test_copies_of_two_stages_start_when_a_round_begins(stages: int) -> None:
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_the_reference_machine_agrees(steps: int) -> None:
     module = K.lowered(recurrence(), "tileaa,tileas-assign-layouts")
-    run_pipeline(module, "tileas-pipeline{stages=2 shared-bytes=180000}", verify_each=True)
+    run_pipeline(
+        module, "tileas-pipeline{stages=2 shared-bytes=180000},tileas-expand", verify_each=True
+    )
     expected, found = (arguments(steps) for _ in range(2))
     Program(parse(recurrence())).launch("k", 1, expected)
     Program(module).launch("k", 1, found)

@@ -111,7 +111,7 @@ def test_schedules_keep_the_result(case: Operands) -> None:
     """On the reference machine, bit by bit, for loops of 0 to 4 rounds, whole tiles and cut ones."""
     text = text_of(case)
     module = K.lowered(text, "tileaa,tileas-assign-layouts")
-    run_pipeline(module, "tileas-pipeline{shared-bytes=180000}", verify_each=True)
+    run_pipeline(module, "tileas-pipeline{shared-bytes=180000},tileas-expand", verify_each=True)
     ops = list(module.walk())
     assert sum(isinstance(op, AsyncTiledLoadOp) for op in ops) == 2 * 3
     loops = [op for op in ops if isinstance(op, scf.ForOp)]

@@ -156,7 +156,7 @@ def expected_of(case: Gather, steps: int, limit: int, shift: int = 0) -> np.ndar
 def test_schedules_keep_the_result(case: Gather) -> None:
     """On the reference machine, bit by bit, for loops of 0 to 4 rounds; the mask off nowhere, here and there, everywhere."""
     module = K.lowered(text_of(case), "tileaa,tileas-assign-layouts,tileas-remove-conversions")
-    run_pipeline(module, "tileas-pipeline{shared-bytes=180000}", verify_each=True)
+    run_pipeline(module, "tileas-pipeline{shared-bytes=180000},tileas-expand", verify_each=True)
     (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
     gathered = [op for op in loop.walk() if isinstance(op, AsyncLoadOp)]
     assert len(gathered) == 1
@@ -257,12 +257,13 @@ def _pages(steps: int) -> list[Any]:
     return given
 
 
+@pytest.mark.parametrize("expanded", ["", ",tileas-expand"])
 @pytest.mark.parametrize("pipeline_", ["tileas-pipeline", "tileas-tma{target=sm_90a}"])
-def test_pages_keep_the_result(pipeline_: str) -> None:
+def test_pages_keep_the_result(pipeline_: str, expanded: str) -> None:
     module = K.lowered(
         paged(), "tileaa,tileas-assign-layouts{target=sm_90a},tileas-remove-conversions"
     )
-    run_pipeline(module, pipeline_, verify_each=True)
+    run_pipeline(module, pipeline_ + expanded, verify_each=True)
     copies = [op for op in module.walk() if isinstance(op, CopyAhead)]
     assert bool(copies) == (pipeline_ == "tileas-pipeline")
     assert all(isinstance(op, AsyncTiledLoadOp) for op in copies)

@@ -93,10 +93,10 @@ def test_an_operand_that_several_warps_need_lies_in_shared_memory() -> None:
 
 def test_all_tiles_come_ahead() -> None:
     """By tensor maps those of two axes; the factors, of which each thread would copy 2 bytes, by fewer threads."""
-    passes = "tileaa,tileas-assign-layouts{target=sm_90a},tileas-tma{stages=2}"
+    passes = "tileaa,tileas-assign-layouts{target=sm_90a},tileas-tma{stages=2},tileas-expand"
     module = K.lowered(normed(), passes)
     assert sum(isinstance(op, AsyncTiledTmaLoadOp) for op in module.walk()) == 2 * 2
-    run_pipeline(module, "tileas-pipeline{shared-bytes=180000}", verify_each=True)
+    run_pipeline(module, "tileas-pipeline{shared-bytes=180000},tileas-expand", verify_each=True)
     ops = list(module.walk())
     assert not [op for op in ops if isinstance(op, TiledLoadOp)]
     assert sum(isinstance(op, AsyncTiledLoadOp) for op in ops) == 3

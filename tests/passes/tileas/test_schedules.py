@@ -14,7 +14,12 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
-from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp, AsyncWaitOp, BarrierOp
+from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncGroupOp,
+    AsyncTiledLoadOp,
+    AsyncWaitOp,
+    BarrierOp,
+)
 from tilewright.dialects.nv_tileas.ops import AllocTensorOp, ConvertLayoutOp, CopyOp, DotOp
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.layouts import plan_conversion
@@ -48,7 +53,9 @@ def test_every_tile_has_a_layout_and_results_stay(name: str) -> None:
     assert tiles and all(layout_of(ty) is not None for ty in tiles)
     expected = K.outcome(parse(text), text, 2)
     assert K.outcome(module, text, 2) == expected
-    assert K.outcome(K.lowered(text, LAYOUTS + ",tileas-pipeline"), text, 2) == expected
+    assert (
+        K.outcome(K.lowered(text, LAYOUTS + ",tileas-pipeline,tileas-expand"), text, 2) == expected
+    )
     assert any(expected)
 
 
@@ -116,7 +123,7 @@ def test_small_stages_are_as_many_as_hide_the_memory(shared: int, stages: int) -
 def test_rings(stages: int, nested: bool) -> None:
     """Loops of any number of rounds; whole tiles, and tiles that the matrix ends in."""
     text = K.product(nested=nested)
-    module = K.lowered(text, f"{LAYOUTS},tileas-pipeline{{stages={stages}}}")
+    module = K.lowered(text, f"{LAYOUTS},tileas-pipeline{{stages={stages}}},tileas-expand")
     rings = [op.result.type for op in of(module, AllocTensorOp)]
     assert sorted(ty.dims for ty in rings) == [(stages, 32, 64), (stages, 64, 32)]
     # Two loads for each round before the loop, and for the loop itself.
@@ -145,7 +152,7 @@ def test_copies_start_behind_the_products() -> None:
         (K.product(), True),
         (K.product().replace("    continue %next", f"{more}    continue %sum2"), False),
     ):
-        module = K.lowered(text, LAYOUTS + ",tileas-pipeline")
+        module = K.lowered(text, LAYOUTS + ",tileas-pipeline,tileas-expand")
         (loop,) = of(module, scf.ForOp)
         order = [type(op) for op in loop.body.block.ops]
         (starts,) = (op for op in of(loop, scf.IfOp) if of(op, AsyncTiledLoadOp))
@@ -160,33 +167,34 @@ def test_a_ring_of_loads_before_which_a_round_does_nothing() -> None:
     text = (
         K.product().replace("[%zero, %s]", "[%one, %zero]").replace("[%s, %zero]", "[%zero, %one]")
     )
-    module = K.lowered(text, LAYOUTS + ",tileas-pipeline")
+    module = K.lowered(text, LAYOUTS + ",tileas-pipeline,tileas-expand")
     assert len(of(module, AsyncTiledLoadOp)) == 6
     for steps in (0, 1, 4):
         assert K.outcome(module, text, steps) == K.outcome(parse(text), text, steps)
 
 
-def remarks(text: str, shared_bytes: int = 99 << 10) -> tuple[list[str], int]:
-    """What the pass says, and how many asynchronous loads it makes."""
+def remarks(text: str, shared_bytes: int = 99 << 10) -> tuple[list[str], list[int]]:
+    """What the pass says, and how many rounds ahead groups of copies shall start."""
     module = K.lowered(text, LAYOUTS)
     (func,) = of(module, FuncOp)
-    return pipeline(func, 3, shared_bytes), len(of(func, AsyncTiledLoadOp))
+    said = pipeline(func, 3, shared_bytes)
+    return said, [op.properties["ahead"].value.data for op in of(func, AsyncGroupOp)]
 
 
 def test_a_ring_says_nothing() -> None:
-    assert remarks(K.product()) == ([], 6)
+    assert remarks(K.product()) == ([], [2])
 
 
 def test_ordered_loads_stay_where_they_are() -> None:
     said, made = remarks(K.product(how="relaxed device"))
-    assert made == 0
+    assert made == []
     # What is ordered is read element by element, through a layout of its own.
     assert all("ordered, volatile or masked" in line for line in said)
 
 
 def test_a_ring_that_does_not_fit_is_told() -> None:
     said, made = remarks(K.product(), 16 << 10)
-    assert made == 0
+    assert made == []
     assert said == [
         "a loop is not pipelined: two stages of 8192 bytes do not fit beside 0 in 16384 bytes of "
         "shared memory"
@@ -194,7 +202,7 @@ def test_a_ring_that_does_not_fit_is_told() -> None:
 
 
 def test_fewer_stages_where_three_do_not_fit() -> None:
-    assert remarks(K.product(), 24 << 10) == ([], 4)
+    assert remarks(K.product(), 24 << 10) == ([], [1])
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

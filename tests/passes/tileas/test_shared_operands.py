@@ -21,8 +21,8 @@ SQUARE, ROW, SUMS = (64, 64, "f16"), (1, 64, "f32"), (64, 64, "f32")
 TY = "tile<64x64xf32>"
 PLACES = "tileas-allocate,tileas-insert-barriers"
 PASSES = {
-    "sm_80": f"tileaa,tileas-assign-layouts{{target=sm_80}},tileas-pipeline,{PLACES}",
-    "sm_90a": f"tileaa,tileas-assign-layouts{{target=sm_90a}},tileas-tma,tileas-pipeline,{PLACES}",
+    "sm_80": f"tileaa,tileas-assign-layouts{{target=sm_80}},tileas-pipeline,tileas-expand,{PLACES}",
+    "sm_90a": f"tileaa,tileas-assign-layouts{{target=sm_90a}},tileas-tma,tileas-pipeline,tileas-expand,{PLACES}",
 }
 
 

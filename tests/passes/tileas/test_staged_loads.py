@@ -99,7 +99,9 @@ def test_tf32_has_no_conflicts(shape: tuple[int, int, int], arch: str, turned: b
 
 def scheduled(text: str, stages: int = 3) -> ModuleOp:
     module = K.lowered(text, "tileaa,tileas-assign-layouts{target=sm_90a}")
-    run_pipeline(module, f"tileas-tma{{target=sm_90a stages={stages}}}", verify_each=True)
+    run_pipeline(
+        module, f"tileas-tma{{target=sm_90a stages={stages}}},tileas-expand", verify_each=True
+    )
     return module
 
 

@@ -45,7 +45,7 @@ CASES = {
 def test_schedules_keep_the_result(name: str) -> None:
     """On the reference machine, bit by bit, for loops of 0 to 4 rounds, whole tiles and cut ones."""
     text = CASES[name]
-    module = K.lowered(text, "tileaa,tileas-assign-layouts,tileas-pipeline")
+    module = K.lowered(text, "tileaa,tileas-assign-layouts,tileas-pipeline,tileas-expand")
     ops = list(module.walk())
     assert sum(isinstance(op, AsyncTiledLoadOp) for op in ops) == 3
     loops = [op for op in ops if isinstance(op, scf.ForOp)]
@@ -98,7 +98,11 @@ def test_rings_of_products_come_first() -> None:
     module = K.lowered(CASES["wide"], "tileaa,tileas-assign-layouts")
     for kilobytes, stages in ((99, 3), (40, 2), (24, None)):
         again = module.clone()
-        run_pipeline(again, f"tileas-pipeline{{shared-bytes={kilobytes << 10}}}", verify_each=True)
+        run_pipeline(
+            again,
+            f"tileas-pipeline{{shared-bytes={kilobytes << 10}}},tileas-expand",
+            verify_each=True,
+        )
         rings = [op.result.type for op in again.walk() if isinstance(op, AllocTensorOp)]
         found = [ty.stages for ty in rings]  # pyright: ignore[reportAttributeAccessIssue]
         assert found == ([stages] if stages else []), kilobytes

@@ -25,7 +25,7 @@ from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
 LAYOUTS = "tileaa,tileas-assign-layouts{target=sm_90a}"
-TMA = LAYOUTS + ",tileas-tma{stages=3}"
+TMA = LAYOUTS + ",tileas-tma{stages=3},tileas-expand"
 _TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32}
 
 
@@ -259,7 +259,7 @@ def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
 
 
 def test_without_maps_the_rings_of_cp_async_stay() -> None:
-    module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline")
+    module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline,tileas-expand")
     assert [op for op in module.walk() if isinstance(op, AsyncTiledLoadOp)]
 
 

@@ -31,8 +31,8 @@ from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
 LAYOUTS = "tileaa,tileas-assign-layouts{target=sm_90a}"
-WITHOUT = LAYOUTS + ",tileas-tma,tileas-pipeline,tileas-allocate"
-WITH = LAYOUTS + ",tileas-tma,tileas-pipeline,tileas-tma-stores,tileas-allocate"
+WITHOUT = LAYOUTS + ",tileas-tma,tileas-pipeline,tileas-expand,tileas-allocate"
+WITH = LAYOUTS + ",tileas-tma,tileas-pipeline,tileas-expand,tileas-tma-stores,tileas-allocate"
 _TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 WIDTH = 320
 #: A thread has 128 bytes of the result, from which on tensor maps pay.

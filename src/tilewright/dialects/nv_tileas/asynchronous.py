@@ -42,6 +42,7 @@ from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.base import (
+    AHEAD,
     IN_FLIGHT,
     LAYOUT,
     RESIDENCY,
@@ -54,6 +55,18 @@ from tilewright.numerics.element_types import FORMATS
 GROUP = "asynchronous"
 
 ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
+
+
+def check_ahead(op: TileAAOp, report: Report, stages: int | None = None) -> None:
+    """Check that ``ahead`` is a number of rounds of a loop, for which there are stages beside the one that is read."""
+    if "ahead" not in op.properties:
+        return
+    rounds = int_property(op, "ahead")
+    if not isinstance(op.parent_op(), scf.ForOp):
+        report.error(AHEAD, "it stands in no loop, which would have rounds", attr("ahead"))
+    elif rounds < 1 or (stages is not None and rounds >= stages):
+        most = "" if stages is None else f", and below the {stages} stages of the pipeline"
+        report.error(AHEAD, f"ahead is 1 or more rounds{most}, got {rounds}", attr("ahead"))
 
 
 class CopyAhead(TileAAOp):
@@ -198,12 +211,19 @@ class AsyncLoadOp(CopyAhead):
 
 @schedule_op("async.group", group=GROUP)
 class AsyncGroupOp(TileAAOp):
-    """All of these, which must be what was started since the last group; groups end in their order."""
+    """All of these, which must be what was started since the last group; groups end in their order.
+
+    ``ahead``: in a round of a loop, how many rounds before it the copies shall start; ``tileas-expand`` lets them.
+    """
 
     tokens = var_operand_def(ASYNC)
+    ahead = opt_prop_def(INT64)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples("%u = nv_tileas.async.group : !nv_tileas.async_token")
+
+    def check(self, report: Report) -> None:
+        check_ahead(self, report)
 
 
 @schedule_op("async.create_none", group=GROUP)

@@ -40,6 +40,13 @@ IN_FLIGHT = define_code(
     "them to it.",
 )
 
+AHEAD = define_code(
+    "as-ahead",
+    "Copies cannot start so many rounds ahead.",
+    "`ahead` counts rounds of the loop in whose body the operation stands, and a ring has a stage more than that: the one that "
+    "a round reads.",
+)
+
 _OpT = TypeVar("_OpT", bound=type[TileAAOp])
 
 #: Every operation, by mnemonic, in the order of definition.

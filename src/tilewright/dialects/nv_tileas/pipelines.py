@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -40,7 +41,7 @@ from tilewright.dialects.nv_tileaa.constraints import (
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
 from tilewright.dialects.nv_tileas import types as S
-from tilewright.dialects.nv_tileas.asynchronous import ASYNC
+from tilewright.dialects.nv_tileas.asynchronous import ASYNC, check_ahead
 from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, schedule_op
 from tilewright.dialects.nv_tileas.ops import STORAGE
 from tilewright.numerics.element_types import FORMATS
@@ -300,9 +301,17 @@ class _CloseStage(TileAAOp):
 
 @schedule_op("async.pipeline.producer_commit", group=GROUP)
 class ProducerCommitOp(_CloseStage):
-    """The stage becomes full when all that was started for it has arrived."""
+    """The stage becomes full when all that was started for it has arrived.
 
+    ``ahead``: in a round of a loop, how many rounds before it the stage shall be filled; ``tileas-expand`` sees to that.
+    """
+
+    ahead = opt_prop_def(INT64)
     EXAMPLES: ClassVar = examples(_RING + "\n".join((_ACQUIRE, _WRITE, _COMMIT)))
+
+    def check(self, report: Report) -> None:
+        ty = self.pipeline.type
+        check_ahead(self, report, ty.stages.data if isinstance(ty, PipelineType) else None)
 
 
 @schedule_op("async.pipeline.consumer_release", group=GROUP)

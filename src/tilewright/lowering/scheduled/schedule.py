@@ -19,6 +19,7 @@ from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
 from tilewright.passes.tileas.avoid_conflicts import avoid_conflicts
 from tilewright.passes.tileas.block_orders import choose_order
 from tilewright.passes.tileas.decisions import FREE, Decisions
+from tilewright.passes.tileas.expand import expand
 from tilewright.passes.tileas.insert_barriers import insert_barriers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -74,6 +75,7 @@ def schedule(
             choose_tma_stores(op, target, remarks)
             tma_pipelines(op, decisions.stages or tma.DEFAULT_STAGES, target, remarks, gpu)
             pipeline(op, decisions.stages or DEFAULT_STAGES, target.shared_bytes, remarks, gpu)
+            expand(op)
             schedule_products(op, remarks)
             store_by_maps(op, target.shared_bytes, remarks)
             specialize(op, warps, target, remarks, decisions.agents)

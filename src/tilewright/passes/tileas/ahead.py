@@ -37,8 +37,8 @@ from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.ahead_fills import fill_in_order
 from tilewright.passes.tileas.ahead_products import Candidate, Going, fills, find_candidate, shared
 from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.filler import BELOW, BELOW_UNSIGNED, Filler
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.pipeline import BELOW, BELOW_UNSIGNED, Filler
 from tilewright.passes.tileas.remarks import Remarks
 
 

@@ -17,7 +17,7 @@ from xdsl.traits import is_side_effect_free
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
-from tilewright.passes.tileas.pipeline import Filler, carrying
+from tilewright.passes.tileas.filler import Filler, carrying
 
 #: With more stages than that the copies of a round come early enough in any order.
 _FEW = 2

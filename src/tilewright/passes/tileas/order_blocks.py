@@ -25,7 +25,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp, Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp, GetProgramIdOp
 from tilewright.passes.tileas.decisions import WIDEST_BAND
-from tilewright.passes.tileas.pipeline import BELOW_UNSIGNED, Filler
+from tilewright.passes.tileas.filler import BELOW_UNSIGNED, Filler
 
 BAD_BAND = define_code(
     "bad-block-band",

@@ -1,28 +1,26 @@
-"""``tileas-pipeline``: tiles that a loop loads come by asynchronous copies, some rounds ahead, into a ring of
-stages: for its products, and where it has none, to be read from there.
+"""``tileas-pipeline``: tiles that a loop loads come by asynchronous copies into a ring of stages: for its products, and
+where it has none, to be read from there.
 
 A loop that ::
 
     load A(i), copy it to storage, multiply
 
-becomes one that waits for stage ``i``, multiplies, and starts the copies for round ``i + stages - 1`` into the stage that
-the round before has read. ``tileas-insert-barriers`` lets all threads meet behind the wait, once in a round: there all
-have waited for their parts of stage i, and have done with stage i - 1.
+becomes one that starts the copies for stage ``i``, waits for them, and multiplies. How many rounds ahead they shall start
+stands in the program, as ``ahead`` of their group; ``tileas-expand`` sees to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.dialects import arith
-from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.declare import bool_array, int_property
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -47,7 +45,6 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
 from tilewright.passes.base import inherit_place
-from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     access_shape,
@@ -56,16 +53,16 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import default_layout
-from tilewright.passes.tileas.cleaning import erase_unused, pass_token_on
+from tilewright.passes.tileas.cleaning import pass_token_on
 from tilewright.passes.tileas.exchange_room import exchange_room
 from tilewright.passes.tileas.exchanges import threads_of
+from tilewright.passes.tileas.filler import EQUAL, INDEX, Filler, carrying
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, stages_of_ring
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
-INDEX = b.IndexType()
 DEFAULT_STAGES = 3
 
 
@@ -135,8 +132,6 @@ class LoopAhead(LoopLoads):
     ):
         super().__init__(func, loop, remarks)
         self.stages, self.shared_bytes, self.gpu = stages, shared_bytes, gpu
-        #: Whether a load that is brought ahead comes behind accesses ahead of the loop, or in front of some.
-        self._ordered: dict[TileLoad, bool] = {}
 
     def run(self) -> None:
         loads = self.loads()
@@ -197,65 +192,52 @@ class LoopAhead(LoopLoads):
     def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
-        self._ordered = {
+        ordered = {
             load.load: self.follows_access(load.load) or self.leads_access(load.load)
             for load in loads
         }
-        before = Filler(InsertPoint.before(loop), loop)
-        lower, upper, step = loop.operands[:3]
-        ahead, previous, tokens = lower, None, []
-        for number in range(stages - 1):
-            slot = before.index(number)
-            self._start(before, loads, rings, (previous, ahead, upper), slot)
-            tokens.append(before.one(AsyncGroupOp, (), ASYNC_TOKEN))
-            previous, ahead = ahead, before.one(arith.AddiOp, (ahead, step), ahead.type)
-        first = before.index(0)
-        # Carried beside what the loop carried: the stage that a round reads, the counter of the
-        # round that is started in it, and the groups under way.
-        slot, counter, *under_way = (
-            body.insert_arg(value.type, len(body.args)) for value in (first, ahead, *tokens)
+        first = Filler(InsertPoint.before(loop), loop).index(0)
+        slot = body.insert_arg(INDEX, len(body.args))
+        slot.name_hint = "stage"
+        inner = Filler(self.gathered(loads), loop)
+        for load, ring in zip(loads, rings, strict=True):
+            stage = inner.stage(ring, slot, load.target)
+            inner.add(self._copy(load, stage, ordered[load.load]))
+        group = AsyncGroupOp.create(
+            result_types=(ASYNC_TOKEN,), properties={"ahead": b.IntegerAttr(stages - 1, b.i64)}
         )
-        slot.name_hint, counter.name_hint = "stage", "ahead"
-        inner = Filler(InsertPoint.at_start(body), loop)
+        token = inner.add(group).results[0]
         inner.add(
-            AsyncWaitOp.create(
-                operands=(under_way[0],),
-                properties={"pending": b.IntegerAttr(stages - 2, b.i64)},
-            )
+            AsyncWaitOp.create(operands=(token,), properties={"pending": b.IntegerAttr(0, b.i64)})
         )
         zero, one, last = (inner.index(number) for number in (0, 1, stages - 1))
-        free = inner.select(
-            inner.compare(EQUAL, slot, zero), last, inner.one(arith.SubiOp, (slot, one), INDEX)
-        )
-        end = body.last_op
-        assert end is not None
-        counters = (body.args[0], counter, upper)
-        early = self._loaded_early(inner, loads, counters)
-        starter = Filler(InsertPoint.before(end), loop)
-        starter = starter if early or (stages > 2 and self.starts_late(loads)) else inner
-        self._start(starter, loads, rings, counters, free, early)
-        started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
         following = inner.select(
             inner.compare(EQUAL, slot, last), zero, inner.one(arith.AddiOp, (slot, one), INDEX)
         )
-        counter_step = inner.one(arith.AddiOp, (counter, step), counter.type)
-        # All read their stages before one goes: a load may be the operation that these are put before.
+        # All read their stages before one goes: a load is the operation that these are put before.
         dead: list[Operation] = []
         for load, ring in zip(loads, rings, strict=True):
             dead += self._read_stage(inner, load, ring, slot)
         for gone in dead:
             gone.detach()
             gone.erase()
-        self.drop_needs(loads)
-        end.operands = [*end.operands, following, counter_step, *under_way[1:], started]
-        self.replace_loop([first, ahead, *tokens])
+        end = body.last_op
+        assert end is not None
+        end.operands = [*end.operands, following]
+        self.replace_loop([first])
 
-    def starts_late(self, loads: Sequence[LoadAhead]) -> bool:
-        """Whether a round starts its copies when it has done the rest: behind the products threads compute addresses
-        while the tensor cores are busy, and not while all of them wait. Where threads wait for other loads, too, copies go
-        on meanwhile."""
+    def gathered(self, loads: Sequence[LoadAhead]) -> InsertPoint:
+        """In front of the first of some loads; what says where the others lie is put there, too."""
         own = {load.load for load in loads}
-        return not any(op.name in kinds.LOADS and op not in own for op in self.body.walk())
+        needs = {op for load in loads for op in load.needs}
+        ops = list(self.body.ops)
+        first = next(number for number, op in enumerate(ops) if op in own)
+        point = InsertPoint.before(ops[first])
+        for op in ops[first:]:
+            if op in needs:
+                op.detach()
+                Rewriter.insert_op(op, point)
+        return point
 
     def ring(self, load: LoadAhead, stages: int) -> SSAValue:
         """Storage of several stages, in the stead of that for one tile where there is one."""
@@ -268,101 +250,15 @@ class LoopAhead(LoopLoads):
         Rewriter.insert_op(new, InsertPoint.at_start(self.func.body.block))
         return new.results[0]
 
-    def _start(
-        self,
-        filler: Filler,
-        loads: Sequence[LoadAhead],
-        rings: Sequence[SSAValue],
-        counters: tuple[SSAValue | None, SSAValue, SSAValue],
-        slot: SSAValue,
-        early: Mapping[SSAValue, SSAValue] | None = None,
-    ) -> None:
-        """Start the copies of a round into a stage, if there is such a round. ``early``: what was loaded for it before."""
-
-        def fill(inner: Filler, values: dict[SSAValue, SSAValue]) -> None:
-            values |= early or {}
-            for load, ring in zip(loads, rings, strict=True):
-                self.index_of_round(inner, load, values)
-                stage = inner.stage(ring, slot, load.target)
-                inner.add(self._copy(load, values, stage))
-
-        self.if_round(filler, counters, fill)
-
-    def if_round(
-        self,
-        filler: Filler,
-        counters: tuple[SSAValue | None, SSAValue, SSAValue],
-        fill: Callable[[Filler, dict[SSAValue, SSAValue]], None],
-    ) -> None:
-        """What ``fill`` does with values of another round, if there is such a round: its counter is below
-        the upper bound, and has not wrapped. ``counters``: that of the round before it, if that is known,
-        its own, the bound."""
-        block = Block()
-        inner = Filler(InsertPoint.at_end(block), self.loop)
-        fill(inner, {self.body.args[0]: counters[1]})
-        inner.add(scf.YieldOp.create())
-        erase_unused(list(block.ops))
-        empty = Block([scf.YieldOp.create()])
-        condition = self._is_round(filler, counters)
-        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
-
-    def _is_round(
-        self, filler: Filler, counters: tuple[SSAValue | None, SSAValue, SSAValue]
-    ) -> SSAValue:
-        """Whether there is the round of ``counters``."""
-        previous, counter, upper = counters
-        below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
-        condition = filler.compare(below, counter, upper)
-        if previous is None:
-            return condition
-        grows = filler.compare(below, previous, counter)
-        return filler.one(arith.AndIOp, (condition, grows), b.i1)
-
-    def _loaded_early(
-        self,
-        filler: Filler,
-        loads: Sequence[LoadAhead],
-        counters: tuple[SSAValue, SSAValue, SSAValue],
-    ) -> dict[SSAValue, SSAValue]:
-        """Load what says where the loads of a round lie, at the beginning of the round that starts their copies at its end;
-        where there is no such round, what says it of the round that runs. The values by those that they stand for."""
-        wanted = {op for load in loads for op in load.loaded}
-        if not wanted:
-            return {}
-        own, counter, _ = counters
-        values = {own: filler.select(self._is_round(filler, counters), counter, own)}
-        made: list[Operation] = []
-        for load in loads:
-            for op in load.needs:
-                if op.results[0] not in values:
-                    made.append(filler.add(op.clone(values)))
-        found: dict[SSAValue, SSAValue] = {op.moved: values[op.moved] for op in wanted}
-        erase_unused(made, keep=set(found.values()))
-        return found
-
-    def drop_needs(self, loads: Sequence[LoadAhead]) -> None:
-        """Take away what has said where tiles lie, as far as nothing else uses it."""
-        needs = {op for load in loads for op in load.needs}
-        erase_unused([op for op in self.body.ops if op in needs])
-
-    @staticmethod
-    def index_of_round(inner: Filler, load: LoadAhead, values: dict[SSAValue, SSAValue]) -> None:
-        """Compute where a load lies for the round of ``values``, which take the results."""
-        for op in load.needs:
-            if op.results[0] not in values:
-                inner.add(op.clone(values))
-
-    def _copy(
-        self, load: LoadAhead, values: dict[SSAValue, SSAValue], stage: SSAValue
-    ) -> CopyAhead:
+    def _copy(self, load: LoadAhead, stage: SSAValue, ordered: bool) -> CopyAhead:
         op = load.load
         properties: dict[str, Attribute] = {"vector": b.IntegerAttr(load.width, b.i64)}
-        if self._ordered[op]:
+        if ordered:
             properties["ordered"] = b.UnitAttr()
         proven = access_shape(self.facts, op).known
         if proven < load.width:
             properties["proven"] = b.IntegerAttr(proven, b.i64)
-        roots = [values.get(value, value) for value in load.roots]
+        roots = load.roots
         if isinstance(op, LoadOp):
             sizes = [1, len(roots) - 1, 1]
             operands, kind = [*roots, stage], AsyncLoadOp
@@ -439,9 +335,6 @@ class StreamAhead(LoopAhead):
             return False
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
 
-    def starts_late(self, loads: Sequence[LoadAhead]) -> bool:
-        return False
-
     def budget(self, others: int) -> int:
         """Half of the memory at most: two blocks shall share a multiprocessor."""
         return min(super().budget(others), self.shared_bytes // 2 - others)
@@ -458,60 +351,3 @@ def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     ordered, _ = ordered_for(target, stage.shared, size)
     width = stage.shared.vector(ordered, WIDEST // size)
     return stage.shared.waves(ordered, width, size) == 1
-
-
-def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:
-    """Put in the place of a loop one that carries more values, for which its body has arguments and
-    its end operands."""
-    region = loop.body
-    loop.detach_region(region)
-    types = [*(result.type for result in loop.results), *(value.type for value in more)]
-    new = scf.ForOp.create(
-        operands=[*loop.operands, *more],
-        result_types=types,
-        attributes=loop.attributes,
-        properties=loop.properties,
-        regions=[region],
-    )
-    inherit_place(new, loop)
-    Rewriter.insert_op(new, InsertPoint.before(loop))
-    for old, result in zip(loop.results, new.results, strict=False):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    loop.detach()
-    loop.erase()
-    return new
-
-
-EQUAL, BELOW, BELOW_UNSIGNED = 0, 2, 6
-
-
-class Filler:
-    """Puts operations at a point, where another one stood."""
-
-    def __init__(self, point: InsertPoint, origin: Operation):
-        self.point, self.origin = point, origin
-
-    def add(self, op: Operation) -> Operation:
-        inherit_place(op, self.origin)
-        Rewriter.insert_op(op, self.point)
-        return op
-
-    def one(self, kind: type[Operation], operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
-        return self.add(kind.create(operands=operands, result_types=(ty,))).results[0]
-
-    def index(self, number: int) -> SSAValue:
-        value = scalar_value(INDEX, number)
-        op = arith.ConstantOp.create(result_types=(INDEX,), properties={"value": value})
-        return self.add(op).results[0]
-
-    def compare(self, predicate: int, one: SSAValue, other: SSAValue) -> SSAValue:
-        properties = {"predicate": b.IntegerAttr(predicate, b.i64)}
-        op = arith.CmpiOp.create(operands=(one, other), result_types=(b.i1,), properties=properties)
-        return self.add(op).results[0]
-
-    def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-        return self.one(arith.SelectOp, (condition, yes, no), yes.type)
-
-    def stage(self, ring: SSAValue, slot: SSAValue, ty: Attribute) -> SSAValue:
-        return self.one(S.ExtractSliceOp, (ring, slot), ty)

@@ -31,8 +31,8 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 )
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
+from tilewright.passes.tileas.filler import Filler, carrying
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.pipeline import Filler, carrying
 from tilewright.passes.tileas.remarks import Remarks
 
 #: The products that go on when a round ends: its own.

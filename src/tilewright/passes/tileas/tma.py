@@ -21,7 +21,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tilewright.analysis.tileaa import Facts
-from tilewright.dialects import arith
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -30,9 +29,10 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas.exchange_room import BESIDE_RINGS, exchange_room
+from tilewright.passes.tileas.filler import Filler, carrying
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
-from tilewright.passes.tileas.pipeline import Filler, LoopAhead, carrying
+from tilewright.passes.tileas.pipeline import LoopAhead
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.staged_loads import stage_loads, undo_others
 from tilewright.passes.tileas.target import Target
@@ -189,54 +189,24 @@ class _TmaLoop(LoopAhead):
         outermost = around[-1] if around else loop
         early = Filler(InsertPoint.before(outermost), outermost)
         rings = [_Pipeline(early, self, group, boxes, stages) for group in groups]
-        before = Filler(InsertPoint.before(loop), loop)
-        lower, upper, step = loop.operands[:3]
-        ahead, previous = lower, None
-        iterators = [early.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
-        firsts = list(iterators)
-        for _ in range(stages - 1):
-            self._start_round(before, rings, iterators, (previous, ahead, upper))
-            iterators = [
-                before.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
-                for ring, it in zip(rings, iterators, strict=True)
-            ]
-            previous, ahead = ahead, before.one(arith.AddiOp, (ahead, step), ahead.type)
-        carried = [ahead, *iterators, *firsts]
-        counter, *own = (body.insert_arg(value.type, len(body.args)) for value in carried)
-        counter.name_hint = "ahead"
-        fills, reads = own[: len(rings)], own[len(rings) :]
-        inner = Filler(InsertPoint.at_start(body), loop)
-        self._start_round(inner, rings, fills, (body.args[0], counter, upper))
-        following = [inner.one(arith.AddiOp, (counter, step), counter.type)]
-        following += [
+        firsts = [early.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
+        iterators = [body.insert_arg(P.ITERATOR, len(body.args)) for _ in rings]
+        inner = Filler(self.gathered(list(boxes)), loop)
+        for ring, iterator in zip(rings, iterators, strict=True):
+            ring.fill(inner, iterator, stages - 1)
+        following = [
             inner.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
-            for ring, it in zip((*rings, *rings), (*fills, *reads), strict=True)
+            for ring, it in zip(rings, iterators, strict=True)
         ]
-        for ring, iterator in zip(rings, reads, strict=True):
+        for ring, iterator in zip(rings, iterators, strict=True):
             ring.read(iterator)
-        self.drop_needs(list(boxes))
         end = body.last_op
         assert end is not None
         end.operands = [*end.operands, *following]
-        new = self.replace_loop(carried)
+        new = self.replace_loop(firsts)
         ends = list(new.results[len(new.results) - len(rings) :])
         for outer in around:
             ends = _carry(outer, firsts, ends)
-
-    def _start_round(
-        self,
-        filler: Filler,
-        rings: Sequence[_Pipeline],
-        iterators: Sequence[SSAValue],
-        counters: tuple[SSAValue | None, SSAValue, SSAValue],
-    ) -> None:
-        """Start the copies of a round, if there is such a round."""
-
-        def fill(inner: Filler, values: dict[SSAValue, SSAValue]) -> None:
-            for ring, iterator in zip(rings, iterators, strict=True):
-                ring.fill(inner, iterator, values)
-
-        self.if_round(filler, counters, fill)
 
 
 def _carry(loop: scf.ForOp, given: Sequence[SSAValue], ends: Sequence[SSAValue]) -> list[SSAValue]:
@@ -272,23 +242,25 @@ class _Pipeline:
             before.add(boxes[load].descriptor(load.load.base)).results[0] for load in loads
         ]
 
-    def fill(self, inner: Filler, iterator: SSAValue, values: dict[SSAValue, SSAValue]) -> None:
-        """Acquire a stage, start its copies, commit it."""
+    def fill(self, inner: Filler, iterator: SSAValue, ahead: int) -> None:
+        """Acquire a stage, start its copies, commit it, all so many rounds before the one that reads it."""
         stage = inner.one(P.ProducerAcquireOp, (self.value, iterator), P.STAGE)
         opened = P.ProducerWriteOp.create(
             operands=(self.value, stage), result_types=[load.target for load in self.loads]
         )
         inner.add(opened)
         for load, desc, slot in zip(self.loads, self.descriptors, opened.results, strict=True):
-            self.loop.index_of_round(inner, load, values)
-            indices = [values.get(index, index) for index in load.load.indices]
             copy = P.AsyncTiledTmaLoadOp.create(
-                operands=(desc, *indices, slot, stage),
+                operands=(desc, *load.load.indices, slot, stage),
                 result_types=(ASYNC_TOKEN,),
                 properties={"tx_count": b.IntegerAttr(load.bytes, b.i64)},
             )
             inner.add(copy)
-        inner.add(P.ProducerCommitOp.create(operands=(self.value, stage)))
+        inner.add(
+            P.ProducerCommitOp.create(
+                operands=(self.value, stage), properties={"ahead": b.IntegerAttr(ahead, b.i64)}
+            )
+        )
 
     def read(self, iterator: SSAValue) -> None:
         """Let products read a stage; the loads and their copies go."""

@@ -42,8 +42,8 @@ from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.allocate import end_of, peak
 from tilewright.passes.tileas.element_accesses import goes_by_element
+from tilewright.passes.tileas.filler import Filler
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.pipeline import Filler
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box

@@ -15,7 +15,7 @@ from tilewright.dialects.nv_tileas.storage import base_of, storage_bytes
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.passes.tileaa.matching import integer_of
-from tilewright.passes.tileas.pipeline import EQUAL
+from tilewright.passes.tileas.filler import EQUAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,332 @@
+"""``tileas-expand``: copies that a round of a loop starts for itself are started rounds before.
+
+A loop that ::
+
+    starts the copies of round i {ahead = n}; waits for them; computes
+
+becomes n starts in front of it, and one that ::
+
+    waits for the copies of round i; computes; starts those of round i + n
+
+Where there is no such round nothing is started. Copies of threads go in groups, which end in their order; those of tensor
+maps into the stages of a pipeline, which say themselves when they are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from tilewright.dialects import arith
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.asynchronous import AsyncGroupOp, AsyncWaitOp, CopyAhead
+from tilewright.dialects.nv_tileas.storage import base_of
+from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
+from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas.cleaning import erase_unused
+from tilewright.passes.tileas.filler import (
+    BELOW,
+    BELOW_UNSIGNED,
+    EQUAL,
+    INDEX,
+    Filler,
+    carrying,
+)
+from tilewright.passes.tileas.function_pass import FunctionPass
+
+
+@dataclass(frozen=True)
+class Expand(FunctionPass):
+    """Starts what rounds of loops wait for some rounds before."""
+
+    name: ClassVar[str] = "tileas-expand"
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        expand(func)
+
+
+def expand(func: FuncOp) -> None:
+    """Expand the loops of a function whose copies say how many rounds ahead they start."""
+    for op in list(func.walk()):
+        if isinstance(op, scf.ForOp):
+            _expand_groups(_expand_pipelines(op))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """The counter of a round and that of the round before it, where that is known, and the bound of the loop."""
+
+    before: SSAValue | None
+    own: SSAValue
+    upper: SSAValue
+
+
+class _Starts:
+    """The operations of a loop that start the copies of a round, and what in the round they come from."""
+
+    def __init__(self, loop: scf.ForOp, starts: Sequence[Operation]):
+        self.loop, self.body, self.starts = loop, loop.body.block, starts
+        found = _sources(self.body, starts)
+        self.needs = [op for op in self.body.ops if op in found]
+
+    @property
+    def loaded(self) -> list[Load]:
+        """The loads that have to be made before the copies can begin."""
+        return [op for op in self.needs if isinstance(op, Load)]
+
+    def of_round(
+        self, filler: Filler, counters: _Counters, given: Mapping[SSAValue, SSAValue]
+    ) -> None:
+        """Start the copies of a round, if there is such a round. ``given``: what stands for values of the round."""
+        block = Block()
+        inner = Filler(InsertPoint.at_end(block), self.loop)
+        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counters.own, **given}
+        for op in self.starts:
+            self._copy_needs(inner, _sources(self.body, [op]), values)
+            inner.add(op.clone(values)).properties.pop("ahead", None)
+        inner.add(scf.YieldOp.create())
+        erase_unused(list(block.ops))
+        empty = Block([scf.YieldOp.create()])
+        condition = self.is_round(filler, counters)
+        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+
+    def _copy_needs(
+        self, inner: Filler, wanted: Iterable[Operation], values: dict[SSAValue, SSAValue]
+    ) -> list[Operation]:
+        """Copies of what operations come from, as far as there are none in ``values`` yet."""
+        needed = set(wanted)
+        missing = [op for op in self.needs if op in needed and op.results[0] not in values]
+        return [inner.add(op.clone(values)) for op in missing]
+
+    def is_round(self, filler: Filler, counters: _Counters) -> SSAValue:
+        """Whether there is a round: its counter is below the bound, and has not wrapped."""
+        below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
+        condition = filler.compare(below, counters.own, counters.upper)
+        if counters.before is None:
+            return condition
+        grows = filler.compare(below, counters.before, counters.own)
+        return filler.one(arith.AndIOp, (condition, grows), b.i1)
+
+    def load_early(self, filler: Filler, counters: _Counters) -> dict[SSAValue, SSAValue]:
+        """Load what says where the copies of a round lie, at the beginning of the round that starts them at its end; where
+        there is no such round, what says it of the round that runs. The values by those that they stand for."""
+        wanted = self.loaded
+        if not wanted:
+            return {}
+        own: SSAValue = self.body.args[0]
+        values: dict[SSAValue, SSAValue] = {
+            own: filler.select(self.is_round(filler, counters), counters.own, own)
+        }
+        made = self._copy_needs(filler, {*wanted, *_sources(self.body, wanted)}, values)
+        found: dict[SSAValue, SSAValue] = {op.moved: values[op.moved] for op in wanted}
+        erase_unused(made, keep=set(found.values()))
+        return found
+
+    def erase(self) -> None:
+        """Take the operations away, and what nothing else needs."""
+        for op in reversed(self.starts):
+            op.detach()
+            op.erase()
+        erase_unused(self.needs)
+
+
+def _sources(body: Block, ops: Iterable[Operation]) -> set[Operation]:
+    """The operations of a block that give what others take, and what these take, but not the others themselves."""
+    own = set(ops)
+    found: set[Operation] = set()
+    waiting = [value for op in own for value in op.operands]
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, Operation) and owner.parent is body and owner not in found | own:
+            found.add(owner)
+            waiting += owner.operands
+    return found
+
+
+def _ahead(op: AsyncGroupOp | P.ProducerCommitOp) -> int:
+    """How many rounds before its own an operation says that the copies start."""
+    return int_property(op, "ahead") if "ahead" in op.properties else 0
+
+
+# Pipelines.
+
+
+def _expand_pipelines(loop: scf.ForOp) -> scf.ForOp:
+    """Let the stages of pipelines be filled rounds ahead; the loop that there is then."""
+    body = loop.body.block
+    commits = [op for op in body.ops if isinstance(op, P.ProducerCommitOp) and _ahead(op)]
+    acquired = [_acquired(op) for op in commits]
+    iterators = [op.iterator for op in acquired]
+    carried = [it for it in iterators if isinstance(it, BlockArgument) and it.owner is body]
+    rounds = {_ahead(op) for op in commits}
+    if len(carried) < len(commits) or len(rounds) != 1:
+        return loop
+    filled = {use.operation for op in acquired for use in op.result.uses} | {*acquired}
+    starts = _Starts(loop, [op for op in body.ops if op in filled])
+    before = Filler(InsertPoint.before(loop), loop)
+    lower, upper, step = loop.operands[:3]
+    counters = _Counters(None, lower, upper)
+    pipelines = [op.pipeline for op in commits]
+    now: list[SSAValue] = [loop.operands[2 + it.index] for it in carried]
+    for _ in range(rounds.pop()):
+        starts.of_round(before, counters, dict(zip(carried, now, strict=True)))
+        now = _following(before, pipelines, now)
+        counters = _Counters(
+            counters.own, before.one(arith.AddiOp, (counters.own, step), lower.type), upper
+        )
+    more = [counters.own, *now]
+    counter, *own = (body.insert_arg(value.type, len(body.args)) for value in more)
+    counter.name_hint = "ahead"
+    inner = Filler(InsertPoint.at_start(body), loop)
+    starts.of_round(
+        inner, _Counters(body.args[0], counter, upper), dict(zip(carried, own, strict=True))
+    )
+    following = [inner.one(arith.AddiOp, (counter, step), counter.type)]
+    following += _following(inner, pipelines, own)
+    starts.erase()
+    end = body.last_op
+    assert end is not None
+    end.operands = [*end.operands, *following]
+    return carrying(loop, more)
+
+
+def _acquired(commit: P.ProducerCommitOp) -> P.ProducerAcquireOp:
+    made = commit.stage.owner
+    assert isinstance(made, P.ProducerAcquireOp)
+    return made
+
+
+def _following(
+    filler: Filler, pipelines: Sequence[SSAValue], iterators: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """What stands for the next stages of pipelines."""
+    return [
+        filler.one(P.IncIterOp, pair, P.ITERATOR) for pair in zip(pipelines, iterators, strict=True)
+    ]
+
+
+# Groups of copies by threads.
+
+
+def _expand_groups(loop: scf.ForOp) -> None:
+    """Let the copies of a ring start rounds ahead."""
+    body = loop.body.block
+    groups = [op for op in body.ops if isinstance(op, AsyncGroupOp) and _ahead(op)]
+    if len(groups) != 1:
+        return
+    (group,) = groups
+    copies = [op for op in body.ops if isinstance(op, CopyAhead) and op.is_before_in_block(group)]
+    waits = [use.operation for use in group.result.uses]
+    slots = {_slot(op) for op in copies}
+    stages = min((_stages(op) for op in copies), default=0)
+    if len(waits) != 1 or len(slots) != 1 or _ahead(group) >= stages:
+        return
+    (wait,), (slot,) = waits, slots
+    if isinstance(wait, AsyncWaitOp) and _starts_at_zero(slot, loop):
+        assert isinstance(slot, BlockArgument)
+        _Ring(_Starts(loop, copies), group, wait, slot, stages).expand()
+
+
+def _slot(copy: CopyAhead) -> SSAValue | None:
+    """The number of the stage that a copy fills."""
+    made = copy.target.owner
+    return made.index if isinstance(made, S.ExtractSliceOp) else None
+
+
+def _starts_at_zero(slot: SSAValue | None, loop: scf.ForOp) -> bool:
+    """Whether a loop carries the number of a stage, the first one at first."""
+    if not isinstance(slot, BlockArgument) or slot.owner is not loop.body.block or not slot.index:
+        return False
+    return integer_of(loop.operands[2 + slot.index]) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """What starts the copies of a loop's rounds into the stages of rings, closes their group, waits for it; ``slot``: the
+    number of the stage that a round reads."""
+
+    starts: _Starts
+    group: AsyncGroupOp
+    wait: AsyncWaitOp
+    slot: BlockArgument
+    stages: int
+
+    def expand(self) -> None:
+        starts, loop, body = self.starts, self.starts.loop, self.starts.body
+        rounds, stages = _ahead(self.group), self.stages
+        before = Filler(InsertPoint.before(loop), loop)
+        lower, upper, step = loop.operands[:3]
+        counters = _Counters(None, lower, upper)
+        tokens: list[SSAValue] = []
+        for number in range(rounds):
+            starts.of_round(before, counters, {self.slot: before.index(number)})
+            tokens.append(before.one(AsyncGroupOp, (), ASYNC_TOKEN))
+            counters = _Counters(
+                counters.own, before.one(arith.AddiOp, (counters.own, step), lower.type), upper
+            )
+        # Carried beside what the loop carried: the counter of the round that is started, and the groups under way.
+        more = [counters.own, *tokens]
+        counter, *under_way = (body.insert_arg(value.type, len(body.args)) for value in more)
+        counter.name_hint = "ahead"
+        inner = Filler(InsertPoint.at_start(body), loop)
+        inner.add(
+            AsyncWaitOp.create(
+                operands=(under_way[0],),
+                properties={"pending": b.IntegerAttr(rounds - 1, b.i64)},
+            )
+        )
+        given = {self.slot: self._filled(inner, rounds)}
+        own = _Counters(body.args[0], counter, upper)
+        early = starts.load_early(inner, own)
+        end = body.last_op
+        assert end is not None
+        starter = Filler(InsertPoint.before(end), loop)
+        starter = starter if early or (stages > 2 and self._starts_late()) else inner
+        starts.of_round(starter, own, {**given, **early})
+        started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
+        following = inner.one(arith.AddiOp, (counter, step), counter.type)
+        for dead in (self.wait, self.group):
+            dead.detach()
+            dead.erase()
+        starts.erase()
+        end.operands = [*end.operands, following, *under_way[1:], started]
+        carrying(loop, more)
+
+    def _filled(self, filler: Filler, rounds: int) -> SSAValue:
+        """The number of the stage that is filled while a round reads its own."""
+        stages = self.stages
+        if rounds == stages - 1:
+            is_first = filler.compare(EQUAL, self.slot, filler.index(0))
+            before = filler.one(arith.SubiOp, (self.slot, filler.index(1)), INDEX)
+            return filler.select(is_first, filler.index(stages - 1), before)
+        wraps = filler.index(stages - rounds)
+        ahead = filler.one(arith.AddiOp, (self.slot, filler.index(rounds)), INDEX)
+        again = filler.one(arith.SubiOp, (self.slot, wraps), INDEX)
+        return filler.select(filler.compare(BELOW_UNSIGNED, self.slot, wraps), ahead, again)
+
+    def _starts_late(self) -> bool:
+        """Whether a round starts its copies when it has done the rest: behind the products threads compute addresses while the
+        tensor cores are busy, and not while all of them wait. Where threads wait for other loads, too, copies go on
+        meanwhile, and where there is no product."""
+        ops = list(self.starts.body.walk())
+        return any(isinstance(op, S.Product) for op in ops) and not any(
+            op.name in kinds.LOADS for op in ops
+        )
+
+
+def _stages(copy: CopyAhead) -> int:
+    """The stages of the ring that a copy fills one of."""
+    ty = base_of(copy.target).type
+    assert isinstance(ty, TiledViewType)
+    return ty.stages

@@ -1,0 +1,73 @@
+"""Puts operations into a program while a pass of a schedule rewrites a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tilewright.dialects import arith
+from tilewright.dialects.arith.constants import scalar_value
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.passes.base import inherit_place
+
+INDEX = b.IndexType()
+#: Predicates of comparisons.
+EQUAL, BELOW, BELOW_UNSIGNED = 0, 2, 6
+
+
+class Filler:
+    """Puts operations at a point, where another one stood."""
+
+    def __init__(self, point: InsertPoint, origin: Operation):
+        self.point, self.origin = point, origin
+
+    def add(self, op: Operation) -> Operation:
+        inherit_place(op, self.origin)
+        Rewriter.insert_op(op, self.point)
+        return op
+
+    def one(self, kind: type[Operation], operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
+        return self.add(kind.create(operands=operands, result_types=(ty,))).results[0]
+
+    def index(self, number: int) -> SSAValue:
+        value = scalar_value(INDEX, number)
+        op = arith.ConstantOp.create(result_types=(INDEX,), properties={"value": value})
+        return self.add(op).results[0]
+
+    def compare(self, predicate: int, one: SSAValue, other: SSAValue) -> SSAValue:
+        properties = {"predicate": b.IntegerAttr(predicate, b.i64)}
+        op = arith.CmpiOp.create(operands=(one, other), result_types=(b.i1,), properties=properties)
+        return self.add(op).results[0]
+
+    def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        return self.one(arith.SelectOp, (condition, yes, no), yes.type)
+
+    def stage(self, ring: SSAValue, slot: SSAValue, ty: Attribute) -> SSAValue:
+        return self.one(S.ExtractSliceOp, (ring, slot), ty)
+
+
+def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:
+    """Put in the place of a loop one that carries more values, for which its body has arguments and
+    its end operands."""
+    region = loop.body
+    loop.detach_region(region)
+    types = [*(result.type for result in loop.results), *(value.type for value in more)]
+    new = scf.ForOp.create(
+        operands=[*loop.operands, *more],
+        result_types=types,
+        attributes=loop.attributes,
+        properties=loop.properties,
+        regions=[region],
+    )
+    inherit_place(new, loop)
+    Rewriter.insert_op(new, InsertPoint.before(loop))
+    for old, result in zip(loop.results, new.results, strict=False):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    loop.detach()
+    loop.erase()
+    return new

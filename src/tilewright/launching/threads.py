@@ -30,11 +30,12 @@ from tilewright.lowering.nvgpu.fold_grid import fold_grid, must_fold
 from tilewright.lowering.nvgpu.options import NOT_LOWERED
 from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
-from tilewright.lowering.scheduled.schedule import Scheduled, schedule
+from tilewright.lowering.scheduled.schedule import SCHEDULED, Scheduled, schedule
 from tilewright.lowering.tileaa.hint_remarks import forbids_tma, hinted_warps, remark_on_hints
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
 from tilewright.passes.tileas.decisions import FREE, Decisions
+from tilewright.passes.tileas.done import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warps import chosen_warps
@@ -122,17 +123,21 @@ class LoweredProgram:
         return found
 
     def _lower(self, name: str, optimize: bool, maps: bool) -> LoweredThreads:
-        if optimize:
+        kernel = kernel_of(self.module, name)
+        ready = isinstance(kernel, FuncOp) and is_scheduled(kernel)
+        if optimize or ready:
             try:
                 return lower_scheduled(self.scheduled(name, maps).module, self._options, name)
             except TileIRError as error:
+                if ready:
+                    raise
                 self.fallbacks[name] = error
             except (AssertionError, LookupError, TypeError, ValueError) as error:
                 # A defect of the schedule must not cost the user the kernel, but is told.
                 self.fallbacks[name] = TileIRError.single(
                     NOT_LOWERED,
                     f"the schedule failed: {type(error).__name__}: {error}",
-                    place_of(kernel_of(self.module, name)),
+                    place_of(kernel),
                 )
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
@@ -202,6 +207,13 @@ class LoweredProgram:
         views = [plan.view(arrays, given) for plan in kernel.spec.tensor_maps]
         if any(view is None for view in views):
             kernel, views = self.kernel(entry, optimize, folded=folded, maps=False), []
+            if kernel.spec.tensor_maps:
+                raise TileIRError.single(
+                    SCHEDULED,
+                    f"'{kernel.name}' has been scheduled for tensor maps, which do not describe these arrays",
+                    place_of(op),
+                    help="addresses and strides must be multiples of 16 bytes; or schedule it without `tileas-tma`",
+                )
         given += [self._global(name) for name in kernel.spec.globals]
         x, y, z = checked.grid
         if kernel.spec.scratch_bytes:

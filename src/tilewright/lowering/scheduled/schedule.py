@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.source_map import place_of
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.model.choices import gpu_of
+from tilewright.model.tables import Gpu
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
-from tilewright.passes.tileas.ahead import products_ahead
-from tilewright.passes.tileas.allocate import allocate
-from tilewright.passes.tileas.assign_layouts import assign_layouts, block_warps
-from tilewright.passes.tileas.avoid_conflicts import avoid_conflicts
-from tilewright.passes.tileas.block_orders import choose_order
+from tilewright.passes.tileas.ahead import Ahead, products_ahead
+from tilewright.passes.tileas.allocate import Allocate, allocate
+from tilewright.passes.tileas.assign_layouts import AssignLayouts, assign_layouts, block_warps
+from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts, avoid_conflicts
+from tilewright.passes.tileas.block_orders import OrderBlocks, choose_order
 from tilewright.passes.tileas.decisions import FREE, Decisions
-from tilewright.passes.tileas.expand import expand
-from tilewright.passes.tileas.insert_barriers import insert_barriers
-from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, pipeline
+from tilewright.passes.tileas.done import DONE, done_by, is_scheduled, mark_done
+from tilewright.passes.tileas.expand import Expand, expand
+from tilewright.passes.tileas.insert_barriers import InsertBarriers, insert_barriers
+from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, Pipeline, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
-from tilewright.passes.tileas.remove_conversions import remove_conversions
-from tilewright.passes.tileas.schedule import schedule_products
-from tilewright.passes.tileas.specialize import specialize
+from tilewright.passes.tileas.remove_conversions import RemoveConversions, remove_conversions
+from tilewright.passes.tileas.schedule import Schedule, schedule_products
+from tilewright.passes.tileas.specialize import Specialize, specialize
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.tma import tma_pipelines
-from tilewright.passes.tileas.tma_stores import choose_tma_stores, store_by_maps
+from tilewright.passes.tileas.tma import TmaPipelines
+from tilewright.passes.tileas.tma_stores import TmaStores, choose_tma_stores, store_by_maps
+
+SCHEDULED = define_code(
+    "already-scheduled",
+    "A kernel has been scheduled so far that this can no longer be decided about it, or not so far as it says.",
+    "The attribute `nv_tileas.done` of its function names the last pass of the pipeline `tileas` that has worked on it; the passes "
+    "behind that one are run when it is compiled.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,63 @@ class Scheduled:
 
     module: ModuleOp
     remarks: tuple[Remark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A function with what its passes need to know. ``gpu``: the tables that say how many stages rings have, where nobody else
+    does."""
+
+    func: FuncOp
+    warps: int
+    target: Target
+    remarks: Remarks
+    decisions: Decisions
+
+    @property
+    def gpu(self) -> Gpu | None:
+        return gpu_of(self.target.compute) if self.decisions.stages is None else None
+
+
+def _order_blocks(work: _Work) -> None:
+    choose_order(work.func, work.warps, work.target, work.remarks, work.decisions.band)
+
+
+def _assign_layouts(work: _Work) -> None:
+    assign_layouts(work.func, 32 * work.warps, work.target, work.remarks, work.decisions)
+
+
+def _tma(work: _Work) -> None:
+    choose_tma_stores(work.func, work.target, work.remarks)
+    stages = work.decisions.stages or tma.DEFAULT_STAGES
+    tma.tma_pipelines(work.func, stages, work.target, work.remarks, work.gpu)
+
+
+def _pipeline(work: _Work) -> None:
+    stages = work.decisions.stages or DEFAULT_STAGES
+    pipeline(work.func, stages, work.target.shared_bytes, work.remarks, work.gpu)
+
+
+def _specialize(work: _Work) -> None:
+    specialize(work.func, work.warps, work.target, work.remarks, work.decisions.agents)
+
+
+#: The passes of a schedule, in order, as the pipeline ``tileas`` has them, with what is decided for the GPU at hand.
+STEPS: Mapping[str, Callable[[_Work], object]] = {
+    OrderBlocks.name: _order_blocks,
+    AssignLayouts.name: _assign_layouts,
+    AvoidConflicts.name: lambda work: avoid_conflicts(work.func),
+    RemoveConversions.name: lambda work: remove_conversions(work.func, work.remarks),
+    TmaPipelines.name: _tma,
+    Pipeline.name: _pipeline,
+    Expand.name: lambda work: expand(work.func),
+    Schedule.name: lambda work: schedule_products(work.func, work.remarks),
+    TmaStores.name: lambda work: store_by_maps(work.func, work.target.shared_bytes, work.remarks),
+    Specialize.name: _specialize,
+    Ahead.name: lambda work: products_ahead(work.func, work.warps, work.remarks),
+    Allocate.name: lambda work: allocate(work.func, work.target.shared_bytes, work.remarks),
+    InsertBarriers.name: lambda work: insert_barriers(work.func),
+}
 
 
 @rare_collections
@@ -48,8 +117,10 @@ def schedule(
     remarks: Remarks | None = None,
     decisions: Decisions = FREE,
 ) -> Scheduled:
-    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``.
-    What the compiler decides is told behind what stands in ``remarks``; it follows ``decisions``."""
+    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``; one that has been scheduled
+    so far goes on from there (``nv_tileas.done``). What the compiler decides is told behind what stands in ``remarks``; it
+    follows ``decisions``, and a TileIRError says where they come too late.
+    """
     remarks = Remarks() if remarks is None else remarks
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     for name, func in functions.items():
@@ -62,27 +133,39 @@ def schedule(
     for func in functions.values():
         if func.parent is not None and (func.symbol != entry or _has_twin(module, func)):
             func.detach()
-    run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
-    for op in module.ops:
-        if isinstance(op, FuncOp):
-            warps = block_warps(op, num_warps)
-            choose_order(op, warps, target, remarks, decisions.band)
-            assign_layouts(op, 32 * warps, target, remarks, decisions)
-            avoid_conflicts(op)
-            remove_conversions(op, remarks)
-            # So many stages as somebody wants, or as the tables of the GPU say.
-            gpu = gpu_of(target.compute) if decisions.stages is None else None
-            choose_tma_stores(op, target, remarks)
-            tma_pipelines(op, decisions.stages or tma.DEFAULT_STAGES, target, remarks, gpu)
-            pipeline(op, decisions.stages or DEFAULT_STAGES, target.shared_bytes, remarks, gpu)
-            expand(op)
-            schedule_products(op, remarks)
-            store_by_maps(op, target.shared_bytes, remarks)
-            specialize(op, warps, target, remarks, decisions.agents)
-            products_ahead(op, warps, remarks)
-            allocate(op, target.shared_bytes, remarks)
-            insert_barriers(op)
+    kernels = [op for op in module.ops if isinstance(op, FuncOp)]
+    if not any(map(is_scheduled, kernels)):
+        run_pipeline(module, parse_pipeline(",".join(PIPELINES["tileaa"])))
+    for func in [op for op in module.ops if isinstance(op, FuncOp)]:
+        work = _Work(func, block_warps(func, num_warps), target, remarks, decisions)
+        for name in _left(func, decisions):
+            STEPS[name](work)
+            mark_done(func, name)
     return Scheduled(module, tuple(remarks.found))
+
+
+def _left(func: FuncOp, decisions: Decisions) -> list[str]:
+    """The passes that have not worked on a function yet. Of one with layouts that says nothing these are assumed to be as they
+    shall be."""
+    names = list(STEPS)
+    if not is_scheduled(func):
+        return names
+    last = done_by(func) or RemoveConversions.name
+    if last not in names:
+        raise TileIRError.single(
+            SCHEDULED,
+            f"'{DONE}' names no pass of a schedule: '{last}'",
+            place_of(func),
+            help=f"the passes are {', '.join(names)}",
+        )
+    if decisions != FREE:
+        raise TileIRError.single(
+            SCHEDULED,
+            f"'{func.symbol}' has been scheduled, as far as '{last}': decisions come too late",
+            place_of(func),
+            help="decide about the kernel before it is scheduled, or change its text",
+        )
+    return names[names.index(last) + 1 :]
 
 
 def _has_twin(module: ModuleOp, func: FuncOp) -> bool:

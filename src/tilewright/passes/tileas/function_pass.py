@@ -1,4 +1,4 @@
-"""What the passes of a schedule share: they work on one function after the other."""
+"""What the passes of a schedule share: they work on one function after the other, which then says so."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.base import NV_TILEAA, TilePass
+from tilewright.passes.tileas.done import mark_done
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class FunctionPass(TilePass):
         for func in [op for op in root.walk() if isinstance(op, FuncOp)]:
             if func.body.blocks:
                 self.rewrite_function(func)
+                mark_done(func, self.name)
 
     @abstractmethod
     def rewrite_function(self, func: FuncOp) -> None:

@@ -64,6 +64,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanO
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
+from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.launching.assertions import OperationSource
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -517,6 +518,12 @@ class FunctionEmitter:
         self.now = self.plan.position[op]
         lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
         if lowering is None:
+            if is_schedule_op(op):
+                raise refuse(
+                    op,
+                    "the kernel has been scheduled for a GPU",
+                    help="run it on the reference machine, or a GPU's (`sim:ARCH`, `cuda`); the CPU takes what it was made from",
+                )
             raise refuse(op, LOWERINGS.reason(op, "there is none"))
         if self.pending and not (cost_model.is_lazy(op) or isinstance(op, _READ_ONCE)):
             self.flush()

@@ -1,0 +1,34 @@
+"""How far a function has been scheduled: that stands in the program, so that whoever takes its text goes on from there."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin as b
+
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas.base import is_schedule_op
+from tilewright.dialects.nv_tileas.types import layout_of
+
+#: The discardable attribute of a function: the name of the last pass of a schedule that worked on it.
+DONE = "nv_tileas.done"
+
+
+def mark_done(func: FuncOp, name: str) -> None:
+    """Note that the pass of that name has worked on a function."""
+    func.attributes[DONE] = b.StringAttr(name)
+
+
+def done_by(func: FuncOp) -> str | None:
+    """The last pass of a schedule that worked on a function, if it says so."""
+    found = func.attributes.get(DONE)
+    return found.data if isinstance(found, b.StringAttr) else None
+
+
+def is_scheduled(func: FuncOp) -> bool:
+    """Whether a function is of ``nv_tileas``: a pass of a schedule has worked on it, or somebody has written tiles with layouts
+    or operations of that level."""
+    if DONE in func.attributes:
+        return True
+    return any(
+        is_schedule_op(op) or any(layout_of(value.type) is not None for value in op.results)
+        for op in func.walk()
+    )

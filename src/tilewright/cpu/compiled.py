@@ -12,9 +12,9 @@ from xdsl.ir import Attribute
 
 from tilewright.cpu.abi import Site
 from tilewright.cpu.target import HOST, CpuTarget
+from tilewright.launching.assertions import OperationSource
 
 if TYPE_CHECKING:
-    from tilewright.launching.assertions import OperationSource
     from tilewright.passes.tileas.remarks import Remark
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 _NAME = re.compile(r"sm_(\d{2,3})([af]?)")
 _KNOWN = (75, 80, 86, 87, 89, 90, 100, 103, 120, 121)

@@ -9,8 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.launching.time_limits import TIME_LIMIT, over_message
+from tilewright.numerics.arrays import Array
 from tilewright.simulator.address_space import AddressSpace
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Findings
@@ -18,9 +20,6 @@ from tilewright.simulator.global_conflicts import GlobalLog
 from tilewright.simulator.timeline import TensorCores, Timeline
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import Buffer
     from tilewright.simulator.polling import Turns
     from tilewright.simulator.proxies import Fence, GlobalProxies

@@ -15,6 +15,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.ub import PoisonAttr, PoisonOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.source_map import place_of
@@ -40,7 +41,6 @@ from tilewright.lowering.nvgpu.types import (
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 
 if TYPE_CHECKING:
-    from tilewright.analysis.tileaa import Facts
     from tilewright.lowering.nvgpu.tables import GivenMemory
 
 

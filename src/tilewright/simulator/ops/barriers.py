@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Severity
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault, note_at
@@ -25,11 +27,6 @@ from tilewright.simulator.state import (
     Warp,
 )
 from tilewright.simulator.values import uniform
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 BARRIERS = 16
 MBARRIER_BYTES = 8

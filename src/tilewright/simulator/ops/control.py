@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation, Region, SSAValue
 
 from tilewright.dialects.upstream.gpu.kernels import FuncOp
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import (
     Code,
@@ -23,11 +25,6 @@ from tilewright.simulator.flow import order_of
 from tilewright.simulator.polling import begin_loop, next_turn
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Coroutine, Warp
 from tilewright.simulator.values import lanes, merge
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, Region, SSAValue
-
-    from tilewright.numerics.arrays import Array
 
 
 def run_code(code: Code, warp: Warp) -> Coroutine:

@@ -37,6 +37,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 DIALECT_FLOORS: tuple[frozenset[str], ...] = (
     frozenset(
         {"versions", "source_map", "facts", "keywords", "print_formats", "narrowing", "backends"}
+        | {"loading"}
     ),
     frozenset({"syntax"}),
     frozenset({"declare"}),

@@ -36,6 +36,7 @@ TARGETS = (
     Target(
         "tilewright.cpu.codegen.reductions.reduce_scan",
         ("tests/cpu/codegen/reductions/test_reduce_scan.py",),
+        ("lanes > 1",),  # one lane, as a number or as a vector
     ),
     Target("tilewright.dialects.facts", ("tests/dialects/test_facts.py",)),
     Target("tilewright.dialects.nv_tileaa.groups", ("tests/nv_tileaa",)),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from tests.cpu.codegen import support
 from tests.cpu.codegen.support import Given, on_tiles, tile
+
+from tilewright.cpu.compile import CompiledKernel
 
 SHAPES = ((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1), (32, 128), (2, 16, 256))
 
@@ -197,3 +202,40 @@ def test_reductions_keep_the_order_and_take_each_element_once(shape: tuple[int, 
             ta, tb = x * ta, x * tb + y
     assert (found[0] == _expect(ta, rest)).all()
     assert (found[1] == _expect(tb, rest)).all()
+
+
+def _compiled(
+    monkeypatch: pytest.MonkeyPatch, body: str, shape: tuple[int, ...], axis: int
+) -> CompiledKernel:
+    """The code of a reduction of f32."""
+    kept: list[support.Loaded] = []
+    load = support.load_text
+    monkeypatch.setattr(
+        support, "load_text", lambda *a, **o: kept.append(load(*a, **o)) or kept[-1]
+    )
+    on_tiles(
+        _reduce(body, "f32", shape, axis, "0.0"),
+        [Given("f32", np.ones(shape, np.float32))],
+        [("f32", _without(shape, axis) or (1,))],
+    )
+    return kept[0].compiled
+
+
+def test_rows_are_added_to_several_accumulators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many chains of additions as the processor begins before the first one ends; one chain in the
+    code for elements that may be masked off, which costs less than its masks."""
+    found = _compiled(monkeypatch, "nv_tileaa.addf %e, %acc", (4, 4096), 1)
+    made = dict(re.findall(r"(%\S+) = (?:tail )?(\w+)", found.llvm_ir))
+    added = re.findall(r"= fadd <\d+ x float> (\S+),", found.llvm_ir)
+    assert [made[value] for value in added].count("load") == 4
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "body, keeps", [("nv_tileaa.addf %e, %acc", False), ("arith.remf %e, %acc", True)]
+)
+def test_what_keeps_its_order_is_told(
+    monkeypatch: pytest.MonkeyPatch, axis: int, body: str, keeps: bool
+) -> None:
+    remarks = _compiled(monkeypatch, body, (4, 64), axis).remarks
+    assert any("keeps the order" in str(remark) for remark in remarks) == keeps

@@ -36,6 +36,8 @@ class CompileOptions:
 
     @property
     def key(self) -> str:
+        """A text that is the same for options that make the same code, for the names of cached
+        objects."""
         return (
             f"{self.cpu} checked={self.checked} distinct={self.distinct_arguments} "
             f"plugins={sorted(self.plugins)}"

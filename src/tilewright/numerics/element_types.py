@@ -50,10 +50,12 @@ class ElementFormat:
 
     @property
     def is_float(self) -> bool:
+        """Whether elements are numbers of floating point."""
         return self.kind == "float"
 
     @property
     def is_int(self) -> bool:
+        """Whether elements are integers, i1 among them."""
         return self.kind == "int"
 
     @property

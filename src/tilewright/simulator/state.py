@@ -39,11 +39,17 @@ class Wait(Protocol):
 
     op: Operation
 
-    def ready(self) -> bool: ...
+    def ready(self) -> bool:
+        """Whether the warp can go on; asked again and again, so it changes nothing that others see."""
+        ...
 
-    def finish(self, warp: Warp) -> None: ...
+    def finish(self, warp: Warp) -> None:
+        """Let the warp go on: it sees what it has waited for, and its time is no earlier than that."""
+        ...
 
-    def describe(self) -> str: ...
+    def describe(self) -> str:
+        """What the warp waits for, and who is missing, for the message of a deadlock."""
+        ...
 
 
 class FallApart:
@@ -421,6 +427,7 @@ class Warp:
         """Bring the times of the members up to date."""
 
     def name(self) -> str:
+        """What messages call the warp; with its block where the grid has several."""
         if not self._name:
             block = self.block
             where = ""

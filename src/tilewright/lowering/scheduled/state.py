@@ -73,9 +73,11 @@ class ScheduledKernel(Kernel):
 
     @property
     def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
+        """What a launch makes tensor maps of, in the order of the parameters that they become."""
         return tuple(self._maps.values())
 
     def take_tensor_maps(self, arguments: Sequence[SSAValue]) -> None:
+        """Note the parameters that the descriptors have become, in the order of ``tensor_maps``."""
         self._map_arguments = dict(zip(self._maps, arguments, strict=True))
 
     def tensor_map(self, op: P.MakeTiledTmaDescOp) -> SSAValue:

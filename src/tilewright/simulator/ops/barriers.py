@@ -24,6 +24,7 @@ from tilewright.simulator.state import (
     Coroutine,
     MBarrier,
     NamedBarrier,
+    Wait,
     Warp,
 )
 from tilewright.simulator.values import uniform
@@ -73,7 +74,7 @@ def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation
 
 
 @dataclass(slots=True)
-class BarrierWait:
+class BarrierWait(Wait):
     """A warp at a barrier of its block."""
 
     op: Operation
@@ -190,7 +191,7 @@ def _barrier_arrive(op: Any, t: Translator) -> Step:
 
 
 @dataclass(slots=True)
-class ClusterWait:
+class ClusterWait(Wait):
     """A warp that waits for its cluster."""
 
     op: Operation
@@ -511,7 +512,7 @@ def _test_wait(op: Any, t: Translator) -> Suspending:
 
 
 @dataclass(slots=True)
-class ParityWait:
+class ParityWait(Wait):
     """Lanes that wait for the end of an even or odd phase of a barrier."""
 
     op: Operation

@@ -12,11 +12,11 @@ from tilewright.simulator.compile import Suspending, Translator, implements
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.ops.barriers import never_resumed
 from tilewright.simulator.ops.threads import collective
-from tilewright.simulator.state import Block, Coroutine, Warp
+from tilewright.simulator.state import Block, Coroutine, Wait, Warp
 
 
 @dataclass(slots=True)
-class RegisterWait:
+class RegisterWait(Wait):
     """Warps that wait until their block has registers for them."""
 
     op: Operation

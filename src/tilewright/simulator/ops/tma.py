@@ -23,7 +23,7 @@ from tilewright.simulator.ops.barriers import (
 )
 from tilewright.simulator.proxies import Written
 from tilewright.simulator.shadow import Proxy
-from tilewright.simulator.state import NEVER, AsyncCopy, Block, Coroutine, MBarrier, Warp
+from tilewright.simulator.state import NEVER, AsyncCopy, Block, Coroutine, MBarrier, Wait, Warp
 from tilewright.simulator.timeline import COPY_BYTES, LATENCY
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _end_write(store: Store, warp: Warp) -> None:
 
 
 @dataclass(slots=True)
-class StoreWait:
+class StoreWait(Wait):
     """Lanes that wait for their bulk groups."""
 
     op: Operation

@@ -25,6 +25,7 @@ class OperationSource:
 
     @classmethod
     def of(cls, op: Operation) -> OperationSource:
+        """Where an operation was read, and where its debug information says that it comes from."""
         return cls(place_of(op), source_position(op.location))
 
     @property

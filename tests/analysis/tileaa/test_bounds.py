@@ -92,6 +92,12 @@ def test_a_loop_over_the_tiles_of_another_view(extent: str, rows: int, counts: b
     assert verdicts(found) == ["inside" if counts else "unknown", "inside"]
 
 
+def test_an_access_is_inside_along_all_axes() -> None:
+    for index, expected in {"%c3, %c1": True, "%c3, %c3": False, "%x, %c1": False}.items():
+        found = tiles(index=index)
+        assert found.facts.bounds.inside(found.op("tiled_load")) is expected
+
+
 def test_a_promise_counts() -> None:
     found = tiles(index="%x, %x", flags="in_bounds = array<i1: true, false>")
     assert verdicts(found) == ["inside", "unknown"]

@@ -239,3 +239,31 @@ def test_what_keeps_its_order_is_told(
 ) -> None:
     remarks = _compiled(monkeypatch, body, (4, 64), axis).remarks
     assert any("keeps the order" in str(remark) for remark in remarks) == keeps
+
+
+def test_two_sums_at_once_take_their_elements_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each begins with what it leaves as it is, and no round asks whether it is the first."""
+    kept: list[support.Loaded] = []
+    load = support.load_text
+    monkeypatch.setattr(
+        support, "load_text", lambda *a, **o: kept.append(load(*a, **o)) or kept[-1]
+    )
+    ones = np.ones((64, 4), np.float32)
+    type_, rest = tile("f32", (64, 4)), tile("f32", (4,))
+    sums = on_tiles(
+        f"""
+        %r0, %r1 = nv_tileaa.reduce %a0, %a1 {{axis = 0 : i32, identities = [0.0 : f32, 0.0 : f32]}}
+          : {type_}, {type_} -> {rest}, {rest} {{
+        ^bb0(%e: f32, %x: f32, %g: f32, %y: f32):
+          %v = nv_tileaa.addf %e, %x : f32
+          %w = nv_tileaa.addf %g, %y : f32
+          nv_tileaa.yield %v, %w : f32, f32
+        }}
+        """,
+        [Given("f32", ones), Given("f32", 2 * ones)],
+        [("f32", (4,)), ("f32", (4,))],
+    )
+    assert [found.tolist() for found in sums] == [[64.0] * 4, [128.0] * 4]
+    (compiled,) = [one.compiled for one in kept]
+    assert not any("keeps the order" in str(remark) for remark in compiled.remarks)
+    assert not re.search(r"select\s+i1 \S+, (<\d+ x )?float", compiled.llvm_ir)

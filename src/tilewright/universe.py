@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.universe import Universe
 
+from tilewright.dialects.loading import dialect_loader
+
 if TYPE_CHECKING:
-    from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
 
 #: Goes before the names of our passes in xDSL's tools, which have passes of the same names.
@@ -27,30 +28,6 @@ _PASS_NAMES = (
 _LOWERINGS = ("lower-cuda-tile-to-tileaa", "lower-tileaa-to-nvgpu", "convert-tileas-to-nvgpu")
 
 
-def _cuda_tile() -> Dialect:
-    from tilewright.dialects.cuda_tile import load
-
-    return load()
-
-
-def _nv_tileaa() -> Dialect:
-    from tilewright.dialects.nv_tileaa import load
-
-    return load()
-
-
-def _nv_tileas() -> Dialect:
-    from tilewright.dialects.nv_tileas import load
-
-    return load()
-
-
-def _nvgpu() -> Dialect:
-    from tilewright.dialects.nvgpu import load
-
-    return load()
-
-
 def _pass(name: str, prefix: str = "") -> Callable[[], type[ModulePass]]:
     """Loads a pass when a tool asks for it; xDSL wants the class to have the listed name."""
 
@@ -65,10 +42,7 @@ def _pass(name: str, prefix: str = "") -> Callable[[], type[ModulePass]]:
 
 UNIVERSE = Universe(
     all_dialects={
-        "cuda_tile": _cuda_tile,
-        "nv_tileaa": _nv_tileaa,
-        "nv_tileas": _nv_tileas,
-        "nvgpu": _nvgpu,
+        name: dialect_loader(name) for name in ("cuda_tile", "nv_tileaa", "nv_tileas", "nvgpu")
     },
     all_passes={PASS_PREFIX + name: _pass(name, PASS_PREFIX) for name in _PASS_NAMES}
     | {name: _pass(name) for name in _LOWERINGS},

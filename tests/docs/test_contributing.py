@@ -54,5 +54,7 @@ def test_passes_are_documented() -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES.values(), ids=lambda arch: arch.name)
 def test_architectures_are_known_everywhere(arch: Architecture) -> None:
     """What is compiled for can be simulated, with the same limit, and hints can be about it."""
-    assert Simulated.parse(arch.name).block_shared_bytes == arch.shared_limit
+    simulated = Simulated.parse(arch.name)
+    assert simulated.block_shared_bytes == arch.shared_limit
+    assert simulated.multiprocessors > 0
     assert f"sm_{arch.number}" in TARGETS

@@ -70,6 +70,13 @@ def test_printing_is_a_fixpoint(example: str) -> None:
             "tile<8xi32>",
         ),
         (
+            "%v, %u = nv_tileaa.load %ps, %t : tile<8x!nv_tileaa.ptr<f32, 1>>, !nv_tileaa.mem_token "
+            "-> tile<8xf64>, !nv_tileaa.mem_token",
+            "aa-pointee",
+            "tile<8xf64>",
+        ),
+        ("%u = nv_tileaa.create_mem_token : i32", "result-type", "i32"),
+        (
             "%r = nv_tileaa.get_global @tabel : !nv_tileaa.ptr<f32, 1>",
             "aa-unknown-symbol",
             "@tabel",

@@ -184,6 +184,32 @@ def test_barriers_of_clusters() -> None:
     assert [d.code for d in found] == ["sim-deadlock"]
 
 
+@pytest.mark.parametrize("arrive", ["nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed"])
+def test_relaxed_arrivals_publish_no_writes(arrive: str) -> None:
+    """What one warp has written, another reads behind the barrier of the cluster."""
+    out = np.zeros(128, np.int32)
+    body = f"""
+    %rank = gpu.cluster_block_id x
+    %words_of_block = arith.muli %rank, %c64 : index
+    %at = arith.addi %words_of_block, %lane : index
+    %word = arith.constant 7 : i32
+    %writes = arith.cmpi eq, %warp, %c0 : index
+    scf.if %writes {{
+      memref.store %word, %out[%at] : memref<128xi32>
+    }}
+    {arrive}
+    nvvm.cluster.wait
+    %reads = arith.cmpi ne, %warp, %c0 : index
+    scf.if %reads {{
+      %seen = memref.load %out[%at] : memref<128xi32>
+      %behind = arith.addi %at, %c32 : index
+      memref.store %seen, %out[%behind] : memref<128xi32>
+    }}
+    """
+    result = run(body, "%out: memref<128xi32>", [out], block=64, grid=2, cluster=2)
+    assert codes(result) == ({"sim-race"} if arrive.endswith("relaxed") else set())
+
+
 def test_every_operation_of_nvgpu_runs() -> None:
     """But the one of the host."""
     from tilewright.dialects.nvgpu import load

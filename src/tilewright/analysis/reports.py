@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Unpack
 
 from xdsl.ir import Operation
 
@@ -18,6 +19,7 @@ from tilewright.diagnostics import (
 from tilewright.dialects.cuda_tile.base import Related
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
+from tilewright.dialects.declare import Details
 from tilewright.dialects.source_map import Part, TextSource, place_of, source_of
 
 #: Where to point instead when a part was not written: types are often inferred.
@@ -86,30 +88,25 @@ class OpReport:
         self.op = op
 
     def error(
-        self,
-        code: str,
-        message: str,
-        part: Part | None = None,
-        *,
-        at: Operation | None = None,
-        notes: Sequence[Related] = (),
-        help: str = "",
-        label: str = "",
+        self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
     ) -> None:
-        self.findings.add(Severity.ERROR, code, message, at or self.op, part, notes, help, label)
+        self._add(Severity.ERROR, code, message, part, **details)
 
     def warning(
+        self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
+    ) -> None:
+        self._add(Severity.WARNING, code, message, part, **details)
+
+    def _add(
         self,
+        severity: Severity,
         code: str,
         message: str,
-        part: Part | None = None,
-        *,
+        part: Part | None,
         at: Operation | None = None,
-        notes: Sequence[Related] = (),
-        help: str = "",
-        label: str = "",
+        **more: Any,
     ) -> None:
-        self.findings.add(Severity.WARNING, code, message, at or self.op, part, notes, help, label)
+        self.findings.add(severity, code, message, at or self.op, part, **more)
 
 
 def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:

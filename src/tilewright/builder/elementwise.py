@@ -55,6 +55,8 @@ class Elementwise(Operations):
     """What ``Builder`` has beside one method for each operation."""
 
     def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
+        """A value of the program, or the constant that a number stands for; ``what`` names it in
+        messages."""
         raise NotImplementedError
 
     def reduce(self, operands: Any, dim: int, identities: Any, body: Any) -> Any:

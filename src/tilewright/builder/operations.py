@@ -44,6 +44,7 @@ class Operations:
     """The methods; what they share is ``op``, which ``Builder`` has."""
 
     def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any:
+        """Add the operation of that name; gives its result, a tuple of several, or None."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -6,19 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BytesAttr, FunctionType, StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute
 
 from tilewright.bytecode.encoding import ByteWriter, Cursor, DecodeError
 from tilewright.bytecode.format import BAD_CONSTANT, BAD_INDEX, BAD_STRING, TRUNCATED
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr, element_bytes
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.dialects.versions import Version
 from tilewright.numerics.element_types import CONSTANT_TYPES, FORMATS
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute
-
     from tilewright.bytecode.types import TypeTable
-    from tilewright.dialects.versions import Version
 
 Span = tuple[int, int]
 

@@ -16,9 +16,13 @@ from tilewright.campaign.workers import LocalProcesses
 class Executor(Protocol):
     """Runs jobs somewhere, and gives each one's outcome as soon as it is there."""
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]: ...
+    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """The outcome of each job, in the order in which they end."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop what still runs, and give back what is held."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

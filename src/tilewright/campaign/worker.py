@@ -22,6 +22,7 @@ _LOOKS = 0.5
 
 
 def main() -> None:
+    """Read jobs from standard input and write outcomes to standard output, until who asks is gone."""
     # A program under Tilewright has its children be hosts as well (cutile/children.py); this one is none.
     os.environ.pop("TILEWRIGHT_HOSTED", None)
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -48,6 +48,7 @@ class Worker:
 
     @property
     def is_closed(self) -> bool:
+        """Whether the process has been ended for good."""
         return self._is_closed
 
     def end(self) -> None:
@@ -150,6 +151,7 @@ class LocalProcesses:
         self.close()
 
     def close(self) -> None:
+        """End all processes, whatever they do."""
         # All are killed before one is waited for: who is impatient may press Ctrl-C again.
         for worker in self._workers:
             worker.end()
@@ -188,6 +190,7 @@ class InProcess:
     """Runs jobs in this process, one after the other: for few and small ones. Time limits do not hold."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """The outcomes, in the order of the jobs."""
         from tilewright.campaign.jobs import run_job
 
         for job in jobs:

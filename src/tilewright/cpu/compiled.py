@@ -12,9 +12,9 @@ from xdsl.ir import Attribute
 
 from tilewright.cpu.abi import Site
 from tilewright.cpu.target import HOST, CpuTarget
+from tilewright.launching.assertions import OperationSource
 
 if TYPE_CHECKING:
-    from tilewright.launching.assertions import OperationSource
     from tilewright.passes.tileas.remarks import Remark
 
 
@@ -36,6 +36,8 @@ class CompileOptions:
 
     @property
     def key(self) -> str:
+        """A text that is the same for options that make the same code, for the names of cached
+        objects."""
         return (
             f"{self.cpu} checked={self.checked} distinct={self.distinct_arguments} "
             f"plugins={sorted(self.plugins)}"

@@ -65,6 +65,7 @@ class CpuTarget:
 
     @property
     def is_x86(self) -> bool:
+        """Whether code is made for x86, of 32 or 64 bits."""
         return self.triple.startswith(("x86_64", "i386", "i686"))
 
     @property

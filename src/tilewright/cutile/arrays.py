@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from tilewright.launching.described import host_bytes
+
 #: The NumPy dtype of each element type of cuTile that arrays may have.
 NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "bool_": np.dtype(np.bool_),
@@ -345,14 +347,3 @@ def byte_bounds(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> 
         reach = (extent - 1) * stride * itemsize
         low, high = low + min(reach, 0), high + max(reach, 0)
     return low, high + itemsize
-
-
-_BYTE = ctypes.c_uint8
-
-
-def host_bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of host memory from an address on, as a rank-1 array."""
-    if size == 0:
-        return np.empty(0, np.uint8)
-    memory: Any = (_BYTE * size).from_address(address)
-    return np.frombuffer(memory, np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import ClassVar, Generic, Protocol
+from typing import ClassVar, Generic, Protocol, TypedDict, Unpack
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
@@ -41,34 +41,25 @@ class Related:
     part: Part | None = None
 
 
-class Report(Protocol):
-    """Takes the findings about one operation, or with ``at`` about one inside it.
+class Details(TypedDict, total=False):
+    """What a finding may have beside its message and part: ``at`` is an operation inside the one that is
+    checked, ``label`` the short text beside the place."""
 
-    ``label`` is the short text beside the place.
-    """
+    at: Operation | None
+    notes: Sequence[Related]
+    help: str
+    label: str
+
+
+class Report(Protocol):
+    """Takes the findings about one operation."""
 
     def error(
-        self,
-        code: str,
-        message: str,
-        part: Part | None = None,
-        *,
-        at: Operation | None = None,
-        notes: Sequence[Related] = (),
-        help: str = "",
-        label: str = "",
+        self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
     ) -> None: ...
 
     def warning(
-        self,
-        code: str,
-        message: str,
-        part: Part | None = None,
-        *,
-        at: Operation | None = None,
-        notes: Sequence[Related] = (),
-        help: str = "",
-        label: str = "",
+        self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
     ) -> None: ...
 
 

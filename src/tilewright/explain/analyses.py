@@ -87,6 +87,7 @@ def values_of(function: FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
 
 
 def accesses_of(function: FuncOp) -> Iterator[Access]:
+    """The accesses to memory in a function, in their order."""
     return (op for op in function.walk() if isinstance(op, Access))
 
 

@@ -29,6 +29,7 @@ class Change:
     hunks: tuple[tuple[DiffLine, ...], ...]
 
     def count(self, kind: str) -> int:
+        """How many lines the pass has ``added``, ``removed``, or left the ``same``."""
         return sum(line.kind == kind for hunk in self.hunks for line in hunk)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from xdsl.ir import Operation, SSAValue
 
@@ -11,9 +10,6 @@ from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.passes.base import clone_with_places
 from tilewright.text import Listing, list_text
 from tilewright.text.naming import Names, as_python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ASSUMPTIONS = frozenset({"cuda_tile.assume", AssumeOp.name})
 

@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.launching.arguments import check_grid
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import LaunchOptions
 from tilewright.machine.accesses import access_site, allocations_of
+from tilewright.machine.compile import Translator
 from tilewright.machine.grid import BlockId, Progress
+from tilewright.machine.hooks import Hook
 from tilewright.machine.inspect.runner import InspectingProgram
+from tilewright.machine.inspect.stops import When
 from tilewright.machine.launch import DEFAULT_MAX_ITERATIONS
+from tilewright.machine.memory import Allocation
 from tilewright.machine.tensors import ArrayNames, Box, Elements
+from tilewright.machine.values import Registers
 from tilewright.numerics.arithmetic import REFERENCE
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.machine.compile import Translator
-    from tilewright.machine.hooks import Hook
-    from tilewright.machine.inspect.stops import When
-    from tilewright.machine.memory import Allocation
-    from tilewright.machine.values import Registers
-    from tilewright.numerics.arrays import Array
+from tilewright.numerics.arrays import Array
 
 MAX_ACCESSES = 20_000
 """Accesses that are recorded; what is beyond is counted and told."""

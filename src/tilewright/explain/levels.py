@@ -8,9 +8,9 @@ from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin
+from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import SourceFile, TileIRError, define_code
@@ -34,19 +34,14 @@ from tilewright.explain.stages import (
 )
 from tilewright.explain.token_graph import to_svg
 from tilewright.explain.values import values_below
-from tilewright.launching.modules import kernel_of, runnable_module
+from tilewright.launching.modules import KernelOp, kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source
 from tilewright.passes import parse_pipeline, run_pipeline
 from tilewright.passes.base import NV_TILEAA, TilePass, clone_with_places
+from tilewright.passes.pipelines import PassTiming
 from tilewright.text import Listing, list_text
 from tilewright.text.nesting import deep_recursion
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.launching.modules import KernelOp
-    from tilewright.passes.pipelines import PassTiming
 
 NOT_SHOWN = define_code(
     "explain-passes",

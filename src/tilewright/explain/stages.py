@@ -69,12 +69,14 @@ class Stages:
 
     @cached_property
     def cuda_tile(self) -> ModuleOp:
+        """What was given, at the level of ``cuda_tile``; a TileIRError where it is at another."""
         if isinstance(self.module, ModuleOp):
             return self.module
         raise _has_none("cuda_tile", self.module)
 
     @cached_property
     def nv_tileaa(self) -> BuiltinModuleOp:
+        """The module lowered to ``nv_tileaa``, or as given; a TileIRError for one of threads."""
         if isinstance(self.module, ModuleOp):
             return lower_to_tileaa(self.module, TileAAOptions(self.dialect_target)).module
         if self.is_of_threads:
@@ -84,6 +86,7 @@ class Stages:
 
     @cached_property
     def nv_tileaa_passes(self) -> BuiltinModuleOp:
+        """A copy of ``nv_tileaa`` after the passes that machines run on it."""
         from tilewright.passes import parse_pipeline, run_pipeline
         from tilewright.passes.base import clone_with_places
 
@@ -94,6 +97,7 @@ class Stages:
 
     @cached_property
     def nvgpu(self) -> BuiltinModuleOp:
+        """The kernel as threads run it."""
         if self.is_of_threads:
             assert isinstance(self.module, BuiltinModuleOp)
             return self.module
@@ -118,22 +122,26 @@ class Stages:
 
     @cached_property
     def gpu_code(self) -> CompiledKernel:
+        """The kernel as LLVM IR and PTX; a TileIRError where it cannot be compiled."""
         from tilewright.gpu import compile_kernel
 
         return compile_kernel(self.nvgpu, self.target, self.kernel, lines=self.lines)
 
     @cached_property
     def machine_code(self) -> Assembled:
+        """The cubin of NVIDIA's assembler; a TileIRError where there is none."""
         return self.gpu_code.assemble()
 
     @cached_property
     def sass(self) -> str:
+        """NVIDIA's listing of the machine code; a TileIRError without its disassembler."""
         from tilewright.gpu import disassemble
 
         return disassemble(self.machine_code.cubin, lines=self.lines is not None)
 
     @cached_property
     def cpu_assembly(self) -> str:
+        """The kernel in assembly for this processor; a TileIRError for one of threads."""
         from tilewright.cpu.compile import compile_kernel
         from tilewright.cpu.runtime import engine
         from tilewright.cpu.target import HOST, cpu_target

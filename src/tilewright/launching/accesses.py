@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
 from tilewright.dialects.facts import Elements, Ordering, elements, ordering, runs_elsewhere
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
 
 PointerAccess: TypeAlias = (
     memory.LoadPtrTkoOp | memory.StorePtrTkoOp | atomics.AtomicRMWTkoOp | atomics.AtomicCASTkoOp

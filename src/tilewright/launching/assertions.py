@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.codes import ASSERTION_FAILED, source_note_at
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xdsl.ir import Operation
 
 MAX_SHOWN_FAILURES = 20
 
@@ -28,6 +25,7 @@ class OperationSource:
 
     @classmethod
     def of(cls, op: Operation) -> OperationSource:
+        """Where an operation was read, and where its debug information says that it comes from."""
         return cls(place_of(op), source_position(op.location))
 
     @property

@@ -46,6 +46,7 @@ class PromisedArray:
     aliases_itself: bool
 
     def may_overlap(self, other: PromisedArray) -> bool:
+        """Whether the name of the kernel lets the two arrays share memory."""
         return not self.groups.isdisjoint(other.groups)
 
 

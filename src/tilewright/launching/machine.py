@@ -151,6 +151,7 @@ class Capabilities:
 
     @property
     def options(self) -> frozenset[str]:
+        """The names of the options that the machine knows."""
         return options_of_kind(self.kind)
 
     @property

@@ -72,10 +72,12 @@ def is_tile_ir(module: Operation) -> bool:
 
 
 def is_tileaa(module: Module) -> bool:
+    """Whether a module is at the level of ``nv_tileaa``, not of ``cuda_tile``."""
     return isinstance(module, BuiltinModuleOp)
 
 
 def kernels_of(module: Module) -> Sequence[KernelOp]:
+    """The kernels of a module, in their order."""
     if isinstance(module, cuda.ModuleOp):
         return list(module.entries)
     from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -120,6 +122,7 @@ def _help(module: Module) -> str:
 
 
 def globals_of(module: Module) -> Sequence[GlobalMemory]:
+    """The globals of a module, in their order."""
     if isinstance(module, cuda.ModuleOp):
         return [_of_cuda_tile(op) for op in module.globals]
     from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp

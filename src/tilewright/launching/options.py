@@ -61,22 +61,18 @@ class OptionInfo:
         return str(self.default) if isinstance(self.default, Arithmetic) else repr(self.default)
 
 
-def _about(
+def _option(
+    default: Any,
     meaning: str,
     *,
     values: str,
     machines: str,
     check: Check | None = None,
     levels: tuple[str, ...] = _EVERY_LEVEL,
-) -> Mapping[str, Any]:
-    """What is known of a field; ``machines`` are kinds, separated by blanks."""
-    return {
-        "meaning": meaning,
-        "values": values,
-        "machines": tuple(machines.split()),
-        "levels": levels,
-        "check": check,
-    }
+) -> Any:
+    """A field and what is known of it; ``machines`` are kinds, separated by blanks."""
+    known = {"meaning": meaning, "values": values, "machines": tuple(machines.split())}
+    return field(default=default, metadata={**known, "levels": levels, "check": check})
 
 
 def _is_integer(value: object, least: int) -> bool:
@@ -212,293 +208,233 @@ class LaunchOptions:
     values that make no sense are refused here (``bad-run-option``).
     """
 
-    seed: int = field(
-        default=0,
-        metadata=_about(
-            "The schedule. 0 runs tile blocks (simulator: warps) in ascending order; others shuffle them "
-            "and switch between them at random, always in the same way for the same seed.",
-            values="an integer of at least 0",
-            machines="reference sim",
-            check=_seed,
-        ),
+    seed: int = _option(
+        0,
+        "The schedule. 0 runs tile blocks (simulator: warps) in ascending order; others shuffle them "
+        "and switch between them at random, always in the same way for the same seed.",
+        values="an integer of at least 0",
+        machines="reference sim",
+        check=_seed,
     )
-    resident: int | None = field(
-        default=None,
-        metadata=_about(
-            "No more tile blocks than this are live at once, in ascending order, so that a block that "
-            "waits for one that cannot begin is found. By default all are; on the simulator as many as a GPU has "
-            "room for.",
-            values="an integer of at least 1",
-            machines="reference sim",
-            check=_integer(1, optional=True),
-        ),
+    resident: int | None = _option(
+        None,
+        "No more tile blocks than this are live at once, in ascending order, so that a block that "
+        "waits for one that cannot begin is found. By default all are; on the simulator as many as a GPU has "
+        "room for.",
+        values="an integer of at least 1",
+        machines="reference sim",
+        check=_integer(1, optional=True),
     )
-    check_asserts: bool = field(
-        default=True,
-        metadata=_about(
-            "Failed assertions raise an error once all tile blocks have run; otherwise they are listed "
-            "in the result.",
-            values="True or False",
-            machines="reference cpu cuda",
-            check=_flag,
-        ),
+    check_asserts: bool = _option(
+        True,
+        "Failed assertions raise an error once all tile blocks have run; otherwise they are listed "
+        "in the result.",
+        values="True or False",
+        machines="reference cpu cuda",
+        check=_flag,
     )
-    max_iterations: int = field(
-        default=10_000_000,
-        metadata=_about(
-            "A loop that makes more iterations than this is an error.",
-            values="an integer of at least 1",
-            machines="reference sim",
-            check=_integer(1),
-        ),
+    max_iterations: int = _option(
+        10_000_000,
+        "A loop that makes more iterations than this is an error.",
+        values="an integer of at least 1",
+        machines="reference sim",
+        check=_integer(1),
     )
-    time_limit: float | None = field(
-        default=None,
-        metadata=_about(
-            "Seconds after which the launch is ended, with an error that names the loop that a tile "
-            "block is in; compilation left out. A GPU cannot be stopped: the launch returns, and the kernel "
-            "goes on.",
-            values="a number above 0",
-            machines="reference cpu sim cuda",
-            check=_time_limit,
-        ),
+    time_limit: float | None = _option(
+        None,
+        "Seconds after which the launch is ended, with an error that names the loop that a tile "
+        "block is in; compilation left out. A GPU cannot be stopped: the launch returns, and the kernel "
+        "goes on.",
+        values="a number above 0",
+        machines="reference cpu sim cuda",
+        check=_time_limit,
     )
-    allow_overlap: bool = field(
-        default=False,
-        metadata=_about(
-            "Arrays that the kernel may write can share memory with others.",
-            values="True or False",
-            machines="reference cpu sim cuda",
-            check=_flag,
-        ),
+    allow_overlap: bool = _option(
+        False,
+        "Arrays that the kernel may write can share memory with others.",
+        values="True or False",
+        machines="reference cpu sim cuda",
+        check=_flag,
     )
-    print_to: Callable[[str], object] | None = field(
-        default=None,
-        metadata=_about(
-            "Gets each text that the kernel prints, at once, perhaps in another thread. It must not "
-            "change the arrays. The result has all of them either way.",
-            values="a function of one text",
-            machines="reference cpu sim cuda",
-            check=_callback,
-        ),
+    print_to: Callable[[str], object] | None = _option(
+        None,
+        "Gets each text that the kernel prints, at once, perhaps in another thread. It must not "
+        "change the arrays. The result has all of them either way.",
+        values="a function of one text",
+        machines="reference cpu sim cuda",
+        check=_callback,
     )
-    progress: Callable[[int, int], object] | None = field(
-        default=None,
-        metadata=_about(
-            "Gets the numbers of finished and of all tile blocks, now and then.",
-            values="a function of two integers",
-            machines="reference cpu",
-            check=_callback,
-        ),
+    progress: Callable[[int, int], object] | None = _option(
+        None,
+        "Gets the numbers of finished and of all tile blocks, now and then.",
+        values="a function of two integers",
+        machines="reference cpu",
+        check=_callback,
     )
-    arithmetic: Arithmetic = field(
-        default=REFERENCE,
-        metadata=_about(
-            "What is computed where Tile IR leaves it open: as the reference does it, or nearer to "
-            "hardware.",
-            values="a `tilewright.Arithmetic`",
-            machines="reference",
-            check=_of_arithmetic,
-        ),
+    arithmetic: Arithmetic = _option(
+        REFERENCE,
+        "What is computed where Tile IR leaves it open: as the reference does it, or nearer to "
+        "hardware.",
+        values="a `tilewright.Arithmetic`",
+        machines="reference",
+        check=_of_arithmetic,
     )
-    plugins: Mapping[str, Callable[..., object]] | None = field(
-        default=None,
-        metadata=_about(
-            "Functions on NumPy arrays for the code that a module of `nv_tileaa` calls but does not "
-            "hold, by the names that it has there.",
-            values="a mapping from names to functions",
-            machines="reference cpu",
-            check=_functions,
-        ),
+    plugins: Mapping[str, Callable[..., object]] | None = _option(
+        None,
+        "Functions on NumPy arrays for the code that a module of `nv_tileaa` calls but does not "
+        "hold, by the names that it has there.",
+        values="a mapping from names to functions",
+        machines="reference cpu",
+        check=_functions,
     )
-    sanitize: bool = field(
-        default=False,
-        metadata=_about(
-            "Every check is on; whatever they find is raised as one error when the run is over.",
-            values="True or False",
-            machines="reference",
-            check=_flag,
-        ),
+    sanitize: bool = _option(
+        False,
+        "Every check is on; whatever they find is raised as one error when the run is over.",
+        values="True or False",
+        machines="reference",
+        check=_flag,
     )
-    seeds: int | Sequence[int] = field(
-        default=1,
-        metadata=_about(
-            "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed. The "
-            "simulator launches under each of them, from the same memory, up to the first that has an error.",
-            values="an integer of at least 1, or a list of seeds",
-            machines="reference sim",
-            check=_schedules,
-        ),
+    seeds: int | Sequence[int] = _option(
+        1,
+        "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed. The "
+        "simulator launches under each of them, from the same memory, up to the first that has an error.",
+        values="an integer of at least 1, or a list of seeds",
+        machines="reference sim",
+        check=_schedules,
     )
-    races: bool = field(
-        default=True,
-        metadata=_about(
-            "The sanitizer looks for races, which takes most of its time.",
-            values="True or False",
-            machines="reference",
-            check=_flag,
-        ),
+    races: bool = _option(
+        True,
+        "The sanitizer looks for races, which takes most of its time.",
+        values="True or False",
+        machines="reference",
+        check=_flag,
     )
-    find_nan: bool = field(
-        default=False,
-        metadata=_about(
-            "Finds the operations that make NaN, infinities, and values that do not fit the type that "
-            "they are converted to; raised as one error when the run is over.",
-            values="True or False",
-            machines="reference",
-            check=_flag,
-        ),
+    find_nan: bool = _option(
+        False,
+        "Finds the operations that make NaN, infinities, and values that do not fit the type that "
+        "they are converted to; raised as one error when the run is over.",
+        values="True or False",
+        machines="reference",
+        check=_flag,
     )
-    breakpoints: Sequence[Any] = field(
-        default=(),
-        metadata=_about(
-            "Where the run stops, and what is done there.",
-            values="a list of `tilewright.machine.inspect.Breakpoint`; of cuTile programs also `(FILE, LINE)`, or `(KERNEL, LINE)` for its file or cell",
-            machines="reference",
-            check=_breakpoints,
-        ),
+    breakpoints: Sequence[Any] = _option(
+        (),
+        "Where the run stops, and what is done there.",
+        values="a list of `tilewright.machine.inspect.Breakpoint`; of cuTile programs also `(FILE, LINE)`, or `(KERNEL, LINE)` for its file or cell",
+        machines="reference",
+        check=_breakpoints,
     )
-    trace: Any = field(
-        default=None,
-        metadata=_about(
-            "Records what tile blocks do.",
-            values="a `tilewright.machine.inspect.Trace`",
-            machines="reference",
-            check=_trace,
-        ),
+    trace: Any = _option(
+        None,
+        "Records what tile blocks do.",
+        values="a `tilewright.machine.inspect.Trace`",
+        machines="reference",
+        check=_trace,
     )
-    threads: int | None = field(
-        default=None,
-        metadata=_about(
-            "Threads that tile blocks run on: by default as many as the environment variable "
-            "TILEWRIGHT_THREADS says, or one for each core.",
-            values="an integer of at least 1",
-            machines="cpu",
-        ),
+    threads: int | None = _option(
+        None,
+        "Threads that tile blocks run on: by default as many as the environment variable "
+        "TILEWRIGHT_THREADS says, or one for each core.",
+        values="an integer of at least 1",
+        machines="cpu",
     )
-    cpu: str = field(
-        default="host",
-        metadata=_about(
-            "The processor that code is made for.",
-            values="'host', 'generic', or 'x86-64-v2' to 'x86-64-v4'",
-            machines="cpu",
-            check=_text,
-        ),
+    cpu: str = _option(
+        "host",
+        "The processor that code is made for.",
+        values="'host', 'generic', or 'x86-64-v2' to 'x86-64-v4'",
+        machines="cpu",
+        check=_text,
     )
-    checked: bool = field(
-        default=False,
-        metadata=_about(
-            "Code checks every access to memory; one outside stops the run.",
-            values="True or False",
-            machines="cpu",
-            check=_flag,
-        ),
+    checked: bool = _option(
+        False,
+        "Code checks every access to memory; one outside stops the run.",
+        values="True or False",
+        machines="cpu",
+        check=_flag,
     )
-    optimization: int = field(
-        default=1,
-        metadata=_about(
-            "How much is optimised. Of native code: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's "
-            "own levels. Of GPU code: 0 lowers nv_tileaa directly, all others by way of nv_tileas.",
-            values="0 to 3",
-            machines="cpu sim cuda",
-            check=_one_of(0, 1, 2, 3),
-        ),
+    optimization: int = _option(
+        1,
+        "How much is optimised. Of native code: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's "
+        "own levels. Of GPU code: 0 lowers nv_tileaa directly, all others by way of nv_tileas.",
+        values="0 to 3",
+        machines="cpu sim cuda",
+        check=_one_of(0, 1, 2, 3),
     )
-    deadlock_timeout: float = field(
-        default=10.0,
-        metadata=_about(
-            "Seconds of processor time in which all tile blocks in flight look at memory in vain, after which "
-            "a grid whose blocks wait for one another counts as deadlocked; for each block in flight, where "
-            "their loops do more than look.",
-            values="a number above 0",
-            machines="cpu",
-            check=_positive,
-        ),
+    deadlock_timeout: float = _option(
+        10.0,
+        "Seconds of processor time in which all tile blocks in flight look at memory in vain, after which "
+        "a grid whose blocks wait for one another counts as deadlocked; for each block in flight, where "
+        "their loops do more than look.",
+        values="a number above 0",
+        machines="cpu",
+        check=_positive,
     )
-    numerics: str = field(
-        default="tensor-core",
-        metadata=_about(
-            "How the products of tensor cores add: as measured on hardware, exactly, or in plain f32.",
-            values="'tensor-core', 'exact' or 'portable'",
-            machines="sim",
-            check=_one_of("tensor-core", "exact", "portable"),
-        ),
+    numerics: str = _option(
+        "tensor-core",
+        "How the products of tensor cores add: as measured on hardware, exactly, or in plain f32.",
+        values="'tensor-core', 'exact' or 'portable'",
+        machines="sim",
+        check=_one_of("tensor-core", "exact", "portable"),
     )
-    memory: Sequence[Any] = field(
-        default=(),
-        metadata=_about(
-            "Arrays that no parameter takes and that the kernel reaches by their addresses.",
-            values="a list of NumPy arrays",
-            machines="sim",
-            check=_arrays,
-        ),
+    memory: Sequence[Any] = _option(
+        (),
+        "Arrays that no parameter takes and that the kernel reaches by their addresses.",
+        values="a list of NumPy arrays",
+        machines="sim",
+        check=_arrays,
     )
-    strict: bool = field(
-        default=True,
-        metadata=_about(
-            "What the simulator finds wrong is raised; otherwise it is in the `findings` of the result.",
-            values="True or False",
-            machines="sim",
-            check=_flag,
-        ),
+    strict: bool = _option(
+        True,
+        "What the simulator finds wrong is raised; otherwise it is in the `findings` of the result.",
+        values="True or False",
+        machines="sim",
+        check=_flag,
     )
-    in_groups: bool | None = field(
-        default=None,
-        metadata=_about(
-            "Warps that execute the same do so at once, which is faster; by default with the seed 0 "
-            "only, so that other seeds try orders.",
-            values="True, False or None",
-            machines="sim",
-            check=_optional_flag,
-        ),
+    in_groups: bool | None = _option(
+        None,
+        "Warps that execute the same do so at once, which is faster; by default with the seed 0 "
+        "only, so that other seeds try orders.",
+        values="True, False or None",
+        machines="sim",
+        check=_optional_flag,
     )
-    timeline_blocks: int = field(
-        default=1,
-        metadata=_about(
-            "Of how many thread blocks the timeline is kept.",
-            values="an integer of at least 0",
-            machines="sim",
-            check=_integer(0),
-        ),
+    timeline_blocks: int = _option(
+        1,
+        "Of how many thread blocks the timeline is kept.",
+        values="an integer of at least 0",
+        machines="sim",
+        check=_integer(0),
     )
-    registers: int | None = field(
-        default=None,
-        metadata=_about(
-            "Registers of a thread, as `ptxas -v` tells them, for the occupancy.",
-            values="an integer of at least 1",
-            machines="sim",
-            check=_integer(1, optional=True),
-        ),
+    registers: int | None = _option(
+        None,
+        "Registers of a thread, as `ptxas -v` tells them, for the occupancy.",
+        values="an integer of at least 1",
+        machines="sim",
+        check=_integer(1, optional=True),
     )
-    block: int | Sequence[int] | None = field(
-        default=None,
-        metadata=_about(
-            "Threads of a block, x first. Kernels of Tile IR have a number of their own.",
-            values="one to three integers",
-            machines="sim cuda",
-            check=_extents,
-            levels=(NVGPU,),
-        ),
+    block: int | Sequence[int] | None = _option(
+        None,
+        "Threads of a block, x first. Kernels of Tile IR have a number of their own.",
+        values="one to three integers",
+        machines="sim cuda",
+        check=_extents,
+        levels=(NVGPU,),
     )
-    cluster: int | Sequence[int] | None = field(
-        default=None,
-        metadata=_about(
-            "Blocks of a cluster, x first: by default those that the kernel names, or one.",
-            values="one to three integers",
-            machines="sim cuda",
-            check=_extents,
-            levels=(NVGPU,),
-        ),
+    cluster: int | Sequence[int] | None = _option(
+        None,
+        "Blocks of a cluster, x first: by default those that the kernel names, or one.",
+        values="one to three integers",
+        machines="sim cuda",
+        check=_extents,
+        levels=(NVGPU,),
     )
-    dynamic_shared_bytes: int = field(
-        default=0,
-        metadata=_about(
-            "Dynamic shared memory of a block.",
-            values="an integer of at least 0",
-            machines="sim cuda",
-            check=_integer(0),
-            levels=(NVGPU,),
-        ),
+    dynamic_shared_bytes: int = _option(
+        0,
+        "Dynamic shared memory of a block.",
+        values="an integer of at least 0",
+        machines="sim cuda",
+        check=_integer(0),
+        levels=(NVGPU,),
     )
 
     patience: InitVar[float | None] = None

@@ -30,10 +30,12 @@ class HeldType:
 
     @property
     def rank(self) -> int:
+        """How many extents there are; 0 for a scalar."""
         return len(self.dims)
 
     @property
     def element_count(self) -> int:
+        """The product of the extents; 1 for a scalar."""
         return prod(self.dims)
 
 
@@ -74,6 +76,7 @@ def pointee_in(ty: TileLike) -> str:
 
 
 def is_pointer(ty: TileLike) -> bool:
+    """Whether elements are pointers."""
     return ty.element == PTR
 
 

@@ -51,6 +51,7 @@ def beyond_warps(places: Sequence[Place]) -> int:
 
 
 def has_warps(places: Sequence[Place]) -> bool:
+    """Whether elements that are folded lie in different warps."""
     return any(place.kind == "warp" for place in places)
 
 

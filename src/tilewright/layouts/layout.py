@@ -69,10 +69,12 @@ class Layout:
 
     @property
     def threads(self) -> int:
+        """How many threads share the tile."""
         return 1 << len(self.lane) + len(self.warp)
 
     @property
     def bits(self) -> int:
+        """How many bits number the elements."""
         return bits_of(self.size)
 
     def element(self, register: int, thread: int) -> int:
@@ -145,6 +147,7 @@ class Layout:
         return self.mapped(self.size // shape[axis], bit_to).without_copies()
 
     def with_registers(self, register: Sequence[int]) -> Layout:
+        """The same threads with other registers, given by the elements of their basis."""
         return Layout(self.size, tuple(register), self.lane, self.warp)
 
     def run(self, shape: Sequence[int], axis: int) -> int:

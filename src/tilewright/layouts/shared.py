@@ -32,9 +32,11 @@ class SharedLayout:
 
     @property
     def size(self) -> int:
+        """How many elements, and places, there are."""
         return 1 << len(self.basis)
 
     def place(self, element: int) -> int:
+        """Where an element lies, counted in elements from the start."""
         return gf2.apply(self.basis, element)
 
     @cached_property
@@ -49,6 +51,7 @@ class SharedLayout:
 
     @staticmethod
     def row_major(size: int) -> SharedLayout:
+        """Each element in the place of its number."""
         return SharedLayout(tuple(1 << bit for bit in range(bits_of(size))))
 
     @staticmethod

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.launching import accesses
 from tilewright.launching.accesses import ACCESSES, LOADS, POINTERS, STORES
@@ -21,9 +22,6 @@ from tilewright.machine.ops.views import access_of
 from tilewright.machine.values import Registers
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
 
 Where = Callable[[Registers], tuple[Array, Array | None]]
 """The byte address of every element of an access, and which take part; None for all."""

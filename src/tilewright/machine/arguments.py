@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from tilewright.diagnostics import Place, TileIRError
 from tilewright.launching.arguments import Converted, misaligned
+from tilewright.launching.described import host_bytes
 from tilewright.machine.memory import Allocation, Memory
 from tilewright.numerics.arrays import Array
 
@@ -76,7 +76,7 @@ class ArrayMap:
             writable = any(extent.array.flags.writeable for extent in run)
             name = " and ".join(extent.name for extent in run)
             allocation = self.memory.place(
-                base + low - owner_low, _host_bytes(low, high - low), name, writable=writable
+                base + low - owner_low, host_bytes(low, high - low), name, writable=writable
             )
             for mapped_low, mapped_high, other in self._mapped:
                 if low < mapped_high and mapped_low < high:
@@ -91,12 +91,6 @@ class ArrayMap:
         """Forget what was mapped since ``mark``."""
         del self._mapped[mark[0] :]
         del self._kept[mark[1] :]
-
-
-def _host_bytes(address: int, size: int) -> Array:
-    if size == 0:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
 
 
 def _first_byte(array: Array) -> int:

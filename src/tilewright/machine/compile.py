@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
+
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects.backends import Table
 from tilewright.launching.codes import UNSUPPORTED
@@ -28,9 +30,6 @@ from tilewright.machine.fused_blocks import Signal, Step, called, fused_block
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
-
-if TYPE_CHECKING:
-    from xdsl.ir import Block, Operation, SSAValue
 
 BREAK, CONTINUE, RETURN = 1, 2, 3
 """Signals. A block that ends in a yield gives None."""

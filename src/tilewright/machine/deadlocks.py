@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.dialects.source_map import place_of
@@ -14,14 +14,10 @@ from tilewright.launching.storage import Storage
 from tilewright.machine.accesses import access_site
 from tilewright.machine.compile import Translator
 from tilewright.machine.faults import Fault
+from tilewright.machine.schedules import BlockId
 from tilewright.machine.tensors import ArrayNames
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.machine.schedules import BlockId
 
 _MAX_SHOWN_BLOCKS = 8
 _MAX_NOTES = 4

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note, TileIRError, define_code
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.codes import source_note
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xdsl.ir import Operation
 
 INVALID_ADDRESS = define_code(
     "invalid-address",

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.diagnostics import Note, TileIRError
 from tilewright.dialects.cuda_tile.base import TileOp, int_property
 from tilewright.dialects.cuda_tile.ops import conversions, core, matrix, reductions
+from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.launching.accesses import STORES
 from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
@@ -33,11 +35,6 @@ from tilewright.machine.values import Registers
 from tilewright.numerics import convert
 from tilewright.numerics.arrays import PTR, Array
 from tilewright.numerics.element_types import FORMATS
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
-
-    from tilewright.dialects.cuda_tile.types import TileType
 
 Spread = Callable[[Array], Array]
 """Which elements of a result are computed from those of an operand that a mask names."""

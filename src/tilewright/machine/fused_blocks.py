@@ -12,13 +12,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from xdsl.ir import Operation
 
 from tilewright.machine.faults import Fault
 from tilewright.machine.values import Registers
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 Signal = int | None
 Step = Callable[[Registers], Signal]

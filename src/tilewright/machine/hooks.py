@@ -7,14 +7,12 @@ for them, when it translates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.machine.compile import Coroutine, Nested, Step, SwitchPoint
 from tilewright.machine.fused_blocks import Inline, as_inline, inline, joined
 from tilewright.machine.values import Registers
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 Hook = Callable[[Registers], None] | Inline
 

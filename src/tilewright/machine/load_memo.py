@@ -12,14 +12,11 @@ rest of the launch where memory changes under it or no index ever comes again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from tilewright.machine.memory import Allocation
 from tilewright.machine.values import TensorView
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.widening import as_f32
-
-if TYPE_CHECKING:
-    from tilewright.machine.memory import Allocation
 
 # All is forgotten when this is reached, so that memory stays small beside the arrays of a launch.
 _MAX_BYTES = 64 << 20

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, Severity, TileIRError, define_code
 from tilewright.diagnostics import to_json as diagnostics_to_json
 from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.codes import source_note
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 NAN_MADE = define_code(
     "nan-made",

@@ -14,16 +14,14 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops.atomics import AtomicRMWTkoOp
 from tilewright.machine.accesses import AccessSite, access_site
 from tilewright.machine.compile import Coroutine, Translator
 from tilewright.machine.values import Registers
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 BlockId = tuple[int, int, int]
 

@@ -70,6 +70,7 @@ UNITS: dict[str, Unit] = _table()
 
 
 def unit_of(instruction: Instruction) -> Unit:
+    """The unit that runs an instruction; ``OTHER`` for opcodes that the table does not have."""
     return UNITS.get(instruction.base, Unit.OTHER)
 
 

@@ -82,10 +82,12 @@ class Instruction:
 
     @property
     def modifiers(self) -> tuple[str, ...]:
+        """What follows the opcode behind points: ``("E", "128")`` of ``LDG.E.128``."""
         return tuple(self.opcode.split(".")[1:])
 
     @property
     def is_branch(self) -> bool:
+        """Whether the next instruction may be another than the one behind it."""
         return self.base in _BRANCHES
 
     def __str__(self) -> str:
@@ -129,6 +131,7 @@ class Loop:
 
     @property
     def name(self) -> str:
+        """What reports call it: ``L0``, ``L1``, ... by its number."""
         return f"L{self.number}"
 
 
@@ -145,10 +148,12 @@ class Kernel:
 
     @property
     def name(self) -> str:
+        """The symbol of the kernel."""
         return self.file.name
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
+        """The basic blocks, in the order of addresses."""
         return _blocks(self.instructions)
 
     @cached_property
@@ -158,6 +163,7 @@ class Kernel:
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
+        """The loops, by the branches that lead back."""
         return _loops(self.instructions, self.blocks)
 
     def body(self, loop: Loop) -> list[Instruction]:

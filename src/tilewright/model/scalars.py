@@ -38,6 +38,7 @@ class Environment:
 
 
 def is_predicate(operand: str) -> bool:
+    """Whether an operand is a predicate, also a negated one."""
     return _PREDICATE.match(operand) is not None
 
 
@@ -273,6 +274,8 @@ def put(registers: Registers, name: str, value: int | None) -> None:
 
 
 def put64(registers: Registers, name: str, value: int | None) -> None:
+    """Write a number of 64 bits to a pair of registers, the lower half first; None where it is not
+    known."""
     put(registers, name, None if value is None else value & _MASK)
     put(registers, after(name), None if value is None else value >> 32 & _MASK)
 
@@ -314,8 +317,10 @@ def forget(names: Sequence[str]) -> Operation:
 
 
 def float_bits(value: float) -> int:
+    """The bits of a number as f32."""
     return struct.unpack("<I", struct.pack("<f", value))[0]
 
 
 def bits_float(value: int) -> float:
+    """The f32 that 32 bits are."""
     return struct.unpack("<f", struct.pack("<I", value & _MASK))[0]

@@ -20,8 +20,8 @@ exact value to as many significant bits as that bound stands for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from tilewright.numerics import float_ops, math_ops
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import flush_subnormals
 from tilewright.numerics.rounding import quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 EXP2_BITS = 22
 TANH_BITS = 11

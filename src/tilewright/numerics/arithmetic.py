@@ -94,6 +94,7 @@ class Arithmetic:
 
     @property
     def is_reference(self) -> bool:
+        """Whether it computes as the reference machine does by default."""
         return self == REFERENCE
 
     @classmethod

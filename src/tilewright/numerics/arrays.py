@@ -14,19 +14,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import ml_dtypes
 import numpy as np
 
-from tilewright.diagnostics import TileIRError, define_code
+from tilewright.diagnostics import Place, TileIRError, define_code
 from tilewright.numerics.element_types import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tilewright.diagnostics import Place
 
 Array = np.ndarray[Any, np.dtype[Any]]
 """A tile, of any rank and dtype."""

@@ -16,8 +16,6 @@ Tile IR leaves cells of the conversion tables open. What is chosen here:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tilewright.numerics import float64_exact
@@ -31,12 +29,10 @@ from tilewright.numerics.arrays import (
     unsigned_view,
 )
 from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import Overflow, Rounding
 from tilewright.numerics.int_ops import as_numbers
 from tilewright.numerics.rounding import quiet, round_float64, round_to_odd, to_float64, two_sum
 from tilewright.numerics.widening import as_f32
-
-if TYPE_CHECKING:
-    from tilewright.numerics.floats import Overflow, Rounding
 
 # Where NumPy's own conversion is right: it is exact, or rounds once to nearest even.
 _EXACT = frozenset(

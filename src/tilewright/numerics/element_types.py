@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Literal
 
 Version = tuple[int, int]
 """A bytecode version, as ``(13, 1)``."""
@@ -52,10 +50,12 @@ class ElementFormat:
 
     @property
     def is_float(self) -> bool:
+        """Whether elements are numbers of floating point."""
         return self.kind == "float"
 
     @property
     def is_int(self) -> bool:
+        """Whether elements are integers, i1 among them."""
         return self.kind == "int"
 
     @property

@@ -7,21 +7,16 @@ are computed with fractions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.numerics.arrays import Array
 from tilewright.numerics.element_types import FORMATS
-from tilewright.numerics.floats import bits_to_float, encode
+from tilewright.numerics.floats import Rounding, bits_to_float, encode
 from tilewright.numerics.rounding import round_to_odd, two_product, two_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.numerics.floats import Rounding
 
 _F64 = FORMATS["f64"]
 

@@ -10,19 +10,16 @@ and ``minf`` give the canonical NaN. No function warns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
 from tilewright.numerics import float64_exact
 from tilewright.numerics.arrays import Array, dtype_of, from_bits, unsigned_view
 from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import Rounding
 from tilewright.numerics.rounding import quiet, round_float64, round_to_odd, two_product, two_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tilewright.numerics.floats import Rounding
 
 _F32_MIN_NORMAL = np.float32(2.0**-126)
 

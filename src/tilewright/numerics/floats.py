@@ -9,10 +9,9 @@ import math
 import re
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from tilewright.numerics.element_types import ElementFormat
+from tilewright.numerics.element_types import ElementFormat
 
 Rounding = Literal["nearest_even", "nearest_away", "zero", "negative_inf", "positive_inf"]
 """The rounding directions, spelled as in Tile IR."""

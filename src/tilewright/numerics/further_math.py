@@ -7,17 +7,14 @@ bits are exact. Special values are those of the C standard.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.numerics import int_ops, math_ops
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.rounding import quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _ERF = np.frompyfunc(math.erf, 1, 1)
 

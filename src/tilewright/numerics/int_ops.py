@@ -10,16 +10,13 @@ lowest bit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from tilewright.numerics.arrays import Array, unsigned_view
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.rounding import quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def as_numbers(array: Array, signedness: str) -> Array:

@@ -6,12 +6,7 @@ other operations do not depend on two types, and stand on their classes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tilewright.numerics.element_types import FORMATS
-
-if TYPE_CHECKING:
-    from tilewright.numerics.element_types import ElementFormat, Version
+from tilewright.numerics.element_types import FORMATS, ElementFormat, Version
 
 ModeTable = dict[str, "Version"]
 """Rounding mode to the version that first allows it, in the order to list them in a message."""

@@ -9,7 +9,7 @@ The modes ``approx`` and ``full`` of exp and tanh have the same reference value 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import flush_subnormals
 from tilewright.numerics.int_ops import as_numbers
 from tilewright.numerics.rounding import quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _reciprocal_sqrt(source: Array) -> Array:

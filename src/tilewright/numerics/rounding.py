@@ -8,21 +8,14 @@ significant bits, in every direction, subnormals included.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from tilewright.numerics.arrays import Array, dtype_of
-from tilewright.numerics.element_types import FORMATS
-from tilewright.numerics.floats import bits_to_float
+from tilewright.numerics.element_types import FORMATS, ElementFormat
+from tilewright.numerics.floats import Overflow, Rounding, bits_to_float
 from tilewright.numerics.widening import as_f64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tilewright.numerics.element_types import ElementFormat
-    from tilewright.numerics.floats import Overflow, Rounding
-
 
 quiet = np.errstate(all="ignore")
 """Decorator of functions in which IEEE exceptions are ordinary results."""

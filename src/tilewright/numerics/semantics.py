@@ -15,17 +15,13 @@ The result is a new array, or a view of an operand; operands are never changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.numerics import convert, float_ops, int_ops, math_ops, pointers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tilewright.numerics.arrays import Array
+from tilewright.numerics.arrays import Array
 
 
 def select(cond: Array, val_if_true: Array, val_if_false: Array, element: str) -> Array:

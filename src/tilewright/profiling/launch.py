@@ -85,6 +85,8 @@ class Code:
 
     @staticmethod
     def of(compiled: CompiledKernel, threads: ModuleOp) -> Code:
+        """The machine code of a compiled kernel beside the operations that it was made from; a
+        TileIRError without NVIDIA's tools."""
         kernels = read_kernels(compiled.assemble().cubin, disassemble_to_json)
         kernel = kernel_named(kernels, compiled.name)
         return Code(compiled, kernel, _function(compiled, threads), origins_of(compiled.operations))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault
 
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
 _NAME = re.compile(r"sm_(\d{2,3})([af]?)")
-_KNOWN = (75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
 #: The multiprocessors of a board: T4, A100, A40, AGX Orin, RTX 4090, H100 SXM, B200, B300, RTX 5090, GB10.
 _MULTIPROCESSORS = {
     75: 40, 80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170, 121: 48,
@@ -52,8 +48,8 @@ class Architecture:
     def parse(cls, name: str) -> Architecture:
         """The architecture of a name like ``sm_90a``; a fault for names of none."""
         found = _NAME.fullmatch(name)
-        if found is None or int(found[1]) not in _KNOWN:
-            known = ", ".join(f"sm_{n}" for n in _KNOWN)
+        if found is None or int(found[1]) not in _MULTIPROCESSORS:
+            known = ", ".join(f"sm_{n}" for n in _MULTIPROCESSORS)
             raise Fault(
                 codes.ARGUMENT, f"'{name}' is no architecture that the simulator knows; {known}"
             )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, BlockArgument
 
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.upstream.gpu.spaces import GLOBAL, space_number
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.findings import Fault
@@ -22,11 +24,6 @@ from tilewright.simulator.ops.packed import is_packed, packed_shape
 from tilewright.simulator.state import WARP_SIZE
 from tilewright.simulator.tensor_maps import TensorMap, encode
 from tilewright.simulator.values import Element, element_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute, BlockArgument
-
-    from tilewright.numerics.arrays import Array
 
 _DYNAMIC = b.DYNAMIC_INDEX
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
 
 from tilewright.dialects.upstream.memref.ops import RMW_KINDS
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 _UPDATES = frozenset({"memref.atomic_rmw", "llvm.atomicrmw", "llvm.cmpxchg"})
 

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block as IRBlock
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.backends import Table
 from tilewright.simulator import codes
@@ -22,11 +26,6 @@ from tilewright.simulator.groups import one_by_one
 from tilewright.simulator.pending import settling, takes_pending
 from tilewright.simulator.shared_layout import SharedLayout
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Block, Coroutine, GiveWay, Warp
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Block as IRBlock
-    from xdsl.ir import Operation, SSAValue
 
 Step = Callable[[Warp], None]
 _MAX_DEPTH = 150

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, Severity
 from tilewright.dialects.source_map import place_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 
 class Fault(Exception):

@@ -15,16 +15,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.ir import Operation
 
-from tilewright.numerics.arrays import unsigned_view
+from tilewright.numerics.arrays import Array, unsigned_view
 from tilewright.simulator import codes
 from tilewright.simulator.atomics import is_atomic
 from tilewright.simulator.findings import Findings, note_at
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
     from tilewright.simulator.address_space import Region
     from tilewright.simulator.memory import Buffer
     from tilewright.simulator.state import Warp

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, Operation
 
 from tilewright.dialects.upstream.base.shapes import element_of as element_type
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import Region
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.memory import GLOBAL
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, element_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute, Operation
-
-    from tilewright.numerics.arrays import Array
 
 ADDRESS = np.dtype(np.int64)
 """How addresses of lanes are held."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from math import inf, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.launching.orders import shuffled
@@ -23,11 +23,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.interrupts import note_loop
 from tilewright.simulator.schedule import Schedule, who_waits
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.simulator.state import Asked, Launch, Polls, Warp
+from tilewright.simulator.state import Asked, Launch, Polls, Warp
 
 Corner = tuple[int, int, int]
 """The first block of a cluster."""

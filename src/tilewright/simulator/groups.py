@@ -10,16 +10,14 @@ itself stays with it: clocks, copies, products, counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator.findings import OneByOne
 from tilewright.simulator.memory import MemRef
 from tilewright.simulator.state import WARP_SIZE, Block, Launch, Warp
-
-if TYPE_CHECKING:
-    from tilewright.numerics.arrays import Array
 
 
 class Apart(tuple[Any, ...]):

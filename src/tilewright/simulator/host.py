@@ -10,14 +10,16 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects import func
+from xdsl.ir import Attribute, Operation
 
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions, with_deprecated
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import aligned_bytes
 from tilewright.simulator.architectures import Architecture
@@ -44,11 +46,6 @@ from tilewright.simulator.state import WARP_SIZE, Block, Cluster, Launch, Warp
 from tilewright.simulator.tensor_maps import TensorMap, encode
 from tilewright.simulator.timeline import Timeline
 from tilewright.simulator.values import element_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute, Operation
-
-    from tilewright.numerics.arrays import Array
 
 _DYNAMIC = b.DYNAMIC_INDEX
 #: As the driver and the C library align memory at least.

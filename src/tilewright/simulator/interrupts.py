@@ -7,17 +7,15 @@ from types import FrameType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import scf
+from xdsl.ir import Operation
 
 from tilewright.launching.assertions import OperationSource
 from tilewright.launching.time_limits import stopped_here
 from tilewright.simulator.ops.control import Graph
-from tilewright.simulator.state import Warp
+from tilewright.simulator.state import Coroutine, Warp
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from tilewright.simulator.schedule import Schedule
-    from tilewright.simulator.state import Coroutine
 
 _LOOPS = (scf.ForOp, scf.WhileOp, scf.ParallelOp)
 

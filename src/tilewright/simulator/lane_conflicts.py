@@ -8,17 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
-from tilewright.numerics.arrays import unsigned_view
+from tilewright.numerics.arrays import Array, unsigned_view
 from tilewright.simulator import codes
-from tilewright.simulator.state import WARP_SIZE
+from tilewright.simulator.state import WARP_SIZE, Warp
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import MemRef
-    from tilewright.simulator.state import Warp
 
 
 def check_lanes(

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.analysis import verifier
 from tilewright.diagnostics import Diagnostic, TileIRError
@@ -26,6 +27,7 @@ from tilewright.launching.options import (
     with_deprecated,
 )
 from tilewright.launching.result import RunResult
+from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import MODES, Mode
 from tilewright.simulator import codes, ops
 from tilewright.simulator.address_space import AddressSpace
@@ -53,11 +55,6 @@ from tilewright.simulator.shadow import Shadow
 from tilewright.simulator.shared_layout import SharedLayout
 from tilewright.simulator.state import WARP_SIZE, Block, Cluster, Coroutine, Launch, Warp
 from tilewright.simulator.timeline import Timeline
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
-    from tilewright.numerics.arrays import Array
 
 __tracebackhide__ = hides_frames
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault, OneByOne
 from tilewright.simulator.lane_conflicts import check_lanes
 from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.shadow import Bytes, Proxy
-from tilewright.simulator.state import WARP_SIZE
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.state import Warp
+from tilewright.simulator.state import WARP_SIZE, Warp
 
 GLOBAL, SHARED, LOCAL = 1, 3, 5
 _LANES = np.arange(WARP_SIZE)

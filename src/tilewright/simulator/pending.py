@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.findings import note_at
 from tilewright.simulator.groups import Apart, join
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.state import Warp
+from tilewright.simulator.state import Warp
 
 
 @dataclass(frozen=True, slots=True, eq=False)

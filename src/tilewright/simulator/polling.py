@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
-from tilewright.simulator.state import Polls, Warp
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.simulator.state import Asked
+from tilewright.simulator.state import Asked, Polls, Warp
 
 #: So many turns without a change of memory does a loop take before it gives way, where its turns differ.
 _PATIENCE = 256

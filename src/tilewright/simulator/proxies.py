@@ -8,23 +8,20 @@ of the reader, is taken for one that stands on the way. Nothing is kept of memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.findings import note_at
 from tilewright.simulator.state import WARP_SIZE, Clock, Launch, Warp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import Buffer
     from tilewright.simulator.tensor_maps import TensorMap
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.lane_conflicts import check_lanes
-from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, beyond, bytes_at
+from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, MemRef, beyond, bytes_at
 from tilewright.simulator.proxies import note_elements
-from tilewright.simulator.state import WARP_SIZE
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.memory import MemRef
-    from tilewright.simulator.state import Warp
+from tilewright.simulator.state import WARP_SIZE, Warp
 
 _LANES = np.arange(WARP_SIZE)[:, None]
 

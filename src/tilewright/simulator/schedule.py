@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.simulator import codes
+from tilewright.simulator.compile import Suspending
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.groups import Group, gather
 from tilewright.simulator.ops.barriers import ParityWait
@@ -24,11 +27,6 @@ from tilewright.simulator.state import (
     Wait,
     Warp,
 )
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.simulator.compile import Suspending
 
 #: How often a copy lands although warps could go on.
 _LANDING = 0.3

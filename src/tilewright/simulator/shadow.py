@@ -18,17 +18,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.findings import Findings, OneByOne, note_at
-from tilewright.simulator.state import NEVER
+from tilewright.simulator.state import NEVER, Warp
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
     from tilewright.simulator.groups import Group
-    from tilewright.simulator.state import Warp
 
 
 @dataclass(frozen=True, slots=True, eq=False)

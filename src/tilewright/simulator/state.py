@@ -9,8 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.launching.time_limits import TIME_LIMIT, over_message
+from tilewright.numerics.arrays import Array
 from tilewright.simulator.address_space import AddressSpace
 from tilewright.simulator.counters import Counters
 from tilewright.simulator.findings import Findings
@@ -18,9 +20,6 @@ from tilewright.simulator.global_conflicts import GlobalLog
 from tilewright.simulator.timeline import TensorCores, Timeline
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
     from tilewright.simulator.memory import Buffer
     from tilewright.simulator.polling import Turns
     from tilewright.simulator.proxies import Fence, GlobalProxies
@@ -40,11 +39,17 @@ class Wait(Protocol):
 
     op: Operation
 
-    def ready(self) -> bool: ...
+    def ready(self) -> bool:
+        """Whether the warp can go on; asked again and again, so it changes nothing that others see."""
+        ...
 
-    def finish(self, warp: Warp) -> None: ...
+    def finish(self, warp: Warp) -> None:
+        """Let the warp go on: it sees what it has waited for, and its time is no earlier than that."""
+        ...
 
-    def describe(self) -> str: ...
+    def describe(self) -> str:
+        """What the warp waits for, and who is missing, for the message of a deadlock."""
+        ...
 
 
 class FallApart:
@@ -422,6 +427,7 @@ class Warp:
         """Bring the times of the members up to date."""
 
     def name(self) -> str:
+        """What messages call the warp; with its block where the grid has several."""
         if not self._name:
             block = self.block
             where = ""

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import place_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 #: Units of time: until the first byte of a copy comes, bytes for each unit afterwards, and the
 #: multiplications that a tensor core does in one.

@@ -215,6 +215,8 @@ class TileAttrParser(AttrParser):
 
     @contextmanager
     def delimited(self, start: str, end: str) -> Generator[None, None, None]:
+        """Reads both signs around what is read inside, one level deeper; an error where either is
+        missing."""
         self.parse_characters(start)
         self.nest()
         yield

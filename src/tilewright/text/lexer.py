@@ -96,6 +96,7 @@ class TileToken(Span):
 
     @property
     def span(self) -> TileToken:
+        """The token itself, which has the ``start`` and ``end`` that xDSL asks a span for."""
         return self
 
 

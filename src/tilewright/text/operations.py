@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import load
 from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
+from tilewright.dialects.loading import dialect_loader
 from tilewright.text.suggestions import did_you_mean
 
 UNKNOWN_OPERATION = define_code(
@@ -26,94 +27,11 @@ _PREFIX = "cuda_tile."
 _EXPERIMENTAL = "experimental$"
 
 
-def _builtin() -> Dialect:
-    from xdsl.dialects.builtin import Builtin
-
-    return Builtin
-
-
-def _func() -> Dialect:
-    from xdsl.dialects.func import Func
-
-    return Func
-
-
-def _nv_tileaa() -> Dialect:
-    from tilewright.dialects.nv_tileaa import load
-
-    return load()
-
-
-def _nv_tileas() -> Dialect:
-    from tilewright.dialects.nv_tileas import load
-
-    return load()
-
-
-def _arith() -> Dialect:
-    from tilewright.dialects.upstream.arith import load
-
-    return load()
-
-
-def _scf() -> Dialect:
-    from tilewright.dialects.upstream.scf import load
-
-    return load()
-
-
-def _nvgpu() -> Dialect:
-    from tilewright.dialects.nvgpu import load
-
-    return load()
-
-
-def _gpu() -> Dialect:
-    from tilewright.dialects.upstream.gpu import load
-
-    return load()
-
-
-def _nvvm() -> Dialect:
-    from tilewright.dialects.nvgpu import load_nvvm
-
-    return load_nvvm()
-
-
-def _memref() -> Dialect:
-    from tilewright.dialects.upstream.memref import load
-
-    return load()
-
-
-def _vector() -> Dialect:
-    from tilewright.dialects.upstream.vector import load
-
-    return load()
-
-
-def _cf() -> Dialect:
-    from xdsl.dialects.cf import Cf
-
-    return Cf
-
-
-def _math() -> Dialect:
-    from xdsl.dialects.math import Math
-
-    return Math
-
-
-def _llvm() -> Dialect:
-    from tilewright.dialects.upstream.llvm import load
-
-    return load()
-
-
-def _ub() -> Dialect:
-    from xdsl.dialects.ub import UB
-
-    return UB
+#: Dialects that load when their name is met.
+_OTHERS = (
+    *("nv_tileaa", "nv_tileas", "func", "arith", "scf", "nvgpu", "gpu"),
+    *("nvvm", "memref", "vector", "cf", "math", "ub", "llvm"),
+)
 
 
 def _arith_of_tiles() -> Dialect:
@@ -170,26 +88,11 @@ def make_context(allow_unregistered: bool, *, tileaa: bool = False) -> TileConte
     ``tileaa``: for a text at the level of ``nv_tileaa``, whose arithmetic is that of its tiles.
     """
     context = TileContext(allow_unregistered=allow_unregistered)
-    context.load_dialect(_builtin())
+    context.load_dialect(dialect_loader("builtin")())
     context.load_dialect(load())
-    others = (
-        ("nv_tileaa", _nv_tileaa),
-        ("nv_tileas", _nv_tileas),
-        ("func", _func),
-        ("arith", _arith_of_tiles if tileaa else _arith),
-        ("scf", _scf),
-        ("nvgpu", _nvgpu),
-        ("gpu", _gpu),
-        ("nvvm", _nvvm),
-        ("memref", _memref),
-        ("vector", _vector),
-        ("cf", _cf),
-        ("math", _math_of_tiles if tileaa else _math),
-        ("ub", _ub),
-        ("llvm", _llvm),
-    )
-    for name, dialect in others:
-        context.register_dialect(name, dialect)
+    of_tiles = {"arith": _arith_of_tiles, "math": _math_of_tiles} if tileaa else {}
+    for name in _OTHERS:
+        context.register_dialect(name, of_tiles.get(name) or dialect_loader(name))
     return context
 
 

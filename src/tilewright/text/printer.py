@@ -202,6 +202,7 @@ class TilePrinter(Printer):
         self._pieces.append(self._line)
 
     def print_list(self, elems: Iterable[object], print_fn: object, delimiter: str = ", ") -> None:
+        """Each element by ``print_fn``, with the delimiter between them."""
         pieces = self._pieces
         first = True
         for item in elems:
@@ -305,6 +306,8 @@ class TilePrinter(Printer):
     # Operations
 
     def print_op(self, op: Operation) -> None:
+        """One operation: results, its own syntax or the generic form, and its location where these
+        are shown."""
         pieces = self._pieces
         if self._starts is not None:
             self._starts.append((op, len(pieces)))
@@ -367,6 +370,7 @@ class TilePrinter(Printer):
     # Attributes
 
     def print_attribute(self, attribute: Attribute) -> None:
+        """An attribute by its alias, or as the reference tools write it, or as xDSL does."""
         alias = self._aliases.get(attribute) if self._aliases else None
         if alias is not None:
             self._pieces.append(alias)
@@ -412,10 +416,13 @@ class TilePrinter(Printer):
             self.print_attribute(attribute)
 
     def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
+        """``{name = value, ...}``, sorted by name."""
         with self.in_braces():
             self.print_list(sorted(attr_dict.items()), self._print_attr_string)
 
     def print_float(self, value: float, type: AnyFloat) -> None:
+        """A float of this type so that it reads back to the same bits; bits in hexadecimal for what
+        has no decimal form."""
         text = _float_text(value, type)
         if text is None:
             super().print_float(value, type)
@@ -423,6 +430,8 @@ class TilePrinter(Printer):
             self._pieces.append(text)
 
     def print_string_literal(self, string: str) -> None:
+        """A string in quotes; as the reference tools escape it where it is to look like theirs,
+        else readable."""
         # What is escaped and not ASCII is no string for xDSL's lexer, but bytes.
         raw = not self._reference and string.isprintable() and not {*string} & {'"', "\\"}
         self._pieces.append(f'"{string}"' if raw else quote(string))

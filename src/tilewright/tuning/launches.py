@@ -28,6 +28,7 @@ class Zeros:
 
     @cached_property
     def array(self) -> Array:
+        """An array of zeros in their place, made when first asked for."""
         return np.zeros(self.shape, self.dtype)
 
 
@@ -40,6 +41,7 @@ class KeptList:
 
     @property
     def arrays(self) -> list[Array]:
+        """The arrays of the list, zeros where only type and extents are told."""
         return [item.array if isinstance(item, Zeros) else item for item in self.items]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.analysis.tileaa.reading import Read, read
 
 from tilewright.analysis.tileaa import Uniformity
@@ -21,7 +22,10 @@ def tiles(
     pointer: str = "%a",
     flags: str = "",
     tile: tuple[int, int] = (16, 32),
+    counted: str = "%v",
+    counted_view: str = "",
 ) -> Read:
+    """A load in a loop over the tiles of the view, or of ``counted``, another one of that type."""
     memref = f"!nv_tileaa.memref<{shape}xf32, strides = [{strides}], 1>"
     view = f"!nv_tileaa.tiled_view<{tile[0]}x{tile[1]}xf32, source = {memref}>"
     types = ", ".join([PTR, *["index"] * sizes.count("%")])
@@ -34,7 +38,7 @@ def tiles(
     %m = nv_tileaa.make_memref {pointer}{sizes} : ({types}) -> {memref}
     %v = nv_tileaa.block_tile %m {{tileSizes = array<i64: {tile[0]}, {tile[1]}>, dimGroups = [[0], [1]]}} : {memref} -> {view}
     %t = nv_tileaa.create_mem_token : {TOKEN}
-    %tiles = nv_tileaa.get_dim_size %v {{axis = 0 : i32}} : {view} -> index
+    %tiles = nv_tileaa.get_dim_size {counted} {{axis = 0 : i32}} : {counted_view or view} -> index
     scf.for %k = %c0 to %tiles step %c1 {{
       %e, %t1 = nv_tileaa.tiled_load %v[{index}], %t {{{flags}}} : {view}, index, index, {TOKEN} -> tile<{tile[0]}x{tile[1]}xf32>, {TOKEN}
       scf.yield
@@ -63,6 +67,35 @@ def test_a_loop_over_all_tiles() -> None:
         before="%y = nv_tileaa.assume %x {predicates = [#nv_tileaa.div_by<16>]} : index",
     )
     assert verdicts(whole) == ["inside", "inside"]
+
+
+@pytest.mark.parametrize(
+    ("extent", "rows", "counts"), [("%y", 16, True), ("%y", 8, False), ("%z", 16, False)]
+)
+def test_a_loop_over_the_tiles_of_another_view(extent: str, rows: int, counts: bool) -> None:
+    """Their number is that of the view's own where extent and step are."""
+    memref = "!nv_tileaa.memref<?x64xf32, strides = [64, 1], 1>"
+    view = f"!nv_tileaa.tiled_view<{rows}x32xf32, source = {memref}>"
+    found = tiles(
+        shape="?x64",
+        sizes=", %y",
+        index="%k, %c0",
+        counted="%w",
+        counted_view=view,
+        before=f"""
+        %y = nv_tileaa.assume %x {{predicates = [#nv_tileaa.div_by<16>]}} : index
+        %z = nv_tileaa.assume %x {{predicates = [#nv_tileaa.div_by<32>]}} : index
+        %other = nv_tileaa.make_memref %a, {extent} : ({PTR}, index) -> {memref}
+        %w = nv_tileaa.block_tile %other {{tileSizes = array<i64: {rows}, 32>, dimGroups = [[0], [1]]}} : {memref} -> {view}
+        """,
+    )
+    assert verdicts(found) == ["inside" if counts else "unknown", "inside"]
+
+
+def test_an_access_is_inside_along_all_axes() -> None:
+    for index, expected in {"%c3, %c1": True, "%c3, %c3": False, "%x, %c1": False}.items():
+        found = tiles(index=index)
+        assert found.facts.bounds.inside(found.op("tiled_load")) is expected
 
 
 def test_a_promise_counts() -> None:

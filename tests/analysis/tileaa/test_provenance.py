@@ -6,6 +6,7 @@ import pytest
 from tests.analysis.tileaa.reading import Read, read
 
 from tilewright.analysis.tileaa import Root
+from tilewright.analysis.tileaa.provenance import Provenance, origin_of
 
 PTR = "!nv_tileaa.ptr<f32, 1>"
 TOKEN = "!nv_tileaa.mem_token"
@@ -114,3 +115,52 @@ def test_alias_scopes_tell_memrefs_apart() -> None:
     assert views("%v[%c0, %c0]", "%w[%c1, %c0]")
     assert not views("%v[%c0, %c0]", "%w[%c0, %c0]", (", alias_scope = 1", ", alias_scope = 2"))
     assert views("%v[%c0, %c0]", "%w[%c0, %c0]", (", alias_scope = 1", ""))
+
+
+def test_origins_lie_behind_what_derives_from_one_pointer() -> None:
+    found = read(f"""
+    %o = arith.constant 4 : i32
+    %a = nv_tileaa.addptr %p, %o : {PTR}, i32 -> {PTR}
+    %b = nv_tileaa.splat %a : {PTR} -> tile<8x{PTR}>
+    %c = arith.cmpi slt, %n, %o : i32
+    %d = arith.select %c, %a, %q : {PTR}
+    %g = nv_tileaa.get_global @table : {PTR}
+    """)
+    assert origin_of(found.value("b")) is found.function.body.block.args[0]
+    assert origin_of(found.value("d")) is found.value("d")  # of two pointers
+    assert origin_of(found.value("g")) is found.value("g")
+
+
+def test_a_scope_holds_where_all_ways_have_it() -> None:
+    join = read("").facts.provenances.join
+    one, other = (Provenance(frozenset({Root("argument", n)}), 1) for n in "01")
+    assert join(one, other) == Provenance(one.roots | other.roots, 1)
+    assert join(one, Provenance(other.roots, 2)).scope is None
+    assert join(one, Provenance(other.roots)).scope is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(1, 4, False), (0, 4, True), (1, 0, True), (4, 4, True)]
+)
+def test_address_spaces_tell_accesses_apart(first: int, second: int, expected: bool) -> None:
+    """But for 0, which holds all others."""
+    one, other = (f"!nv_tileaa.ptr<f32, {space}>" for space in (first, second))
+    found = read(
+        f"""
+        %t = nv_tileaa.create_mem_token : {TOKEN}
+        %v, %t1 = nv_tileaa.load %p, %t : {one}, {TOKEN} -> f32, {TOKEN}
+        %u, %t2 = nv_tileaa.load %q, %t : {other}, {TOKEN} -> f32, {TOKEN}
+        """,
+        arguments=f"%p: {one}, %q: {other}",
+    )
+    assert found.facts.aliases.may_alias(found.op("load", 0), found.op("load", 1)) is expected
+
+
+def test_what_is_no_access_may_touch_anything() -> None:
+    found = read(f"""
+    %t = nv_tileaa.create_mem_token : {TOKEN}
+    %v, %t1 = nv_tileaa.load %p, %t : {PTR}, {TOKEN} -> f32, {TOKEN}
+    """)
+    pair = found.op("load"), found.op("create_mem_token")
+    may_alias = found.facts.aliases.may_alias
+    assert may_alias(*pair) and may_alias(*reversed(pair))

@@ -147,3 +147,20 @@ class ForwardAnalysis(ABC, Generic[Fact]):
             state = following
             rounds += 1
         self._depth -= 1
+
+
+RuleT = TypeVar("RuleT", bound=Callable[..., object])
+
+
+def rule_of(table: dict[str, RuleT]) -> Callable[..., Callable[[RuleT], RuleT]]:
+    """A decorator that enters a rule in a table, for operations by class or by name."""
+
+    def rule(*kinds: str | type[Operation]) -> Callable[[RuleT], RuleT]:
+        def enter(function: RuleT) -> RuleT:
+            names = (kind if isinstance(kind, str) else kind.name for kind in kinds)
+            table.update(dict.fromkeys(names, function))
+            return function
+
+        return enter
+
+    return rule

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.analysis.tileaa.flow import ForwardAnalysis
+from tilewright.analysis.tileaa.flow import ForwardAnalysis, rule_of
 from tilewright.analysis.tileaa.geometry import int_array
 from tilewright.analysis.tileaa.integers import known_integers, width_of
 from tilewright.analysis.tileaa.ranges import Ranges, all_of
@@ -158,15 +158,7 @@ def _join(a: AxisPattern, b: AxisPattern) -> AxisPattern:
 
 Rule = Callable[[Patterns, Operation], Pattern | None]
 _RULES: dict[str, Rule] = {}
-
-
-def _rule(*kinds: str | type[Operation]) -> Callable[[Rule], Rule]:
-    def enter(function: Rule) -> Rule:
-        for kind in kinds:
-            _RULES[kind if isinstance(kind, str) else kind.name] = function
-        return function
-
-    return enter
+_rule = rule_of(_RULES)
 
 
 def _pair(facts: Patterns, op: Operation) -> tuple[Pattern, Pattern]:

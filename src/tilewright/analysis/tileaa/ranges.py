@@ -9,7 +9,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.analysis.tileaa.flow import ForwardAnalysis
+from tilewright.analysis.tileaa.flow import ForwardAnalysis, rule_of
 from tilewright.analysis.tileaa.geometry import memref_axes, view_axes
 from tilewright.analysis.tileaa.integers import known_integers, width_of
 from tilewright.dialects.nv_tileaa import types as T
@@ -123,15 +123,7 @@ class Ranges(ForwardAnalysis[Range]):
 
 Rule = Callable[[Ranges, Operation], Range | None]
 _RULES: dict[str, Rule] = {}
-
-
-def _rule(*kinds: str | type[Operation]) -> Callable[[Rule], Rule]:
-    def enter(function: Rule) -> Rule:
-        for kind in kinds:
-            _RULES[kind if isinstance(kind, str) else kind.name] = function
-        return function
-
-    return enter
+_rule = rule_of(_RULES)
 
 
 def _fits(op: Operation, exact: Range, wraps: bool = True) -> Range | None:

@@ -25,6 +25,7 @@ class MathFunction:
     body: Body
 
     def bound(self, bits: int) -> float:
+        """The bound on the error for elements of so many bits, in units in the last place."""
         return self.bound32 if bits == 32 else self.bound64
 
 

@@ -34,6 +34,7 @@ class Splat(ir.Constant):
         self.constant = scalar
 
     def get_reference(self) -> str:
+        """The constant as LLVM's text has it."""
         return f"splat ({self.constant})"
 
 
@@ -47,10 +48,12 @@ class Value:
 
     @property
     def is_float(self) -> bool:
+        """Whether the lanes are numbers of floating point."""
         return isinstance(_element(self.llvm.type), (ir.FloatType, ir.DoubleType))
 
     @property
     def bits(self) -> int:
+        """The width of a lane."""
         element = _element(self.llvm.type)
         return element.width if isinstance(element, ir.IntType) else _bits_of(element)
 
@@ -125,6 +128,7 @@ class Value:
         return self._compare(other, ">=")
 
     def is_nan(self) -> Value:
+        """Where the lanes are NaN: a vector of i1."""
         return Value(self.f, self.f.builder.fcmp_unordered("uno", self.llvm, self.llvm))
 
 
@@ -164,10 +168,12 @@ class Formulas:
 
     @property
     def float_type(self) -> ir.Type:
+        """The type of the argument: floats in all lanes."""
         return self.over(_FLOAT[self.bits])
 
     @property
     def int_type(self) -> ir.Type:
+        """Integers as wide as the floats, in all lanes."""
         return self.over(ir.IntType(self.bits))
 
     def splat(self, ty: ir.Type, number: Number) -> Any:
@@ -213,15 +219,19 @@ class Formulas:
         return total
 
     def absolute(self, x: Value) -> Value:
+        """The magnitude, exactly; of a NaN only the sign changes."""
         return self.call("fabs", x)
 
     def copysign(self, magnitude: Value, sign: Value) -> Value:
+        """The magnitude of one number with the sign of another, exactly."""
         return self.call("copysign", magnitude, sign)
 
     def truncated(self, x: Value) -> Value:
+        """Rounded to an integer towards zero, exactly."""
         return self.call("trunc", x)
 
     def sqrt(self, x: Value) -> Value:
+        """The square root, rounded correctly."""
         return self.call("sqrt", x)
 
     def select(self, condition: Value, yes: Operand, no: Operand) -> Value:

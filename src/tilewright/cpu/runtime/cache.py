@@ -130,6 +130,7 @@ class DiskCache:
         self._evict(limit_bytes)
 
     def use(self) -> CacheUse:
+        """How much of the disk the cache takes, and how much it may."""
         files = self._files()
         sizes = sum(size for _, size, _ in files)
         return CacheUse(self.directory, len(files), sizes, self.limit)

@@ -44,6 +44,7 @@ class OptLevel:
 
     @property
     def key(self) -> str:
+        """A text that is the same for levels that make the same code."""
         return f"O{self.speed} vectorize={self.vectorize} unroll={self.unroll}"
 
 
@@ -74,6 +75,8 @@ class Timings:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Adds the seconds of wall time that pass inside to a stage, also where that ends in an
+        error."""
         started = time.perf_counter()
         self.seconds.setdefault(name, 0.0)
         try:
@@ -83,6 +86,7 @@ class Timings:
 
     @property
     def total(self) -> float:
+        """The seconds of all stages."""
         return sum(self.seconds.values())
 
 

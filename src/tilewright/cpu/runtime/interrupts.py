@@ -118,6 +118,7 @@ class Signals:
                 self.raised, answer = error, _STOP
 
     def take_raised(self) -> BaseException | None:
+        """The exception of a signal's handler, once; None where there was none."""
         error, self.raised = self.raised, None
         return error
 

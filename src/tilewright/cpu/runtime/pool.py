@@ -82,6 +82,8 @@ class Pace:
     seconds: float = 0.0
 
     def learn(self, seconds: float) -> None:
+        """Note the seconds of another launch, for a block; each counts half as much as the one
+        after it."""
         self.seconds = seconds if not self.seconds else 0.5 * (self.seconds + seconds)
 
 
@@ -96,6 +98,7 @@ class Choice:
     _together: list[float] = field(default_factory=list)
 
     def alone_is_next(self) -> bool:
+        """Whether the next launch should have one thread."""
         if len(self._together) < _TRIALS or len(self._alone) < _TRIALS:
             return len(self._alone) < len(self._together)
         return min(self._alone) < min(self._together)

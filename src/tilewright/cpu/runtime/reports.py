@@ -103,6 +103,7 @@ class Reports:
                 self.stop(_deadlock(site, numbers.reshape(-1, 2).tolist()))
 
     def stop(self, error: BaseException) -> None:
+        """Let all threads stop; the first error is the one that is raised."""
         if self.error is None:
             self.error = error
         self._state.stop = 1

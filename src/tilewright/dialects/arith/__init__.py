@@ -5,10 +5,14 @@ The operations are spelled as upstream in MLIR; where a meaning differs, it is t
 stand in the place of xDSL's own.
 """
 
+# pyright: reportUnusedImport=false
+
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+
+from xdsl.dialects.arith import IntegerOverflowAttr
+from xdsl.ir import Dialect, Operation
 
 from tilewright.dialects.arith.base import OPERATIONS, ArithOp, ElementCall, overflow_attr
 from tilewright.dialects.arith.comparison import (
@@ -76,80 +80,10 @@ from tilewright.dialects.arith.integer import (
     XOrIOp,
 )
 
-if TYPE_CHECKING:
-    from xdsl.ir import Dialect
-
-__all__ = [
-    "OPERATIONS",
-    "AbsFOp",
-    "AbsIOp",
-    "AddiOp",
-    "AndIOp",
-    "ArithOp",
-    "Atan2Op",
-    "BitcastOp",
-    "CeilDivSIOp",
-    "CeilDivUIOp",
-    "CeilOp",
-    "CmpfOp",
-    "CmpiOp",
-    "ConstantOp",
-    "CosOp",
-    "CoshOp",
-    "DivSIOp",
-    "DivUIOp",
-    "ElementCall",
-    "ElementsAttr",
-    "ExpOp",
-    "ExtSIOp",
-    "ExtUIOp",
-    "FPToSIOp",
-    "FPToUIOp",
-    "FPowIOp",
-    "FloorDivSIOp",
-    "FloorOp",
-    "IndexCastOp",
-    "IndexCastUIOp",
-    "Log2Op",
-    "LogOp",
-    "MaxSIOp",
-    "MaxUIOp",
-    "MaximumfOp",
-    "MaxnumfOp",
-    "MinSIOp",
-    "MinUIOp",
-    "MinimumfOp",
-    "MinnumfOp",
-    "MuliOp",
-    "NegfOp",
-    "OrIOp",
-    "PowFOp",
-    "RemSIOp",
-    "RemUIOp",
-    "RemfOp",
-    "SIToFPOp",
-    "SelectOp",
-    "ShLIOp",
-    "ShRSIOp",
-    "ShRUIOp",
-    "SinOp",
-    "SinhOp",
-    "SubiOp",
-    "TanOp",
-    "TanhOp",
-    "TruncIOp",
-    "UIToFPOp",
-    "XOrIOp",
-    "load",
-    "overflow_attr",
-]
-
 
 @cache
 def load() -> tuple[Dialect, Dialect]:
     """The dialects ``arith`` and ``math`` with all operations and attributes."""
-    from xdsl.dialects.arith import IntegerOverflowAttr
-    from xdsl.ir import Dialect, Operation
 
     def named(name: str) -> list[type[Operation]]:
         return [op for full, op in OPERATIONS.items() if full.startswith(f"{name}.")]

@@ -19,13 +19,7 @@ from tilewright.dialects.nv_tileaa.constraints import ElementKind, PropertyKind,
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.signature import Dictionary
 from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX
-from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Keyword,
-    Operand,
-    TypeOf,
-)
+from tilewright.dialects.syntax.assembly import assembly
 from tilewright.dialects.upstream.arith.syntax import OverflowFlags
 
 _INDEX = frozenset({"index"})
@@ -166,11 +160,11 @@ def truth_like(ty: Attribute) -> Attribute:
     return T.TileType(ty.dims, i1, ty.layout) if isinstance(ty, T.TileType) else i1
 
 
-PROPERTIES = Dictionary()
-UNARY = (Operand("source"), PROPERTIES, COLON, TypeOf("result", shared=True))
-PAIR = (Operand("lhs"), COMMA, Operand("rhs"))
-BINARY = (*PAIR, PROPERTIES, COLON, TypeOf("result", shared=True))
-WRAPPING_BINARY = (*PAIR, OverflowFlags(), PROPERTIES, COLON, TypeOf("result", shared=True))
-CONVERSION_TYPES = (PROPERTIES, COLON, TypeOf("source"), Keyword("to"), TypeOf("result"))
-CONVERSION = (Operand("source"), *CONVERSION_TYPES)
-WRAPPING_CONVERSION = (Operand("source"), OverflowFlags(), *CONVERSION_TYPES)
+syntax = assembly({"attr-dict": Dictionary()})
+UNARY = syntax("$source attr-dict : type($result)")
+BINARY = syntax("$lhs, $rhs attr-dict : type($result)")
+WRAPPING_BINARY = syntax("$lhs, $rhs", OverflowFlags(), "attr-dict : type($result)")
+CONVERSION = syntax("$source attr-dict : type($source) to type($result)")
+WRAPPING_CONVERSION = syntax(
+    "$source", OverflowFlags(), "attr-dict : type($source) to type($result)"
+)

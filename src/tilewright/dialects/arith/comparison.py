@@ -12,11 +12,10 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.arith import codes
 from tilewright.dialects.arith.base import (
-    PAIR,
-    PROPERTIES,
     WORD,
     ArithOp,
     arith_op,
+    syntax,
     truth_like,
 )
 from tilewright.dialects.declare import (
@@ -31,12 +30,6 @@ from tilewright.dialects.facts import Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, FLOAT, I1, INT64
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
-from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Operand,
-    TypeOf,
-)
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.upstream.arith.syntax import (
     FLOAT_PREDICATES,
@@ -120,7 +113,7 @@ _CMPF_READINGS = {
 
 def _comparison_syntax(names: tuple[str, ...], known: Sequence[str]) -> tuple[Directive, ...]:
     word = Predicate(names, tuple(known))
-    return (word, COMMA, *PAIR, PROPERTIES, COLON, TypeOf("lhs", shared=True))
+    return syntax(word, ", $lhs, $rhs attr-dict : type($lhs)")
 
 
 @arith_op("arith.cmpi", group=GROUP)
@@ -180,16 +173,7 @@ class SelectOp(ArithOp):
     SOURCE: ClassVar = "select"
     ELEMENT_OPERAND: ClassVar = 1
     RELATIONS: ClassVar = (same_type("true_value", "false_value", "result"),)
-    SYNTAX: ClassVar = (
-        Operand("condition"),
-        COMMA,
-        Operand("true_value"),
-        COMMA,
-        Operand("false_value"),
-        PROPERTIES,
-        COLON,
-        SelectTypes(),
-    )
+    SYNTAX: ClassVar = syntax("$condition, $true_value, $false_value attr-dict :", SelectTypes())
     INFER: ClassVar = {"true_value": "result", "false_value": "result"}
     EXAMPLES: ClassVar = examples(
         "%s = arith.select %mask, %f, %g : tile<8xi1>, tile<8xf32>",

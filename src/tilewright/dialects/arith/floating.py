@@ -11,13 +11,12 @@ from tilewright.dialects.arith import codes
 from tilewright.dialects.arith.base import (
     BINARY,
     EXPONENT,
-    PAIR,
-    PROPERTIES,
     ROUNDING,
     UNARY,
     ArithOp,
     arith_op,
     numeric_element,
+    syntax,
 )
 from tilewright.dialects.declare import (
     Report,
@@ -30,7 +29,6 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.codes import FLUSH_TO_ZERO
 from tilewright.dialects.nv_tileaa.constraints import FLAG, FLOAT
-from tilewright.dialects.syntax.directives import COLON, COMMA, TypeOf
 
 FLOATS = "floating_point"
 MATH = "math"
@@ -308,6 +306,6 @@ class FPowIOp(ArithOp):
     COST: ClassVar = 40
     SOURCE: ClassVar = "fpowi"
     RELATIONS: ClassVar = (same_type("lhs", "result"), same_shape("lhs", "rhs"))
-    SYNTAX: ClassVar = (*PAIR, PROPERTIES, COLON, TypeOf("result"), COMMA, TypeOf("rhs"))
+    SYNTAX: ClassVar = syntax("$lhs, $rhs attr-dict : type($result), type($rhs)")
     INFER: ClassVar = {"lhs": "result"}
     EXAMPLES: ClassVar = examples("%s = math.fpowi %f, %k : tile<8xf32>, tile<8xi32>")

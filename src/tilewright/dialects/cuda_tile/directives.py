@@ -10,7 +10,8 @@ from xdsl.printer import Printer
 
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.cuda_tile.types import TOKEN
-from tilewright.dialects.syntax.directives import parse_operand
+from tilewright.dialects.syntax.assembly import assembly
+from tilewright.dialects.syntax.directives import AttrDict, parse_operand
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
@@ -40,10 +41,9 @@ class TokenType(Directive):
 
 @dataclass(frozen=True, slots=True)
 class TokenOperand(Directive):
-    """The optional token operand: `` token=%t``, or `` token = %t`` where ``spaced``."""
+    """The optional token operand: `` token=%t``."""
 
     name: str = "token"
-    spaced: bool = False
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         if parser.parse_optional_keyword("token"):
@@ -52,8 +52,18 @@ class TokenOperand(Directive):
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         if values := values_of(op, self.name):
-            printer.print_string(" token = " if self.spaced else " token=")
+            printer.print_string(" token=")
             printer.print_ssa_value(values[0])
 
     def grammar(self) -> str:
         return "[`token` `=` %token]"
+
+
+#: What words in texts of :func:`syntax` stand for; modules of operations add their own.
+VOCABULARY: dict[str, Directive] = {
+    "attr-dict": AttrDict(),
+    "attr-dict-with-keyword": AttrDict("attributes"),
+    "token-operand": TokenOperand(),
+    "token-type": TokenType(),
+}
+syntax = assembly(VOCABULARY)

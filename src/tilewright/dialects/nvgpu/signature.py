@@ -18,6 +18,7 @@ from tilewright.dialects.nvgpu.types import (
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
+from tilewright.dialects.syntax.assembly import assembly
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
@@ -29,6 +30,7 @@ from tilewright.dialects.syntax.tokens import (
     token_text,
 )
 from tilewright.dialects.syntax.types import INVALID_TYPE
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +60,6 @@ class Tokens(Directive):
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Directive):
-    """One operand in brackets, glued to what precedes."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_punctuation("[")
-        parse_operand(parser, state, self.name)
-        parser.parse_punctuation("]")
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string("[")
-        printer.print_ssa_value(values_of(op, self.name)[0])
-        printer.print_string("]")
-
-    def grammar(self) -> str:
-        return f"`[` %{self.name} `]`"
-
-
-@dataclass(frozen=True, slots=True)
 class Parenthesized(Directive):
     """Operands in parentheses, behind ``word`` if there is one."""
 
@@ -103,34 +85,6 @@ class Parenthesized(Directive):
     def grammar(self) -> str:
         word = f"`{self.word}` " if self.word else ""
         return f"{word}`(` {' `,` '.join('%' + name for name in self.names)} `)`"
-
-
-@dataclass(frozen=True, slots=True)
-class Clause(Directive):
-    """An optional operand: ``, word = %name``, without the comma where not ``comma``."""
-
-    name: str
-    word: str
-    comma: bool = True
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if self.comma:
-            if not parser.parse_optional_punctuation(","):
-                return
-            parser.parse_keyword(self.word)
-        elif not parser.parse_optional_keyword(self.word):
-            return
-        parser.parse_punctuation("=")
-        parse_operand(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(f"{',' if self.comma else ''} {self.word} = ")
-            printer.print_ssa_value(values[0])
-
-    def grammar(self) -> str:
-        comma = "`,` " if self.comma else ""
-        return f"[{comma}`{self.word}` `=` %{self.name}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +189,6 @@ class ParenthesizedTypes(Directive):
         return f"`(` {' `,` '.join(f'type(%{name})' for name in self.names)} `)`"
 
 
-def barrier_type(name: str = "barriers") -> ShortType:
-    return ShortType(name, MBarrierGroupType)
-
-
 def map_type(name: str) -> ShortType:
     return ShortType(name, TensorMapDescriptorType)
 
@@ -249,3 +199,8 @@ def descriptor_type(name: str) -> ShortType:
 
 def accumulator_type(name: str) -> ShortType:
     return ShortType(name, WarpgroupAccumulatorType)
+
+
+syntax = assembly(
+    {"attr-dict": ATTRIBUTES, "barrier-type": ShortType("barriers", MBarrierGroupType)}
+)

@@ -26,10 +26,9 @@ from tilewright.dialects.declare import Report, attr, declare_op, examples, type
 from tilewright.dialects.narrowing import integers_of, is_sized_integer_type, is_vector
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
-from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
+from tilewright.dialects.nvgpu.signature import syntax
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
 
@@ -101,22 +100,7 @@ class WgmmaProductOp(UpstreamOp):
     waitGroup = opt_prop_def(INT32)
     d = result_def(VECTOR)
 
-    SYNTAX: ClassVar = (
-        Operand("a"),
-        COMMA,
-        Operand("b"),
-        COMMA,
-        Operand("c"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("a"),
-        COMMA,
-        TypeOf("b"),
-        COMMA,
-        TypeOf("c"),
-        ARROW,
-        TypeOf("d"),
-    )
+    SYNTAX: ClassVar = syntax("$a, $b, $c attr-dict : type($a), type($b), type($c) -> type($d)")
     UNDEFINED: ClassVar = (
         "a thread of the warpgroup does not take part",
         "the result is read before its product has been waited for",
@@ -222,7 +206,7 @@ class WgmmaSumsOp(UpstreamOp):
     waitGroup = opt_prop_def(INT32)
     d = result_def(VECTOR)
 
-    SYNTAX: ClassVar = (Operand("c"), ATTRIBUTES, COLON, TypeOf("c"), ARROW, TypeOf("d"))
+    SYNTAX: ClassVar = syntax("$c attr-dict : type($c) -> type($d)")
     UNDEFINED: ClassVar = ("a thread of the warpgroup does not take part",)
     EXAMPLES: ClassVar = examples(
         """

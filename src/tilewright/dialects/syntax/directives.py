@@ -50,6 +50,10 @@ class Punct(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_punctuation(self.sign)  # pyright: ignore[reportArgumentType]
 
+    def parse_optional(self, parser: Parser) -> bool:
+        """Whether the sign stands here; it is read if so."""
+        return parser.parse_optional_punctuation(self.sign) is not None  # pyright: ignore[reportArgumentType]
+
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(self.sign if self.sign in ",[]" else f" {self.sign}")
 
@@ -65,6 +69,10 @@ class Keyword(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_keyword(self.word)
+
+    def parse_optional(self, parser: Parser) -> bool:
+        """Whether the word stands here; it is read if so."""
+        return parser.parse_optional_keyword(self.word) is not None
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(f" {self.word}")
@@ -147,10 +155,9 @@ class Operands(Directive):
 
 @dataclass(frozen=True, slots=True)
 class TypeOf(Directive):
-    """The type of one operand or result; ``shared`` where all values of the group have it."""
+    """The type of one operand or result."""
 
     name: str
-    shared: bool = False
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         parse_type_into(parser, state, self.name)

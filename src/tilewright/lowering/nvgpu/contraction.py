@@ -293,12 +293,14 @@ def sum_type(ty: Attribute) -> Attribute:
 
 
 def to_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
+    """An element of the type ``name`` in the type ``ty`` of sums."""
     if value.type == ty:
         return value
     return float_cast(low, value, ty, name, "f32")
 
 
 def from_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
+    """A sum rounded to an element of the type ``name``, which threads hold as ``ty``."""
     if value.type == ty:
         return value
     return float_cast(low, value, ty, "f32", name)
@@ -317,6 +319,7 @@ def as_factor(
 
 
 def add_product(low: Threads, a: SSAValue, c: SSAValue, total: SSAValue) -> SSAValue:
+    """``a * c + total``: wrapping for integers, rounded once for floats."""
     if isinstance(scalar_of(total.type), b.IntegerType):
         return low.plus(total, low.times(a, c))
     return low.one(M.FmaOp, (a, c, total), total.type)

@@ -214,6 +214,8 @@ class Kernel(Threads):
         self.op = outer
 
     def lowered(self) -> gpu_kernels.FuncOp:
+        """The function of threads: parameters of the kernel, then pointers to memory that launches
+        give, then tensor maps."""
         func = self.func
         source = func.body.blocks[0]
         types = [self._parameter_type(argument) for argument in source.args]

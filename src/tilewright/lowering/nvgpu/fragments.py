@@ -42,10 +42,12 @@ class Instruction:
 
     @property
     def b_shape(self) -> tuple[int, int]:
+        """The shape of the vector that a thread holds of B: registers, and elements of each."""
         return self.k // self.group, self.per_register
 
     @property
     def c_shape(self) -> tuple[int, int]:
+        """The shape of the vector that a thread holds of sums: rows, and two neighbours in each."""
         return self.m // 8, 2
 
 
@@ -90,10 +92,12 @@ class FragmentLayout:
 
     @property
     def vector(self) -> b.VectorType:
+        """The type of one fragment of sums in a thread."""
         return b.VectorType(self.element, [self.m // 8, 2])
 
     @property
     def warps(self) -> int:
+        """How many warps share the product."""
         batches, rows, columns = self.grid
         return batches * rows * columns
 

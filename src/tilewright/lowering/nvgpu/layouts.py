@@ -33,6 +33,7 @@ class Layout:
 
     @property
     def chunk(self) -> int:
+        """How many elements of a thread are moved by one round of a loop."""
         return min(self.registers, CHUNK)
 
     @property

@@ -76,6 +76,7 @@ def to_memory(low: Threads, value: SSAValue) -> SSAValue:
 
 
 def alignment(element: Attribute, width: b.IntegerType) -> dict[str, Attribute]:
+    """The property by which an access says that it is aligned to its element."""
     return {"alignment": b.IntegerAttr(element_bytes(element), width)}
 
 
@@ -109,6 +110,7 @@ def tile_of(low: Threads, value: SSAValue) -> SSAValue:
 
 
 def element_name(value: SSAValue) -> str:
+    """The name of the type that elements have in memory, where an index takes 64 bits."""
     element = T.element_of(value.type)
     return "i64" if isinstance(element, b.IndexType) else T.element_name(element)
 

@@ -66,10 +66,13 @@ class Plan:
 
     @property
     def b_is_turned(self) -> bool:
+        """Whether B lies column by column in shared memory: ``ldmatrix`` transposes elements of 16
+        bits only."""
         return self.instruction.bits == 8
 
     @property
     def b_padding(self) -> int:
+        """Elements behind each row of B in shared memory, by which rows fall into different banks."""
         bits, columns = self.instruction.bits, self.b_shape[1]
         return (padding if bits <= 16 else _padding_by_element)(columns, bits)
 

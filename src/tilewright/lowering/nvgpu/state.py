@@ -15,6 +15,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.ub import PoisonAttr, PoisonOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.source_map import place_of
@@ -40,7 +41,6 @@ from tilewright.lowering.nvgpu.types import (
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 
 if TYPE_CHECKING:
-    from tilewright.analysis.tileaa import Facts
     from tilewright.lowering.nvgpu.tables import GivenMemory
 
 
@@ -83,9 +83,11 @@ class Sync:
     """Global memory has been read, or written."""
 
     def clear(self) -> None:
+        """Threads have met: nothing is left that others must not overtake."""
         self.shared = self.reads = self.writes = False
 
     def expect_all(self) -> None:
+        """Anything may have happened before, as at the front of a loop."""
         self.shared = self.reads = self.writes = True
 
 
@@ -191,6 +193,7 @@ class Threads(Filler[Operation]):
         return found
 
     def values(self, old: Iterable[SSAValue]) -> list[SSAValue]:
+        """What threads hold of each value."""
         return [self.value(value) for value in old]
 
     def operand(self, old: SSAValue, like: Attribute) -> SSAValue:
@@ -201,11 +204,13 @@ class Threads(Filler[Operation]):
         return found
 
     def memref(self, old: SSAValue) -> Memref:
+        """What stands for a memref: its address, extents and strides."""
         found = self.held[old]
         assert isinstance(found, Memref)
         return found
 
     def view(self, old: SSAValue) -> View:
+        """What stands for a tiled view: its memref, and how tiles lie in it."""
         found = self.held[old]
         assert isinstance(found, View)
         return found
@@ -292,9 +297,11 @@ class Threads(Filler[Operation]):
         return self.one(kind, (left, right), left.type)
 
     def plus(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
+        """The sum; nothing is added for a plain 0."""
         return left if right == 0 else self.binary(AddiOp, left, right)
 
     def times(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
+        """The product; nothing is multiplied for a plain 1."""
         return left if right == 1 else self.binary(MuliOp, left, right)
 
     def both(self, left: SSAValue | None, right: SSAValue | None) -> SSAValue | None:
@@ -317,6 +324,7 @@ class Threads(Filler[Operation]):
         return self.one(arith_vectors.CmpiOp, (left, right), ty, properties)
 
     def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        """``yes`` where the condition holds, else ``no``; of the type of ``yes``."""
         return self.one(arith_vectors.SelectOp, (condition, yes, no), yes.type)
 
     def widen(self, value: SSAValue) -> SSAValue:
@@ -333,6 +341,7 @@ class Threads(Filler[Operation]):
     # Where threads are, and which elements they hold.
 
     def layout(self, dims: Sequence[int]) -> Layout:
+        """How the elements of a tile of these extents are spread over the threads."""
         return Layout(prod(dims), self.threads)
 
     def count(self, ty: Attribute) -> int:
@@ -457,6 +466,7 @@ class Threads(Filler[Operation]):
         self.sync.reads = True
 
     def before_write(self) -> None:
+        """Threads meet first where others have read or written global memory since they last did."""
         if self.sync.writes or self.sync.reads:
             self.barrier()
         self.sync.writes = True

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.dialects import nv_tileaa
 from tilewright.dialects.backends import Table
 from tilewright.dialects.nv_tileaa.ops import contraction, functions, pointers, queues, shapes
-
-if TYPE_CHECKING:
-    from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import Threads
 
 Rule = Callable[["Threads", Any], None]
 

@@ -45,6 +45,7 @@ def element_bytes(ty: Attribute) -> int:
 
 
 def is_vector(ty: Attribute) -> bool:
+    """Whether a type of threads is a vector."""
     return isinstance(ty, b.VectorType)
 
 

@@ -242,6 +242,7 @@ class ViewPlaces:
         return low.one(V.TruncIOp, (low.binary(A.MinSIOp, left, extent),), I32)
 
     def address(self, register: int) -> SSAValue:
+        """The address of the element in a register, in bytes."""
         low, total, fixed = self.low, self.start, 0
         for axis, steps in enumerate(self.steps):
             step = steps[register]
@@ -254,6 +255,7 @@ class ViewPlaces:
         return low.plus(total, fixed)
 
     def inside(self, register: int) -> SSAValue | None:
+        """Whether the element in a register lies inside the tensor; None where it always does."""
         low, found = self.low, None
         for axis, room in enumerate(self.room):
             if room is None:

@@ -130,6 +130,8 @@ def permute_view(low: ScheduledKernel, op: PermuteViewOp) -> None:
 
 @lowers("nv_tileas.local_load")
 def local_load(low: ScheduledKernel, op: LocalLoadOp) -> None:
+    """Shared memory to registers: by ``ldmatrix`` where layouts allow it, else in vectors as wide
+    as elements lie side by side."""
     layout, tile = low.layout_of(op.result.type), storage_tile(low, op.source)
     element = element_type(T.element_of(op.result.type))
     assert element is not None
@@ -194,6 +196,7 @@ def in_given_order(low: ScheduledKernel, value: SSAValue, order: Sequence[int]) 
 
 @lowers("nv_tileas.convert_layout")
 def convert_layout(low: ScheduledKernel, op: ConvertLayoutOp) -> None:
+    """The same elements in other threads: by shuffles or through shared memory."""
     source, target = (low.layout_of(value.type) for value in (op.source, op.result))
     low.bind(op.result, converted(low, low.value(op.source), source, target))
 
@@ -301,6 +304,7 @@ def _without(basis: int, keep: Sequence[int | None]) -> int:
 
 @lowers("nv_tileas.copy")
 def copy(low: ScheduledKernel, op: CopyOp) -> None:
+    """Registers to shared memory, in vectors as wide as elements lie side by side."""
     value, layout = low.value(op.source), low.layout_of(op.source.type)
     tile = storage_tile(low, op.target)
     if scalar_of(value.type) != (held := in_bytes(scalar_of(value.type))):

@@ -16,6 +16,8 @@ from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_p
 
 @lowers("extract_slice")
 def extract_slice(low: ScheduledKernel, op: TileAAOp) -> None:
+    """A part whose elements stay in their threads is a choice of registers; any other goes through
+    shared memory."""
     source, result = op.operands[0], op.results[0]
     if not part_keeps_places(op, low.threads):
         shapes.extract_slice(low, op)
@@ -63,6 +65,8 @@ def insert_slice(low: ScheduledKernel, op: TileAAOp) -> None:
 
 @lowers("cat")
 def cat(low: ScheduledKernel, op: TileAAOp) -> None:
+    """Both tiles side by side: registers of one behind those of the other, or, where the halves are
+    in different threads, a choice in each thread."""
     lhs, rhs = low.values(op.operands)
     result = op.results[0]
     bit = axis_bits(T.dims_of(result.type))[int_property(op, "axis")].stop - 1

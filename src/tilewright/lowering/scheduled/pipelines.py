@@ -66,6 +66,8 @@ def make_tiled_tma_desc(low: ScheduledKernel, op: P.MakeTiledTmaDescOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.create_pipeline")
 def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
+    """The stages in shared memory, and their barriers, made ready by one thread before any other
+    may use them."""
     ty = op.result.type
     assert isinstance(ty, P.PipelineType)
     stages = ty.stages.data

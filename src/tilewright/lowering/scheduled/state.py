@@ -24,6 +24,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.lowering.nvgpu.options import NvgpuOptions
+from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, scalar_of
 from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
@@ -32,7 +33,6 @@ from tilewright.passes.tileas.exchanges import scratch_of
 from tilewright.passes.tileas.insert_barriers import SYNCHRONISED, insert_barriers
 
 if TYPE_CHECKING:
-    from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
     from tilewright.lowering.scheduled.pipelines import Ring
 
 _ASYNC_SHARED = {
@@ -73,9 +73,11 @@ class ScheduledKernel(Kernel):
 
     @property
     def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
+        """What a launch makes tensor maps of, in the order of the parameters that they become."""
         return tuple(self._maps.values())
 
     def take_tensor_maps(self, arguments: Sequence[SSAValue]) -> None:
+        """Note the parameters that the descriptors have become, in the order of ``tensor_maps``."""
         self._map_arguments = dict(zip(self._maps, arguments, strict=True))
 
     def tensor_map(self, op: P.MakeTiledTmaDescOp) -> SSAValue:

@@ -102,12 +102,15 @@ class Frame:
 
     @property
     def flags(self) -> int:
+        """How many flags of i1 tell which kind of end it was: one less than there are kinds."""
         return len(self.kinds) - 1
 
     def result_types(self) -> list[Attribute]:
+        """The types of an outcome: the flags, then the values of each kind."""
         return [I1] * self.flags + [ty for types in self.types for ty in types]
 
     def types_for(self, kind: Exit) -> Sequence[Attribute]:
+        """The types of the values of a kind."""
         return self.types[self.kinds.index(kind)]
 
     def values_for(
@@ -164,6 +167,7 @@ def _flag_of(
 
 
 def end_in_yield(low: Lowering, values: Sequence[SSAValue]) -> None:
+    """End a region of ``scf`` with these values."""
     low.emit(scf.YieldOp, values)
 
 

@@ -52,6 +52,7 @@ def latency(low: Lowering, op: TileOp) -> dict[str, Attribute | None]:
 
 
 def present(*values: SSAValue | None) -> list[SSAValue]:
+    """Those of the operands that are there."""
     return [value for value in values if value is not None]
 
 

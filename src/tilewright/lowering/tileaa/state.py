@@ -51,6 +51,7 @@ class Lowering(Filler[TileOp]):
         return self._values[old]
 
     def values(self, old: Sequence[SSAValue]) -> list[SSAValue]:
+        """What has become of each value."""
         found = self._values
         return [found[value] for value in old]
 
@@ -70,6 +71,7 @@ class Lowering(Filler[TileOp]):
         return lower_type(old.type)
 
     def types_of(self, old: Sequence[SSAValue]) -> list[Attribute]:
+        """The types that values of ``cuda_tile`` have afterwards."""
         return [lower_type(value.type) for value in old]
 
     # Operations.
@@ -108,6 +110,7 @@ class Lowering(Filler[TileOp]):
         return found
 
     def indices(self, old: Sequence[SSAValue]) -> list[SSAValue]:
+        """What has become of each value, cast to ``index``."""
         return [self.index(value) for value in self.values(old)]
 
     # What stands once at the start of a function, and only where something needs it.
@@ -118,6 +121,7 @@ class Lowering(Filler[TileOp]):
         exits: Mapping[Operation, frozenset[Any]],
         returned: Sequence[Attribute],
     ) -> None:
+        """Begin a function: how its regions may end, and the types that it returns."""
         self._function, self.exits, self.returned = function, exits, returned
         self.op = function
         self.depth = 0
@@ -166,6 +170,7 @@ class Lowering(Filler[TileOp]):
         )
 
     def index_constant(self, value: int) -> SSAValue:
+        """A constant of ``index``, one for the function."""
         number = {"value": IntegerAttr(value, T.INDEX)}
         return self._share(arith.ConstantOp, T.INDEX, f"c{value}", number)
 
@@ -188,14 +193,17 @@ def run(work: Nested) -> Sequence[SSAValue]:
 
 @lru_cache(maxsize=256)
 def segment_sizes(sizes: tuple[int, ...]) -> DenseArrayBase:
+    """The property of how many operands each group has; one object for the same sizes."""
     return DenseArrayBase.from_list(i32, list(sizes))
 
 
 @lru_cache(maxsize=1024)
 def i64_list(values: tuple[int, ...]) -> DenseArrayBase:
+    """An array of 64-bit integers; one object for the same numbers."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 @lru_cache(maxsize=256)
 def i32_number(value: int) -> IntegerAttr:
+    """A 32-bit integer; one object for the same number."""
     return IntegerAttr(value, i32)

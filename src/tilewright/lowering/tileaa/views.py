@@ -97,6 +97,7 @@ def load_view_tko(low: Lowering, op: V.LoadViewTkoOp) -> Sequence[SSAValue]:
 
 @lowers(V.StoreViewTkoOp)
 def store_view_tko(low: Lowering, op: V.StoreViewTkoOp) -> Sequence[SSAValue]:
+    """A ``tiled_store``, or a ``scatter_store`` where the view is sparse."""
     groups = (low.values((op.view,)), low.values((op.tile,)), low.indices(op.index), ())
     properties = {**ordering(op), **_bounds(op)}
     kind: type[Operation] = memory.ScatterStoreOp
@@ -108,6 +109,7 @@ def store_view_tko(low: Lowering, op: V.StoreViewTkoOp) -> Sequence[SSAValue]:
 
 @lowers(AtomicRedViewTkoOp)
 def atomic_red_view_tko(low: Lowering, op: AtomicRedViewTkoOp) -> Sequence[SSAValue]:
+    """The atomic update of a view; only its token is used."""
     mode = RMWModeAttr.of(enum_property(op, "mode"))
     return _atomic(low, op, op.value, mode)[1:]
 
@@ -129,6 +131,7 @@ def _atomic(
 
 @lowers(M.MultimemLoadReduceViewTkoOp)
 def multimem_load(low: Lowering, op: M.MultimemLoadReduceViewTkoOp) -> Sequence[SSAValue]:
+    """A ``tiled_load`` that combines all replicas of the memory."""
     groups = (low.values((op.view,)), low.indices(op.index), (), ())
     reduction = MultimemAttr.of(enum_property(op, "reduction"))
     properties = {**ordering(op), **_bounds(op), "multimem": reduction}
@@ -138,6 +141,7 @@ def multimem_load(low: Lowering, op: M.MultimemLoadReduceViewTkoOp) -> Sequence[
 
 @lowers(M.MultimemStoreViewTkoOp)
 def multimem_store(low: Lowering, op: M.MultimemStoreViewTkoOp) -> Sequence[SSAValue]:
+    """A ``tiled_store`` to all replicas of the memory."""
     groups = (low.values((op.view,)), low.values((op.tile,)), low.indices(op.index), ())
     properties = {**ordering(op), **_bounds(op), "multimem": UnitAttr()}
     token = low.token(op.token)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
 
@@ -17,10 +16,8 @@ from tilewright.dialects.cuda_tile.ops.reductions import Fold
 from tilewright.dialects.source_map import place_of, source_of
 from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.inspect.stops import Stop, When, print_stop
+from tilewright.machine.schedules import BlockId
 from tilewright.text.naming import as_python, name_values
-
-if TYPE_CHECKING:
-    from tilewright.machine.schedules import BlockId
 
 NOTHING_TO_STOP_AT = define_code(
     "nothing-to-stop-at",

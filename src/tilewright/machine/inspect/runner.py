@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
@@ -42,11 +42,6 @@ from tilewright.machine.inspect.trace import Recorder, Trace
 from tilewright.machine.launch import Given, Program, RunResult, given_arguments
 from tilewright.machine.values import Registers
 from tilewright.numerics.arithmetic import Arithmetic
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute
-
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp
 
 
 class Observer(Protocol):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.diagnostics import ByteSpan
 from tilewright.dialects.cuda_tile import types as T
@@ -17,9 +18,6 @@ from tilewright.dialects.source_map import place_of
 from tilewright.machine.inspect.stats import DEFAULT_BINS, TileStats, numbers_of, tile_stats
 from tilewright.machine.values import TensorView
 from tilewright.numerics.arrays import PTR, Array, is_numpy
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute, Operation, SSAValue
 
 When = Literal["before", "after"]
 Value = Array | TensorView

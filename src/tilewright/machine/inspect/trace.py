@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from xdsl.ir import Attribute, Operation
 
 from tilewright.diagnostics.render_html import preformatted
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
@@ -35,9 +36,6 @@ from tilewright.machine.memory import Memory
 from tilewright.machine.schedules import BlockId
 from tilewright.machine.tensors import ArrayNames, Elements
 from tilewright.machine.values import Registers, TensorView
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute, Operation
 
 Values = Literal["none", "summary", "full"]
 Event = Literal["op", "enter", "leave"]

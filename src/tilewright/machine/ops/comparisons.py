@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.enums import ComparisonPredicate
 from tilewright.dialects.cuda_tile.ops.floating_point import CmpFOp
 from tilewright.dialects.cuda_tile.ops.integer import CmpIOp
-from tilewright.machine.compile import tile_type
-
-if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
-    from tilewright.machine.compile import Translator
-    from tilewright.machine.values import Registers
-    from tilewright.numerics.arrays import Array
+from tilewright.machine.compile import Translator, tile_type
+from tilewright.machine.values import Registers
+from tilewright.numerics.arrays import Array
 
 Shown = Callable[["Registers", tuple[int, ...]], str]
 """The comparison of one element, in words."""

@@ -7,9 +7,9 @@ the blocks around it. Entries end through ``return`` or by running out of steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.dialects.cuda_tile.ops import control_flow as cf
 from tilewright.machine.compile import (
@@ -31,9 +31,6 @@ from tilewright.machine.fused_blocks import Inline, called, inline
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 # Loops of at most this many iterations keep the tiles that their variable takes.
 _MAX_KEPT_NUMBERS = 1 << 12

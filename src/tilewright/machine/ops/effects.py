@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.ops import control_flow, misc
 from tilewright.launching.assertions import (
@@ -18,9 +18,6 @@ from tilewright.launching.printing import format_tiles, parse_format
 from tilewright.machine.compile import Step, Translator, implements, tile_type
 from tilewright.machine.ops.comparisons import comparison_of
 from tilewright.machine.values import TOKEN, Registers
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
 
 
 @implements(misc.PrintTkoOp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import matrix
@@ -13,9 +13,6 @@ from tilewright.numerics.accumulation import mmaf_of, mmaf_scaled_of
 from tilewright.numerics.arrays import dtype_of
 from tilewright.numerics.matrix import mmai, multiply_add
 from tilewright.numerics.rounding import unguarded
-
-if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
 
 
 @implements(matrix.MmaFOp)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property, int_property
 from tilewright.dialects.cuda_tile.ops import memory as ops
@@ -23,9 +22,6 @@ from tilewright.machine.memory import Memory
 from tilewright.machine.values import ARENA, TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
 
 _MAX_ALLOCA_BYTES = 1 << 30
 

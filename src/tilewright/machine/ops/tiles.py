@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.cuda_tile.base import int_property
 from tilewright.dialects.cuda_tile.ops import core, memory, misc
@@ -16,9 +16,6 @@ from tilewright.machine.faults import BAD_SUB_TILE_INDEX, Fault
 from tilewright.machine.ops.elementwise import computed
 from tilewright.machine.values import TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
 
 # Below this size a filled copy is cheaper to make than NumPy's broadcast view.
 _SMALL = 1 << 14

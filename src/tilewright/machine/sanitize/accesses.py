@@ -5,9 +5,8 @@ Runs behind each operation, when it has taken effect: the addresses follow from 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from xdsl.ir import SSAValue
 
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
@@ -23,9 +22,6 @@ from tilewright.machine.sanitize.rules import after
 from tilewright.machine.sanitize.translator import SanitizingTranslator, history_of
 from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arrays import Array
-
-if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
 
 _NO_MASK_PADDING = "elements are masked off and the load has no padding operand"
 _NO_VIEW_PADDING = "elements lie outside the tensor and the view has no padding value"

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
+from xdsl.ir import Operation
 
 # The scopes reach another tile block if they are wider than this one.
 _TILE_BLOCK = "tl_blk"

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, NamedPlace, Note, Severity, Span, define_code
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
@@ -21,8 +22,6 @@ from tilewright.machine.values import Registers, TensorView
 from tilewright.numerics.arrays import Array
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from tilewright.machine.sanitize.events import Event
     from tilewright.machine.sanitize.races import Race
     from tilewright.machine.sanitize.signals import Signal

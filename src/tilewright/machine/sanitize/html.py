@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
+from xdsl.ir import Operation
+
 from tilewright.diagnostics import SourceFile, find_code
 from tilewright.diagnostics.display import printable
 from tilewright.machine.sanitize.drawing import draw
+from tilewright.machine.sanitize.findings import Finding
 from tilewright.machine.sanitize.json_report import to_json
 from tilewright.machine.sanitize.listing import Listings, Site
 from tilewright.machine.sanitize.page_style import SCRIPT, STYLE
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.machine.sanitize.findings import Finding
     from tilewright.machine.sanitize.sanitizer import SanitizeReport
 
 _CONTEXT_LINES = 3

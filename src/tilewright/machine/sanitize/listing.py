@@ -6,16 +6,14 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Place, SourceFile, Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import TextSource, source_of
 from tilewright.text import parse, print_text
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 _MAX_SOURCE_BYTES = 4_000_000
 _PRINTED = "printed module"

@@ -14,19 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.machine.memory import Allocation
 from tilewright.machine.sanitize.events import CellState, Event, History, Releases
 from tilewright.machine.sanitize.shadow import Cells, Listed, Shadow, Strided, Tiling
 from tilewright.machine.sanitize.signals import Signal, Signals
 from tilewright.machine.view_access import StridedElements
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.machine.memory import Allocation
 
 Array = np.ndarray[Any, Any]
 

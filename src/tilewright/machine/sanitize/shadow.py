@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tilewright.machine.memory import Allocation
 from tilewright.machine.sanitize.events import Event, Releases
 from tilewright.machine.view_access import StridedElements
-
-if TYPE_CHECKING:
-    from tilewright.machine.memory import Allocation
 
 Array = np.ndarray[Any, Any]
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.machine.sanitize.events import Event
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from tilewright.machine.sanitize.shadow import Cells, Shadow
 
 # What signals is a cell or a few; a larger access is a result.

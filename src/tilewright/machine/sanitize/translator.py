@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from textwrap import indent
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.machine.accesses import AccessSite, access_site
@@ -24,9 +26,6 @@ from tilewright.machine.sanitize.findings import Findings
 from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
 
 Rule = Callable[[TileOp, "SanitizingTranslator"], "Hook | None"]
 

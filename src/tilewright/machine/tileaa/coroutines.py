@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from xdsl.ir import Operation
 
@@ -23,10 +23,8 @@ from tilewright.launching.agents import deadlock_message, waits_here
 from tilewright.launching.codes import AGENT_DEADLOCK
 from tilewright.machine.compile import CompiledBlock, Nested, Signal, Step, Translator
 from tilewright.machine.faults import Fault
+from tilewright.machine.state import Machine
 from tilewright.machine.values import Registers
-
-if TYPE_CHECKING:
-    from tilewright.machine.state import Machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,16 @@ remains.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Operation
 
 from tilewright.dialects.upstream.base.shapes import element_of as element_type
 from tilewright.dialects.upstream.llvm.ops import GetElementPtrOp
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.compile import Step, Translator, implements
@@ -24,11 +26,6 @@ from tilewright.simulator.global_memory import ADDRESS, Access, check_space, in_
 from tilewright.simulator.memory import GLOBAL, MemRef
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import element_of, lanes, shape_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 _SHARED = b.IntAttr(3)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Severity
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault, note_at
@@ -22,14 +24,10 @@ from tilewright.simulator.state import (
     Coroutine,
     MBarrier,
     NamedBarrier,
+    Wait,
     Warp,
 )
 from tilewright.simulator.values import uniform
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 BARRIERS = 16
 MBARRIER_BYTES = 8
@@ -76,7 +74,7 @@ def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation
 
 
 @dataclass(slots=True)
-class BarrierWait:
+class BarrierWait(Wait):
     """A warp at a barrier of its block."""
 
     op: Operation
@@ -193,7 +191,7 @@ def _barrier_arrive(op: Any, t: Translator) -> Step:
 
 
 @dataclass(slots=True)
-class ClusterWait:
+class ClusterWait(Wait):
     """A warp that waits for its cluster."""
 
     op: Operation
@@ -514,7 +512,7 @@ def _test_wait(op: Any, t: Translator) -> Suspending:
 
 
 @dataclass(slots=True)
-class ParityWait:
+class ParityWait(Wait):
     """Lanes that wait for the end of an even or odd phase of a barrier."""
 
     op: Operation

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation, Region, SSAValue
 
 from tilewright.dialects.upstream.gpu.kernels import FuncOp
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import (
     Code,
@@ -23,11 +25,6 @@ from tilewright.simulator.flow import order_of
 from tilewright.simulator.polling import begin_loop, next_turn
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Coroutine, Warp
 from tilewright.simulator.values import lanes, merge
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, Region, SSAValue
-
-    from tilewright.numerics.arrays import Array
 
 
 def run_code(code: Code, warp: Warp) -> Coroutine:
@@ -432,6 +429,7 @@ class Graph:
     is_kernel: bool
 
     def start(self, warp: Warp) -> Coroutine:
+        """Run from the first block on, with the lanes that the warp has now."""
         return self.go_on(warp, {0: warp.mask}, None)
 
     def loop_around(self, block: int | None) -> Operation | None:
@@ -448,9 +446,12 @@ class Graph:
         return max(around, key=lambda found: (found[0], -found[1][1]))[2] if around else None
 
     def resume(self, warp: Warp, saved: list[Any]) -> Coroutine:
+        """Go on at the place that a path has saved, for warps that leave their group."""
         return self.go_on(warp, {}, saved)
 
     def go_on(self, warp: Warp, waiting: dict[int, Array], saved: list[Any] | None) -> Coroutine:
+        """Run blocks until no lane is in any: ``waiting`` are the lanes that begin in each block,
+        ``saved`` the place to go on at instead."""
         whole, path = warp.mask, warp.path
         depth = len(path)
         path.append(None)

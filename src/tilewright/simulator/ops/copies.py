@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.counters import waves_of
@@ -19,11 +21,6 @@ from tilewright.simulator.shadow import Bytes, Proxy
 from tilewright.simulator.state import NEVER, WARP_SIZE, Warp
 from tilewright.simulator.timeline import COPY_BYTES, LATENCY
 from tilewright.simulator.values import element_of, lanes
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 
 @dataclass(slots=True)

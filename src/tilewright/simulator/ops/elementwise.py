@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
 from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute, Operation
 
 from tilewright.dialects.upstream.arith.floats import rounding_of
 from tilewright.numerics.arrays import Array
@@ -21,9 +22,6 @@ from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, lanes, shape_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute, Operation
 
 _SIGNED, _UNSIGNED = {"signedness": "signed"}, {"signedness": "unsigned"}
 _NAN = {"propagate_nan": True}

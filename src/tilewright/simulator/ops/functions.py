@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.further_math import FURTHER
@@ -16,9 +17,6 @@ from tilewright.simulator.findings import Fault
 from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, lanes
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 # ``copysign`` and ``ctpop`` stand with the other element-wise operations.
 _FUNCTIONS = {f"math.{name}": name for name in FURTHER if name not in ("copysign", "ctpop")}

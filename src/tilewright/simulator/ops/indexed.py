@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
@@ -22,15 +25,7 @@ from tilewright.simulator.memory import (
 from tilewright.simulator.ops.packed import need_whole_bytes
 from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.state import WARP_SIZE, Warp
-from tilewright.simulator.values import element_of, lanes, shape_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.values import Element
+from tilewright.simulator.values import Element, element_of, lanes, shape_of
 
 _LOCAL_LANES = np.arange(WARP_SIZE)[:, None]
 _INDEX = np.dtype(np.int64)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import (
@@ -34,9 +35,6 @@ from tilewright.simulator.ops.vectors import unpack_bits
 from tilewright.simulator.shadow import Bytes
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, shape_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 _ROW_BYTES = 16
 Product = Callable[[Array, Array, Array], Array]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.dialects.upstream.memref.ops import RMW_KINDS
@@ -33,9 +34,6 @@ from tilewright.simulator.ops.packed import need_whole_bytes
 from tilewright.simulator.shared_layout import DEFAULT_ALIGNMENT
 from tilewright.simulator.state import WARP_SIZE, Block, Warp
 from tilewright.simulator.values import element_of, lanes, uniform
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
 
 _DYNAMIC = b.DYNAMIC_INDEX
 

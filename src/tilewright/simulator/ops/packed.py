@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
+from tilewright.simulator.compile import Step, Translator
 from tilewright.simulator.findings import Fault
-from tilewright.simulator.memory import load, locate, row_major, spread, store
-from tilewright.simulator.values import shape_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.compile import Step, Translator
-    from tilewright.simulator.memory import Index, MemRef
-    from tilewright.simulator.state import Warp
-    from tilewright.simulator.values import Element
+from tilewright.simulator.memory import Index, MemRef, load, locate, row_major, spread, store
+from tilewright.simulator.state import Warp
+from tilewright.simulator.values import Element, shape_of
 
 #: Elements in a byte.
 PER_BYTE = 2

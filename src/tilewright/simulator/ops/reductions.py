@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator.compile import Suspending, Translator, implements
 from tilewright.simulator.ops.barriers import BarrierWait, come_to, together
 from tilewright.simulator.ops.control import run_code
@@ -23,11 +25,6 @@ from tilewright.simulator.state import (
     Warp,
 )
 from tilewright.simulator.values import element_of, lanes
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 _STEPS = (16, 8, 4, 2, 1)
 _Combined = Generator["Wait | FallApart | Polls | GiveWay | None", None, "Array"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from tilewright.dialects.nvgpu.registers import WARPGROUP_WARPS, trade_of
 from tilewright.simulator import codes
@@ -11,14 +12,11 @@ from tilewright.simulator.compile import Suspending, Translator, implements
 from tilewright.simulator.findings import Fault, note_at
 from tilewright.simulator.ops.barriers import never_resumed
 from tilewright.simulator.ops.threads import collective
-from tilewright.simulator.state import Block, Coroutine, Warp
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
+from tilewright.simulator.state import Block, Coroutine, Wait, Warp
 
 
 @dataclass(slots=True)
-class RegisterWait:
+class RegisterWait(Wait):
     """Warps that wait until their block has registers for them."""
 
     op: Operation

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.ir import Operation
 
 from tilewright.dialects.upstream.vector.shapes import numbers_of
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
@@ -16,11 +18,6 @@ from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
 from tilewright.simulator.ops.vectors import combine
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, lanes, shape_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 
 @implements("vector.shuffle", wide=True)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation, Region
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Code, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault
 from tilewright.simulator.ops.control import assign, run_code
 from tilewright.simulator.state import Coroutine, Warp
 from tilewright.simulator.values import lanes
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation, Region
-
-    from tilewright.numerics.arrays import Array
 
 _INDEX = np.dtype(np.int64)
 

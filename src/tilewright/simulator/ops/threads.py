@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.launching.printf import formatted
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
@@ -16,11 +18,6 @@ from tilewright.simulator.ops.elementwise import is_integer_scalar
 from tilewright.simulator.ops.vectors import combine
 from tilewright.simulator.state import WARP_SIZE, Block, Warp
 from tilewright.simulator.values import element_of, lanes, uniform
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 _LANES = np.arange(WARP_SIZE)
 MAX_PRINTED = 1 << 26

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Suspending, Translator, implements
 from tilewright.simulator.findings import Fault
@@ -19,15 +21,12 @@ from tilewright.simulator.ops.barriers import (
     check_transactions,
     check_usable,
 )
+from tilewright.simulator.proxies import Written
 from tilewright.simulator.shadow import Proxy
-from tilewright.simulator.state import NEVER, AsyncCopy, Block, Coroutine, MBarrier, Warp
+from tilewright.simulator.state import NEVER, AsyncCopy, Block, Coroutine, MBarrier, Wait, Warp
 from tilewright.simulator.timeline import COPY_BYTES, LATENCY
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.proxies import Written
     from tilewright.simulator.tensor_maps import TensorMap
 
 _CHUNK = 16
@@ -273,7 +272,7 @@ def _end_write(store: Store, warp: Warp) -> None:
 
 
 @dataclass(slots=True)
-class StoreWait:
+class StoreWait(Wait):
     """Lanes that wait for their bulk groups."""
 
     op: Operation

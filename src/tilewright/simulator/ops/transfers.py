@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import BoolAttr
+from xdsl.ir import Operation
 from xdsl.ir.affine import AffineDimExpr
 
+from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
+from tilewright.simulator.memory import MemRef
 from tilewright.simulator.ops.packed import need_whole_bytes
 from tilewright.simulator.scattered import load_where, store_where
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, lanes, shape_of
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import BoolAttr
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.memory import MemRef
 
 _INDEX = np.dtype(np.int64)
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.dialects.upstream.llvm.atomics import AtomicRMWOp
+from tilewright.numerics.arrays import Array
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator.compile import Step, Translator, implements
+from tilewright.simulator.global_memory import ADDRESS, Access
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, lanes
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-
-from tilewright.simulator.global_memory import ADDRESS, Access
 
 _SIGNED, _UNSIGNED = {"signedness": "signed"}, {"signedness": "unsigned"}
 _UPDATES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.ir import Operation
 
-from tilewright.numerics.arrays import dtype_of
+from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.findings import Fault
-from tilewright.simulator.memory import load, locate, spread, store
+from tilewright.simulator.memory import Index, MemRef, load, locate, spread, store
 from tilewright.simulator.ops.elementwise import is_integer_scalar
 from tilewright.simulator.ops.packed import is_packed, packed_load, packed_store
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import element_of, lanes, shape_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
-    from tilewright.simulator.memory import Index, MemRef
 
 
 def check_aligned(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin as b
+from xdsl.ir import Operation
 
 from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.simulator import codes
@@ -27,9 +28,6 @@ from tilewright.simulator.ops.packed import need_whole_bytes
 from tilewright.simulator.shared_layout import DEFAULT_ALIGNMENT
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, uniform
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
 
 _DYNAMIC = b.DYNAMIC_INDEX
 #: How far memory of threads is aligned.

@@ -6,11 +6,13 @@ Each warp computes its 16 of every 64 rows when it executes the product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
 
+from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
@@ -22,11 +24,6 @@ from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 #: Warps of a warpgroup, rows of an instruction and of a warp in it, and bytes of a line.
 GROUP_WARPS, ROWS, WARP_ROWS, LINE = 4, 64, 16, 128

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nvgpu.wgmma import STEP_BYTES, WgmmaProductOp
+from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
@@ -28,11 +30,6 @@ from tilewright.simulator.pending import Pending
 from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, uniform
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.numerics.arrays import Array
 
 #: By the swizzle's number in a descriptor, its name and the bytes of a row.
 _SWIZZLES = {1: ("swizzle_128b", 128), 2: ("swizzle_64b", 64), 3: ("swizzle_32b", 32)}

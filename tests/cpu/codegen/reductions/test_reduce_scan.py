@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from tests.cpu.codegen import support
 from tests.cpu.codegen.support import Given, on_tiles, tile
+
+from tilewright.cpu.compile import CompiledKernel
 
 SHAPES = ((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1), (32, 128), (2, 16, 256))
 
@@ -197,3 +202,68 @@ def test_reductions_keep_the_order_and_take_each_element_once(shape: tuple[int, 
             ta, tb = x * ta, x * tb + y
     assert (found[0] == _expect(ta, rest)).all()
     assert (found[1] == _expect(tb, rest)).all()
+
+
+def _compiled(
+    monkeypatch: pytest.MonkeyPatch, body: str, shape: tuple[int, ...], axis: int
+) -> CompiledKernel:
+    """The code of a reduction of f32."""
+    kept: list[support.Loaded] = []
+    load = support.load_text
+    monkeypatch.setattr(
+        support, "load_text", lambda *a, **o: kept.append(load(*a, **o)) or kept[-1]
+    )
+    on_tiles(
+        _reduce(body, "f32", shape, axis, "0.0"),
+        [Given("f32", np.ones(shape, np.float32))],
+        [("f32", _without(shape, axis) or (1,))],
+    )
+    return kept[0].compiled
+
+
+def test_rows_are_added_to_several_accumulators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many chains of additions as the processor begins before the first one ends; one chain in the
+    code for elements that may be masked off, which costs less than its masks."""
+    found = _compiled(monkeypatch, "nv_tileaa.addf %e, %acc", (4, 4096), 1)
+    made = dict(re.findall(r"(%\S+) = (?:tail )?(\w+)", found.llvm_ir))
+    added = re.findall(r"= fadd <\d+ x float> (\S+),", found.llvm_ir)
+    assert [made[value] for value in added].count("load") == 4
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "body, keeps", [("nv_tileaa.addf %e, %acc", False), ("arith.remf %e, %acc", True)]
+)
+def test_what_keeps_its_order_is_told(
+    monkeypatch: pytest.MonkeyPatch, axis: int, body: str, keeps: bool
+) -> None:
+    remarks = _compiled(monkeypatch, body, (4, 64), axis).remarks
+    assert any("keeps the order" in str(remark) for remark in remarks) == keeps
+
+
+def test_two_sums_at_once_take_their_elements_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each begins with what it leaves as it is, and no round asks whether it is the first."""
+    kept: list[support.Loaded] = []
+    load = support.load_text
+    monkeypatch.setattr(
+        support, "load_text", lambda *a, **o: kept.append(load(*a, **o)) or kept[-1]
+    )
+    ones = np.ones((64, 4), np.float32)
+    type_, rest = tile("f32", (64, 4)), tile("f32", (4,))
+    sums = on_tiles(
+        f"""
+        %r0, %r1 = nv_tileaa.reduce %a0, %a1 {{axis = 0 : i32, identities = [0.0 : f32, 0.0 : f32]}}
+          : {type_}, {type_} -> {rest}, {rest} {{
+        ^bb0(%e: f32, %x: f32, %g: f32, %y: f32):
+          %v = nv_tileaa.addf %e, %x : f32
+          %w = nv_tileaa.addf %g, %y : f32
+          nv_tileaa.yield %v, %w : f32, f32
+        }}
+        """,
+        [Given("f32", ones), Given("f32", 2 * ones)],
+        [("f32", (4,)), ("f32", (4,))],
+    )
+    assert [found.tolist() for found in sums] == [[64.0] * 4, [128.0] * 4]
+    (compiled,) = [one.compiled for one in kept]
+    assert not any("keeps the order" in str(remark) for remark in compiled.remarks)
+    assert not re.search(r"select\s+i1 \S+, (<\d+ x )?float", compiled.llvm_ir)

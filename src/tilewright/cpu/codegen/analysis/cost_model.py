@@ -31,6 +31,7 @@ def is_weak(op: Operation) -> bool:
 
 
 def is_volatile(op: Operation) -> bool:
+    """Whether the program asks that an access happens as often as it is written."""
     return "volatile" in op.properties
 
 

@@ -81,6 +81,8 @@ class Plan:
         return last
 
     def position_of(self, value: SSAValue) -> int:
+        """The number of the operation that makes a value; of an argument that of the operation
+        around its block, -1 for the kernel's."""
         owner = value.owner
         if isinstance(owner, Operation):
             return self.position[owner]

@@ -29,6 +29,7 @@ from tilewright.dialects.nv_tileaa import types as T
 
 
 def is_tile(value: SSAValue) -> bool:
+    """Whether a value is a tile, not a scalar."""
     return isinstance(value.type, T.TileType)
 
 

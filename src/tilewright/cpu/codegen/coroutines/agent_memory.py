@@ -42,6 +42,8 @@ class AgentMemory:
     base: int | None = None
 
     def at(self, offset: int) -> Value:
+        """How far a place in this memory lies behind the start of the thread's arena: a constant
+        that is settled when ``base`` is."""
         return _InMemory(self, offset)
 
 

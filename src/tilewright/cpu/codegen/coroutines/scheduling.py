@@ -36,6 +36,7 @@ _NEXT, _PREVIOUS, _KIND, _PLACE, _OBJECT, _CONSUMER, _ENDED, _EVENT, _NAME = (
 
 
 def field_of(b: Builder, record: Value, at: int) -> Value:
+    """The address of a field of a strand's record, ``at`` bytes behind its beginning."""
     return b.gep(record, [ir.Constant(I64, at)], source_etype=I8)
 
 
@@ -59,6 +60,8 @@ class TileBlock:
         _set(b, self.record, _NAME, ir.Constant(I64, 0))
 
     def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
+        """Run other strands until one gives back control; leaves the kernel where the launch stops
+        or no strand can go on."""
         b = f.builder
         at = _PREVIOUS if event == STARTS else _NEXT
         first = b.load(field_of(b, self.record, at), typ=PTR)
@@ -112,6 +115,7 @@ class Agent:
         self._coroutine = Coroutine(b)
 
     def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
+        """Suspend the agent, and tell the scheduler the ``event`` that it has reached."""
         b = f.builder
         _set(b, self.record, _EVENT, ir.Constant(I32, event))
         self._coroutine.suspend(b)

@@ -235,6 +235,7 @@ def poison(f: FunctionEmitter, op: Operation) -> None:
 
 
 def is_poison(tile: object) -> bool:
+    """Whether a tile is poison everywhere, as far as is known while code is made."""
     return isinstance(tile, Uniform) and llvm.is_undefined(tile.value)
 
 
@@ -418,4 +419,5 @@ def make_range(f: FunctionEmitter, op: S.MakeRangeOp) -> None:
 
 
 def symbol_name(attribute: Any) -> str:
+    """The name in a reference to a symbol, or in a symbol's own name."""
     return attribute.string_value() if isinstance(attribute, SymbolRefAttr) else attribute.data

@@ -307,6 +307,7 @@ class FunctionEmitter:
         return self.arena.place(size, since, self.now if last is None else last)
 
     def pointer_to(self, slot: Slot) -> Value:
+        """The address of a buffer in the thread's arena."""
         offset = ir.Constant(I64, slot.offset)
         return self.builder.gep(self.frame.arena, [offset], source_etype=I8)
 
@@ -515,6 +516,8 @@ class FunctionEmitter:
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
+        """Emit code for an operation, or keep it for where its elements are read; a TileIRError for
+        one without a rule."""
         self.now = self.plan.position[op]
         lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
         if lowering is None:
@@ -667,6 +670,7 @@ def _depends_on_place(tiles: Sequence[Tile]) -> bool:
 
 
 def is_tile(ty: object) -> bool:
+    """Whether a type is that of tiles."""
     return isinstance(ty, T.TileType)
 
 

@@ -41,10 +41,12 @@ class Element:
 
     @property
     def format(self) -> ElementFormat:
+        """The element type's bits and ranges; a KeyError for pointers and ``index``."""
         return FORMATS[self.name]
 
     @property
     def is_float(self) -> bool:
+        """Whether elements are numbers of floating point, of any width."""
         return self.name in FORMATS and FORMATS[self.name].is_float
 
     @property
@@ -128,6 +130,7 @@ class Literal(ir.Constant):
         self.constant = text
 
     def get_reference(self) -> str:
+        """The constant as LLVM's text has it."""
         return self.constant
 
 

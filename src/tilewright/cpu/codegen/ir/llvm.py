@@ -91,10 +91,12 @@ def is_all_on(mask: Value) -> bool:
 
 
 def undefined(ty: Type) -> Constant:
+    """The undefined value of a type."""
     return Literal(ty, "undef")
 
 
 def is_undefined(value: Value) -> bool:
+    """Whether a value was made by :func:`undefined`."""
     return isinstance(value, Literal) and value.constant == "undef"
 
 
@@ -110,6 +112,7 @@ def splat(b: Builder, value: Value, lanes: int) -> Value:
 
 
 def shuffle(b: Builder, lhs: Value, rhs: Value, mask: Sequence[int]) -> Value:
+    """The lanes of two vectors that ``mask`` numbers, those of ``rhs`` behind those of ``lhs``."""
     constant = ir.Constant(ir.VectorType(ir.IntType(32), len(mask)), list(mask))
     return b.shuffle_vector(lhs, rhs, constant)
 

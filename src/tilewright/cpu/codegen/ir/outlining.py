@@ -49,6 +49,7 @@ class Part:
 
     @property
     def blocks(self) -> list[ir.Block]:
+        """The blocks of the part, in the order of the function."""
         return self.function.blocks[self.first : self.behind]
 
     @property

@@ -36,6 +36,7 @@ class Index:
 
     @property
     def key(self) -> tuple[object, ...]:
+        """What is equal for indices that are the same number in the same code."""
         base = self.base
         return (base if isinstance(base, int) else id(base.value), self.offsets)
 
@@ -59,6 +60,7 @@ def alignment(value: int) -> int:
 
 
 def is_vector(coords: Coords) -> bool:
+    """Whether the positions are those of several lanes along some axis."""
     return any(index.offsets is not None for index in coords)
 
 

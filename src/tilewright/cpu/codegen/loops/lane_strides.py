@@ -29,6 +29,7 @@ class Deltas:
 
     @property
     def is_zero(self) -> bool:
+        """Whether all lanes have the address of the first one."""
         return not any(self.lanes)
 
 

@@ -65,6 +65,7 @@ class Nest:
 
     @property
     def depth(self) -> int:
+        """How many loops are open."""
         return len(self.levels) - 1
 
     @property
@@ -118,6 +119,7 @@ class Nest:
         self._forget(len(self.levels))
 
     def close_all(self) -> None:
+        """Close all open loops, the innermost first."""
         while self._latches:
             self.close()
 

@@ -72,6 +72,7 @@ class Tile(ABC):
 
     @property
     def sources(self) -> tuple[Tile, ...]:
+        """The tiles that its elements are computed from."""
         return ()
 
     @property
@@ -478,6 +479,7 @@ Targets = dict[int, Sequence[Strided]]
 
 
 def by_slot(targets: Iterable[Strided]) -> Targets:
+    """The targets that lie in the thread's arena, by the buffer that they are in."""
     found: Targets = {}
     for target in targets:
         if target.slot is not None:

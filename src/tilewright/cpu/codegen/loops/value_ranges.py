@@ -39,6 +39,8 @@ class Whole:
 
     @property
     def guard(self) -> Value | None:
+        """Holds where the access stays in memory that is known, and its mask, if there is one, is
+        on."""
         return self.fits if self.on is None else self.on
 
 

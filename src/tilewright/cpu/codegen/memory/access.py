@@ -362,6 +362,7 @@ def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: V
 
 
 def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lane | None) -> None:
+    """Store a scalar, where the mask, if there is one, is on."""
     if mask is None:
         b.store(data, where, align=element.buffer_bytes)
         return
@@ -391,10 +392,13 @@ def check_sparse(op: M.Access, view: View) -> None:
 
 
 def indices_of(op: M.Access) -> Sequence[SSAValue]:
+    """The operands that say where in the view an access begins."""
     return values_of(op, "indices")
 
 
 def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Place:
+    """Where the elements of a tile of these extents lie, from the indices of an access on; in
+    checked code behind its checks."""
     indices = [f.as_index(value) for value in indices_of(op)]
     bounds = bool_values(op.properties.get("in_bounds"))
     view = view_of(f, op, dims)

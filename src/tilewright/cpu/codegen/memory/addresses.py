@@ -56,6 +56,7 @@ Cells = Callable[[Nest, Coords], Cell]
 
 
 def zero_of(element: Element) -> Constant:
+    """The element whose bits are all zero."""
     return bits_constant(element, 0)
 
 
@@ -157,6 +158,7 @@ def where_on(b: Builder, on: Lane | None) -> AbstractContextManager[object]:
 
 
 def optional(f: FunctionEmitter, value: object) -> Tile | None:
+    """The tile of an operand that may be absent."""
     return None if value is None else f.tile(value)  # pyright: ignore[reportArgumentType]
 
 
@@ -169,5 +171,6 @@ def masked_off(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp | M.GatherLoadOp
 
 
 def ordering_of(op: M.Access) -> str:
+    """The ordering of an access as LLVM writes it; that of a plain one where the program says none."""
     semantic = op.properties.get("mem_semantic")
     return ORDERINGS["" if semantic is None else semantic.data.value]  # pyright: ignore[reportAttributeAccessIssue]

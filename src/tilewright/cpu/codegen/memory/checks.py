@@ -137,9 +137,11 @@ class Exact:
         self.fine: Value = ir.Constant(I1, 1)
 
     def times(self, x: Value, y: Value) -> Value:
+        """The product; ``fine`` is false from then on if that is 2**63 or more."""
         return self._checked(self._b.umul_with_overflow(x, y))
 
     def plus(self, x: Value, y: Value) -> Value:
+        """The sum; ``fine`` is false from then on if that is 2**63 or more."""
         return self._checked(self._b.uadd_with_overflow(x, y))
 
     def _checked(self, pair: Value) -> Value:

@@ -110,6 +110,8 @@ def _add(nest: Nest, lhs: Lane, rhs: Lane) -> Lane:
 
 
 def gathered(f: FunctionEmitter, op: M.Scattered) -> Gathered:
+    """What a scattered access needs of its view or memref: bounds of its axes, and the indices
+    along each, as tiles or numbers."""
     found = f.values[op.operands[0]]
     memref = found.memref if isinstance(found, View) else found
     assert isinstance(memref, Memref)

@@ -42,6 +42,7 @@ class KnownMemory:
 
     @cached_property
     def provenances(self) -> Provenances:
+        """From which memory the pointers of the function come; worked out when first asked for."""
         return Provenances(self._func)
 
     def with_table(self, table: Value) -> KnownMemory:

@@ -34,6 +34,8 @@ class Target:
 
     @property
     def identity(self) -> Constant:
+        """What each element of a thread's own copy begins with: combined with it, a number stays as
+        it is."""
         bits = self.element.buffer_bytes * 8
         ty = self.element.register
         return ir.Constant(ty, IDENTITY[self.mode](bits) if isinstance(ty, ir.IntType) else -0.0)

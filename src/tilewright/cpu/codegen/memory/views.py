@@ -46,6 +46,7 @@ class View:
 
 
 def as_value(extent: Extent) -> Value:
+    """An extent or stride as a number of 64 bits."""
     return ir.Constant(I64, extent) if isinstance(extent, int) else extent
 
 

@@ -74,6 +74,7 @@ class Scheme:
 
     @property
     def accumulator_bits(self) -> int:
+        """The width of an accumulator in memory."""
         return self.accumulator.buffer_bytes * 8
 
     @property

@@ -100,6 +100,7 @@ def is_zero(tile: Tile) -> bool:
 
 
 def narrowing(element: Element) -> Emit:
+    """What rounds an accumulator to an element."""
     return lambda b, x: narrow(b, x, element)
 
 

@@ -64,6 +64,7 @@ class Shape:
 
     @property
     def columns(self) -> int:
+        """The columns of the block that is held in registers."""
         return self.lanes * self.vectors
 
     @property

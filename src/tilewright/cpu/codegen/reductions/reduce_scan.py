@@ -83,14 +83,17 @@ class Fold:
 
     @property
     def commutes(self) -> bool:
+        """Whether elements may be taken in any order."""
         return self.neutral is not None or self.chooses
 
     @property
     def dims(self) -> tuple[int, ...]:
+        """The extents of the tiles, which all have the same."""
         return self.tiles[0].dims
 
     @property
     def elements(self) -> tuple[Element, ...]:
+        """The element type of each tile."""
         return tuple(tile.element for tile in self.tiles)
 
     def start(self, lanes: int) -> list[Value]:
@@ -155,6 +158,7 @@ class Fold:
 
 
 def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
+    """How the elements of these tiles are folded; a remark tells why where they keep their order."""
     rising = rising_operands(op) if isinstance(op, ReduceOp) else frozenset[int]()
     body = ElementBody(f, op.regions[0].blocks[0], rising)
     axis = int_property(op, "axis")

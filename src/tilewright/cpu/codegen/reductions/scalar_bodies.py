@@ -69,6 +69,7 @@ def _put(f: FunctionEmitter, target: Strided, position: Sequence[Value], value: 
 
 
 def generate_each(f: FunctionEmitter, op: GenerateOp) -> None:
+    """A generate whose body is run for one element after the other, into a buffer."""
     f.unit.remarks.add("loop", f"a generate {ONE_BY_ONE}", op)
     dims = T.dims_of(op.result.type)
     last = max(f.plan.last_inside[op], f.plan.last_use(op.result))
@@ -91,16 +92,19 @@ class State:
 
     @classmethod
     def of(cls, f: FunctionEmitter, elements: Sequence[Element]) -> State:
+        """A place on the stack, in the entry block, for a scalar of each element type."""
         types = tuple(element.register for element in elements)
         with f.builder.goto_entry_block():
             cells = tuple(llvm.stack(f.builder, ty) for ty in types)
         return cls(cells, types)
 
     def set(self, f: FunctionEmitter, values: Sequence[Value]) -> None:
+        """Store a scalar in each place."""
         for cell, value in zip(self.cells, values, strict=True):
             f.builder.store(value, cell)
 
     def get(self, f: FunctionEmitter) -> list[Value]:
+        """Load the scalar of each place."""
         pairs = zip(self.cells, self.types, strict=True)
         return [f.builder.load(cell, typ=ty) for cell, ty in pairs]
 

@@ -36,7 +36,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     TILE_VIEW,
     enum_field,
 )
-from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
+from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     AtomicRMWModeAttr,
     MemoryOrderingSemanticsAttr,
@@ -45,9 +45,6 @@ from tilewright.dialects.cuda_tile.enums import (
 from tilewright.dialects.cuda_tile.ops.memory import (
     MEMORY_ORDER,
     MULTICAST_POINTER,
-    ORDERING,
-    ExtraOperands,
-    ExtraTypes,
     MemoryOp,
     check_pointers,
     check_same_shape_as,
@@ -55,23 +52,13 @@ from tilewright.dialects.cuda_tile.ops.memory import (
 )
 from tilewright.dialects.cuda_tile.ops.views import (
     VIEW_TILE,
-    InBounds,
     ViewAccess,
-    ViewIndexTypes,
-    ViewIndices,
     check_inbounds,
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    ATTR_DICT,
-    COLON,
-    COMMA,
-    AttrDict,
     EnumKeyword,
-    Operand,
-    TypeOf,
 )
 from tilewright.dialects.versions import V13_3, V13_5
 from tilewright.numerics.element_types import FORMATS
@@ -87,7 +74,12 @@ ATOMIC_TYPE = define_code(
 ATOMIC_MODE = define_code("atomic-mode", "The mode does not exist for this operation.")
 
 ATOMIC_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
-SCOPE = EnumKeyword("memory_scope", MemoryScopeAttr, what="memory scope")
+VOCABULARY.update(
+    {
+        "scope": EnumKeyword("memory_scope", MemoryScopeAttr, what="memory scope"),
+        "atomic-mode": EnumKeyword("mode", AtomicRMWModeAttr),
+    }
+)
 INTEGER_MODES = ("and", "or", "xor", "add", "max", "min", "umax", "umin")
 
 
@@ -146,26 +138,9 @@ class AtomicCASTkoOp(MemoryOp):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("cmp", "val", "result"),)
     RESULT_NAMES: ClassVar = ("result", "result_token")
-    SYNTAX: ClassVar = (
-        ORDERING,
-        SCOPE,
-        Operand("pointers"),
-        COMMA,
-        Operand("cmp"),
-        COMMA,
-        Operand("val"),
-        ExtraOperands(("mask",)),
-        TokenOperand(),
-        ATTR_DICT,
-        COLON,
-        TypeOf("pointers"),
-        COMMA,
-        TypeOf("val"),
-        ExtraTypes(("mask",)),
-        ARROW,
-        TypeOf("result"),
-        COMMA,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering scope $pointers, $cmp, $val mask token-operand "
+        "attr-dict : type($pointers), type($val) mask-type -> type($result), token-type"
     )
     INFER: ClassVar = {"cmp": "val"}
     EXAMPLES: ClassVar = examples(
@@ -204,26 +179,9 @@ class AtomicRMWTkoOp(MemoryOp):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("arg", "result"), same_shape("pointers", "arg", "result"))
     RESULT_NAMES: ClassVar = ("result", "result_token")
-    SYNTAX: ClassVar = (
-        ORDERING,
-        SCOPE,
-        Operand("pointers"),
-        COMMA,
-        EnumKeyword("mode", AtomicRMWModeAttr),
-        COMMA,
-        Operand("arg"),
-        ExtraOperands(("mask",)),
-        TokenOperand(),
-        ATTR_DICT,
-        COLON,
-        TypeOf("pointers"),
-        COMMA,
-        TypeOf("arg"),
-        ExtraTypes(("mask",)),
-        ARROW,
-        TypeOf("result"),
-        COMMA,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering scope $pointers, atomic-mode, $arg mask token-operand "
+        "attr-dict : type($pointers), type($arg) mask-type -> type($result), token-type"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -267,25 +225,9 @@ class AtomicRedViewTkoOp(ViewAccess):
     value = operand_def(ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SINCE_OF: ClassVar = {"inbounds": V13_5}
-    SYNTAX: ClassVar = (
-        ORDERING,
-        SCOPE,
-        Operand("view"),
-        ViewIndices(),
-        COMMA,
-        EnumKeyword("mode", AtomicRMWModeAttr),
-        COMMA,
-        Operand("value"),
-        TokenOperand(spaced=True),
-        InBounds(),
-        AttrDict("attributes"),
-        COLON,
-        TypeOf("value"),
-        COMMA,
-        TypeOf("view"),
-        ViewIndexTypes(),
-        ARROW,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering scope $view[$index*], atomic-mode, $value (token = $token)? in-bounds "
+        "attr-dict-with-keyword : type($value), type($view) view-index-types -> token-type"
     )
     EXAMPLES: ClassVar = examples(
         """

@@ -41,6 +41,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     STRING,
     UNIT,
 )
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.regions import (
     IterValues,
     TerminatorOperands,
@@ -55,11 +56,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
-    COLON,
-    COMMA,
-    Operand,
     StringField,
-    TypeOf,
     parse_operand,
     parse_type_into,
 )
@@ -137,14 +134,7 @@ class AssertOp(TileOp):
 
     condition = operand_def(I1_TILE)
     message = prop_def(STRING)
-    SYNTAX: ClassVar = (
-        Operand("condition"),
-        COMMA,
-        StringField("message"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("condition"),
-    )
+    SYNTAX: ClassVar = syntax("$condition,", StringField("message"), "attr-dict : type($condition)")
     EXAMPLES: ClassVar = examples(
         """
         %zero = constant <i32: 0> : tile<i32>
@@ -352,7 +342,7 @@ class IfOp(TileOp):
     results_ = var_result_def(ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     OPTIONAL_BODIES: ClassVar = frozenset({1})
-    SYNTAX: ClassVar = (Operand("condition"), IfSyntax(), ATTR_DICT)
+    SYNTAX: ClassVar = syntax("$condition", IfSyntax(), "attr-dict")
     EXAMPLES: ClassVar = examples(
         """
         %limit = constant <i32: 4> : tile<i32>

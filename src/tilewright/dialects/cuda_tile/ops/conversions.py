@@ -29,24 +29,23 @@ from tilewright.dialects.cuda_tile.constraints import (
     UNIT,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.enums import (
     IntegerOverflow,
     IntegerOverflowAttr,
     RoundingMode,
     RoundingModeAttr,
-    SignednessAttr,
 )
 from tilewright.dialects.cuda_tile.ops.core import SOURCE_TO_RESULT
-from tilewright.dialects.cuda_tile.ops.floating_point import ROUNDING_NOT_SUPPORTED
+from tilewright.dialects.cuda_tile.ops.floating_point import (
+    IEEE_MODES,
+    NEAREST_EVEN,
+    ROUNDING_NOT_SUPPORTED,
+    rounding_slot,
+)
+from tilewright.dialects.cuda_tile.ops.integer import OVERFLOW_SLOT, SIGNED_WORD, SIGNEDNESS
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    ATTR_DICT,
-    COLON,
-    EnumKeyword,
-    EnumSlot,
     Flag,
-    Operand,
-    TypeOf,
 )
 from tilewright.dialects.versions import V13_4
 from tilewright.numerics.element_types import FORMATS
@@ -62,10 +61,7 @@ WIDTH_RULE = define_code(
 )
 NO_OP_CONVERSION = define_code("no-op-conversion", "ftof must change the element type.")
 
-SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
-SIGNEDNESS = enum_field(SignednessAttr)
-TYPES = (ATTR_DICT, COLON, TypeOf("from_"), ARROW, TypeOf("to"))
-NEAREST_EVEN = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
+TYPES = syntax("attr-dict : type($from_) -> type($to)")
 TO_ZERO = RoundingModeAttr(RoundingMode.NEAREST_INT_TO_ZERO)
 
 
@@ -122,7 +118,7 @@ class ExtIOp(Conversion):
     from_ = operand_def(INT_OR_I4_TILE)
     to = result_def(INT_OR_I4_TILE)
     signedness = prop_def(SIGNEDNESS)
-    SYNTAX: ClassVar = (Operand("from_"), SIGNED_WORD, *TYPES)
+    SYNTAX: ClassVar = syntax("$from_", SIGNED_WORD, *TYPES)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i8: [-1, 1]> : tile<2xi8>
@@ -154,11 +150,7 @@ class TruncIOp(Conversion):
     overflow = prop_def(
         enum_field(IntegerOverflowAttr), default_value=IntegerOverflowAttr(IntegerOverflow.NONE)
     )
-    SYNTAX: ClassVar = (
-        Operand("from_"),
-        EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none"),
-        *TYPES,
-    )
+    SYNTAX: ClassVar = syntax("$from_", OVERFLOW_SLOT, *TYPES)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [258, 3]> : tile<2xi32>
@@ -189,18 +181,7 @@ class FToFOp(Conversion):
     from_ = operand_def(FLOAT_TILE)
     to = result_def(FLOAT_TILE)
     rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
-    SYNTAX: ClassVar = (
-        Operand("from_"),
-        EnumSlot(
-            "rounding_mode",
-            RoundingModeAttr,
-            "rounding",
-            "nearest_even",
-            ("nearest_even", "zero", "negative_inf", "positive_inf", "nearest_away"),
-            True,
-        ),
-        *TYPES,
-    )
+    SYNTAX: ClassVar = syntax("$from_", rounding_slot(*IEEE_MODES, "nearest_away"), *TYPES)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [0.1, 70000.0]> : tile<2xf32>
@@ -246,17 +227,10 @@ class FToIOp(Conversion):
     rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=TO_ZERO)
     saturating = opt_prop_def(UNIT)
     SINCE_OF: ClassVar = {"saturating": V13_4}
-    SYNTAX: ClassVar = (
-        Operand("from_"),
+    SYNTAX: ClassVar = syntax(
+        "$from_",
         SIGNED_WORD,
-        EnumSlot(
-            "rounding_mode",
-            RoundingModeAttr,
-            "rounding",
-            "nearest_int_to_zero",
-            ("nearest_int_to_zero",),
-            True,
-        ),
+        rounding_slot("nearest_int_to_zero", default="nearest_int_to_zero"),
         Flag("saturating"),
         *TYPES,
     )
@@ -287,19 +261,7 @@ class IToFOp(Conversion):
     to = result_def(FLOAT_TILE)
     signedness = prop_def(SIGNEDNESS)
     rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
-    SYNTAX: ClassVar = (
-        Operand("from_"),
-        SIGNED_WORD,
-        EnumSlot(
-            "rounding_mode",
-            RoundingModeAttr,
-            "rounding",
-            "nearest_even",
-            ("nearest_even", "zero", "negative_inf", "positive_inf"),
-            True,
-        ),
-        *TYPES,
-    )
+    SYNTAX: ClassVar = syntax("$from_", SIGNED_WORD, rounding_slot(*IEEE_MODES), *TYPES)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i8: [-1, 1]> : tile<2xi8>

@@ -53,17 +53,13 @@ from tilewright.dialects.cuda_tile.constraints import (
     SCALAR_PTR,
     SYMBOL,
 )
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
-    ARROW,
     ATTR_DICT,
-    COLON,
-    COMMA,
     IntField,
     Operand,
-    Operands,
     SymbolField,
-    TypeOf,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
@@ -103,14 +99,7 @@ GLOBAL_TYPE = define_code(
 )
 SUB_BYTE = define_code("sub-byte-elements", "The operation does not work on f4E2M1FN elements.")
 
-SOURCE_TO_RESULT = (
-    Operand("source"),
-    ATTR_DICT,
-    COLON,
-    TypeOf("source"),
-    ARROW,
-    TypeOf("result"),
-)
+SOURCE_TO_RESULT = syntax("$source attr-dict : type($source) -> type($result)")
 
 
 def _dims(dims: Sequence[int]) -> str:
@@ -162,18 +151,8 @@ class CatOp(TileOp):
         same_rank("lhs", "rhs", "result"),
         same_element_type("lhs", "rhs", "result"),
     )
-    SYNTAX: ClassVar = (
-        Operand("lhs"),
-        COMMA,
-        Operand("rhs"),
-        IntField("dim", 64),
-        ATTR_DICT,
-        COLON,
-        TypeOf("lhs"),
-        COMMA,
-        TypeOf("rhs"),
-        ARROW,
-        TypeOf("result"),
+    SYNTAX: ClassVar = syntax(
+        "$lhs, $rhs", IntField("dim", 64), "attr-dict : type($lhs), type($rhs) -> type($result)"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -304,15 +283,7 @@ class ExtractOp(TileOp):
     result = result_def(ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_rank("source", "result"), same_element_type("source", "result"))
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        Operands("indices", brackets=True),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        ARROW,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = syntax("$source[$indices*] attr-dict : type($source) -> type($result)")
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<8xi32>
@@ -340,16 +311,8 @@ class InsertOp(TileOp):
         same_element_type("source", "destination"),
         same_type("destination", "result"),
     )
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        COMMA,
-        Operand("destination"),
-        Operands("indices", brackets=True),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        COMMA,
-        TypeOf("destination"),
+    SYNTAX: ClassVar = syntax(
+        "$source, $destination[$indices*] attr-dict : type($source), type($destination)"
     )
     INFER: ClassVar = {"result": "destination"}
     EXAMPLES: ClassVar = examples(
@@ -410,7 +373,7 @@ class GetGlobalOp(TileOp):
     name_ = prop_def(SYMBOL, prop_name="name")
     result = result_def(SCALAR_PTR)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (SymbolField("name"), ATTR_DICT, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax(SymbolField("name"), "attr-dict : type($result)")
     EXAMPLES: ClassVar = examples(
         """
         %p = get_global @table : tile<ptr<f32>>
@@ -434,7 +397,7 @@ class GetNumTileBlocksOp(TileOp):
     gridSize_z = result_def(SCALAR_I32)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("gridSize_x", "gridSize_y", "gridSize_z")
-    SYNTAX: ClassVar = (ATTR_DICT, COLON, TypeOf("gridSize_x"))
+    SYNTAX: ClassVar = syntax("attr-dict : type($gridSize_x)")
     INFER: ClassVar = {"gridSize_y": "gridSize_x", "gridSize_z": "gridSize_x"}
     EXAMPLES: ClassVar = examples(
         """
@@ -452,7 +415,7 @@ class GetTileBlockIdOp(TileOp):
     blockId_z = result_def(SCALAR_I32)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("blockId_x", "blockId_y", "blockId_z")
-    SYNTAX: ClassVar = (ATTR_DICT, COLON, TypeOf("blockId_x"))
+    SYNTAX: ClassVar = syntax("attr-dict : type($blockId_x)")
     INFER: ClassVar = {"blockId_y": "blockId_x", "blockId_z": "blockId_x"}
     EXAMPLES: ClassVar = examples(
         """
@@ -467,7 +430,7 @@ class IotaOp(TileOp):
 
     result = result_def(INT_TILE)
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (ATTR_DICT, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax("attr-dict : type($result)")
     EXAMPLES: ClassVar = examples(
         """
         %x = iota : tile<8xi32>  // 0, 1, 2, ... 7
@@ -502,17 +465,8 @@ class OffsetOp(TileOp):
     result = result_def(PTR_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("ptr", "result"), same_shape("ptr", "offset", "result"))
-    SYNTAX: ClassVar = (
-        Operand("ptr"),
-        COMMA,
-        Operand("offset"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("ptr"),
-        COMMA,
-        TypeOf("offset"),
-        ARROW,
-        TypeOf("result"),
+    SYNTAX: ClassVar = syntax(
+        "$ptr, $offset attr-dict : type($ptr), type($offset) -> type($result)"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -702,17 +656,8 @@ class SelectOp(TileOp):
         same_type("val_if_true", "val_if_false", "result"),
         same_shape("cond", "val_if_true", "val_if_false", "result"),
     )
-    SYNTAX: ClassVar = (
-        Operand("cond"),
-        COMMA,
-        Operand("val_if_true"),
-        COMMA,
-        Operand("val_if_false"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("cond"),
-        COMMA,
-        TypeOf("result"),
+    SYNTAX: ClassVar = syntax(
+        "$cond, $val_if_true, $val_if_false attr-dict : type($cond), type($result)"
     )
     INFER: ClassVar = {"val_if_true": "result", "val_if_false": "result"}
     EXAMPLES: ClassVar = examples(

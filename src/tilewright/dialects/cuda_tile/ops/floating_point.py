@@ -26,6 +26,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     UNIT,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.enums import (
     ComparisonOrderingAttr,
     ComparisonPredicateAttr,
@@ -33,16 +34,10 @@ from tilewright.dialects.cuda_tile.enums import (
     RoundingModeAttr,
 )
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    ATTR_DICT,
-    COLON,
-    COMMA,
     EnumKeyword,
     EnumSlot,
     Flag,
     Flags,
-    Operand,
-    TypeOf,
 )
 from tilewright.dialects.versions import V13_2, V13_3, V13_4
 
@@ -65,9 +60,8 @@ ROUNDING = enum_field(RoundingModeAttr)
 NEAREST_EVEN = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
 FULL = RoundingModeAttr(RoundingMode.FULL)
 FTZ = Flag("flush_to_zero")
-TAIL = (ATTR_DICT, COLON, TypeOf("result"))
-UNARY = (Operand("source"), *TAIL)
-BINARY_HEAD = (Operand("lhs"), COMMA, Operand("rhs"))
+TAIL = syntax("attr-dict : type($result)")
+UNARY = syntax("$source", *TAIL)
 FROM_RESULT: dict[str, str] = {"source": "result"}
 FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
 
@@ -148,34 +142,34 @@ class Binary(TileOp):
     result = result_def(BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", *TAIL)
     INFER: ClassVar = FROM_RESULT_2
 
 
 class IEEEBinary(IEEEArithmetic, Binary):
     """A correctly rounded operation of two operands."""
 
-    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", rounding_slot(*IEEE_MODES), FTZ, *TAIL)
 
 
 class Extremum(FlushOnly, Binary):
     """The larger or the smaller of two operands."""
 
     propagate_nan = opt_prop_def(UNIT)
-    SYNTAX: ClassVar = (*BINARY_HEAD, Flags(("flush_to_zero", "propagate_nan")), *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", Flags(("flush_to_zero", "propagate_nan")), *TAIL)
 
 
 class FlushedUnary(FlushOnly, Unary):
     """An approximate function of one operand."""
 
-    SYNTAX: ClassVar = (Operand("source"), FTZ, *TAIL)
+    SYNTAX: ClassVar = syntax("$source", FTZ, *TAIL)
 
 
 class AccurateUnary(Unary):
     """A function of one operand that is either full or approx."""
 
     rounding_mode = prop_def(ROUNDING, default_value=FULL)
-    SYNTAX: ClassVar = (Operand("source"), rounding_slot(default="full"), *TAIL)
+    SYNTAX: ClassVar = syntax("$source", rounding_slot(default="full"), *TAIL)
 
     def check(self, report: Report) -> None:
         check_rounding(self, report, ("approx", "full"), ("approx",))
@@ -246,7 +240,7 @@ class DivFOp(IEEEBinary):
 
     MODES: ClassVar = (*IEEE_MODES, "approx", "full")
     F32_MODES: ClassVar = ("approx", "full")
-    SYNTAX: ClassVar = (*BINARY_HEAD, rounding_slot(), FTZ, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", rounding_slot(), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [1.0, 2.0, 3.0, 4.0]> : tile<4xf32>
@@ -280,7 +274,7 @@ class FmaOp(IEEEArithmetic):
     result = result_def(BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "acc", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, COMMA, Operand("acc"), rounding_slot(*IEEE_MODES), FTZ, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs, $acc", rounding_slot(*IEEE_MODES), FTZ, *TAIL)
     INFER: ClassVar = {**FROM_RESULT_2, "acc": "result"}
     EXAMPLES: ClassVar = examples(
         """
@@ -301,7 +295,7 @@ class SqrtOp(IEEEArithmetic, Unary):
 
     MODES: ClassVar = (*IEEE_MODES, "approx")
     F32_MODES: ClassVar = ("approx",)
-    SYNTAX: ClassVar = (Operand("source"), rounding_slot(), FTZ, *TAIL)
+    SYNTAX: ClassVar = syntax("$source", rounding_slot(), FTZ, *TAIL)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: [4.0, 2.0]> : tile<2xf32>
@@ -527,7 +521,7 @@ class FPowFOp(TileOp):
     traits = traits_def(Pure())
     ALIASES: ClassVar = ("pow",)
     RELATIONS: ClassVar = (same_type("source", "exponent", "result"),)
-    SYNTAX: ClassVar = (Operand("source"), COMMA, Operand("exponent"), *TAIL)
+    SYNTAX: ClassVar = syntax("$source, $exponent", *TAIL)
     INFER: ClassVar = {"source": "result", "exponent": "result"}
     EXAMPLES: ClassVar = examples(
         """
@@ -547,16 +541,7 @@ class FPowIOp(TileOp):
     result = result_def(BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("source", "result"), same_shape("source", "exponent"))
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        COMMA,
-        Operand("exponent"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("result"),
-        COMMA,
-        TypeOf("exponent"),
-    )
+    SYNTAX: ClassVar = syntax("$source, $exponent attr-dict : type($result), type($exponent)")
     INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
@@ -579,7 +564,7 @@ class Atan2Op(TileOp):
     result = result_def(BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("x", "y", "result"),)
-    SYNTAX: ClassVar = (Operand("x"), COMMA, Operand("y"), *TAIL)
+    SYNTAX: ClassVar = syntax("$x, $y", *TAIL)
     INFER: ClassVar = {"x": "result", "y": "result"}
     EXAMPLES: ClassVar = examples(
         """
@@ -605,15 +590,10 @@ class CmpFOp(TileOp):
     result = result_def(I1_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs"), same_shape("lhs", "result"))
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         EnumKeyword("comparison_predicate", ComparisonPredicateAttr),
         EnumKeyword("comparison_ordering", ComparisonOrderingAttr),
-        *BINARY_HEAD,
-        ATTR_DICT,
-        COLON,
-        TypeOf("lhs"),
-        ARROW,
-        TypeOf("result"),
+        "$lhs, $rhs attr-dict : type($lhs) -> type($result)",
     )
     INFER: ClassVar = {"rhs": "lhs"}
     EXAMPLES: ClassVar = examples(

@@ -19,6 +19,7 @@ from tilewright.dialects.cuda_tile.base import (
     tile_op,
 )
 from tilewright.dialects.cuda_tile.constraints import I1_TILE, INT_TILE, enum_field
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.enums import (
     ComparisonPredicateAttr,
     IntegerOverflow,
@@ -29,14 +30,8 @@ from tilewright.dialects.cuda_tile.enums import (
 )
 from tilewright.dialects.cuda_tile.ops.floating_point import ROUNDING_NOT_SUPPORTED
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    ATTR_DICT,
-    COLON,
-    COMMA,
     EnumKeyword,
     EnumSlot,
-    Operand,
-    TypeOf,
 )
 from tilewright.dialects.versions import V13_2
 
@@ -54,8 +49,7 @@ NO_FLAGS = IntegerOverflowAttr(IntegerOverflow.NONE)
 SIGNEDNESS = enum_field(SignednessAttr)
 SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
 OVERFLOW_SLOT = EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none")
-TAIL = (ATTR_DICT, COLON, TypeOf("result"))
-BINARY_HEAD = (Operand("lhs"), COMMA, Operand("rhs"))
+TAIL = syntax("attr-dict : type($result)")
 FROM_RESULT: dict[str, str] = {"source": "result"}
 FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
 WRAPS = ("a result that wraps in a reading that the overflow flag promises not to",)
@@ -68,7 +62,7 @@ class TwoOperands(TileOp):
     rhs = operand_def(INT_TILE)
     result = result_def(INT_TILE)
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
-    SYNTAX: ClassVar = (*BINARY_HEAD, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", *TAIL)
     INFER: ClassVar = FROM_RESULT_2
 
 
@@ -82,7 +76,7 @@ class Wrapping(Binary):
     """As above, with a promise that the result does not wrap."""
 
     overflow = prop_def(OVERFLOW, default_value=NO_FLAGS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, OVERFLOW_SLOT, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", OVERFLOW_SLOT, *TAIL)
     UNDEFINED: ClassVar = WRAPS
 
 
@@ -90,7 +84,7 @@ class SignedBinary(Binary):
     """As above, in a reading of the numbers."""
 
     signedness = prop_def(SIGNEDNESS)
-    SYNTAX: ClassVar = (*BINARY_HEAD, SIGNED_WORD, *TAIL)
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", SIGNED_WORD, *TAIL)
 
 
 @tile_op("addi", opcode=0x03, group=GROUP)
@@ -257,7 +251,7 @@ class MulhiIOp(TileOp):
     result = result_def(INT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("x", "y", "result"),)
-    SYNTAX: ClassVar = (Operand("x"), COMMA, Operand("y"), *TAIL)
+    SYNTAX: ClassVar = syntax("$x, $y", *TAIL)
     INFER: ClassVar = {"x": "result", "y": "result"}
     EXAMPLES: ClassVar = examples(
         """
@@ -278,8 +272,8 @@ class DivIOp(TwoOperands):
         enum_field(RoundingModeAttr), default_value=RoundingModeAttr(RoundingMode.ZERO)
     )
     traits = traits_def(NoMemoryEffect())
-    SYNTAX: ClassVar = (
-        *BINARY_HEAD,
+    SYNTAX: ClassVar = syntax(
+        "$lhs, $rhs",
         SIGNED_WORD,
         EnumSlot("rounding", RoundingModeAttr, "rounding", "zero"),
         *TAIL,
@@ -321,7 +315,7 @@ class AbsIOp(TileOp):
     result = result_def(INT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = (Operand("source"), *TAIL)
+    SYNTAX: ClassVar = syntax("$source", *TAIL)
     INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
@@ -341,7 +335,7 @@ class NegIOp(TileOp):
     traits = traits_def(Pure())
     SINCE_OF: ClassVar = {"overflow": V13_2}
     RELATIONS: ClassVar = (same_type("source", "result"),)
-    SYNTAX: ClassVar = (Operand("source"), OVERFLOW_SLOT, *TAIL)
+    SYNTAX: ClassVar = syntax("$source", OVERFLOW_SLOT, *TAIL)
     INFER: ClassVar = FROM_RESULT
     EXAMPLES: ClassVar = examples(
         """
@@ -371,16 +365,11 @@ class CmpIOp(TileOp):
     result = result_def(I1_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs"), same_shape("lhs", "result"))
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         EnumKeyword("comparison_predicate", ComparisonPredicateAttr),
-        *BINARY_HEAD,
-        COMMA,
+        "$lhs, $rhs,",
         SIGNED_WORD,
-        ATTR_DICT,
-        COLON,
-        TypeOf("lhs"),
-        ARROW,
-        TypeOf("result"),
+        "attr-dict : type($lhs) -> type($result)",
     )
     INFER: ClassVar = {"rhs": "lhs"}
     EXAMPLES: ClassVar = examples(

@@ -31,15 +31,11 @@ from tilewright.dialects.cuda_tile.constraints import (
     UNIT,
     enum_field,
 )
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.enums import SignednessAttr
 from tilewright.dialects.syntax.directives import (
-    ATTR_DICT,
-    COLON,
-    COMMA,
     EnumKeyword,
     Flag,
-    Operand,
-    TypeOf,
 )
 from tilewright.dialects.versions import V13_3
 
@@ -76,8 +72,8 @@ SCALE_BLOCKS: dict[tuple[str, str], tuple[int, ...]] = {
     ("f4E2M1FN", "f8E5M3FNU"): (16, 32),
 }
 
-HEAD = (Operand("lhs"), COMMA, Operand("rhs"), COMMA, Operand("acc"))
-TYPES = (ATTR_DICT, COLON, TypeOf("lhs"), COMMA, TypeOf("rhs"), COMMA, TypeOf("acc"))
+HEAD = syntax("$lhs, $rhs, $acc")
+TYPES = syntax("attr-dict : type($lhs), type($rhs), type($acc)")
 
 
 def check_matrix_shapes(report: Report, lhs: T.TileType, rhs: T.TileType, acc: T.TileType) -> bool:
@@ -218,17 +214,8 @@ class MmaFScaledOp(TileOp):
         same_element_type("lhs_scale", "rhs_scale"),
         same_rank("lhs", "rhs", "acc", "lhs_scale", "rhs_scale"),
     )
-    SYNTAX: ClassVar = (
-        *HEAD,
-        COMMA,
-        Operand("lhs_scale"),
-        COMMA,
-        Operand("rhs_scale"),
-        *TYPES,
-        COMMA,
-        TypeOf("lhs_scale"),
-        COMMA,
-        TypeOf("rhs_scale"),
+    SYNTAX: ClassVar = syntax(
+        *HEAD, ", $lhs_scale, $rhs_scale", *TYPES, ", type($lhs_scale), type($rhs_scale)"
     )
     INFER: ClassVar = {"result": "acc"}
     EXAMPLES: ClassVar = examples(

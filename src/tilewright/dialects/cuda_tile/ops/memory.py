@@ -45,7 +45,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     UNIT,
     enum_field,
 )
-from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
+from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
     MemoryScope,
@@ -57,16 +57,10 @@ from tilewright.dialects.cuda_tile.ops.core import SHAPE_RULE
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    ATTR_DICT,
-    COLON,
-    COMMA,
     EnumKeyword,
     Flag,
     IntField,
-    Operand,
     Operands,
-    TypeOf,
     parse_enum_keyword,
     parse_operand,
     parse_type_into,
@@ -105,7 +99,7 @@ MULTICAST_POINTER = define_code(
 ORDERING = EnumKeyword(
     "memory_ordering_semantics", MemoryOrderingSemanticsAttr, what="memory ordering semantics"
 )
-TOKEN_TAIL = (ATTR_DICT, COLON, TokenType())
+TOKEN_TAIL = syntax("attr-dict : token-type")
 LOAD_ORDERS = ("weak", "relaxed", "acquire")
 STORE_ORDERS = ("weak", "relaxed", "release")
 
@@ -218,6 +212,19 @@ class ExtraTypes(Directive):
         return " ".join(f"[`,` type(%{group})]" for group in self.groups)
 
 
+VOCABULARY.update(
+    {
+        "ordering": ORDERING,
+        "ordering-and-scope": OrderingAndScope(),
+        "hints": Hints(),
+        "mask": ExtraOperands(("mask",)),
+        "mask-type": ExtraTypes(("mask",)),
+        "mask-and-padding": ExtraOperands(("mask", "paddingValue")),
+        "mask-and-padding-types": ExtraTypes(("mask", "paddingValue")),
+    }
+)
+
+
 def _is_mask(ty: object) -> bool:
     return isinstance(ty, T.TileType) and ty.element == "i1"
 
@@ -307,14 +314,12 @@ class AllocaOp(TileOp):
     alignment = prop_def(INT64)
     global_ = opt_prop_def(UNIT, prop_name="global")
     result = result_def(SCALAR_PTR)
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         IntField("num_elem", 64),
-        COMMA,
+        ",",
         IntField("alignment", 64),
         Flag("global"),
-        ATTR_DICT,
-        COLON,
-        TypeOf("result"),
+        "attr-dict : type($result)",
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -424,20 +429,9 @@ class LoadPtrTkoOp(MemoryOp):
     result = result_def(ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RESULT_NAMES: ClassVar = ("result", "result_token")
-    SYNTAX: ClassVar = (
-        OrderingAndScope(),
-        Operand("source"),
-        ExtraOperands(("mask", "paddingValue")),
-        TokenOperand(),
-        Hints(),
-        ATTR_DICT,
-        COLON,
-        TypeOf("source"),
-        ExtraTypes(("mask", "paddingValue")),
-        ARROW,
-        TypeOf("result"),
-        COMMA,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering-and-scope $source mask-and-padding token-operand hints "
+        "attr-dict : type($source) mask-and-padding-types -> type($result), token-type"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -486,22 +480,9 @@ class StorePtrTkoOp(MemoryOp):
     value = operand_def(ANY_TILE)
     mask = opt_operand_def(I1_TILE)
     traits = traits_def(MemoryWriteEffect())
-    SYNTAX: ClassVar = (
-        OrderingAndScope(),
-        Operand("destination"),
-        COMMA,
-        Operand("value"),
-        ExtraOperands(("mask",)),
-        TokenOperand(),
-        Hints(),
-        ATTR_DICT,
-        COLON,
-        TypeOf("destination"),
-        COMMA,
-        TypeOf("value"),
-        ExtraTypes(("mask",)),
-        ARROW,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering-and-scope $destination, $value mask token-operand hints "
+        "attr-dict : type($destination), type($value) mask-type -> token-type"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -536,7 +517,7 @@ class GdcLaunchDependentsTkoOp(TokenOrdered):
     """Lets grids that depend on this one be scheduled. Orders no memory."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, TokenType())
+    SYNTAX: ClassVar = syntax("(token = $token)? attr-dict -> token-type")
     EXAMPLES: ClassVar = examples(
         """
         %x, %t = load_ptr_tko weak %pf32 : tile<ptr<f32>> -> tile<f32>, token
@@ -550,7 +531,7 @@ class GdcWaitTkoOp(TokenOrdered):
     """Waits for the grids that this one depends on; what they wrote is visible after it."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = (TokenOperand(spaced=True), ATTR_DICT, ARROW, TokenType())
+    SYNTAX: ClassVar = syntax("(token = $token)? attr-dict -> token-type")
     EXAMPLES: ClassVar = examples(
         """
         %t = gdc_wait_tko -> token
@@ -566,7 +547,7 @@ class MemoryFenceAliasTkoOp(TileOp):
     token = operand_def(TOKEN)
     result_token = result_def(TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    SYNTAX: ClassVar = (Operand("token"), ATTR_DICT)
+    SYNTAX: ClassVar = syntax("$token attr-dict")
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: 1.0> : tile<f32>

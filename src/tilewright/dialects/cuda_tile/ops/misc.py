@@ -31,17 +31,12 @@ from tilewright.dialects.cuda_tile.constraints import (
     PREDICATE,
     STRING,
 )
-from tilewright.dialects.cuda_tile.directives import TokenOperand, parse_token_type
+from tilewright.dialects.cuda_tile.directives import parse_token_type, syntax
 from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.syntax.directives import (
-    ATTR_DICT,
-    COLON,
-    COMMA,
-    Operand,
     StringField,
-    TypeOf,
     parse_operand,
     parse_type_into,
 )
@@ -94,7 +89,7 @@ class AssumeOp(TileOp):
     value = operand_def(ANY_VALUE)
     result = result_def(ANY_VALUE)
     RELATIONS: ClassVar = (same_type("value", "result"),)
-    SYNTAX: ClassVar = (Predicate(), COMMA, Operand("value"), ATTR_DICT, COLON, TypeOf("value"))
+    SYNTAX: ClassVar = syntax(Predicate(), ", $value attr-dict : type($value)")
     INFER: ClassVar = {"result": "value"}
     EXAMPLES: ClassVar = examples(
         """
@@ -258,12 +253,8 @@ class PrintTkoOp(MemoryOp):
     args = var_operand_def(ANY_TILE)
     SINCE_OF: ClassVar = {"token": V13_2, "result_token": V13_2}
     ALIASES: ClassVar = ("print",)
-    SYNTAX: ClassVar = (
-        StringField("str"),
-        PrintOperands(),
-        TokenOperand(),
-        ATTR_DICT,
-        PrintTypes(),
+    SYNTAX: ClassVar = syntax(
+        StringField("str"), PrintOperands(), "token-operand attr-dict", PrintTypes()
     )
     EXAMPLES: ClassVar = examples(
         r"""

@@ -34,20 +34,17 @@ from tilewright.dialects.cuda_tile.constraints import (
     PARTITION_VIEW,
     enum_field,
 )
-from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
+from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
     MemoryScopeAttr,
     MultimemReductionKind,
     MultimemReductionKindAttr,
 )
-from tilewright.dialects.cuda_tile.ops.atomics import SCOPE
 from tilewright.dialects.cuda_tile.ops.memory import (
     LOAD_ORDERS,
     MULTICAST_POINTER,
-    ORDERING,
     STORE_ORDERS,
-    OrderingAndScope,
     check_ordering,
     is_multicast,
 )
@@ -55,13 +52,11 @@ from tilewright.dialects.cuda_tile.ops.views import (
     VIEW_TILE,
     InBounds,
     ViewAccess,
-    ViewIndexTypes,
-    ViewIndices,
     check_inbounds,
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
-from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, AttrDict, Operand, TypeOf
+from tilewright.dialects.syntax.directives import AttrDict
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.versions import V13_5
 
@@ -102,6 +97,8 @@ class InBoundsSlot(InBounds):
         else:
             printer.print_string(" ")
 
+
+VOCABULARY.update({"in-bounds-slot": InBoundsSlot(), "multimem-attributes": MultimemAttributes()})
 
 _ELEMENTS = ("i32", "i64", "f16", "bf16", "f32", "f64")
 
@@ -173,20 +170,9 @@ class MultimemLoadReduceViewTkoOp(Multimem):
     ORDERS: ClassVar = LOAD_ORDERS
     FLOAT_MIN_MAX: ClassVar = ("f16", "bf16")
     RESULT_NAMES: ClassVar = ("reduced_values", "result_token")
-    SYNTAX: ClassVar = (
-        OrderingAndScope(),
-        Operand("view"),
-        ViewIndices(),
-        TokenOperand(spaced=True),
-        InBoundsSlot(),
-        MultimemAttributes(),
-        COLON,
-        TypeOf("view"),
-        ViewIndexTypes(lists_token=True),
-        ARROW,
-        TypeOf("reduced_values"),
-        COMMA,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering-and-scope $view[$index*] (token = $token)? in-bounds-slot multimem-attributes "
+        ": type($view) token-and-index-types -> type($reduced_values), token-type"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -214,23 +200,9 @@ class MultimemReduceViewTkoOp(Multimem):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     WORD: ClassVar = "reduction"
     ORDERS: ClassVar = ("relaxed", "release")
-    SYNTAX: ClassVar = (
-        ORDERING,
-        SCOPE,
-        Operand("view"),
-        COMMA,
-        Operand("tile"),
-        ViewIndices(),
-        TokenOperand(spaced=True),
-        InBoundsSlot(),
-        MultimemAttributes(),
-        COLON,
-        TypeOf("view"),
-        COMMA,
-        TypeOf("tile"),
-        ViewIndexTypes(lists_token=True),
-        ARROW,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering scope $view, $tile[$index*] (token = $token)? in-bounds-slot "
+        "multimem-attributes : type($view), type($tile) token-and-index-types -> token-type"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -258,22 +230,9 @@ class MultimemStoreViewTkoOp(Multimem):
     traits = traits_def(MemoryWriteEffect())
     WORD: ClassVar = "store"
     ORDERS: ClassVar = STORE_ORDERS
-    SYNTAX: ClassVar = (
-        OrderingAndScope(),
-        Operand("view"),
-        COMMA,
-        Operand("tile"),
-        ViewIndices(),
-        TokenOperand(spaced=True),
-        InBoundsSlot(),
-        AttrDict("attributes"),
-        COLON,
-        TypeOf("view"),
-        COMMA,
-        TypeOf("tile"),
-        ViewIndexTypes(lists_token=True),
-        ARROW,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering-and-scope $view, $tile[$index*] (token = $token)? in-bounds-slot "
+        "attr-dict-with-keyword : type($view), type($tile) token-and-index-types -> token-type"
     )
     EXAMPLES: ClassVar = examples(
         """

@@ -35,6 +35,7 @@ from tilewright.dialects.cuda_tile.constants import (
     scalar_literal,
 )
 from tilewright.dialects.cuda_tile.constraints import ANY_TILE, ARRAY, BOOL, INT32
+from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.control_flow import (
     BODY_ARGUMENTS,
     CARRIED_TYPES,
@@ -53,12 +54,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    ATTR_DICT,
-    COLON,
     IntField,
-    Operands,
-    TypesOf,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import (
@@ -313,15 +309,8 @@ def _touches_nothing(op: Operation) -> bool:
     )
 
 
-FOLD_HEAD = (Operands("operands_"), ATTR_DICT, IntField("dim", 32, spaced=False))
-FOLD_TAIL = (
-    Identities(),
-    COLON,
-    TypesOf("operands_"),
-    ARROW,
-    TypesOf("results_"),
-    BodyWithArguments(),
-)
+FOLD_HEAD = syntax("$operands_* attr-dict", IntField("dim", 32, spaced=False))
+FOLD_TAIL = syntax(Identities(), ": types($operands_) -> types($results_)", BodyWithArguments())
 
 
 @tile_op("reduce", opcode=0x58, group=GROUP)

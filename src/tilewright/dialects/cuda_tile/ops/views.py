@@ -48,7 +48,7 @@ from tilewright.dialects.cuda_tile.constraints import (
     TILE_VIEW,
     enum_field,
 )
-from tilewright.dialects.cuda_tile.directives import TokenOperand, TokenType
+from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import MemoryOrderingSemanticsAttr, MemoryScopeAttr
 from tilewright.dialects.cuda_tile.ops.core import INDEX_COUNT
 from tilewright.dialects.cuda_tile.ops.memory import (
@@ -56,23 +56,15 @@ from tilewright.dialects.cuda_tile.ops.memory import (
     MULTICAST_POINTER,
     POINTEE_TYPE,
     STORE_ORDERS,
-    Hints,
     MemoryOp,
-    OrderingAndScope,
     check_ordering,
     is_multicast,
 )
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.syntax.directives import (
-    ARROW,
     ATTR_DICT,
-    COLON,
-    COMMA,
-    AttrDict,
     Operand,
-    Operands,
-    TypeOf,
     parse_operand,
     parse_type_into,
 )
@@ -382,7 +374,7 @@ class MakePartitionViewOp(MakeView):
     result = result_def(PARTITION_VIEW)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("pview",)
-    SYNTAX: ClassVar = (Operand("tensor_view"), ATTR_DICT, COLON, ViewTypeOnly("partition_view"))
+    SYNTAX: ClassVar = syntax("$tensor_view attr-dict :", ViewTypeOnly("partition_view"))
     INFER: ClassVar = {"tensor_view": _tensor_view_of_result}
     EXAMPLES: ClassVar = examples(
         """
@@ -402,7 +394,7 @@ class MakeStridedViewOp(MakeView):
     result = result_def(STRIDED_VIEW)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("sview",)
-    SYNTAX: ClassVar = (Operand("tensor_view"), ATTR_DICT, COLON, ViewTypeOnly("strided_view"))
+    SYNTAX: ClassVar = syntax("$tensor_view attr-dict :", ViewTypeOnly("strided_view"))
     INFER: ClassVar = {"tensor_view": _tensor_view_of_result}
     EXAMPLES: ClassVar = examples(
         """
@@ -425,12 +417,7 @@ class MakeGatherScatterViewOp(MakeView):
     result = result_def(GATHER_SCATTER_VIEW)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("gsview",)
-    SYNTAX: ClassVar = (
-        Operand("tensor_view"),
-        ATTR_DICT,
-        COLON,
-        ViewTypeOnly("gather_scatter_view"),
-    )
+    SYNTAX: ClassVar = syntax("$tensor_view attr-dict :", ViewTypeOnly("gather_scatter_view"))
     INFER: ClassVar = {"tensor_view": _tensor_view_of_result}
     EXAMPLES: ClassVar = examples(
         """
@@ -487,7 +474,7 @@ class GetTensorShapeOp(Extents):
     result_ = var_result_def(SCALAR_INT)
     traits = traits_def(NoMemoryEffect())
     WHAT: ClassVar = "tensor rank"
-    SYNTAX: ClassVar = (Operand("src"), ATTR_DICT, COLON, TypeOf("src"), ARROW, ExtentTypes())
+    SYNTAX: ClassVar = syntax("$src attr-dict : type($src) ->", ExtentTypes())
     EXAMPLES: ClassVar = examples(
         """
         %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
@@ -506,7 +493,7 @@ class GetIndexSpaceShapeOp(Extents):
     result_ = var_result_def(SCALAR_INT)
     traits = traits_def(NoMemoryEffect())
     WHAT: ClassVar = "view index space rank"
-    SYNTAX: ClassVar = (Operand("src"), ATTR_DICT, COLON, TypeOf("src"), ARROW, ExtentTypes())
+    SYNTAX: ClassVar = syntax("$src attr-dict : type($src) ->", ExtentTypes())
     EXAMPLES: ClassVar = examples(
         """
         %v = make_tensor_view %pf32, shape = [%n, 16], strides = [16, 1]
@@ -516,13 +503,6 @@ class GetIndexSpaceShapeOp(Extents):
         """,
     )
     UNDEFINED: ClassVar = ("a number that does not fit the result type",)
-
-
-class ViewIndices(Operands):
-    """``[%i, %j]``"""
-
-    def __init__(self) -> None:
-        super().__init__("index", brackets=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,6 +563,15 @@ class InBounds(Directive):
 
     def grammar(self) -> str:
         return "[`inbounds` `=` `[` BOOL {`,` BOOL} `]`]"
+
+
+VOCABULARY.update(
+    {
+        "view-index-types": ViewIndexTypes(),
+        "token-and-index-types": ViewIndexTypes(lists_token=True),
+        "in-bounds": InBounds(),
+    }
+)
 
 
 def check_inbounds(op: TileOp, report: Report) -> None:
@@ -697,21 +686,9 @@ class LoadViewTkoOp(ViewAccess):
     tile = result_def(ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RESULT_NAMES: ClassVar = ("tile", "result_token")
-    SYNTAX: ClassVar = (
-        OrderingAndScope(),
-        Operand("view"),
-        ViewIndices(),
-        TokenOperand(spaced=True),
-        Hints(),
-        InBounds(),
-        AttrDict("attributes"),
-        COLON,
-        TypeOf("view"),
-        ViewIndexTypes(),
-        ARROW,
-        TypeOf("tile"),
-        COMMA,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering-and-scope $view[$index*] (token = $token)? hints in-bounds "
+        "attr-dict-with-keyword : type($view) view-index-types -> type($tile), token-type"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -744,23 +721,9 @@ class StoreViewTkoOp(ViewAccess):
     view = operand_def(TILE_VIEW)
     index = var_operand_def(INT_TILE)
     traits = traits_def(MemoryWriteEffect())
-    SYNTAX: ClassVar = (
-        OrderingAndScope(),
-        Operand("tile"),
-        COMMA,
-        Operand("view"),
-        ViewIndices(),
-        TokenOperand(spaced=True),
-        Hints(),
-        InBounds(),
-        AttrDict("attributes"),
-        COLON,
-        TypeOf("tile"),
-        COMMA,
-        TypeOf("view"),
-        ViewIndexTypes(),
-        ARROW,
-        TokenType(),
+    SYNTAX: ClassVar = syntax(
+        "ordering-and-scope $tile, $view[$index*] (token = $token)? hints in-bounds "
+        "attr-dict-with-keyword : type($tile), type($view) view-index-types -> token-type"
     )
     EXAMPLES: ClassVar = examples(
         """

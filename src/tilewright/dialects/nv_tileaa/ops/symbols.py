@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from difflib import get_close_matches
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
@@ -17,9 +17,6 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, ancestors
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import format_symbol
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 def symbols_around(op: Operation) -> dict[str, Operation] | None:

@@ -11,10 +11,8 @@ from tilewright.dialects.declare import Report, attr, enum_property, examples, s
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import F32_VECTOR, RCP_ROUNDING
-from tilewright.dialects.nvgpu.signature import RcpModes
-from tilewright.dialects.syntax.directives import COLON, Operand, TypeOf
+from tilewright.dialects.nvgpu.signature import RcpModes, syntax
 from tilewright.dialects.upstream.base.constraints import FLAG
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 
 GROUP = "arithmetic"
 
@@ -35,7 +33,7 @@ class RcpOp(NvgpuOp):
     RELATIONS: ClassVar = (same_type("in_", "out"),)
     INFER: ClassVar = {"in_": "out"}
     HIDDEN: ClassVar = frozenset({"rounding", "ftz"})
-    SYNTAX: ClassVar = (Operand("in_"), RcpModes(), ATTRIBUTES, COLON, TypeOf("out"))
+    SYNTAX: ClassVar = syntax("$in_", RcpModes(), "attr-dict : type($out)")
     EXAMPLES: ClassVar = examples("%r = nvgpu.rcp %v {rounding = approx, ftz} : vector<2x2xf32>")
 
     def check(self, report: Report) -> None:

@@ -19,12 +19,11 @@ from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ASYNC_TOKEN
-from tilewright.dialects.nvgpu.signature import IndexNumber, Tokens
-from tilewright.dialects.syntax.directives import COLON, COMMA, Keyword, Operand, Operands, TypeOf
+from tilewright.dialects.nvgpu.signature import IndexNumber, Tokens, syntax
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.constraints import FLAG, INDEX, INDEX_NUMBER, INT32, MEMREF
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES, More
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import SEGMENTS
 from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
 from tilewright.dialects.upstream.gpu.spaces import is_shared
@@ -56,20 +55,10 @@ class DeviceAsyncCopyOp(NvgpuOp):
 
     irdl_options = (SEGMENTS,)
     HIDDEN: ClassVar = frozenset({"dstElements"})
-    SYNTAX: ClassVar = (
-        Operand("src"),
-        Operands("srcIndices", brackets=True),
-        COMMA,
-        Operand("dst"),
-        Operands("dstIndices", brackets=True),
-        COMMA,
+    SYNTAX: ClassVar = syntax(
+        "$src[$srcIndices*], $dst[$dstIndices*],",
         IndexNumber("dstElements"),
-        More("srcElements"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("src"),
-        Keyword("to"),
-        TypeOf("dst"),
+        "(, $srcElements)? attr-dict : type($src) to type($dst)",
     )
     UNDEFINED: ClassVar = (
         "srcElements is more than dstElements",
@@ -169,7 +158,7 @@ class DeviceAsyncWaitOp(NvgpuOp):
     asyncDependencies = operand_def(ASYNC_TOKEN)
     numGroups = opt_prop_def(INT32)
 
-    SYNTAX: ClassVar = (Operand("asyncDependencies"), ATTRIBUTES)
+    SYNTAX: ClassVar = syntax("$asyncDependencies attr-dict")
     EXAMPLES: ClassVar = examples(
         "nvgpu.device_async_wait %at",
         "nvgpu.device_async_wait %at {numGroups = 1 : i32}",

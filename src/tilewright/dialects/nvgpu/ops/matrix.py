@@ -30,8 +30,7 @@ from tilewright.dialects.narrowing import integers_of, memref_type, vector_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import METADATA, METADATA_TYPE
-from tilewright.dialects.nvgpu.signature import Parenthesized, ParenthesizedTypes
-from tilewright.dialects.syntax.directives import ARROW, COLON, Operand, Operands, TypeOf
+from tilewright.dialects.nvgpu.signature import Parenthesized, ParenthesizedTypes, syntax
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
@@ -44,7 +43,6 @@ from tilewright.dialects.upstream.base.constraints import (
     MEMREF,
     VECTOR,
 )
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.shapes import bit_width, is_fixed_matrix, show_shape
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
@@ -105,15 +103,7 @@ class LdMatrixOp(NvgpuOp):
     res = result_def(VECTOR)
 
     traits = traits_def(MemoryReadEffect())
-    SYNTAX: ClassVar = (
-        Operand("srcMemref"),
-        Operands("indices", brackets=True),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("srcMemref"),
-        ARROW,
-        TypeOf("res"),
-    )
+    SYNTAX: ClassVar = syntax("$srcMemref[$indices*] attr-dict : type($srcMemref) -> type($res)")
     UNDEFINED: ClassVar = (
         "a lane of the warp does not take part",
         "the address of a row is no multiple of 16 bytes",
@@ -279,13 +269,8 @@ class MmaSyncOp(MmaOp):
 
     traits = traits_def(Pure())
     SHAPES: ClassVar = DENSE_SHAPES
-    SYNTAX: ClassVar = (
-        Parenthesized(_OPERANDS),
-        ATTRIBUTES,
-        COLON,
-        ParenthesizedTypes(_OPERANDS),
-        ARROW,
-        TypeOf("res"),
+    SYNTAX: ClassVar = syntax(
+        Parenthesized(_OPERANDS), "attr-dict :", ParenthesizedTypes(_OPERANDS), "-> type($res)"
     )
     UNDEFINED: ClassVar = (_CONVERGED,)
     EXAMPLES: ClassVar = examples(
@@ -326,14 +311,12 @@ class MmaSparseSyncOp(MmaOp):
     SHAPES: ClassVar = SPARSE_SHAPES
     COMPRESSION: ClassVar = 2
     INFER: ClassVar = {"sparseMetadata": lambda state: [METADATA_TYPE]}
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Parenthesized(_OPERANDS),
         Parenthesized(("sparseMetadata",), "metadata"),
-        ATTRIBUTES,
-        COLON,
+        "attr-dict :",
         ParenthesizedTypes(_OPERANDS),
-        ARROW,
-        TypeOf("res"),
+        "-> type($res)",
     )
     UNDEFINED: ClassVar = (_CONVERGED, "the metadata does not name different elements in order")
     EXAMPLES: ClassVar = examples(

@@ -9,17 +9,13 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def
 from tilewright.dialects.declare import examples
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import MBARRIER_GROUP, MBARRIER_TOKEN
-from tilewright.dialects.nvgpu.signature import Clause, Index, barrier_type
-from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Operand, TypeOf
+from tilewright.dialects.nvgpu.signature import syntax
 from tilewright.dialects.upstream.base.constraints import ADDRESS, I1, INDEX
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 
 GROUP = "mbarrier"
 
 _UNINITIALIZED = "the barrier has not been initialized"
 _OUTSIDE = "mbarId is not less than the number of barriers"
-_BARRIER = (Operand("barriers"), Index("mbarId"))
-_PREDICATE = Clause("predicate", "predicate")
 
 
 @nvgpu_op("mbarrier.create", group=GROUP)
@@ -28,7 +24,7 @@ class MBarrierCreateOp(NvgpuOp):
 
     barriers = result_def(MBARRIER_GROUP)
 
-    SYNTAX: ClassVar = (ATTRIBUTES, ARROW, barrier_type())
+    SYNTAX: ClassVar = syntax("attr-dict -> barrier-type")
     EXAMPLES: ClassVar = examples(
         """
         %new = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 2>
@@ -44,13 +40,8 @@ class MBarrierGetOp(NvgpuOp):
     mbarId = operand_def(INDEX)
     mbarrierPointer = result_def(ADDRESS)
 
-    SYNTAX: ClassVar = (
-        *_BARRIER,
-        ATTRIBUTES,
-        COLON,
-        barrier_type(),
-        ARROW,
-        TypeOf("mbarrierPointer"),
+    SYNTAX: ClassVar = syntax(
+        "$barriers[$mbarId] attr-dict : barrier-type -> type($mbarrierPointer)"
     )
     UNDEFINED: ClassVar = (_OUTSIDE,)
     EXAMPLES: ClassVar = examples("%address = nvgpu.mbarrier.get %bars[%i] : !bars -> i64")
@@ -69,14 +60,8 @@ class MBarrierInitOp(NvgpuOp):
     mbarId = operand_def(INDEX)
     predicate = opt_operand_def(I1)
 
-    SYNTAX: ClassVar = (
-        *_BARRIER,
-        COMMA,
-        Operand("count"),
-        _PREDICATE,
-        ATTRIBUTES,
-        COLON,
-        barrier_type(),
+    SYNTAX: ClassVar = syntax(
+        "$barriers[$mbarId], $count (, predicate = $predicate)? attr-dict : barrier-type"
     )
     UNDEFINED: ClassVar = (_OUTSIDE, "count is not from 1 to 2**20 - 1", "the barrier is in use")
     EXAMPLES: ClassVar = examples(
@@ -93,7 +78,7 @@ class MBarrierArriveOp(NvgpuOp):
     mbarId = operand_def(INDEX)
     token = result_def(MBARRIER_TOKEN)
 
-    SYNTAX: ClassVar = (*_BARRIER, ATTRIBUTES, COLON, barrier_type(), ARROW, TypeOf("token"))
+    SYNTAX: ClassVar = syntax("$barriers[$mbarId] attr-dict : barrier-type -> type($token)")
     UNDEFINED: ClassVar = (_UNINITIALIZED, _OUTSIDE)
     EXAMPLES: ClassVar = examples(
         "%token = nvgpu.mbarrier.arrive %bars[%i] : !bars -> !nvgpu.mbarrier.token"
@@ -109,16 +94,7 @@ class MBarrierArriveNoCompleteOp(NvgpuOp):
     count = operand_def(INDEX)
     token = result_def(MBARRIER_TOKEN)
 
-    SYNTAX: ClassVar = (
-        *_BARRIER,
-        COMMA,
-        Operand("count"),
-        ATTRIBUTES,
-        COLON,
-        barrier_type(),
-        ARROW,
-        TypeOf("token"),
-    )
+    SYNTAX: ClassVar = syntax("$barriers[$mbarId], $count attr-dict : barrier-type -> type($token)")
     UNDEFINED: ClassVar = (_UNINITIALIZED, _OUTSIDE, "the phase would end")
     EXAMPLES: ClassVar = examples(
         "%token = nvgpu.mbarrier.arrive.nocomplete %bars[%i], %n : !bars -> !nvgpu.mbarrier.token"
@@ -137,14 +113,8 @@ class MBarrierArriveExpectTxOp(NvgpuOp):
     mbarId = operand_def(INDEX)
     predicate = opt_operand_def(I1)
 
-    SYNTAX: ClassVar = (
-        *_BARRIER,
-        COMMA,
-        Operand("txcount"),
-        _PREDICATE,
-        ATTRIBUTES,
-        COLON,
-        barrier_type(),
+    SYNTAX: ClassVar = syntax(
+        "$barriers[$mbarId], $txcount (, predicate = $predicate)? attr-dict : barrier-type"
     )
     UNDEFINED: ClassVar = (_UNINITIALIZED, _OUTSIDE, "txcount is not from 0 to 2**20 - 1")
     EXAMPLES: ClassVar = examples(
@@ -162,16 +132,7 @@ class MBarrierTestWaitOp(NvgpuOp):
     mbarId = operand_def(INDEX)
     waitComplete = result_def(I1)
 
-    SYNTAX: ClassVar = (
-        *_BARRIER,
-        COMMA,
-        Operand("token"),
-        ATTRIBUTES,
-        COLON,
-        barrier_type(),
-        COMMA,
-        TypeOf("token"),
-    )
+    SYNTAX: ClassVar = syntax("$barriers[$mbarId], $token attr-dict : barrier-type, type($token)")
     UNDEFINED: ClassVar = (
         _UNINITIALIZED,
         _OUTSIDE,
@@ -194,15 +155,6 @@ class MBarrierTryWaitParityOp(NvgpuOp):
     ticks = operand_def(INDEX)
     mbarId = operand_def(INDEX)
 
-    SYNTAX: ClassVar = (
-        *_BARRIER,
-        COMMA,
-        Operand("phaseParity"),
-        COMMA,
-        Operand("ticks"),
-        ATTRIBUTES,
-        COLON,
-        barrier_type(),
-    )
+    SYNTAX: ClassVar = syntax("$barriers[$mbarId], $phaseParity, $ticks attr-dict : barrier-type")
     UNDEFINED: ClassVar = (_UNINITIALIZED, _OUTSIDE)
     EXAMPLES: ClassVar = examples("nvgpu.mbarrier.try_wait.parity %bars[%i], %p, %n : !bars")

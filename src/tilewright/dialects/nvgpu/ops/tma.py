@@ -10,26 +10,18 @@ from tilewright.dialects.declare import Report, examples
 from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import MBARRIER_GROUP, TENSOR_MAP
-from tilewright.dialects.nvgpu.signature import Clause, Index, barrier_type, map_type
+from tilewright.dialects.nvgpu.signature import map_type, syntax
 from tilewright.dialects.nvgpu.tensor_maps import check_box, check_coordinates, check_map
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    COLON,
-    COMMA,
-    Keyword,
     Operand,
-    Operands,
-    TypeOf,
 )
 from tilewright.dialects.upstream.base.constraints import I1, I16, INDEX, MEMREF, UNRANKED_MEMREF
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import SEGMENTS
 
 GROUP = "TMA"
 
 _MAP = "tensorMapDescriptor"
-_PREDICATE = Clause("predicate", "predicate")
 _ALIGNED = "the memref in shared memory is not aligned to 128 bytes"
 
 
@@ -51,23 +43,11 @@ class TmaAsyncLoadOp(NvgpuOp):
     predicate = opt_operand_def(I1)
 
     irdl_options = (SEGMENTS,)
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Operand(_MAP),
-        Operands("coordinates", brackets=True),
-        COMMA,
-        Operand("barriers"),
-        Index("mbarId"),
-        Keyword("to"),
-        Operand("dst"),
-        Clause("multicastMask", "multicast_mask", comma=False),
-        _PREDICATE,
-        ATTRIBUTES,
-        COLON,
+        "[$coordinates*], $barriers[$mbarId] to $dst (multicast_mask = $multicastMask)? (, predicate = $predicate)? attr-dict :",
         map_type(_MAP),
-        COMMA,
-        barrier_type(),
-        ARROW,
-        TypeOf("dst"),
+        ", barrier-type -> type($dst)",
     )
     UNDEFINED: ClassVar = (
         _ALIGNED,
@@ -101,16 +81,10 @@ class TmaAsyncStoreOp(NvgpuOp):
     predicate = opt_operand_def(I1)
 
     irdl_options = (SEGMENTS,)
-    SYNTAX: ClassVar = (
-        Operand("src"),
-        Keyword("to"),
+    SYNTAX: ClassVar = syntax(
+        "$src to",
         Operand(_MAP),
-        Operands("coordinates", brackets=True),
-        _PREDICATE,
-        ATTRIBUTES,
-        COLON,
-        TypeOf("src"),
-        ARROW,
+        "[$coordinates*] (, predicate = $predicate)? attr-dict : type($src) ->",
         map_type(_MAP),
     )
     UNDEFINED: ClassVar = (
@@ -137,15 +111,8 @@ class TmaCreateDescriptorOp(NvgpuOp):
     boxDimensions = var_operand_def(INDEX)
     tensorMap = result_def(TENSOR_MAP)
 
-    SYNTAX: ClassVar = (
-        Operand("tensor"),
-        Keyword("box"),
-        Operands("boxDimensions", brackets=True),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("tensor"),
-        ARROW,
-        map_type("tensorMap"),
+    SYNTAX: ClassVar = syntax(
+        "$tensor box[$boxDimensions*] attr-dict : type($tensor) ->", map_type("tensorMap")
     )
     EXAMPLES: ClassVar = examples(
         "%made = nvgpu.tma.create.descriptor %unranked box[%i, %j] : memref<*xf16> -> !map"
@@ -165,7 +132,9 @@ class TmaPrefetchOp(NvgpuOp):
     tensorMapDescriptor = operand_def(TENSOR_MAP)
     predicate = opt_operand_def(I1)
 
-    SYNTAX: ClassVar = (Operand(_MAP), _PREDICATE, ATTRIBUTES, COLON, map_type(_MAP))
+    SYNTAX: ClassVar = syntax(
+        Operand(_MAP), "(, predicate = $predicate)? attr-dict :", map_type(_MAP)
+    )
     EXAMPLES: ClassVar = examples(
         "nvgpu.tma.prefetch.descriptor %map : !map",
         "nvgpu.tma.prefetch.descriptor %map, predicate = %p : !map",
@@ -178,5 +147,5 @@ class TmaFenceOp(NvgpuOp):
 
     tensorMapDescriptor = operand_def(TENSOR_MAP)
 
-    SYNTAX: ClassVar = (Operand(_MAP), ATTRIBUTES, COLON, map_type(_MAP))
+    SYNTAX: ClassVar = syntax(Operand(_MAP), "attr-dict :", map_type(_MAP))
     EXAMPLES: ClassVar = examples("nvgpu.tma.fence.descriptor %map : !map")

@@ -24,18 +24,16 @@ from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ACCUMULATOR, MATRIX_DESCRIPTOR, TENSOR_MAP
-from tilewright.dialects.nvgpu.signature import accumulator_type, descriptor_type, map_type
+from tilewright.dialects.nvgpu.signature import accumulator_type, descriptor_type, map_type, syntax
 from tilewright.dialects.nvgpu.tensor_maps import check_map, check_tile
 from tilewright.dialects.nvgpu.types import (
     TensorMapDescriptorType,
     WarpgroupAccumulatorType,
     WarpgroupMatrixDescriptorType,
 )
-from tilewright.dialects.syntax.directives import ARROW, COLON, COMMA, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.constraints import FLAG, INT32, MEMREF
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.shapes import is_fixed_matrix, is_static, show_shape
 
 GROUP = "products of a warpgroup"
@@ -70,16 +68,10 @@ class WarpgroupGenerateDescriptorOp(NvgpuOp):
     tensorMap = operand_def(TENSOR_MAP)
     descriptor = result_def(MATRIX_DESCRIPTOR)
 
-    SYNTAX: ClassVar = (
-        Operand("tensor"),
-        COMMA,
-        Operand("tensorMap"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("tensor"),
-        COMMA,
+    SYNTAX: ClassVar = syntax(
+        "$tensor, $tensorMap attr-dict : type($tensor),",
         map_type("tensorMap"),
-        ARROW,
+        "->",
         descriptor_type("descriptor"),
     )
     EXAMPLES: ClassVar = examples(
@@ -126,20 +118,14 @@ class WarpgroupMmaOp(NvgpuOp):
     transposeB = opt_prop_def(FLAG)
     matrixD = result_def(ACCUMULATOR)
 
-    SYNTAX: ClassVar = (
-        Operand("descriptorA"),
-        COMMA,
-        Operand("descriptorB"),
-        COMMA,
-        Operand("matrixC"),
-        ATTRIBUTES,
-        COLON,
+    SYNTAX: ClassVar = syntax(
+        "$descriptorA, $descriptorB, $matrixC attr-dict :",
         descriptor_type("descriptorA"),
-        COMMA,
+        ",",
         descriptor_type("descriptorB"),
-        COMMA,
+        ",",
         accumulator_type("matrixC"),
-        ARROW,
+        "->",
         accumulator_type("matrixD"),
     )
     UNDEFINED: ClassVar = (
@@ -242,7 +228,7 @@ class WarpgroupMmaInitAccumulatorOp(NvgpuOp):
 
     matrixC = result_def(ACCUMULATOR)
 
-    SYNTAX: ClassVar = (ATTRIBUTES, ARROW, accumulator_type("matrixC"))
+    SYNTAX: ClassVar = syntax("attr-dict ->", accumulator_type("matrixC"))
     EXAMPLES: ClassVar = examples("%zeros = nvgpu.warpgroup.mma.init.accumulator -> !acc")
 
     def check(self, report: Report) -> None:
@@ -271,15 +257,8 @@ class WarpgroupMmaStoreOp(NvgpuOp):
     matrixD = operand_def(ACCUMULATOR)
     dstMemref = operand_def(MEMREF)
 
-    SYNTAX: ClassVar = (
-        Operand("matrixD"),
-        COMMA,
-        Operand("dstMemref"),
-        ATTRIBUTES,
-        COLON,
-        accumulator_type("matrixD"),
-        Keyword("to"),
-        TypeOf("dstMemref"),
+    SYNTAX: ClassVar = syntax(
+        "$matrixD, $dstMemref attr-dict :", accumulator_type("matrixD"), "to type($dstMemref)"
     )
     UNDEFINED: ClassVar = ("the accumulator's product has not been waited for",)
     EXAMPLES: ClassVar = examples(

@@ -11,17 +11,16 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import examples
-from tilewright.dialects.syntax.directives import Operand
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
 from tilewright.dialects.upstream.arith.syntax import FastMath
 from tilewright.dialects.upstream.arith.vectors import (
-    CONVERSION_TYPES,
     FAST_MATH,
     FLOAT,
     Conversion,
 )
 from tilewright.dialects.upstream.base.constraints import Kind
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import upstream_op
 
 #: The rounding modes of ``arith``; their places are their numbers.
@@ -72,7 +71,7 @@ class ExtFOp(FloatConversion):
     """The same number in a wider type of floats."""
 
     WIDENS: ClassVar = 1
-    SYNTAX: ClassVar = (Operand("input"), FastMath(), *CONVERSION_TYPES)
+    SYNTAX: ClassVar = syntax("$input", FastMath(), "attr-dict : type($input) to type($result)")
     EXAMPLES: ClassVar = examples("%wide = arith.extf %a : vector<4x2xf16> to vector<4x2xf32>")
 
 
@@ -86,7 +85,9 @@ class TruncFOp(FloatConversion):
 
     roundingmode = opt_prop_def(_MODE)
     WIDENS: ClassVar = -1
-    SYNTAX: ClassVar = (Operand("input"), Rounding(), FastMath(), *CONVERSION_TYPES)
+    SYNTAX: ClassVar = syntax(
+        "$input", Rounding(), FastMath(), "attr-dict : type($input) to type($result)"
+    )
     EXAMPLES: ClassVar = examples(
         """
         %narrow = arith.truncf %v : vector<2x2xf32> to vector<2x2xf8E4M3FN>

@@ -19,13 +19,6 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, same_type, type_of
 from tilewright.dialects.narrowing import is_vector
-from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Keyword,
-    Operand,
-    TypeOf,
-)
 from tilewright.dialects.syntax.engine import ParseState, values_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.arith.syntax import (
@@ -38,7 +31,7 @@ from tilewright.dialects.upstream.arith.syntax import (
 )
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
 
@@ -71,8 +64,8 @@ def _like_lhs(state: ParseState) -> list[Attribute]:
     return [truth_like(ty) for ty in state.types["lhs"]]
 
 
-_PAIR = (Operand("lhs"), COMMA, Operand("rhs"))
-_TYPE_OF_LHS = (ATTRIBUTES, COLON, TypeOf("lhs"))
+_PAIR = syntax("$lhs, $rhs")
+_TYPE_OF_LHS = syntax("attr-dict : type($lhs)")
 
 
 class Comparison(UpstreamOp):
@@ -108,11 +101,8 @@ class CmpiOp(Comparison):
 
     PREDICATES: ClassVar = INTEGER_PREDICATES
     HIDDEN: ClassVar = frozenset({"predicate"})
-    SYNTAX: ClassVar = (
-        Predicate(INTEGER_PREDICATES, INTEGER_PREDICATES),
-        COMMA,
-        *_PAIR,
-        *_TYPE_OF_LHS,
+    SYNTAX: ClassVar = syntax(
+        Predicate(INTEGER_PREDICATES, INTEGER_PREDICATES), ", $lhs, $rhs attr-dict : type($lhs)"
     )
     EXAMPLES: ClassVar = examples("%less = arith.cmpi slt, %i, %i : index")
 
@@ -127,12 +117,11 @@ class CmpfOp(Comparison):
 
     PREDICATES: ClassVar = FLOAT_PREDICATES
     HIDDEN: ClassVar = frozenset({"predicate", "fastmath"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Predicate(FLOAT_PREDICATES, FLOAT_PREDICATES),
-        COMMA,
-        *_PAIR,
+        ", $lhs, $rhs",
         FastMath(),
-        *_TYPE_OF_LHS,
+        "attr-dict : type($lhs)",
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -153,16 +142,7 @@ class SelectOp(UpstreamOp):
 
     traits = traits_def(Pure())
     INFER: ClassVar = {"true_value": "result", "false_value": "result"}
-    SYNTAX: ClassVar = (
-        Operand("condition"),
-        COMMA,
-        Operand("true_value"),
-        COMMA,
-        Operand("false_value"),
-        ATTRIBUTES,
-        COLON,
-        SelectTypes(),
-    )
+    SYNTAX: ClassVar = syntax("$condition, $true_value, $false_value attr-dict :", SelectTypes())
     EXAMPLES: ClassVar = examples(
         """
         %t = arith.constant dense<true> : vector<2xi1>
@@ -225,8 +205,8 @@ def significant_width(ty: Attribute) -> int:
     return 19 if isinstance(element, FloatTF32Type) else bit_width(element)
 
 
-CONVERSION_TYPES = (ATTRIBUTES, COLON, TypeOf("input"), Keyword("to"), TypeOf("result"))
-_CONVERSION = (Operand("input"), *CONVERSION_TYPES)
+CONVERSION_TYPES = syntax("attr-dict : type($input) to type($result)")
+_CONVERSION = syntax("$input attr-dict : type($input) to type($result)")
 
 
 class Extension(Conversion):
@@ -289,7 +269,9 @@ class TruncIOp(Conversion):
     traits = traits_def(Pure())
     WIDENS: ClassVar = -1
     HIDDEN: ClassVar = frozenset({"overflowFlags"})
-    SYNTAX: ClassVar = (Operand("input"), OverflowFlags(), *CONVERSION_TYPES)
+    SYNTAX: ClassVar = syntax(
+        "$input", OverflowFlags(), "attr-dict : type($input) to type($result)"
+    )
     EXAMPLES: ClassVar = _example("arith.trunci", "i32", "i8")
 
 
@@ -368,7 +350,7 @@ class RemFOp(UpstreamOp):
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     INFER: ClassVar = {"lhs": "result", "rhs": "result"}
     HIDDEN: ClassVar = frozenset({"fastmath"})
-    SYNTAX: ClassVar = (*_PAIR, FastMath(), ATTRIBUTES, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax("$lhs, $rhs", FastMath(), "attr-dict : type($result)")
     EXAMPLES: ClassVar = examples(
         """
         %seven = arith.constant 7.0 : f32

@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.narrowing import is_enum, is_sized_integer_type
+from tilewright.dialects.syntax.assembly import assembly
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
@@ -32,25 +33,6 @@ from tilewright.dialects.upstream.base.enums import parse_keyword
 
 _SEGMENTS = "operandSegmentSizes"
 _INTEGER_TYPE = re.compile(r":\s*i[0-9]+\b")
-
-
-@dataclass(frozen=True, slots=True)
-class More(Directive):
-    """An optional operand behind a comma: ``, %name``."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(", ")
-            printer.print_ssa_value(values[0])
-
-    def grammar(self) -> str:
-        return f"[`,` %{self.name}]"
 
 
 def _number(parser: Parser) -> Attribute:
@@ -176,29 +158,6 @@ class Number(Directive):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedOperand(Directive):
-    """An optional operand: ``word = %name``, or ``word %name`` where not ``equals``."""
-
-    name: str
-    word: str
-    equals: bool = True
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        if parser.parse_optional_keyword(self.word):
-            if self.equals:
-                parser.parse_punctuation("=")
-            parse_operand(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(f" {self.word} {'= ' if self.equals else ''}")
-            printer.print_ssa_value(values[0])
-
-    def grammar(self) -> str:
-        return f"[`{self.word}` {'`=` ' if self.equals else ''}%{self.name}]"
-
-
-@dataclass(frozen=True, slots=True)
 class TypedValues(Directive):
     """Operands and their types, or nothing: ``%a, %b : T, U``."""
 
@@ -255,3 +214,4 @@ def infer_types(*types: Attribute) -> Callable[[ParseState], list[Attribute]]:
 
 
 ATTRIBUTES = Dictionary()
+syntax = assembly({"attr-dict": ATTRIBUTES})

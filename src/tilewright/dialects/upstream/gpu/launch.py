@@ -21,7 +21,10 @@ from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, GPU_TOKEN, I32, SIZE, SYMBOL
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES, NamedOperand, infer_types
+from tilewright.dialects.upstream.base.directives import (
+    infer_types,
+    syntax,
+)
 from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
 
 _ARGUMENTS = "kernelOperands"
@@ -137,12 +140,12 @@ class LaunchFuncOp(UpstreamOp):
         **{name: infer_types(IndexType()) for name in _EXTENTS},
         "asyncToken": infer_types(),
     }
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Callee(),
         Extents(),
-        NamedOperand("dynamicSharedMemorySize", "dynamic_shared_memory_size", equals=False),
+        "(dynamic_shared_memory_size $dynamicSharedMemorySize)?",
         Arguments(),
-        ATTRIBUTES,
+        "attr-dict",
     )
     EXAMPLES: ClassVar = examples(
         """

@@ -18,12 +18,8 @@ from xdsl.traits import Pure
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
 from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
     Flag,
-    Operand,
     StringField,
-    TypeOf,
 )
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
@@ -44,6 +40,7 @@ from tilewright.dialects.upstream.base.directives import (
     Number,
     OneToOne,
     TypedValues,
+    syntax,
 )
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import element_of
@@ -156,7 +153,7 @@ class SubgroupNumberOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"upper_bound"})
-    SYNTAX: ClassVar = (_UPPER_BOUND, ATTRIBUTES, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax(_UPPER_BOUND, "attr-dict : type($result)")
 
 
 @upstream_op("gpu", "subgroup_id")
@@ -195,7 +192,7 @@ class DynamicSharedMemoryOp(UpstreamOp):
 
     resultMemref = result_def(MEMREF)
 
-    SYNTAX: ClassVar = (ATTRIBUTES, COLON, TypeOf("resultMemref"))
+    SYNTAX: ClassVar = syntax("attr-dict : type($resultMemref)")
     EXAMPLES: ClassVar = examples(
         "%bytes = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>"
     )
@@ -224,16 +221,8 @@ class ShuffleOp(UpstreamOp):
     RELATIONS: ClassVar = (same_type("value", "shuffleResult"),)
     INFER: ClassVar = {"shuffleResult": "value"}
     HIDDEN: ClassVar = frozenset({"mode"})
-    SYNTAX: ClassVar = (
-        Choice("mode", A.ShuffleModeAttr),
-        Operand("value"),
-        COMMA,
-        Operand("offset"),
-        COMMA,
-        Operand("width"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("value"),
+    SYNTAX: ClassVar = syntax(
+        Choice("mode", A.ShuffleModeAttr), "$value, $offset, $width attr-dict : type($value)"
     )
     UNDEFINED: ClassVar = ("a lane among those does not take part",)
     EXAMPLES: ClassVar = examples(
@@ -257,11 +246,11 @@ class SubgroupReduceOp(UpstreamOp):
 
     RELATIONS: ClassVar = (same_type("value", "result"),)
     HIDDEN: ClassVar = frozenset({"op", "uniform"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Choice("op", A.AllReduceOperationAttr),
-        Operand("value"),
+        "$value",
         Flag("uniform"),
-        ATTRIBUTES,
+        "attr-dict",
         OneToOne("value", "result"),
     )
     EXAMPLES: ClassVar = examples(

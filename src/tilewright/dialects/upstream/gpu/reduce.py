@@ -19,13 +19,13 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type
-from tilewright.dialects.syntax.directives import Flag, Operand
+from tilewright.dialects.syntax.directives import Flag
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES, Choice, OneToOne
+from tilewright.dialects.upstream.base.directives import Choice, OneToOne, syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.gpu.attributes import AllReduceOperationAttr, combines
 
@@ -68,12 +68,12 @@ class AllReduceOp(UpstreamOp):
     RELATIONS: ClassVar = (same_type("value", "result"),)
     OPTIONAL_BODIES: ClassVar = frozenset({0})
     HIDDEN: ClassVar = frozenset({"op", "uniform"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Choice("op", AllReduceOperationAttr, optional=True),
-        Operand("value"),
+        "$value",
         Flag("uniform"),
         Body(),
-        ATTRIBUTES,
+        "attr-dict",
         OneToOne("value", "result"),
     )
     UNDEFINED: ClassVar = ("a thread of the block does not come",)

@@ -11,12 +11,12 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.syntax.directives import COLON, COMMA, Flag, Operand, TypeOf
+from tilewright.dialects.syntax.directives import Flag
 from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, INT64, STRING, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.dialects.upstream.llvm.syntax import (
@@ -101,19 +101,13 @@ class AtomicRMWOp(UpstreamOp):
     RELATIONS: ClassVar = (same_type("val", "res"),)
     INFER: ClassVar = {"res": "val"}
     HIDDEN: ClassVar = frozenset({"volatile_", "ordering", "syncscope", "bin_op"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Flag("volatile_", "volatile"),
         BinOp(),
-        Operand("ptr"),
-        COMMA,
-        Operand("val"),
+        "$ptr, $val",
         Scope(),
         Ordering(),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("ptr"),
-        COMMA,
-        TypeOf("val"),
+        "attr-dict : type($ptr), type($val)",
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -176,22 +170,14 @@ class AtomicCmpXchgOp(UpstreamOp):
     HIDDEN: ClassVar = frozenset(
         {"weak", "volatile_", "success_ordering", "failure_ordering", "syncscope"}
     )
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Flag("weak"),
         Flag("volatile_", "volatile"),
-        Operand("ptr"),
-        COMMA,
-        Operand("cmp"),
-        COMMA,
-        Operand("val"),
+        "$ptr, $cmp, $val",
         Scope(),
         Ordering("success_ordering"),
         Ordering("failure_ordering"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("ptr"),
-        COMMA,
-        TypeOf("val"),
+        "attr-dict : type($ptr), type($val)",
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -261,7 +247,7 @@ class ExtractValueOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"position"})
-    SYNTAX: ClassVar = (Operand("container"), Member(), ATTRIBUTES, COLON, MemberType())
+    SYNTAX: ClassVar = syntax("$container", Member(), "attr-dict :", MemberType())
     EXAMPLES: ClassVar = examples(
         """
         %p0 = llvm.mlir.zero : !llvm.ptr<1>

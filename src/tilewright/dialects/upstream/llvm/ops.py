@@ -23,18 +23,12 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, type_of
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    COLON,
-    COMMA,
     Flag,
-    Keyword,
-    Operand,
-    TypeOf,
 )
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import FLAG, INT32, INT64, STRING, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES, More
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.llvm.atomics import (
     OUTSIDE,
@@ -65,14 +59,7 @@ class CastOp(UpstreamOp):
     """A value of one type as one of another."""
 
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (
-        Operand("arg"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("arg"),
-        Keyword("to"),
-        TypeOf("res"),
-    )
+    SYNTAX: ClassVar = syntax("$arg attr-dict : type($arg) to type($res)")
 
     def check(self, report: Report) -> None:
         source, result = self.operands[0].type, self.results[0].type
@@ -147,11 +134,11 @@ class GetElementPtrOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"rawConstantIndices", "elem_type", "inbounds"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Flag("inbounds"),
-        Operand("base"),
+        "$base",
         Places(),
-        ATTRIBUTES,
+        "attr-dict",
         FunctionType(("base", "dynamicIndices"), "res"),
         ElementType(),
     )
@@ -225,13 +212,8 @@ class MaskedGatherOp(UpstreamOp):
 
     traits = traits_def(MemoryReadEffect())
     UNDEFINED: ClassVar = (OUTSIDE,)
-    SYNTAX: ClassVar = (
-        Operand("ptrs"),
-        COMMA,
-        Operand("mask"),
-        More("pass_thru"),
-        ATTRIBUTES,
-        FunctionType(("ptrs", "mask", "pass_thru"), "res"),
+    SYNTAX: ClassVar = syntax(
+        "$ptrs, $mask (, $pass_thru)? attr-dict", FunctionType(("ptrs", "mask", "pass_thru"), "res")
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -265,19 +247,8 @@ class MaskedScatterOp(UpstreamOp):
 
     traits = traits_def(MemoryWriteEffect())
     UNDEFINED: ClassVar = (OUTSIDE,)
-    SYNTAX: ClassVar = (
-        Operand("value"),
-        COMMA,
-        Operand("ptrs"),
-        COMMA,
-        Operand("mask"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("value"),
-        COMMA,
-        TypeOf("mask"),
-        Keyword("into"),
-        TypeOf("ptrs"),
+    SYNTAX: ClassVar = syntax(
+        "$value, $ptrs, $mask attr-dict : type($value), type($mask) into type($ptrs)"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -342,16 +313,12 @@ class LoadOp(UpstreamOp):
     traits = traits_def(MemoryReadEffect())
     UNDEFINED: ClassVar = (OUTSIDE, UNORDERED)
     HIDDEN: ClassVar = frozenset({"volatile_", "invariant", "ordering", "syncscope"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Flag("volatile_", "volatile"),
-        Operand("addr"),
+        "$addr",
         Atomic(),
         Flag("invariant"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("addr"),
-        ARROW,
-        TypeOf("res"),
+        "attr-dict : type($addr) -> type($res)",
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -380,17 +347,11 @@ class StoreOp(UpstreamOp):
     traits = traits_def(MemoryWriteEffect())
     UNDEFINED: ClassVar = (OUTSIDE, UNORDERED)
     HIDDEN: ClassVar = frozenset({"volatile_", "ordering", "syncscope"})
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         Flag("volatile_", "volatile"),
-        Operand("value"),
-        COMMA,
-        Operand("addr"),
+        "$value, $addr",
         Atomic(),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("value"),
-        COMMA,
-        TypeOf("addr"),
+        "attr-dict : type($value), type($addr)",
     )
     EXAMPLES: ClassVar = examples(
         """

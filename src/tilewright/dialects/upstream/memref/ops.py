@@ -31,9 +31,6 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
 from tilewright.dialects.narrowing import is_dense, is_memref, is_number_type, memref_type
 from tilewright.dialects.syntax.directives import (
-    COMMA,
-    Operand,
-    Operands,
     format_symbol,
     parse_type_into,
 )
@@ -51,7 +48,7 @@ from tilewright.dialects.upstream.base.constraints import (
     STRING,
     Kind,
 )
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES, syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
 #: The numbers of ``memref.atomic_rmw``'s operations, by keyword.
@@ -238,15 +235,7 @@ class AtomicRMWOp(UpstreamOp):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("value", "result"),)
     HIDDEN: ClassVar = frozenset({"kind"})
-    SYNTAX: ClassVar = (
-        RmwKind(),
-        Operand("value"),
-        COMMA,
-        Operand("memref"),
-        Operands("indices", brackets=True),
-        ATTRIBUTES,
-        RmwTypes(),
-    )
+    SYNTAX: ClassVar = syntax(RmwKind(), "$value, $memref[$indices*] attr-dict", RmwTypes())
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant 1.0 : f32

@@ -20,13 +20,12 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.narrowing import memref_type
-from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import MEMREF, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
 
@@ -87,14 +86,8 @@ class TransposeOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"permutation"})
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        Permutation(),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("source"),
-        Keyword("to"),
-        TypeOf("result"),
+    SYNTAX: ClassVar = syntax(
+        "$source", Permutation(), "attr-dict : type($source) to type($result)"
     )
     EXAMPLES: ClassVar = examples(
         "%t = memref.transpose %big (d0, d1) -> (d1, d0) : memref<128x128xf32, 3> to "

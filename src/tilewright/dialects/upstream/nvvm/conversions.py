@@ -18,10 +18,9 @@ from xdsl.traits import Pure
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.declare import Report, attr, examples
-from tilewright.dialects.syntax.directives import Operand
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import BOOL, I32, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.enums import AngledEnumAttr
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
@@ -69,7 +68,7 @@ class ToTf32(UpstreamOp):
     res = result_def(I32)
 
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (Operand("src"), ATTRIBUTES)
+    SYNTAX: ClassVar = syntax("$src attr-dict")
 
     @property
     def rounding(self) -> str:

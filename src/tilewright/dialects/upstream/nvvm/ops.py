@@ -27,11 +27,6 @@ from xdsl.utils.str_enum import StrEnum
 from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, operand
 from tilewright.dialects.narrowing import is_int
 from tilewright.dialects.syntax.directives import (
-    ARROW,
-    COLON,
-    COMMA,
-    Operand,
-    TypeOf,
     parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
@@ -42,9 +37,8 @@ from tilewright.dialects.upstream.base.constraints import FLAG, I1, I32, INT32, 
 from tilewright.dialects.upstream.base.directives import (
     ATTRIBUTES,
     Choice,
-    More,
-    NamedOperand,
     Number,
+    syntax,
 )
 from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr, parse_keyword
 from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
@@ -182,10 +176,8 @@ class BarrierOp(UpstreamOp):
     numberOfThreads = opt_operand_def(I32)
 
     irdl_options = (SEGMENTS,)
-    SYNTAX: ClassVar = (
-        NamedOperand("barrierId", "id"),
-        NamedOperand("numberOfThreads", "number_of_threads"),
-        ATTRIBUTES,
+    SYNTAX: ClassVar = syntax(
+        "(id = $barrierId)? (number_of_threads = $numberOfThreads)? attr-dict"
     )
     UNDEFINED: ClassVar = ("the number of threads is no multiple of 32",)
     EXAMPLES: ClassVar = examples(
@@ -204,10 +196,8 @@ class BarrierArriveOp(UpstreamOp):
     barrierId = opt_operand_def(I32)
     numberOfThreads = operand_def(I32)
 
-    SYNTAX: ClassVar = (
-        NamedOperand("barrierId", "id"),
-        NamedOperand("numberOfThreads", "number_of_threads"),
-        ATTRIBUTES,
+    SYNTAX: ClassVar = syntax(
+        "(id = $barrierId)? (number_of_threads = $numberOfThreads)? attr-dict"
     )
     UNDEFINED: ClassVar = ("the number of threads is no multiple of 32",)
     EXAMPLES: ClassVar = examples(
@@ -225,7 +215,7 @@ class SyncWarpOp(UpstreamOp):
 
     mask = operand_def(I32)
 
-    SYNTAX: ClassVar = (Operand("mask"), ATTRIBUTES, COLON, TypeOf("mask"))
+    SYNTAX: ClassVar = syntax("$mask attr-dict : type($mask)")
     EXAMPLES: ClassVar = examples(
         """
         %mask = arith.constant -1 : i32
@@ -266,20 +256,12 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
     modifier = prop_def(Kind("a load_cache_modifier", LoadCacheModifierAttr))
 
     HIDDEN: ClassVar = frozenset({"size", "modifier"})
-    SYNTAX: ClassVar = (
-        Operand("dst"),
-        COMMA,
-        Operand("src"),
-        COMMA,
+    SYNTAX: ClassVar = syntax(
+        "$dst, $src,",
         Number("size", width=32),
-        COMMA,
+        ",",
         _Cache(),
-        More("cpSize"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("dst"),
-        COMMA,
-        TypeOf("src"),
+        "(, $cpSize)? attr-dict : type($dst), type($src)",
         MoreTypes("cpSize"),
     )
     UNDEFINED: ClassVar = (
@@ -327,7 +309,7 @@ class ElectSyncOp(UpstreamOp):
 
     pred = result_def(I1)
 
-    SYNTAX: ClassVar = (ATTRIBUTES, ARROW, TypeOf("pred"))
+    SYNTAX: ClassVar = syntax("attr-dict -> type($pred)")
     UNDEFINED: ClassVar = (_WARPS,)
     EXAMPLES: ClassVar = examples("%elected = nvvm.elect.sync -> i1")
 

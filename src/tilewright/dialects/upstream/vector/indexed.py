@@ -12,18 +12,13 @@ from xdsl.printer import Printer
 from tilewright.dialects.declare import Report, examples, type_of
 from tilewright.dialects.narrowing import memref_type, vector_type
 from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Keyword,
-    Operand,
-    TypeOf,
     parse_operand,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
 
@@ -53,22 +48,8 @@ class Selected(Directive):
         return "%base `[` [%indices {`,` %indices}] `]` `[` %index_vec `]`"
 
 
-_SHARED_SYNTAX = (
-    Selected(),
-    COMMA,
-    Operand("mask"),
-    COMMA,
-)
-_SHARED_TYPES = (
-    ATTRIBUTES,
-    COLON,
-    TypeOf("base"),
-    COMMA,
-    TypeOf("index_vec"),
-    COMMA,
-    TypeOf("mask"),
-    COMMA,
-)
+_SHARED_SYNTAX = syntax(Selected(), ", $mask,")
+_SHARED_TYPES = syntax("attr-dict : type($base), type($index_vec), type($mask),")
 
 
 class IndexedOp(UpstreamOp):
@@ -127,13 +108,8 @@ class GatherOp(IndexedOp):
     result = result_def(VECTOR)
 
     MOVED: ClassVar = "pass_thru"
-    SYNTAX: ClassVar = (
-        *_SHARED_SYNTAX,
-        Operand("pass_thru"),
-        *_SHARED_TYPES,
-        TypeOf("pass_thru"),
-        Keyword("into"),
-        TypeOf("result"),
+    SYNTAX: ClassVar = syntax(
+        *_SHARED_SYNTAX, "$pass_thru", *_SHARED_TYPES, "type($pass_thru) into type($result)"
     )
     EXAMPLES: ClassVar = examples(
         """
@@ -169,11 +145,8 @@ class ScatterOp(IndexedOp):
     valueToStore = operand_def(VECTOR)
 
     MOVED: ClassVar = "valueToStore"
-    SYNTAX: ClassVar = (
-        *_SHARED_SYNTAX,
-        Operand("valueToStore"),
-        *_SHARED_TYPES,
-        TypeOf("valueToStore"),
+    SYNTAX: ClassVar = syntax(
+        *_SHARED_SYNTAX, "$valueToStore", *_SHARED_TYPES, "type($valueToStore)"
     )
     EXAMPLES: ClassVar = examples(
         """

@@ -10,19 +10,11 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.dialects.declare import Report, examples, operand, same_type, type_of
 from tilewright.dialects.narrowing import memref_type
-from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Keyword,
-    Operand,
-    Operands,
-    TypeOf,
-)
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import INDEX, MEMREF, VECTOR, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import show_shape
 from tilewright.dialects.upstream.vector.shapes import element_of, shape_of
@@ -89,22 +81,8 @@ class ExpandLoadOp(CompactOp):
 
     traits = traits_def(MemoryReadEffect())
     RELATIONS: ClassVar = (same_type("pass_thru", "result"),)
-    SYNTAX: ClassVar = (
-        Operand("base"),
-        Operands("indices", brackets=True),
-        COMMA,
-        Operand("mask"),
-        COMMA,
-        Operand("pass_thru"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("base"),
-        COMMA,
-        TypeOf("mask"),
-        COMMA,
-        TypeOf("pass_thru"),
-        Keyword("into"),
-        TypeOf("result"),
+    SYNTAX: ClassVar = syntax(
+        "$base[$indices*], $mask, $pass_thru attr-dict : type($base), type($mask), type($pass_thru) into type($result)"
     )
     UNDEFINED: ClassVar = ("an element where the mask holds lies outside",)
     EXAMPLES: ClassVar = examples(
@@ -127,20 +105,8 @@ class CompressStoreOp(CompactOp):
 
     traits = traits_def(MemoryWriteEffect())
     VALUE: ClassVar = "valueToStore"
-    SYNTAX: ClassVar = (
-        Operand("base"),
-        Operands("indices", brackets=True),
-        COMMA,
-        Operand("mask"),
-        COMMA,
-        Operand("valueToStore"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("base"),
-        COMMA,
-        TypeOf("mask"),
-        COMMA,
-        TypeOf("valueToStore"),
+    SYNTAX: ClassVar = syntax(
+        "$base[$indices*], $mask, $valueToStore attr-dict : type($base), type($mask), type($valueToStore)"
     )
     UNDEFINED: ClassVar = ("an element where the mask holds lies outside",)
     EXAMPLES: ClassVar = examples(

@@ -11,12 +11,11 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, examples, type_of
 from tilewright.dialects.narrowing import vector_type
-from tilewright.dialects.syntax.directives import COLON, Keyword, Operand, TypeOf
 from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, VECTOR
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import element_of
 
@@ -35,7 +34,7 @@ class SplatOp(UpstreamOp):
 
     traits = traits_def(Pure())
     INFER: ClassVar = {"input": _element}
-    SYNTAX: ClassVar = (Operand("input"), ATTRIBUTES, COLON, TypeOf("aggregate"))
+    SYNTAX: ClassVar = syntax("$input attr-dict : type($aggregate)")
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant 1.0 : f32
@@ -61,14 +60,7 @@ class ShapeCastOp(UpstreamOp):
     result = result_def(VECTOR)
 
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("source"),
-        Keyword("to"),
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = syntax("$source attr-dict : type($source) to type($result)")
     EXAMPLES: ClassVar = examples("%flat = vector.shape_cast %a : vector<4x2xf16> to vector<8xf16>")
 
     def check(self, report: Report) -> None:

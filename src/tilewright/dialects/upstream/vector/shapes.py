@@ -35,13 +35,7 @@ from tilewright.dialects.declare import Report, attr, enum_property, examples, s
 from tilewright.dialects.narrowing import integers_of, is_dense_array, is_vector
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.directives import (
-    COLON,
-    COMMA,
-    Keyword,
-    Operand,
-    Operands,
     Punct,
-    TypeOf,
     parse_operand,
     parse_type_into,
 )
@@ -50,7 +44,7 @@ from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES
+from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.enums import parse_keyword
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import element_of, show_shape
@@ -203,14 +197,7 @@ class ExtractStridedSliceOp(UpstreamOp):
     result = result_def(VECTOR)
 
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (
-        Operand("vector"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("vector"),
-        Keyword("to"),
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = syntax("$vector attr-dict : type($vector) to type($result)")
     EXAMPLES: ClassVar = examples(
         "%part = vector.extract_strided_slice %a {offsets = [1], sizes = [2], strides = [1]} : "
         "vector<4x2xf16> to vector<2x2xf16>"
@@ -244,16 +231,7 @@ class InsertStridedSliceOp(UpstreamOp):
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("dest", "res"),)
     INFER: ClassVar = {"res": "dest"}
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        COMMA,
-        Operand("dest"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("source"),
-        Keyword("into"),
-        TypeOf("dest"),
-    )
+    SYNTAX: ClassVar = syntax("$source, $dest attr-dict : type($source) into type($dest)")
     EXAMPLES: ClassVar = examples(
         "%whole = vector.insert_strided_slice %b, %a {offsets = [1, 0], strides = [1, 1]} : "
         "vector<2x2xf16> into vector<4x2xf16>"
@@ -287,15 +265,10 @@ class TransposeOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"permutation"})
-    SYNTAX: ClassVar = (
-        Operand("vector"),
-        COMMA,
+    SYNTAX: ClassVar = syntax(
+        "$vector,",
         NumberList("permutation", dense=True),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("vector"),
-        Keyword("to"),
-        TypeOf("result"),
+        "attr-dict : type($vector) to type($result)",
     )
     EXAMPLES: ClassVar = examples(
         "%t = vector.transpose %a, [1, 0] : vector<4x2xf16> to vector<2x4xf16>"
@@ -331,17 +304,7 @@ class ShuffleOp(UpstreamOp):
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"mask"})
     INFER: ClassVar = {"result": _shuffled}
-    SYNTAX: ClassVar = (
-        Operand("v1"),
-        COMMA,
-        Operand("v2"),
-        NumberList("mask"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("v1"),
-        COMMA,
-        TypeOf("v2"),
-    )
+    SYNTAX: ClassVar = syntax("$v1, $v2", NumberList("mask"), "attr-dict : type($v1), type($v2)")
     EXAMPLES: ClassVar = examples(
         "%w = vector.shuffle %a, %b [0, 5, 1] : vector<4x2xf16>, vector<2x2xf16>"
     )
@@ -397,7 +360,7 @@ class ExtractElementOp(UpstreamOp):
 
     traits = traits_def(Pure())
     INFER: ClassVar = {"result": _element_of_vector("vector")}
-    SYNTAX: ClassVar = (Operand("vector"), Position(), ATTRIBUTES, COLON, TypeOf("vector"))
+    SYNTAX: ClassVar = syntax("$vector", Position(), "attr-dict : type($vector)")
     UNDEFINED: ClassVar = ("the place lies outside of the vector",)
     EXAMPLES: ClassVar = examples(
         """
@@ -424,15 +387,7 @@ class InsertElementOp(UpstreamOp):
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("dest", "result"),)
     INFER: ClassVar = {"result": "dest", "source": _element_of_vector("dest")}
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        COMMA,
-        Operand("dest"),
-        Position(),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("dest"),
-    )
+    SYNTAX: ClassVar = syntax("$source, $dest", Position(), "attr-dict : type($dest)")
     UNDEFINED: ClassVar = ("the place lies outside of the vector",)
     EXAMPLES: ClassVar = examples(
         """
@@ -457,7 +412,7 @@ class ConstantMaskOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"mask_dim_sizes"})
-    SYNTAX: ClassVar = (NumberList("mask_dim_sizes"), ATTRIBUTES, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax(NumberList("mask_dim_sizes"), "attr-dict : type($result)")
     EXAMPLES: ClassVar = examples("%mask = vector.constant_mask [2, 3] : vector<4x4xi1>")
 
     def check(self, report: Report) -> None:
@@ -488,7 +443,7 @@ class FromElementsOp(UpstreamOp):
 
     traits = traits_def(Pure())
     INFER: ClassVar = {"elements": _one_for_each}
-    SYNTAX: ClassVar = (Operands("elements"), ATTRIBUTES, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax("$elements* attr-dict : type($result)")
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant 1.0 : f32
@@ -519,16 +474,7 @@ class InterleaveOp(UpstreamOp):
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs"),)
     INFER: ClassVar = {"rhs": "lhs"}
-    SYNTAX: ClassVar = (
-        Operand("lhs"),
-        COMMA,
-        Operand("rhs"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("lhs"),
-        _ARROW,
-        TypeOf("result"),
-    )
+    SYNTAX: ClassVar = syntax("$lhs, $rhs attr-dict : type($lhs) -> type($result)")
     EXAMPLES: ClassVar = examples(
         "%w = vector.interleave %b, %b : vector<2x2xf16> -> vector<2x4xf16>"
     )
@@ -548,14 +494,7 @@ class DeinterleaveOp(UpstreamOp):
 
     traits = traits_def(Pure())
     INFER: ClassVar = {"res2": "res1"}
-    SYNTAX: ClassVar = (
-        Operand("source"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("source"),
-        _ARROW,
-        TypeOf("res1"),
-    )
+    SYNTAX: ClassVar = syntax("$source attr-dict : type($source) -> type($res1)")
     EXAMPLES: ClassVar = examples(
         "%even, %odd = vector.deinterleave %a : vector<4x2xf16> -> vector<4x1xf16>"
     )
@@ -581,7 +520,7 @@ class StepOp(UpstreamOp):
     result = result_def(_INDICES)
 
     traits = traits_def(Pure())
-    SYNTAX: ClassVar = (ATTRIBUTES, COLON, TypeOf("result"))
+    SYNTAX: ClassVar = syntax("attr-dict : type($result)")
     EXAMPLES: ClassVar = examples("%numbers = vector.step : vector<4xindex>")
 
 
@@ -599,18 +538,11 @@ class MultiReductionOp(UpstreamOp):
     RELATIONS: ClassVar = (same_type("acc", "dest"),)
     HIDDEN: ClassVar = frozenset({"kind", "reduction_dims"})
     INFER: ClassVar = {"acc": "dest"}
-    SYNTAX: ClassVar = (
+    SYNTAX: ClassVar = syntax(
         CombiningKind(),
-        COMMA,
-        Operand("source"),
-        COMMA,
-        Operand("acc"),
+        ", $source, $acc",
         NumberList("reduction_dims"),
-        ATTRIBUTES,
-        COLON,
-        TypeOf("source"),
-        Keyword("to"),
-        TypeOf("dest"),
+        "attr-dict : type($source) to type($dest)",
     )
     EXAMPLES: ClassVar = examples(
         """

@@ -32,7 +32,14 @@ from tilewright.dialects.nv_tileas.types import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout
-from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
+from tilewright.layouts.conversions import (
+    WIDEST,
+    ordered_for,
+    plan_conversion,
+    plan_exchange,
+    shared_between,
+)
+from tilewright.layouts.layout import bits_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -200,16 +207,18 @@ class LoopLoads:
         return False
 
     def _whole(self, load: TileLoad) -> TiledViewType:
-        """Storage that threads fill as copies come, and read in the layout of the load, without conflicts."""
+        """Storage that threads fill as copies come, and read in the layout of the load, or in the one into which all that
+        take it would convert it, without conflicts."""
         layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
         assert layout is not None
         element, size = T.element_of(load.result.type), element_bytes(load.result.type)
         own = layout.without_copies()
-        shared = plan_exchange(own, own, size).shared
+        filled, shape = own, access_shape(self.facts, load)
         if isinstance(load, TiledLoadOp):
-            filled = coalesced(
-                dims, layout.threads, access_shape(self.facts, load)
-            ).without_copies()
+            filled = coalesced(dims, layout.threads, shape).without_copies()
+        shared = _storage_between(load, filled, shape, size)
+        if shared is None:
+            shared = plan_exchange(own, own, size).shared
             both = plan_exchange(filled, own, size).shared
             if _waves(shared, filled, size) > max(
                 _waves(both, each, size) for each in (filled, own)
@@ -324,14 +333,51 @@ class LoopLoads:
         return all(not is_within(token, self.loop) for token in values_of(op, "token"))
 
 
-def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:
-    """What an access of threads takes of shared memory, in waves for the data that it needs; without end where it is
-    narrower than threads could access."""
+def _storage_between(
+    load: TileLoad, filled: Layout, shape: Shape, size: int
+) -> SharedLayout | None:
+    """Storage for a tile that is copied there as layout ``filled`` says, and read in another one: that of the load, where
+    threads would load fewer neighbours by it, or the one into which all who take the tile would bring it through shared
+    memory. None where neither is so, or where either side has conflicts of banks."""
+    own, wanted = layout_of(load.result.type), _wanted(load, size)
+    assert own is not None
+    if wanted is None:
+        dims = T.dims_of(load.result.type)
+        if own.run(dims, shape.axis) >= filled.run(dims, shape.axis):
+            return None
+        wanted = own
+    read = wanted.without_copies()
+    most = min(bits_of(WIDEST // size), len(filled.register))
+    for width in range(most, -1, -1):
+        # The first registers are neighbours in memory, as far as it is known to be aligned.
+        shared = shared_between(filled, read, size, filled.register[:width])
+        if all(_conflicts(shared, side, size) == 1 for side in (filled, read)):
+            return shared
+    return None
+
+
+def _wanted(load: TileLoad, size: int) -> Layout | None:
+    """The layout into which all who take a tile bring it through shared memory, if that is one."""
+    users = {use.operation for use in load.result.uses}
+    found = {layout_of(op.result.type) for op in users if isinstance(op, S.ConvertLayoutOp)}
+    own, wanted = layout_of(load.result.type), found.pop() if len(found) == 1 else None
+    if own is None or wanted is None or not all(isinstance(op, S.ConvertLayoutOp) for op in users):
+        return None
+    return None if plan_conversion(own, wanted, size).exchange is None else wanted
+
+
+def _conflicts(shared: SharedLayout, layout: Layout, size: int) -> float:
+    """What an access of threads takes of shared memory, in waves for the data that it needs."""
     ordered, _ = ordered_for(layout, shared, size)
-    width = shared.vector(ordered, WIDEST // size)
-    if width * size < min(WIDEST, layout.registers * size):
+    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
+
+
+def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:
+    """The same; without end where it is narrower than threads could access."""
+    ordered, _ = ordered_for(layout, shared, size)
+    if shared.vector(ordered, WIDEST // size) * size < min(WIDEST, layout.registers * size):
         return inf
-    return shared.waves(ordered, width, size)
+    return _conflicts(shared, layout, size)
 
 
 def _computes(op: Operation) -> bool:

@@ -37,9 +37,7 @@ from tilewright.layouts.conversions import (
     ordered_for,
     plan_conversion,
     plan_exchange,
-    shared_between,
 )
-from tilewright.layouts.layout import bits_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -48,6 +46,7 @@ from tilewright.passes.tileas.access_layouts import (
     coalesced,
     copied,
     element_bytes,
+    storage_between,
 )
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
@@ -209,13 +208,13 @@ class LoopLoads:
     def _whole(self, load: TileLoad) -> TiledViewType:
         """Storage that threads fill as copies come, and read in the layout of the load, or in the one into which all that
         take it would convert it, without conflicts."""
-        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        layout = layout_of(load.result.type)
+        dims = T.dims_of(load.result.type)
         assert layout is not None
         element, size = T.element_of(load.result.type), element_bytes(load.result.type)
         own = layout.without_copies()
-        filled, shape = own, access_shape(self.facts, load)
-        if isinstance(load, TiledLoadOp):
-            filled = coalesced(dims, layout.threads, shape).without_copies()
+        shape = access_shape(self.facts, load)
+        filled = self._filled(load, shape).without_copies()
         shared = _storage_between(load, filled, shape, size)
         if shared is None:
             shared = plan_exchange(own, own, size).shared
@@ -285,18 +284,23 @@ class LoopLoads:
 
     def _width(self, load: TileLoad, target: TiledViewType) -> int:
         """How many neighbours, in memory and in storage, a thread copies at once."""
-        shape = access_shape(self.facts, load)
-        layout = layout_of(load.result.type)
-        assert layout is not None
-        dims = T.dims_of(load.result.type)
-        if isinstance(load, TiledLoadOp):
-            layout = coalesced(dims, layout.threads, shape)
-            # Copies cannot be as narrow as loads.
-            least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
-            if layout.run(dims, shape.axis) < least:
-                layout = copied(dims, layout.threads, Shape(shape.axis, least))
+        shape, dims = access_shape(self.facts, load), T.dims_of(load.result.type)
+        layout = self._filled(load, shape)
         width = min(shape.width, layout.run(dims, shape.axis))
         return min(width, target.shared.vector(layout, width))
+
+    def _filled(self, load: TileLoad, shape: Shape) -> Layout:
+        """The layout in which threads copy a tile to storage: one through pointers as they hold these."""
+        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        assert layout is not None
+        if not isinstance(load, TiledLoadOp):
+            return layout
+        found = coalesced(dims, layout.threads, shape)
+        # Copies cannot be as narrow as loads.
+        least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
+        if found.run(dims, shape.axis) < least:
+            return copied(dims, layout.threads, Shape(shape.axis, least))
+        return found
 
     def _padding(self, load: TiledLoadOp) -> str:
         own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
@@ -346,14 +350,7 @@ def _storage_between(
         if own.run(dims, shape.axis) >= filled.run(dims, shape.axis):
             return None
         wanted = own
-    read = wanted.without_copies()
-    most = min(bits_of(WIDEST // size), len(filled.register))
-    for width in range(most, -1, -1):
-        # The first registers are neighbours in memory, as far as it is known to be aligned.
-        shared = shared_between(filled, read, size, filled.register[:width])
-        if all(_conflicts(shared, side, size) == 1 for side in (filled, read)):
-            return shared
-    return None
+    return storage_between(filled, wanted.without_copies(), size)
 
 
 def _wanted(load: TileLoad, size: int) -> Layout | None:
@@ -366,18 +363,13 @@ def _wanted(load: TileLoad, size: int) -> Layout | None:
     return None if plan_conversion(own, wanted, size).exchange is None else wanted
 
 
-def _conflicts(shared: SharedLayout, layout: Layout, size: int) -> float:
-    """What an access of threads takes of shared memory, in waves for the data that it needs."""
-    ordered, _ = ordered_for(layout, shared, size)
-    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
-
-
 def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:
-    """The same; without end where it is narrower than threads could access."""
+    """What an access of threads takes of shared memory, in waves for the data that it needs; without end where it is
+    narrower than threads could access."""
     ordered, _ = ordered_for(layout, shared, size)
     if shared.vector(ordered, WIDEST // size) * size < min(WIDEST, layout.registers * size):
         return inf
-    return _conflicts(shared, layout, size)
+    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
 
 
 def _computes(op: Operation) -> bool:

@@ -39,27 +39,29 @@ def accumulator(
     fragment: Fragment,
     warps: Sequence[int],
     turned: tuple[bool, bool] = (False, False),
+    spread: int = 0,
 ) -> Layout:
     """The layout of a sum of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
 
     Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then
     fragments along n, m, and the batch. ``turned``: operands of 8 bits that do not lie along k, of which
     threads get neighbours in pairs: a fragment has every second one of 16 rows, or the first of two fragments
-    the even columns of 16.
+    the even columns of 16. ``spread``: of ``2**(3 + spread)`` columns fragment i has those whose number is i modulo
+    ``2**spread``, so that a thread has neighbours of the right operand.
     """
     ranges = axis_bits(shape)
     rows, columns = list(ranges[-2]), list(ranges[-1])
     inner_rows, inner_columns = bits_of(fragment.m), bits_of(fragment.n)
     if turned[0]:
         rows[:4] = [*rows[1:4], rows[0]]
-    if turned[1]:
-        columns[:4] = [*columns[1:4], columns[0]]
+    spread = max(spread, int(turned[1]))
+    columns[: 3 + spread] = [*columns[spread : 3 + spread], *columns[:spread]]
     register = [1 << columns[0]]
     register += [1 << bit for bit in rows[3:inner_rows]]
     lane = [1 << bit for bit in columns[1:3]] + [1 << bit for bit in rows[:3]]
     left_rows, left_columns = rows[inner_rows:], columns[inner_columns:]
     across, down = bits_of(warps[1]), bits_of(warps[0])
-    pair, left_columns = _cut_pair(left_columns, turned[1])
+    pair, left_columns = left_columns[:spread], left_columns[spread:]
     warp_columns, left_columns = _upper(left_columns, across)
     left_columns = [*pair, *left_columns]
     warp_rows, left_rows = _upper(left_rows, down)
@@ -67,11 +69,6 @@ def accumulator(
     warp = [1 << bit for bit in warp_columns] + [0] * (across - len(warp_columns))
     warp += [1 << bit for bit in warp_rows] + [0] * (down - len(warp_rows))
     return Layout(prod(shape), tuple(register), tuple(lane), tuple(warp))
-
-
-def _cut_pair(bits: list[int], is_turned: bool) -> tuple[list[int], list[int]]:
-    """The bit that tells the two fragments of 16 columns apart, which one warp has, and the others."""
-    return (bits[:1], bits[1:]) if is_turned else ([], bits)
 
 
 def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
@@ -103,20 +100,25 @@ def operand_a(
 
 
 def operand_b(
-    shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_turned: bool = False
+    shape: Sequence[int],
+    fragment: Fragment,
+    warps: Sequence[int],
+    is_turned: bool = False,
+    spread: int = 0,
 ) -> Layout:
-    """The layout of the right operand, ``(..., k, n)``; warps along m hold the same."""
+    """The layout of the right operand, ``(..., k, n)``; warps along m hold the same. ``spread`` as for the sums."""
     ranges = axis_bits(shape)
     along, columns = list(ranges[-2]), list(ranges[-1])
-    if is_turned:
-        columns[:4] = [*columns[1:4], columns[0]]
+    spread = max(spread, int(is_turned))
+    columns[: 3 + spread] = [*columns[spread : 3 + spread], *columns[:spread]]
     pack = bits_of(fragment.per_register)
     inner_columns, inner_k = bits_of(fragment.n), bits_of(fragment.k)
     register = [1 << bit for bit in along[:pack]]
     register += [1 << bit for bit in along[pack + 2 : inner_k]]
     lane = [1 << bit for bit in along[pack : pack + 2]] + [1 << bit for bit in columns[:3]]
     across, down = bits_of(warps[1]), bits_of(warps[0])
-    pair, left_columns = _cut_pair(columns[inner_columns:], is_turned)
+    left_columns = columns[inner_columns:]
+    pair, left_columns = left_columns[:spread], left_columns[spread:]
     warp_columns, left_columns = _upper(left_columns, across)
     left_columns = [*pair, *left_columns]
     register += [1 << bit for bit in (*along[inner_k:], *left_columns, *_batch_bits(shape))]

@@ -21,7 +21,7 @@ from tilewright.text import parse
 MADE = [case for case in CASES if case.convert]
 
 
-def _waves(op: CopyOp) -> int:
+def waves(op: CopyOp) -> int:
     layout, ty = layout_of(op.source.type), op.target.type
     assert layout is not None and isinstance(ty, TiledViewType)
     size = element_bytes(op.source.type)
@@ -35,11 +35,11 @@ def test_copies_write_in_one_wave(case: Operands, warps: int) -> None:
     """As ``wgmma`` wants them; on the reference machine the results are the same."""
     assign = f"tileaa,tileas-assign-layouts{{target=sm_90a num-warps={warps}}}"
     module = K.lowered(text_of(case), assign)
-    before = max(_waves(op) for op in module.walk() if isinstance(op, CopyOp))
+    before = max(waves(op) for op in module.walk() if isinstance(op, CopyOp))
     run_pipeline(module, "tileas-avoid-conflicts", verify_each=True)
     copies = [op for op in module.walk() if isinstance(op, CopyOp)]
     assert copies
-    assert max(map(_waves, copies)) == 1, before
+    assert max(map(waves, copies)) == 1, before
     expected, found = arguments(case, 2), arguments(case, 2)
     Program(parse(text_of(case))).launch("k", 1, expected)
     Program(module).launch("k", 1, found)
@@ -50,7 +50,7 @@ def test_bytes_that_become_halves_did_conflict() -> None:
     """The class that the pass is for: without it, two waves for one."""
     case = Operands(("f16", "i8"), "f16", convert="itof")
     module = K.lowered(text_of(case), "tileaa,tileas-assign-layouts{target=sm_90a}")
-    found = [_waves(op) for op in module.walk() if isinstance(op, CopyOp)]
+    found = [waves(op) for op in module.walk() if isinstance(op, CopyOp)]
     assert 2 in found
 
 

@@ -216,6 +216,8 @@ def _decode(f: Function, value: Value, fmt: Format) -> Value:
     """The numbers of patterns as f16, which holds them all."""
     if fmt.feature.is_in(f.unit.arch):
         return _decode_pairs(f, value, fmt)
+    if fmt.bits == 8 and (_count(value.type) or 1) > 1:
+        return _decode_words(f, value, fmt)
     v = _Vectors(f)
     bits = f.code.cast("zext", value, like(value.type, I16))
     size = v.op("and", bits, (1 << fmt.bits - 1) - 1)
@@ -232,6 +234,37 @@ def _decode(f: Function, value: Value, fmt: Format) -> Value:
         least = 0x7F if fmt.mantissa == 3 else 0x7D
         found = v.choose(v.test("uge", size, least), 0x7E00, found)
     return f.code.cast("bitcast", f.code.binary("or", found, sign), ty)
+
+
+def _decode_words(f: Function, value: Value, fmt: Format) -> Value:
+    """The same of bytes, two at a time in a word of 32 bits, of which each takes the upper byte of a half."""
+    count = _count(value.type)
+    assert count is not None
+    zero = ir.integer(I8, 0)
+    elements = _elements(f, value)
+    halves: list[Value] = []
+    for first in range(0, count, 2):
+        pair = [*elements[first : first + 2], zero]
+        word = _vector(f, [zero, pair[0], zero, pair[1]])
+        found = f.code.cast("bitcast", word, I32)
+        if fmt.mantissa == 3:
+            found = _rebiased(f, found)
+        halves += _elements(f, f.code.cast("bitcast", found, f"<2 x {HALF}>"))
+    return _vector(f, halves[:count])
+
+
+def _rebiased(f: Function, word: Value) -> Value:
+    """Two patterns of f8E4M3FN, in the upper bytes of halves, as f16."""
+    v = _Vectors(f)
+    placed = v.op("and", v.op("lshr", word, 1), 0x3F803F80)
+    placed = f.code.binary("or", placed, v.op("and", word, 0x80008000))
+    ty = f"<2 x {HALF}>"
+    scale = splat(ir.floating(HALF, 256.0), ty)
+    number = f.code.binary("fmul", f.code.cast("bitcast", placed, ty), scale)
+    # Beside NaN there is no pattern whose seven bits, plus one, reach the eighth: all bits of its exponent are set.
+    nan = v.op("and", v.op("add", v.op("and", word, 0x7F007F00), 0x01000100), 0x80008000)
+    exponent = f.code.binary("sub", nan, v.op("lshr", nan, 5))
+    return f.code.binary("or", f.code.cast("bitcast", number, I32), exponent)
 
 
 def _decode_pairs(f: Function, value: Value, fmt: Format) -> Value:

@@ -15,8 +15,9 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.layouts import Layout, gf2
-from tilewright.layouts.layout import axis_bits
+from tilewright.layouts import Layout, SharedLayout, gf2
+from tilewright.layouts.conversions import ordered_for, shared_between
+from tilewright.layouts.layout import axis_bits, bits_of
 from tilewright.numerics.element_types import FORMATS
 
 #: The bytes of the widest access of a thread.
@@ -166,3 +167,19 @@ def fills_sectors(layout: Layout, dims: Sequence[int], shape: Shape, size: int) 
             break
         found += 1
     return size << found >= SECTOR
+
+
+def storage_between(filled: Layout, read: Layout, size: int) -> SharedLayout | None:
+    """Shared memory for elements of ``size`` bytes that layout ``filled``, whose first registers are neighbours in memory, writes
+    and layout ``read`` reads, as wide as the former can; None where either has conflicts of banks in all of them."""
+    most = min(bits_of(WIDEST // size), len(filled.register))
+    for width in range(most, -1, -1):
+        shared = shared_between(filled, read, size, filled.register[:width])
+        if all(_waves(shared, side, size) == 1 for side in (filled, read)):
+            return shared
+    return None
+
+
+def _waves(shared: SharedLayout, layout: Layout, size: int) -> int:
+    ordered, _ = ordered_for(layout, shared, size)
+    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)

@@ -37,6 +37,8 @@ class Again:
         self.cost = 0
         self.order: list[Operation] = []
         self._seen: dict[SSAValue, Layout] = {}
+        #: Conversions that are made to another layout instead, from the same one.
+        self._instead: set[Operation] = set()
 
     def find(self, value: SSAValue, layout: Layout, *, moves: bool = True) -> bool:
         """Whether a value can be had in a layout without shared memory. ``moves``: whoever asks is the last one that
@@ -50,6 +52,13 @@ class Again:
         moves = moves and value.has_one_use()
         op = value.owner
         size = min(element_bytes(value.type), WIDEST)
+        if moves and isinstance(op, S.ConvertLayoutOp):
+            source = layout_of(op.source.type)
+            words = None if source is None else _words(source, layout, size)
+            if source is not None and words is not None:
+                self.cost += max(words - (_words(source, own, size) or 0), 0)
+                self._instead.add(op)
+                return True
         if plan_conversion(own, layout, size).exchange is None:
             self.cost += layout.registers
             return True
@@ -107,7 +116,9 @@ class Again:
         if (value, layout) in self._made:
             return self._made[value, layout]
         op = value.owner
-        if isinstance(op, S.ConvertLayoutOp) and op not in self.order:
+        if isinstance(op, S.ConvertLayoutOp) and op in self._instead:
+            made = _converted(op.source, layout)
+        elif isinstance(op, S.ConvertLayoutOp) and op not in self.order:
             made = self.make(op.source, layout)
         elif isinstance(op, Operation) and op in self.order:
             made = self._copy(op, value, layout)
@@ -132,6 +143,15 @@ class Again:
         retype(made, layout)
         made.name_hint = value.name_hint
         return made
+
+
+def _words(source: Layout, target: Layout, size: int) -> int | None:
+    """What a thread hands over to others of its warp by a conversion, in registers; None where it goes through shared
+    memory."""
+    plan = plan_conversion(source, target, size)
+    if plan.exchange is not None:
+        return None
+    return 0 if plan.lanes is None else plan.lanes.words(source.registers)
 
 
 def _follow(op: Load, again: Load) -> None:

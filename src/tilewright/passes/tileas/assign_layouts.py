@@ -9,7 +9,7 @@ that is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -64,6 +64,7 @@ from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.right_operands import RightOperand, may_be_right, plan_right
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
 from tilewright.passes.tileas.warp_counts import check_warps
@@ -142,6 +143,8 @@ class _Assigner:
         self.chained = chained_products(func)
         self.shapes = {op: self._shape(op) for op in func.walk() if isinstance(op, Access)}
         self.staged: dict[tuple[SSAValue, int], SSAValue] = {}
+        #: Products, and grids of warps, whose right operand threads compute: how, where they do.
+        self.rights: dict[tuple[Operation, tuple[int, int]], RightOperand | None] = {}
         #: Storage by the value that it holds, and by the block behind whose copy it does.
         self.stored: dict[tuple[SSAValue, Attribute, Block], SSAValue] = {}
 
@@ -318,6 +321,33 @@ class _Assigner:
         self._access(op, layout)
         self.settle(result, layout, 1)
         self._as_left_operand(op)
+        self._as_right_operand(op)
+
+    def _as_right_operand(self, op: Access) -> None:
+        """Where a product takes as its right operand what is computed from a loaded tile of bytes, and no two warps need the
+        same of it, threads compute in registers what they multiply."""
+        block, result = op.parent, op.moved
+        if block is None or not may_be_right(op):
+            return
+        for product in block.ops:
+            plan = self._planned(product) if isinstance(product, DotOp) else None
+            right = self._right(product, plan) if isinstance(plan, Plan) else None
+            if right is None or right.load is not op:
+                continue
+            self.remarks.add("product", "threads compute a right operand in registers", op)
+            users = list(result.uses)
+            held = self._converted(result, right.layout)
+            self.strength[held] = 2
+            for use in users:
+                use.operation.operands[use.index] = held
+
+    def _right(self, op: Operation, plan: Plan) -> RightOperand | None:
+        """How threads compute the right operand of a product, as was found before its load had a layout."""
+        key = op, plan.warps
+        if key not in self.rights:
+            assert isinstance(op, DotOp)
+            self.rights[key] = plan_right(op, plan, self.shapes, self.layouts)
+        return self.rights[key]
 
     def _as_left_operand(self, op: Access) -> None:
         """Where products of the round take as their left operand what is computed from a loaded tile, each thread computes what
@@ -487,10 +517,15 @@ class _Assigner:
         is_chained, grid = op in self.chained, self.decisions.grid
         if grid is None and not is_chained and (own := self.layouts.get(op.c)) is not None:
             for each in (plan, *other_grids(plan)):
-                if each.sums == own:
-                    return each
+                if (spread := self._spread(op, each)).sums == own:
+                    return spread
         told = self.remarks if remarks is None else remarks
-        return arranged(op, plan, is_chained, self.target, told, grid)
+        return self._spread(op, arranged(op, plan, is_chained, self.target, told, grid))
+
+    def _spread(self, op: DotOp, plan: P) -> P:
+        """A plan with as many neighbours in a thread as are best for a right operand that threads compute."""
+        right = self._right(op, plan) if isinstance(plan, Plan) else None
+        return plan if right is None else replace(plan, spread=right.spread)
 
     def _planned_sums(self, op: DotOp) -> Layout | None:
         """The layout that the sums of a product will have, which is that of the product whose sums go on in it; None where

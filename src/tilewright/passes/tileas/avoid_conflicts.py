@@ -28,6 +28,9 @@ from tilewright.passes.tileas.again import Again
 from tilewright.passes.tileas.cleaning import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 
+#: The bytes of each lane that shared memory moves in a wave.
+BYTES_OF_LANE = ROW_BYTES // 32
+
 
 @dataclass(frozen=True)
 class AvoidConflicts(FunctionPass):
@@ -41,7 +44,7 @@ class AvoidConflicts(FunctionPass):
 
 def avoid_conflicts(func: FuncOp) -> None:
     """Let copies to storage write it without conflicts of banks, as far as what they write can be computed otherwise
-    at no cost."""
+    in fewer instructions than it saves waves."""
     facts = Facts(func)
     made: dict[tuple[SSAValue, Layout], SSAValue] = {}
     for op in list(func.walk()):
@@ -52,9 +55,10 @@ def avoid_conflicts(func: FuncOp) -> None:
         size = element_bytes(op.source.type)
         if own is None or _waves(own, target.shared, size) == 1:
             continue
+        saved = (_waves(own, target.shared, size) - 1) * own.registers * size // BYTES_OF_LANE
         for layout in _others(own, target.shared, size):
             again = Again(facts, made)
-            if again.find(op.source, layout) and not again.cost:
+            if again.find(op.source, layout) and again.cost < max(saved, 1):
                 op.operands[0] = again.make(op.source, layout)
                 break
     if made:

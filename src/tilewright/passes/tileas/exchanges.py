@@ -105,7 +105,8 @@ def _has_tiles(op: Operation) -> bool:
 
 def _has_no_rule(op: Access, threads: int) -> bool:
     if not isinstance(op.moved.type, T.TileType):
-        return True
+        # Each thread loads a scalar for itself, and one stores it.
+        return isinstance(op, Atomic) or goes_by_element(op)
     if isinstance(op, Atomic):
         return not updates_in_place(op, layout_or_dealt(op.moved.type, threads))
     return goes_by_element(op)

@@ -32,7 +32,12 @@ from tilewright.dialects.nv_tileas.types import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout
-from tilewright.layouts.conversions import WIDEST, ordered_for, plan_exchange
+from tilewright.layouts.conversions import (
+    WIDEST,
+    ordered_for,
+    plan_conversion,
+    plan_exchange,
+)
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
@@ -41,6 +46,7 @@ from tilewright.passes.tileas.access_layouts import (
     coalesced,
     copied,
     element_bytes,
+    storage_between,
 )
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
@@ -200,16 +206,18 @@ class LoopLoads:
         return False
 
     def _whole(self, load: TileLoad) -> TiledViewType:
-        """Storage that threads fill as copies come, and read in the layout of the load, without conflicts."""
-        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        """Storage that threads fill as copies come, and read in the layout of the load, or in the one into which all that
+        take it would convert it, without conflicts."""
+        layout = layout_of(load.result.type)
+        dims = T.dims_of(load.result.type)
         assert layout is not None
         element, size = T.element_of(load.result.type), element_bytes(load.result.type)
         own = layout.without_copies()
-        shared = plan_exchange(own, own, size).shared
-        if isinstance(load, TiledLoadOp):
-            filled = coalesced(
-                dims, layout.threads, access_shape(self.facts, load)
-            ).without_copies()
+        shape = access_shape(self.facts, load)
+        filled = self._filled(load, shape).without_copies()
+        shared = _storage_between(load, filled, shape, size)
+        if shared is None:
+            shared = plan_exchange(own, own, size).shared
             both = plan_exchange(filled, own, size).shared
             if _waves(shared, filled, size) > max(
                 _waves(both, each, size) for each in (filled, own)
@@ -276,18 +284,23 @@ class LoopLoads:
 
     def _width(self, load: TileLoad, target: TiledViewType) -> int:
         """How many neighbours, in memory and in storage, a thread copies at once."""
-        shape = access_shape(self.facts, load)
-        layout = layout_of(load.result.type)
-        assert layout is not None
-        dims = T.dims_of(load.result.type)
-        if isinstance(load, TiledLoadOp):
-            layout = coalesced(dims, layout.threads, shape)
-            # Copies cannot be as narrow as loads.
-            least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
-            if layout.run(dims, shape.axis) < least:
-                layout = copied(dims, layout.threads, Shape(shape.axis, least))
+        shape, dims = access_shape(self.facts, load), T.dims_of(load.result.type)
+        layout = self._filled(load, shape)
         width = min(shape.width, layout.run(dims, shape.axis))
         return min(width, target.shared.vector(layout, width))
+
+    def _filled(self, load: TileLoad, shape: Shape) -> Layout:
+        """The layout in which threads copy a tile to storage: one through pointers as they hold these."""
+        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        assert layout is not None
+        if not isinstance(load, TiledLoadOp):
+            return layout
+        found = coalesced(dims, layout.threads, shape)
+        # Copies cannot be as narrow as loads.
+        least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
+        if found.run(dims, shape.axis) < least:
+            return copied(dims, layout.threads, Shape(shape.axis, least))
+        return found
 
     def _padding(self, load: TiledLoadOp) -> str:
         own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
@@ -324,14 +337,39 @@ class LoopLoads:
         return all(not is_within(token, self.loop) for token in values_of(op, "token"))
 
 
+def _storage_between(
+    load: TileLoad, filled: Layout, shape: Shape, size: int
+) -> SharedLayout | None:
+    """Storage for a tile that is copied there as layout ``filled`` says, and read in another one: that of the load, where
+    threads would load fewer neighbours by it, or the one into which all who take the tile would bring it through shared
+    memory. None where neither is so, or where either side has conflicts of banks."""
+    own, wanted = layout_of(load.result.type), _wanted(load, size)
+    assert own is not None
+    if wanted is None:
+        dims = T.dims_of(load.result.type)
+        if own.run(dims, shape.axis) >= filled.run(dims, shape.axis):
+            return None
+        wanted = own
+    return storage_between(filled, wanted.without_copies(), size)
+
+
+def _wanted(load: TileLoad, size: int) -> Layout | None:
+    """The layout into which all who take a tile bring it through shared memory, if that is one."""
+    users = {use.operation for use in load.result.uses}
+    found = {layout_of(op.result.type) for op in users if isinstance(op, S.ConvertLayoutOp)}
+    own, wanted = layout_of(load.result.type), found.pop() if len(found) == 1 else None
+    if own is None or wanted is None or not all(isinstance(op, S.ConvertLayoutOp) for op in users):
+        return None
+    return None if plan_conversion(own, wanted, size).exchange is None else wanted
+
+
 def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:
     """What an access of threads takes of shared memory, in waves for the data that it needs; without end where it is
     narrower than threads could access."""
     ordered, _ = ordered_for(layout, shared, size)
-    width = shared.vector(ordered, WIDEST // size)
-    if width * size < min(WIDEST, layout.registers * size):
+    if shared.vector(ordered, WIDEST // size) * size < min(WIDEST, layout.registers * size):
         return inf
-    return shared.waves(ordered, width, size)
+    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
 
 
 def _computes(op: Operation) -> bool:

@@ -35,7 +35,8 @@ _TURNED_COST = 3
 class Plan:
     """A product by ``fragment`` over a grid of ``warps``: rows, columns. ``name`` is the type of the
     operands, ``right_name`` that of the right one where it is another; ``atom`` the instruction, as ``nv_tileas.dot``
-    says it. ``turned`` says which operands of 8 bits lie along the rows or columns of the result."""
+    says it. ``turned`` says which operands of 8 bits lie along the rows or columns of the result. ``spread``: threads that
+    compute the right operand hold ``2**spread`` neighbours of its rows."""
 
     name: str
     fragment: Fragment
@@ -46,6 +47,7 @@ class Plan:
     right_name: str = ""
     atom: str = "mma_sync"
     turned: tuple[bool, bool] = (False, False)
+    spread: int = 0
 
     @property
     def bits(self) -> int:
@@ -54,7 +56,7 @@ class Plan:
 
     @property
     def sums(self) -> Layout:
-        return accumulator(self.dims, self.fragment, self.warps, self.turned)
+        return accumulator(self.dims, self.fragment, self.warps, self.turned, self.spread)
 
     @property
     def a(self) -> Layout:
@@ -62,7 +64,7 @@ class Plan:
 
     @property
     def b(self) -> Layout:
-        return operand_b(self.b_dims, self.fragment, self.warps, self.turned[1])
+        return operand_b(self.b_dims, self.fragment, self.warps, self.turned[1], self.spread)
 
     @property
     def can_turn(self) -> tuple[bool, bool]:

@@ -37,10 +37,10 @@ from tilewright.explain.values import values_below
 from tilewright.launching.modules import kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source
+from tilewright.nesting import deep_recursion
 from tilewright.passes import parse_pipeline, run_pipeline
 from tilewright.passes.base import NV_TILEAA, TilePass, clone_with_places
 from tilewright.text import Listing, list_text
-from tilewright.text.nesting import deep_recursion
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -26,6 +26,7 @@ from tilewright.launching.options import (
     with_deprecated,
 )
 from tilewright.launching.result import RunResult
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.tensor_cores import MODES, Mode
 from tilewright.simulator import codes, ops
 from tilewright.simulator.address_space import AddressSpace
@@ -133,6 +134,7 @@ class Program:
     that give none.
     """
 
+    @deep_recursion()
     def __init__(
         self,
         module: ModuleOp,
@@ -227,6 +229,7 @@ class Program:
             codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
 
+    @deep_recursion()
     def simulate(
         self,
         function: FuncOp,

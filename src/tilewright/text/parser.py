@@ -33,6 +33,7 @@ from tilewright.dialects.source_map import Part, TextSource, set_source
 from tilewright.dialects.syntax.engine import SyntaxOp
 from tilewright.dialects.syntax.tokens import SYNTAX, CodedParseError, fail
 from tilewright.dialects.syntax.types import TypeSyntax
+from tilewright.nesting import deep_recursion
 from tilewright.text.aliases import BAD_ALIAS
 from tilewright.text.attribute_parser import (
     FOREIGN_ERRORS,
@@ -42,7 +43,6 @@ from tilewright.text.attribute_parser import (
 )
 from tilewright.text.generic_form import adopt_attributes, parse_generic_operation
 from tilewright.text.lexer import NoToken, TileToken, lexical_problem
-from tilewright.text.nesting import deep_recursion
 from tilewright.text.operations import (
     UNKNOWN_OPERATION,
     TileContext,

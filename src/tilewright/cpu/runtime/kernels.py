@@ -30,6 +30,7 @@ from tilewright.cpu.runtime.waiting import waiting_symbols
 from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
 from tilewright.launching.modules import KernelOp
+from tilewright.nesting import deep_recursion
 
 _IN_MEMORY = 256
 
@@ -73,6 +74,7 @@ def object_code(
 
 
 @rare_collections
+@deep_recursion()
 def prepare_kernel(
     module: Operation,
     kernel: KernelOp,

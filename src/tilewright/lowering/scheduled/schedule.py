@@ -11,6 +11,7 @@ from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.model.choices import gpu_of
+from tilewright.nesting import deep_recursion
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.ahead import products_ahead
@@ -39,6 +40,7 @@ class Scheduled:
 
 
 @rare_collections
+@deep_recursion()
 def schedule(
     module: ModuleOp,
     entry: str,

@@ -72,7 +72,7 @@ def test_frames_of_the_caller_do_not_count(kind: str) -> None:
 
 
 def _stack() -> list[Any]:
-    frame, found = sys._getframe(), list[Any]()  # noqa: SLF001
+    frame, found = sys._getframe(), list[Any]()
     while frame is not None:
         found.append(frame)
         frame = frame.f_back

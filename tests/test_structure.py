@@ -17,7 +17,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"lazy"}),
-    frozenset({"diagnostics", "garbage"}),
+    frozenset({"diagnostics", "garbage", "nesting"}),
     frozenset({"numerics", "layouts", "model", "campaign"}),
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),

@@ -75,6 +75,12 @@ def _third(seed: int) -> Legs:
     return frozenset({LEVELS[seed % len(LEVELS)], "nv_tileaa", way, f"sim:{arch}"})
 
 
+def _compiled_once(seed: int) -> Legs:
+    """nv_tileaa, one of the pipelines, and the CPU (plain or checked) or an architecture, in rotation."""
+    ways = ("cpu", *(f"sim:{arch}" for arch in ARCHITECTURES), "cpu-checked")
+    return frozenset({LEVELS[seed % len(LEVELS)], "nv_tileaa", ways[seed % len(ways)]})
+
+
 def _machines(module: AnyModule, legs: Legs) -> Iterator[tuple[str, Callable[[], Any]]]:
     """The module as a program of these machines: parsed once, lowered once to nv_tileaa, which the CPU
     compiles plain and checked."""
@@ -135,6 +141,11 @@ def rotated(seed: int, counts: Counts) -> None:
     """The same with a third of the machines and pipelines for each program, in rotation: programs take
     their time in compilers, and another program tells more than the same one on another architecture."""
     programs(seed, counts, _third(seed))
+
+
+def compiled_once(seed: int, counts: Counts) -> None:
+    """The same with one compiler for each program, since compilers take nearly all of the time."""
+    programs(seed, counts, _compiled_once(seed))
 
 
 def expressions(seed: int, counts: Counts) -> None:
@@ -277,6 +288,7 @@ PARTS: dict[str, Callable[[int, Counts], None]] = {
     for part in (
         programs,
         rotated,
+        compiled_once,
         expressions,
         schedule,
         bytecode,

@@ -27,6 +27,7 @@ from tests.bytecode.files import (
 )
 
 from tilewright.bytecode import is_bytecode, read, write
+from tilewright.bytecode.format import MAX_REGION_DEPTH
 from tilewright.diagnostics import ByteSpan, Diagnostic, TileIRError, find_code
 from tilewright.dialects.cuda_tile.constants import FloatBitsAttr, TileConstantAttr
 from tilewright.dialects.cuda_tile.debug_info import CallSiteAttr, DILocAttr
@@ -371,9 +372,9 @@ class TestBodies:
             outer, innermost = b"\x41\x00\x00\x01\x01\x00\x02", b"\x41\x00\x00\x01\x01\x00\x01"
             return kernel(outer * (depth - 1) + innermost + RETURN * (depth + 1))
 
-        assert read(nested(100))
-        refused(nested(101), "bytecode-too-deep", "100")
-        refused(nested(50_000), "bytecode-too-deep", "100")
+        assert read(nested(MAX_REGION_DEPTH))
+        refused(nested(MAX_REGION_DEPTH + 1), "bytecode-too-deep", str(MAX_REGION_DEPTH))
+        refused(nested(50_000), "bytecode-too-deep", str(MAX_REGION_DEPTH))
 
     def test_huge_counts(self) -> None:
         refused(kernel(b"\x3c" + varint(2**32) + RETURN), "bytecode-truncated", "results")

@@ -210,3 +210,54 @@ def test_locks_need_no_residency(resident: int, seed: int) -> None:
 def test_numbers_of_resident_blocks_that_make_no_sense(value: object) -> None:
     with pytest.raises(TileIRError, match="resident must be an integer of at least 1"):
         run(LOCKED_INCREMENT, "k", 1, memory(), options=LaunchOptions(resident=value))  # pyright: ignore[reportArgumentType]
+
+
+def try_lock(name: str, lock: str, token: str) -> str:
+    return f"""
+      %{name}_old, %{name} = atomic_cas_tko acquire device %{lock}, %zero, %one token=%{token}
+        : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+      %{name}_won = cmpi equal %{name}_old, %zero, signed : tile<i32> -> tile<i1>"""
+
+
+#: Takes one lock, tries the other, in another order in every other block, and gives the first back without it.
+BACKS_OFF = f"""
+    entry @k(%locks: tile<ptr<i32>>, %sum: tile<ptr<i32>>) {{
+      %x, %y, %z = get_tile_block_id : tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %odd = andi %x, %one : tile<i32>
+      %even = xori %odd, %one : tile<i32>
+      %first = offset %locks, %odd : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+      %second = offset %locks, %even : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+      %t0 = make_token : token
+      %done = loop iter_values(%t = %t0) : token -> token {{
+        {try_lock("a", "first", "t")}
+        %next = if %a_won -> (token) {{
+          {try_lock("b", "second", "a")}
+          if %b_won {{
+            %old, %t1 = load_ptr_tko weak %sum token=%b : tile<ptr<i32>> -> tile<i32>, token
+            %new = addi %old, %one : tile<i32>
+            %t2 = store_ptr_tko weak %sum, %new token=%t1 : tile<ptr<i32>>, tile<i32> -> token
+            {give_back("c", "second", "t2", "exchange")}
+            {give_back("d", "first", "c", "exchange")}
+            break %d : token
+          }}
+          {give_back("e", "first", "b", "exchange")}
+          yield %e : token
+        }} else {{
+          yield %a : token
+        }}
+        continue %next : token
+      }}
+      return
+    }}
+"""
+
+
+@pytest.mark.parametrize("blocks", [2, 5])
+def test_blocks_that_back_off_come_to_an_end(blocks: int) -> None:
+    total = np.zeros(1, np.int32)
+    options = LaunchOptions(seeds=8, max_iterations=20_000)
+    report = sanitize(checked(BACKS_OFF), "k", blocks, [np.zeros(2, np.int32), total], options)
+    assert not report.findings
+    assert total[0] == blocks

@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, IntAttr, NameLoc, St
 from xdsl.ir import Attribute
 
 import tilewright
+from tilewright.bytecode import read, write
 from tilewright.dialects.cuda_tile.debug_info import (
     CallSiteAttr,
     DILocAttr,
@@ -59,6 +60,20 @@ def test_builtin_locations() -> None:
     assert fused == FusedLoc((position("f", 3, 4), UnknownLoc()), StringAttr("m"))
     assert isinstance(location_of("fused[unknown]"), FusedLoc)
     assert location_of("#pos") == position("k.py", 4, 2)
+
+
+def test_a_file_without_a_name_is_a_dash() -> None:
+    """As MLIR has it, and `tileirdisasm` prints it."""
+    assert location_of('"":3:4') == position("-", 3, 4)
+    text = """entry @k() { return loc(#cuda_tile.di_loc<loc("":3:4) in #s>) } loc(#cuda_tile.di_loc<loc("k.py":1:0) in #s>)
+      #f = #cuda_tile.di_file<"" in "">
+      #u = #cuda_tile.di_compile_unit<file = #f>
+      #s = #cuda_tile.di_subprogram<file = #f, line = 1, name = "k", linkageName = "k", compileUnit = #u>
+    """
+    data = write(module_of(text))
+    assert 'loc("-":3:4)' in print_text(read(data), locations=True)
+    # The same where another tool has written no name.
+    assert data.count(b"-") == 1
 
 
 def test_debug_info_behind_its_uses() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import tilewright
+from tilewright.nesting import deep_recursion
 from tilewright.text.attribute_parser import MAX_NESTING
-from tilewright.text.nesting import deep_recursion
 
 #: As many levels as text may have, the kernel's own included.
 DEEP = MAX_NESTING - 10

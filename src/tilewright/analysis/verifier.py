@@ -31,6 +31,7 @@ from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, ModuleOp
 from tilewright.dialects.declare import DeclaredOp, Relation
 from tilewright.dialects.source_map import source_of
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 
 UNREGISTERED_OP = define_code(
     "unregistered-op",
@@ -51,6 +52,7 @@ _NONE = NoneAttr()
 
 
 @rare_collections
+@deep_recursion()
 def find_problems(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:
@@ -68,6 +70,7 @@ def find_problems(
 
 
 @rare_collections
+@deep_recursion()
 def verify(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:

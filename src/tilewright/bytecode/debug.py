@@ -34,6 +34,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
     DILocalScope,
     DILocAttr,
     DISubprogramAttr,
+    file_position,
 )
 from tilewright.dialects.syntax.directives import quote
 from tilewright.dialects.versions import Version
@@ -222,9 +223,8 @@ def _read_lexical_block(entry: Cursor, table: DebugTable) -> Attribute:
 
 def _read_location(entry: Cursor, table: DebugTable) -> Attribute:
     scope = table.part(entry, DILocalScope)
-    name = table.tables.strings.attribute(entry)
-    position = FileLineColLoc(name, IntAttr(entry.varint()), IntAttr(entry.varint()))
-    return DILocAttr(position, scope)
+    name = table.tables.strings.text(entry)
+    return DILocAttr(file_position(name, entry.varint(), entry.varint()), scope)
 
 
 def _read_subprogram(entry: Cursor, table: DebugTable) -> Attribute:

@@ -229,7 +229,8 @@ MAX_OPCODE: dict[Version, int] = {
 }
 FIRST_PREVIEW_OPCODE = 0x4000
 
-MAX_REGION_DEPTH = 100
+#: As deep as text may be nested.
+MAX_REGION_DEPTH = 200
 MAX_ATTRIBUTE_DEPTH = 32
 MAX_TYPE_DEPTH = 8
 #: Parts that one debug entry may have, those of shared entries counted at each use.

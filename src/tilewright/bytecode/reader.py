@@ -44,10 +44,12 @@ from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.dialects.source_map import BytecodeSource, set_source
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version, format_version
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.element_types import signed
 
 
 @rare_collections
+@deep_recursion()
 def read(
     data: bytes, filename: str = "<bytes>", *, warnings: list[Diagnostic] | None = None
 ) -> ModuleOp:

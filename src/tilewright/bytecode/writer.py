@@ -35,12 +35,14 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
 from tilewright.dialects.source_map import place_of
 from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, Version
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 
 _NO_ARGUMENT_ATTRIBUTES = ArrayAttr(())
 _NO_HINTS = OptimizationHintsAttr(DictionaryAttr({}))
 
 
 @rare_collections
+@deep_recursion()
 def write(module: Operation, version: Version = LATEST) -> bytes:
     """The bytecode of a ``cuda_tile.module``, or of a builtin module around just one.
 

@@ -17,6 +17,7 @@ from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
+from tilewright.nesting import deep_recursion
 from tilewright.passes.tileas.remarks import Remarks
 
 UNKNOWN_KERNEL = define_code(
@@ -44,6 +45,7 @@ def plan_text(
 
 
 @rare_collections
+@deep_recursion()
 def compile_kernel(
     module: ModuleOp,
     entry: str | None = None,

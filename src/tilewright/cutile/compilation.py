@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cutile.launching import Dispatcher, Specialisation, checked_launch, launch_with
 from tilewright.cutile.scope import current
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
     from tilewright.cutile.scope import Settings
@@ -121,6 +122,7 @@ class Compiled:
 
 
 @rare_collections
+@deep_recursion()
 def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1)) -> Compiled:
     """A cuTile kernel compiled for arguments of this kind, as a launch would; nothing runs.
 

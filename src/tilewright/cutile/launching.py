@@ -16,6 +16,7 @@ from tilewright.cutile.scope import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
@@ -282,6 +283,7 @@ class Dispatcher:
         return found
 
     @rare_collections
+    @deep_recursion()
     def _compile(self, key: Sequence[object]) -> Specialisation:
         from tilewright.bytecode import read
         from tilewright.cutile.lost_signs import with_signs

@@ -19,8 +19,8 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.explain.token_graph import to_dot, to_svg
+from tilewright.nesting import deep_recursion
 from tilewright.text import Listing, list_text
-from tilewright.text.nesting import deep_recursion
 
 #: Ends every line number in a remark: the remarks shift the lines that they stand above.
 UNCOUNTED = " without remarks"

@@ -37,11 +37,11 @@ from tilewright.explain.values import values_below
 from tilewright.launching.modules import KernelOp, kernel_of, runnable_module
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source
+from tilewright.nesting import deep_recursion
 from tilewright.passes import parse_pipeline, run_pipeline
 from tilewright.passes.base import NV_TILEAA, TilePass, clone_with_places
 from tilewright.passes.pipelines import PassTiming
 from tilewright.text import Listing, list_text
-from tilewright.text.nesting import deep_recursion
 
 NOT_SHOWN = define_code(
     "explain-passes",

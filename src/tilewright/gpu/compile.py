@@ -25,6 +25,7 @@ from tilewright.gpu.recording import record_messages
 from tilewright.gpu.register_pool import check_register_pool
 from tilewright.gpu.tools import Assembled, assemble
 from tilewright.launching.object_names import object_name
+from tilewright.nesting import deep_recursion
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ def kernels_of(module: ModuleOp) -> dict[str, gpu_kernels.FuncOp]:
 
 
 @rare_collections
+@deep_recursion()
 def compile_kernel(
     module: ModuleOp,
     arch: str,

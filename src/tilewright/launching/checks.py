@@ -19,6 +19,7 @@ from tilewright.launching.entry_names import CallingConvention, calling_conventi
 from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.value_types import is_address
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 
 OVERLAPPING_ARGUMENTS = define_code(
@@ -105,6 +106,7 @@ def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:
         return None
 
 
+@deep_recursion()
 def first_writes(entry: KernelOp) -> dict[int | None, Operation]:
     """The first operation that writes through each parameter; under None, through an unknown one."""
     found: dict[int | None, Operation] = {}

@@ -27,6 +27,7 @@ from tilewright.launching.options import (
     options_of_kind,
     with_deprecated,
 )
+from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -283,6 +284,7 @@ def _fits(wanted: str, colon: str, variant: str) -> bool:
 
 
 @rare_collections
+@deep_recursion()
 def load(
     module: Operation,
     machine: str = DEFAULT_MACHINE,

@@ -32,6 +32,7 @@ from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import SCHEDULED, Scheduled, schedule
 from tilewright.lowering.tileaa.hint_remarks import forbids_tma, hinted_warps, remark_on_hints
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_places
 from tilewright.passes.tileas.decisions import FREE, Decisions
@@ -101,6 +102,7 @@ class LoweredProgram:
         return public_global(name, globals_of(self.module), self._global)
 
     @rare_collections
+    @deep_recursion()
     def kernel(
         self, entry: str | None, optimize: bool = True, *, folded: bool = False, maps: bool = True
     ) -> LoweredKernel:

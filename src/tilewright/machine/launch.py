@@ -44,6 +44,7 @@ from tilewright.machine.grid import GridRun
 from tilewright.machine.memory import Allocation
 from tilewright.machine.state import Machine, TimeLimit
 from tilewright.machine.tensors import ArrayNames
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 
 __tracebackhide__ = hides_frames
@@ -284,6 +285,7 @@ class Program:
             return self._placed.parameters(given.values)
         return bind(given.arguments, self._arrays, place_of(given.kernel))
 
+    @deep_recursion()
     def _run(
         self,
         op: KernelOp,

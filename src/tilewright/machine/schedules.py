@@ -31,6 +31,9 @@ _MAX_LIVE = 64
 # A block is held back for so many turns of each live block, in case that one of the others goes on
 # and changes memory without end until it gets what this one has.
 _MAX_TURNS_HELD = 32
+# And so many times: blocks that give back what they have when they do not get the rest, and try again,
+# would otherwise be made to meet for ever.
+_MAX_TIMES_HELD = 64
 # What is taken is a cell or a few; a larger update is a result.
 _MAX_TAKEN = 16
 
@@ -50,6 +53,7 @@ class Live:
     """The version of memory at which it had nothing to do; -1 if it may go on."""
     held_at: int = 0
     """The turn in which it was held back."""
+    times_held: int = 0
 
 
 class Schedule:
@@ -135,11 +139,13 @@ class GreedySchedule(ShuffledSchedule):
         return Schedule.next(self, version, may_begin=may_begin)
 
     def stops(self, live: Live, *, changed: bool) -> bool:
-        return (changed and self._takes(live)) or super().stops(live, changed=changed)
+        takes = changed and self._takes(live) and live.times_held < _MAX_TIMES_HELD
+        return takes or super().stops(live, changed=changed)
 
     def put(self, live: Live) -> None:
-        if live.taken and live.idle_at == -1:
+        if live.taken and live.idle_at == -1 and live.times_held < _MAX_TIMES_HELD:
             live.held_at = self._turn
+            live.times_held += 1
             self._held.append(live)
         else:
             self.waiting.append(live)

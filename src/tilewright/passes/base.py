@@ -17,6 +17,7 @@ from xdsl.rewriter import InsertPoint
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, Function, ModuleOp
 from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.nesting import deep_recursion
 
 NO_TILE_IR = define_code(
     "no-tile-ir",
@@ -68,6 +69,7 @@ class TilePass(ModulePass):
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
         self.apply_to(op)
 
+    @deep_recursion()
     def apply_to(self, root: Operation) -> Operation:
         """Rewrite everything below ``root``: a module, or one function; gives what holds the
         result, which is ``root`` unless a lowering had to replace a cuda_tile module.

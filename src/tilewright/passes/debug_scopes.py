@@ -7,7 +7,6 @@ from itertools import islice
 from posixpath import split as split_path
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from tilewright.dialects.cuda_tile.debug_info import (
@@ -20,6 +19,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
     DILocAttr,
     DISubprogramAttr,
     debug_location,
+    file_position,
     fused_parts,
     source_position,
 )
@@ -65,7 +65,7 @@ def _add_scope(function: Function) -> None:
         _file(file_name), max(line, 1), function.symbol, function.symbol, unit
     )
     position = own if line > 0 else (file_name, 1, 0)
-    _set_location(function, DILocAttr(_file_location(position), scope))
+    _set_location(function, DILocAttr(file_position(*position), scope))
     for op in function.walk():
         if op is not function:
             fallback = position_of(op) or (file_name, 0, 0)
@@ -92,11 +92,6 @@ def position_of(op: Operation) -> Position | None:
         line, column = source.file.position(source.start)
         return source.file.name, line, column
     return None
-
-
-def _file_location(position: Position) -> FileLineColLoc:
-    name, line, column = position
-    return FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column))
 
 
 def _in_scope(location: Attribute, scope: DISubprogramAttr, fallback: Position) -> Attribute:
@@ -135,4 +130,4 @@ def _parts(location: Attribute) -> tuple[Attribute, ...]:
 
 
 def _plain(position: Position | None, scope: DISubprogramAttr, fallback: Position) -> DILocAttr:
-    return DILocAttr(_file_location(position or fallback), scope)
+    return DILocAttr(file_position(*(position or fallback)), scope)

@@ -18,6 +18,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 from tilewright.passes.base import NV_TILEAA, Level, TilePass
 from tilewright.passes.canonicalize import TRACE, Canonicalize, Rewrite
 from tilewright.passes.cse import CommonSubexpressionElimination
@@ -323,6 +324,7 @@ def _bad_option(message: str, place: Place, help: str = "") -> Diagnostic:
 
 
 @rare_collections
+@deep_recursion()
 def run_pipeline(
     module: AnyModule,
     pipeline: str | Sequence[TilePass],

@@ -27,6 +27,7 @@ from tilewright.launching.options import (
     with_deprecated,
 )
 from tilewright.launching.result import RunResult
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import MODES, Mode
 from tilewright.simulator import codes, ops
@@ -130,6 +131,7 @@ class Program:
     that give none.
     """
 
+    @deep_recursion()
     def __init__(
         self,
         module: ModuleOp,
@@ -224,6 +226,7 @@ class Program:
             codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
 
+    @deep_recursion()
     def simulate(
         self,
         function: FuncOp,

@@ -18,6 +18,7 @@ from tilewright.launching.options import (
     with_deprecated,
 )
 from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.simulator.architectures import check_architecture
@@ -101,6 +102,7 @@ class TileProgram:
         reached = [*chosen.memory, *memory_of_lists(values)]
         return self._launch(entry, grid, list(arguments_of(values)), chosen, reached, True)
 
+    @deep_recursion()
     def _launch(
         self,
         entry: str | None,

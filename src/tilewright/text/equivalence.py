@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from tilewright.text.nesting import deep_recursion
+from tilewright.nesting import deep_recursion
 
 
 def same_module(a: Operation, b: Operation, *, locations: bool = False) -> str | None:

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FileLineColLoc,
     FusedLoc,
-    IntAttr,
     NameLoc,
     NoneAttr,
     StringAttr,
@@ -26,6 +25,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
     DILocAttr,
     FusedLocAttr,
     NamedLocAttr,
+    file_position,
 )
 from tilewright.dialects.syntax.tokens import fail, token_start
 
@@ -78,12 +78,13 @@ def _no_location(parser: TileAttrParser) -> NoReturn:
 
 
 def _parse_named_or_position(parser: TileAttrParser, start: int) -> Attribute:
-    name = StringAttr(parser.parse_str_literal())
+    text = parser.parse_str_literal()
     if parser.parse_optional_punctuation(":"):
         line = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_punctuation(":")
         column = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return FileLineColLoc(name, IntAttr(line), IntAttr(column))
+        return file_position(text, line, column)
+    name = StringAttr(text)
     if parser.token.text != "(":
         return NameLoc(name, NoneAttr())
     with parser.in_parens():

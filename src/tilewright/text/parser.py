@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsolatedFromAbove
@@ -33,6 +32,7 @@ from tilewright.dialects.source_map import Part, TextSource, set_source
 from tilewright.dialects.syntax.engine import SyntaxOp
 from tilewright.dialects.syntax.tokens import SYNTAX, CodedParseError, fail
 from tilewright.dialects.syntax.types import TypeSyntax
+from tilewright.nesting import deep_recursion
 from tilewright.text.aliases import BAD_ALIAS
 from tilewright.text.attribute_parser import (
     FOREIGN_ERRORS,
@@ -42,7 +42,6 @@ from tilewright.text.attribute_parser import (
 )
 from tilewright.text.generic_form import adopt_attributes, parse_generic_operation
 from tilewright.text.lexer import NoToken, TileToken, lexical_problem
-from tilewright.text.nesting import deep_recursion
 from tilewright.text.operations import (
     UNKNOWN_OPERATION,
     TileContext,
@@ -74,8 +73,6 @@ INVALID_OPERATION = define_code(
 )
 
 MAX_ERRORS = 100
-#: The discardable attribute of an ``scf.for`` whose bounds are compared unsigned.
-UNSIGNED_COMPARISON = "unsignedCmp"
 
 _BLOCK_ENDS = frozenset((MLIRTokenKind.R_BRACE, MLIRTokenKind.CARET_IDENT, MLIRTokenKind.EOF))
 _OPERATION_STARTS = frozenset(
@@ -594,24 +591,14 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 adopt_attributes(self, op, name)
             return op
         try:
-            if op_type.name == "scf.for":
-                return self._parse_for(op_type)
-            if op_type.name == "scf.while":
-                from tilewright.dialects.upstream.scf import parse_while
+            if op_type.name.startswith("scf."):
+                from tilewright.dialects.upstream.scf import CUSTOM_FORMS
 
-                return parse_while(self)
+                return CUSTOM_FORMS.get(op_type.name, op_type.parse)(self)
             return op_type.parse(self)
         except FOREIGN_ERRORS as error:
             reason = str(error).split("\n", 1)[0]
             fail(self, f"malformed '{op_type.name}': {reason}", name.start, name.end)
-
-    def _parse_for(self, op_type: type[Operation]) -> Operation:
-        """``scf.for unsigned ...`` compares unsigned, which xDSL's operation has no field for."""
-        unsigned = self.parse_optional_keyword("unsigned") is not None
-        op = op_type.parse(self)
-        if unsigned:
-            op.attributes[UNSIGNED_COMPARISON] = UnitAttr()
-        return op
 
     def _operation_type(self, name: str, generic: bool) -> type[Operation]:
         dialects = self._parser_state.dialect_stack

@@ -38,13 +38,13 @@ from tilewright.dialects.cuda_tile.ops.reductions import format_identity
 from tilewright.dialects.cuda_tile.types import element_name
 from tilewright.dialects.syntax.directives import format_symbol, quote
 from tilewright.garbage import rare_collections
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
 from tilewright.text.layout_aliases import with_layout_aliases
 from tilewright.text.location_printing import AliasTable, alias_name, location_text
 from tilewright.text.locations import LOCATIONS
 from tilewright.text.naming import Names, name_values
-from tilewright.text.nesting import deep_recursion
 
 _I1, _I64 = IntegerType(1), IntegerType(64)
 _PREFIX = "cuda_tile."

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cpu.runtime.hand_written import COUNT, compiled
 
+from tilewright.cpu import Program
 from tilewright.cpu.compiled import CompileOptions
 from tilewright.cpu.runtime import kernels
 from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
@@ -171,7 +172,7 @@ def test_a_limit_that_is_no_number_is_the_default(tmp_path: Path, text: str) -> 
 
 
 _RECORD = {
-    "object": "ab" * 32, "symbol": "k", "arena_bytes": 0, "may_wait": False,
+    "object": "ab" * 32, "symbol": "kernel.k", "arena_bytes": 0, "may_wait": False,
     "asks_for_memory": False, "has_agents": False, "takes_over": False, "globals": [],
 }  # fmt: skip
 
@@ -187,6 +188,12 @@ _RECORD = {
                 {**_RECORD, "object": 5},
                 {**_RECORD, "arena_bytes": "many"},
                 {**_RECORD, "arena_bytes": True},
+                {**_RECORD, "arena_bytes": -8},
+                {**_RECORD, "arena_bytes": 1 << 62},
+                {**_RECORD, "symbol": ""},
+                {**_RECORD, "symbol": "printf"},
+                {**_RECORD, "symbol": "kernel.other"},
+                {**_RECORD, "symbol": "\ud800"},
                 {**_RECORD, "may_wait": None},
                 {**_RECORD, "globals": [1]},
                 {**_RECORD, "globals": "gh"},
@@ -309,6 +316,59 @@ def test_one_library_for_the_same_code_in_a_process() -> None:
     first, second = (kernels.load_kernel(compiled(COUNT), {}) for _ in range(2))
     assert first.address == second.address
     assert first.library is second.library
+
+
+_CONTENTS = {
+    "no object file": b"code" * 100,
+    "half": None,
+}
+
+
+@pytest.mark.parametrize("content", _CONTENTS)
+def test_what_does_not_link_counts_as_absent(own_cache: Path, content: str) -> None:
+    """Entries that are as they were put, but no code: of the kernel and of the runtime's own functions."""
+    text = (
+        "cuda_tile.module @m { entry @k(%x: tile<ptr<i32>>) { %c = constant <i32: 7> : tile<i32> "
+    )
+    text += "%u = store_ptr_tko weak %x, %c : tile<ptr<i32>>, tile<i32> -> token return } }"
+    script = "import sys, numpy as np; from tilewright import parse; from tilewright.cpu import Program\n"
+    script += (
+        "x = np.zeros(1, np.int32); Program(parse(sys.argv[1])).launch('k', 1, [x]); print(x[0])"
+    )
+    command = [sys.executable, "-c", script, text]
+    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(own_cache)}
+
+    def run() -> str:
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+
+    assert run() == "7\n"
+    cache, codes = DiskCache(own_cache), 0
+    for path in files_of(own_cache):
+        found = cache.get(path.stem)
+        assert found is not None
+        if found[:1] != b"{":
+            codes += 1
+            bad = _CONTENTS[content]
+            cache.put(path.stem, found[: len(found) // 2] if bad is None else bad)
+    assert codes > 1
+    assert run() == "7\n"
+    kept = [cache.get(path.stem) for path in files_of(own_cache)]
+    assert run() == "7\n"
+    assert [cache.get(path.stem) for path in files_of(own_cache)] == kept
+
+
+def test_a_record_that_names_an_unknown_global_counts_as_absent(own_cache: Path) -> None:
+    text = "cuda_tile.module @m { entry @k() { return } }"
+    Program(parse(text)).launch("k", 1, [])
+    cache = DiskCache(own_cache)
+    for path in files_of(own_cache):
+        found = cache.get(path.stem)
+        assert found is not None
+        if found[:1] == b"{":
+            cache.put(path.stem, json.dumps({**json.loads(found), "globals": ["g"]}).encode())
+    Program(parse(text)).launch("k", 1, [])
 
 
 _WRITER = """

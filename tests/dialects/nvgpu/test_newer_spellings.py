@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.oracles import requires_mlir_opt, upstream_errors, upstream_texts
 
+from tilewright import verify
 from tilewright.diagnostics import Span, TileIRError
 from tilewright.text import parse, print_text, same_module
 
@@ -226,3 +227,80 @@ def test_properties_may_stand_without_braces(new: str, old: str) -> None:
 def test_what_is_no_property(text: str, message: str) -> None:
     with pytest.raises(TileIRError, match=message):
         parse(f"{HEAD}  %r = {LOAD} {text} {LOAD_TYPES}\n  return\n}}")
+
+
+ONE_TYPE = """func.func @f(%c: i1, %k: i32, %i: index) -> i32 {
+  %x = scf.if %c -> i32 { scf.yield %k : i32 } else { scf.yield %k : i32 }
+  %y = scf.for %j = %i to %i step %i iter_args(%a = %x) -> i32 { scf.yield %a : i32 }
+  %z = scf.for %j = %k to %k step %k iter_args(%a = %y) -> i32 : i32 { scf.yield %j : i32 } {k}
+  scf.if %c { } else { } {l}
+  return %z : i32
+}
+"""
+
+
+def test_one_type_behind_an_arrow_needs_no_parentheses() -> None:
+    module = parse(ONE_TYPE)
+    verify(module)
+    text = print_text(module)
+    assert text.count("-> (i32)") == 3 and same_module(module, parse(text)) is None
+    listed = ONE_TYPE.replace("-> i32 {", "-> (i32) {").replace("-> i32 :", "-> (i32) :")
+    assert same_module(module, parse(listed.replace("index) -> (i32)", "index) -> i32"))) is None
+
+
+@requires_mlir_opt
+@pytest.mark.oracle
+def test_upstream_reads_them_too() -> None:
+    texts = upstream_texts("mlir-opt-19", [ONE_TYPE, print_text(parse(ONE_TYPE))])
+    assert texts[0] == texts[1]
+
+
+_VECTORS = "%f: f32, %v: vector<4xf32>, %w: vector<2x4xf32>, %i: index"
+FITTING = (
+    "vector.extract %v[3] : f32 from vector<4xf32>",
+    "vector.extract %w[1] : vector<4xf32> from vector<2x4xf32>",
+    "vector.extract %w[%i, 0] : f32 from vector<2x4xf32>",
+    "vector.insert %f, %v[3] : f32 into vector<4xf32>",
+    "vector.insert %v, %w[0] : vector<4xf32> into vector<2x4xf32>",
+    "vector.broadcast %f : f32 to vector<2x4xf32>",
+    "vector.broadcast %v : vector<4xf32> to vector<2x4xf32>",
+    "vector.broadcast %v : vector<4xf32> to vector<3x1x4xf32>",
+)
+NOT_FITTING = (
+    "vector.extract %v[4] : f32 from vector<4xf32>",
+    "vector.extract %w[2] : vector<4xf32> from vector<2x4xf32>",
+    "vector.extract %w[1, 4] : f32 from vector<2x4xf32>",
+    "vector.extract %w[%i, 4] : f32 from vector<2x4xf32>",
+    "vector.extract %w[0] : vector<2xf32> from vector<2x4xf32>",
+    "vector.insert %f, %v[4] : f32 into vector<4xf32>",
+    "vector.insert %v, %w[2] : vector<4xf32> into vector<2x4xf32>",
+    "vector.broadcast %v : vector<4xf32> to vector<4x2xf32>",
+    "vector.broadcast %w : vector<2x4xf32> to vector<4xf32>",
+    "vector.broadcast %w : vector<2x4xf32> to vector<3x4xf32>",
+)
+
+
+#: Upstream looks at the number of dimensions only.
+NOT_A_ROW = "vector.insert %v, %w[0] : vector<4xf32> into vector<2x8xf32>"
+
+
+def using(op: str) -> str:
+    given = _VECTORS.replace("2x4", "2x8") if "2x8" in op else _VECTORS
+    return f"func.func @f({given}) {{ %x = {op} return }}"
+
+
+def test_positions_and_shapes_fit() -> None:
+    for op in FITTING:
+        verify(parse(using(op)))
+    for op in (*NOT_FITTING, NOT_A_ROW):
+        with pytest.raises(TileIRError):
+            verify(parse(using(op)))
+            pytest.fail(op)
+
+
+@requires_mlir_opt
+@pytest.mark.oracle
+def test_upstream_agrees_on_positions_and_shapes() -> None:
+    errors = upstream_errors("mlir-opt-19", [using(op) for op in (*FITTING, *NOT_FITTING)])
+    wanted = [False] * len(FITTING) + [True] * len(NOT_FITTING)
+    assert [bool(found) for found in errors] == wanted

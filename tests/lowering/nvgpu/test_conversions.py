@@ -85,6 +85,11 @@ def pick(element: str, count: int) -> np.ndarray:
         ties = np.ldexp(rng.integers(1 << 6, 1 << 7, 512) * 2.0 + 1, rng.integers(-20, 12, 512))
         ties += np.ldexp(rng.choice([-1.0, 0.0, 1.0], 512), -50 + kept)
         values[512:1024] = convert.ftof(ties, "f64", to=element)
+        # NaN of each single bit, all of which a shorter format may drop, and of both signs.
+        fmt = FORMATS[element]
+        payloads = [1 << bit for bit in range(fmt.mantissa_bits)]
+        found = [sign << fmt.bits - 1 | fmt.inf_bits | low for low in payloads for sign in (0, 1)]
+        values[1024 : 1024 + 4 * len(found) : 4] = from_bits(np.array(found, np.uint64), element)
     return np.ascontiguousarray(values[:: 2048 // count])
 
 

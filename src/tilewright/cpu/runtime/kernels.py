@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -26,8 +27,10 @@ from tilewright.cpu.runtime.pool import Choice, Pace
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.strands import strand_symbols
 from tilewright.cpu.runtime.waiting import waiting_symbols
+from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
 from tilewright.launching.modules import KernelOp
+from tilewright.nesting import deep_recursion
 
 _IN_MEMORY = 256
 
@@ -52,11 +55,13 @@ def object_key(compiled: CompiledKernel, level: OptLevel) -> str:
     return key_of(["object", compiled.target.key, level.key, compiled.llvm_ir])
 
 
-def object_code(compiled: CompiledKernel, level: OptLevel, timings: Timings) -> bytes:
-    """The object code of a kernel, from the disk if it is there."""
+def object_code(
+    compiled: CompiledKernel, level: OptLevel, timings: Timings, *, anew: bool = False
+) -> bytes:
+    """The object code of a kernel, from the disk if it is there; ``anew``: made in any case, and kept."""
     cache = disk_cache()
     key = object_key(compiled, level)
-    if cache is not None:
+    if cache is not None and not anew:
         with timings.stage("look on disk"):
             found = cache.get(key)
         if found is not None:
@@ -69,6 +74,7 @@ def object_code(compiled: CompiledKernel, level: OptLevel, timings: Timings) -> 
 
 
 @rare_collections
+@deep_recursion()
 def prepare_kernel(
     module: Operation,
     kernel: KernelOp,
@@ -85,9 +91,15 @@ def prepare_kernel(
         with timings.stage("look on disk"):
             record = record_key(module, kernel, options, level)
             found = find_record(cache, record, kernel, options) if record else None
-        if found is not None and record is not None:
+        if (
+            found is not None
+            and record is not None
+            and global_addresses.keys() >= {*found[0].globals}
+        ):
             compiled, code = found
-            return _in_memory(compiled, record, lambda: code, global_addresses, timings)
+            # What does not link counts as absent.
+            with contextlib.suppress(TileIRError):
+                return _in_memory(compiled, record, lambda: code, global_addresses, timings)
     # Imported where it is needed: half a second that a kernel from the disk does without.
     from tilewright.cpu.compile import compile_kernel
 
@@ -110,9 +122,20 @@ def load_kernel(
     """A kernel that can be called. ``global_addresses`` are those of the globals of its module."""
     clock = Timings() if timings is None else timings
     key = object_key(compiled, level)
-    return _in_memory(
-        compiled, key, lambda: object_code(compiled, level, clock), global_addresses, clock
-    )
+
+    def load(anew: bool = False) -> NativeKernel:
+        def code() -> bytes:
+            return object_code(compiled, level, clock, anew=anew)
+
+        return _in_memory(compiled, key, code, global_addresses, clock)
+
+    try:
+        return load()
+    except TileIRError:
+        if disk_cache() is None:
+            raise
+        # It may be from the disk, and no code at all.
+        return load(anew=True)
 
 
 def _in_memory(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 
 from tilewright.cpu.runtime.cache import disk_cache, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, Library, compile_ir, load_object
 from tilewright.cpu.target import GENERIC, cpu_target
+from tilewright.diagnostics import TileIRError
 
 
 def library(ir: str, symbols: Iterable[str], imports: Mapping[str, int] | None = None) -> Library:
@@ -14,11 +16,14 @@ def library(ir: str, symbols: Iterable[str], imports: Mapping[str, int] | None =
     addresses of what it only declares, beside the functions of the process; the text must not hold any, or it
     would be another one in each process."""
     target, cache = cpu_target(GENERIC), disk_cache()
-    code = None
-    if cache is not None:
-        key = key_of(["library", target.key, DEFAULT_LEVEL.key, ir])
-        code = cache.get(key)
-        if code is None:
-            code = compile_ir(ir, target)
-            cache.put(key, code)
-    return load_object(code or compile_ir(ir, target), target, symbols, imports)
+    if cache is None:
+        return load_object(compile_ir(ir, target), target, symbols, imports)
+    key, names = key_of(["library", target.key, DEFAULT_LEVEL.key, ir]), list(symbols)
+    stored = cache.get(key)
+    if stored is not None:
+        # What does not link counts as absent.
+        with contextlib.suppress(TileIRError):
+            return load_object(stored, target, names, imports)
+    code = compile_ir(ir, target)
+    cache.put(key, code)
+    return load_object(code, target, names, imports)

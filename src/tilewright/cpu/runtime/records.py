@@ -19,6 +19,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
+from tilewright.cpu.abi import symbol_of
 from tilewright.cpu.compiled import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import DiskCache, key_of
 from tilewright.cpu.runtime.engine import OptLevel
@@ -43,6 +44,8 @@ _LAYOUT: Mapping[str, type] = {
 }
 #: What it holds where it is not this: atomic operations are taken to be there.
 _DEFAULTS: Mapping[str, bool] = {"updates": True, "may_be_alone": False}
+#: More than any kernel has.
+_MOST_ARENA_BYTES = 1 << 40
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -91,7 +94,7 @@ def find_record(
     """The kernel without its LLVM IR, and its object code; None where either is not there."""
     facts = _facts_in(cache_.get(key))
     code = None if facts is None else cache_.get(facts["object"])
-    if facts is None or code is None:
+    if facts is None or code is None or facts["symbol"] != symbol_of("kernel", kernel.symbol):
         return None
     compiled = CompiledKernel(
         "",
@@ -122,8 +125,9 @@ def _facts_in(data: bytes | None) -> dict[str, Any] | None:
         return None
     if any(type(facts[name]) is not kind for name, kind in _LAYOUT.items()):
         return None
-    names_fit = all(isinstance(name, str) for name in facts["globals"])
-    return facts if names_fit and _KEY.fullmatch(facts["object"]) else None
+    fits = all(isinstance(name, str) for name in facts["globals"])
+    fits = fits and 0 <= facts["arena_bytes"] < _MOST_ARENA_BYTES
+    return facts if fits and _KEY.fullmatch(facts["object"]) else None
 
 
 def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key: str) -> None:

@@ -424,8 +424,8 @@ def source_position(location: Attribute) -> tuple[str, int, int] | None:
 
 
 def file_position(path: str, line: int, column: int = 0) -> FileLineColLoc:
-    """A position in a source file."""
-    return FileLineColLoc(StringAttr(path), IntAttr(line), IntAttr(column))
+    """A position in a source file; one without a name is ``-``, as in MLIR."""
+    return FileLineColLoc(StringAttr(path or "-"), IntAttr(line), IntAttr(column))
 
 
 def function_scope(path: str, line: int, symbol: str) -> DISubprogramAttr:

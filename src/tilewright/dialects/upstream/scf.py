@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Self
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Attribute, Dialect, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, UnitAttr, i1
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import SingleBlockImplicitTerminator, ensure_terminator
 
 from tilewright.dialects.upstream.base.operations import extended
+
+#: The discardable attribute of an ``scf.for`` whose bounds are compared unsigned.
+UNSIGNED_COMPARISON = "unsignedCmp"
 
 
 class ParallelOp(scf.ParallelOp):
@@ -112,6 +115,52 @@ class ReduceOp(scf.ReduceOp):
         printer.print_op_attributes(self.attributes)
 
 
+def parse_if(parser: Parser) -> scf.IfOp:
+    """``scf.if %c [-> T | -> (T, ...)] { ... } [else { ... }]``, from the condition on; xDSL's form has the
+    parentheses also around one type."""
+    condition = parser.parse_operand(i1)
+    types = arrow_types(parser)
+    then = scf.IfOp.parse_region_with_yield(parser)
+    has_else = parser.parse_optional_keyword("else") is not None
+    otherwise = scf.IfOp.parse_region_with_yield(parser) if has_else else Region()
+    return scf.IfOp(condition, types, then, otherwise, parser.parse_optional_attr_dict())
+
+
+def parse_for(parser: Parser) -> scf.ForOp:
+    """``scf.for [unsigned] %i = %a to %b step %c [iter_args(%x = %y, ...) -> T | -> (T, ...)] [: T] { ... }``,
+    from behind the name on.
+
+    Of ``unsigned``, for which xDSL's operation has no field, an attribute stands.
+    """
+    unsigned = parser.parse_optional_keyword("unsigned") is not None
+    variable, low = _assignment(parser)
+    parser.parse_keyword("to")
+    high = parser.parse_unresolved_operand()
+    parser.parse_keyword("step")
+    bounds = (low, high, parser.parse_unresolved_operand())
+    pairs: list[tuple[Parser.UnresolvedArgument, UnresolvedOperand]] = []
+    types: list[Attribute] = []
+    start = parser.pos
+    if parser.parse_optional_keyword("iter_args"):
+        pairs = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _assignment(parser)
+        )
+        types = arrow_types(parser)
+    carried = parser.resolve_operands([value for _, value in pairs], types, start)
+    ty = parser.parse_type() if parser.parse_optional_punctuation(":") else IndexType()
+    low_value, high_value, step = (parser.resolve_operand(value, ty) for value in bounds)
+    arguments = [argument.resolve(each) for (argument, _), each in zip(pairs, types, strict=True)]
+    body = parser.parse_region((variable.resolve(ty), *arguments))
+    op = scf.ForOp(low_value, high_value, step, carried, body)
+    op.attributes |= parser.parse_optional_attr_dict()
+    if unsigned:
+        op.attributes[UNSIGNED_COMPARISON] = UnitAttr()
+    if not pairs:
+        for trait in op.get_traits_of_type(SingleBlockImplicitTerminator):
+            ensure_terminator(op, trait)
+    return op
+
+
 def parse_while(parser: Parser) -> scf.WhileOp:
     """``scf.while [(%a = %b, ...)] : (types) -> types { ... } do { ... }``, from the ``(`` on.
 
@@ -144,6 +193,14 @@ def parse_while(parser: Parser) -> scf.WhileOp:
     if (attributes := parser.parse_optional_attr_dict_with_keyword()) is not None:
         op.attributes |= attributes.data
     return op
+
+
+#: Where xDSL's form is narrower than upstream's.
+CUSTOM_FORMS: Mapping[str, Callable[[Parser], Operation]] = {
+    "scf.for": parse_for,
+    "scf.if": parse_if,
+    "scf.while": parse_while,
+}
 
 
 def print_while(printer: Printer, op: scf.WhileOp) -> None:

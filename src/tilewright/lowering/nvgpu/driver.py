@@ -38,6 +38,7 @@ from tilewright.lowering.nvgpu.table import RULES
 from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE, element_type
+from tilewright.nesting import deep_recursion
 from tilewright.passes.tileas.warp_counts import check_warps
 
 #: The files that fill the table.
@@ -97,6 +98,7 @@ def lower_to_nvgpu(
 
 
 @rare_collections
+@deep_recursion()
 def lower_kernels(
     module: b.ModuleOp, options: NvgpuOptions, entry: str | None, kind: type[Kernel]
 ) -> LoweredThreads:

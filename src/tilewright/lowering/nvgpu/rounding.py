@@ -41,7 +41,7 @@ from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, 
 
 _HALF_UNIT, _KEPT = 1 << 12, -(1 << 13)
 _MAGNITUDE = (1 << 31) - 1
-_INFINITY = 0x7F800000
+_INFINITY, _NAN = 0x7F800000, 0x7FC00000
 #: The modes that a computation to nearest, in full, is right for.
 _NEAREST = frozenset({"", "nearest_even", "full", "approx"})
 _DIRECTIONS = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
@@ -223,8 +223,8 @@ def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
     bits = low.one(A.BitcastOp, (value,), words)
     kept = low.binary(A.AndIOp, bits, _KEPT)
     if mode == "rz":
-        return low.one(A.BitcastOp, (kept,), value.type)
-    if mode == "nearest_away":
+        added = bits
+    elif mode == "nearest_away":
         added = low.plus(bits, _HALF_UNIT)
     elif mode in ("rp", "rm"):
         negative = low.compare("slt", bits, 0)
@@ -235,10 +235,15 @@ def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
         added = low.plus(low.plus(bits, _HALF_UNIT - 1), odd)
     else:
         raise low.refuse(f"conversions to tf32 do not round by '{mode}' here")
-    # Infinities and NaN must not be carried into: they keep their upper bits.
-    finite = low.compare("ult", low.binary(A.AndIOp, bits, _MAGNITUDE), _INFINITY)
-    rounded = low.binary(A.AndIOp, added, _KEPT)
-    return low.one(A.BitcastOp, (low.select(finite, rounded, kept),), value.type)
+    # Infinities must not be carried into, and a NaN may have all of its bits among those that are dropped.
+    magnitude = low.binary(A.AndIOp, bits, _MAGNITUDE)
+    rounded = kept
+    if mode != "rz":
+        finite = low.compare("ult", magnitude, _INFINITY)
+        rounded = low.select(finite, low.binary(A.AndIOp, added, _KEPT), kept)
+    no_number = low.compare("ugt", magnitude, _INFINITY)
+    found = low.select(no_number, low.constant(_NAN, words), rounded)
+    return low.one(A.BitcastOp, (found,), value.type)
 
 
 def _by_instruction(low: Threads, value: SSAValue) -> SSAValue:

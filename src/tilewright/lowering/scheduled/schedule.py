@@ -15,6 +15,7 @@ from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
 from tilewright.model.choices import gpu_of
 from tilewright.model.tables import Gpu
+from tilewright.nesting import deep_recursion
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.ahead import Ahead, products_ahead
@@ -109,6 +110,7 @@ STEPS: Mapping[str, Callable[[_Work], object]] = {
 
 
 @rare_collections
+@deep_recursion()
 def schedule(
     module: ModuleOp,
     entry: str,

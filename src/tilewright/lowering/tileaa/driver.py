@@ -25,6 +25,7 @@ from tilewright.lowering.tileaa import (
 from tilewright.lowering.tileaa.functions import lower_function, lower_global
 from tilewright.lowering.tileaa.options import TileAAOptions
 from tilewright.lowering.tileaa.state import Lowering
+from tilewright.nesting import deep_recursion
 from tilewright.passes.base import clone_with_places, inherit_place
 
 #: The files that fill the table, beside those of functions and control flow.
@@ -45,6 +46,7 @@ class Lowered:
 
 
 @rare_collections
+@deep_recursion()
 def lower_to_tileaa(module: AnyModule, options: TileAAOptions | None = None) -> Lowered:
     """A module of ``nv_tileaa`` that does what ``module`` does, which stays as it is.
 

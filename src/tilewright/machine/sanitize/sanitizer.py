@@ -23,6 +23,7 @@ from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.sanitize.translator import SanitizingTranslator
 from tilewright.machine.tensors import names_of_parameters
+from tilewright.nesting import deep_recursion
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 from tilewright.numerics.arrays import is_array
 
@@ -133,6 +134,7 @@ def sanitize(
     return sanitize_given(given, chosen, loaded or Program(module))
 
 
+@deep_recursion()
 def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> SanitizeReport:
     """:func:`sanitize`, with arguments that have been checked."""
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "the sanitizer")

@@ -15,7 +15,7 @@ def load() -> Dialect:
     from xdsl.dialects.vector import Vector
 
     from tilewright.dialects.upstream.base.operations import extended
-    from tilewright.dialects.upstream.vector import indexed, memory, ops, shapes
+    from tilewright.dialects.upstream.vector import checked, indexed, memory, ops, shapes
 
     assert all((indexed, memory, ops, shapes))
-    return extended(Vector)
+    return extended(Vector, (checked.ExtractOp, checked.InsertOp, checked.BroadcastOp))

@@ -47,8 +47,9 @@ _limit = _SharedLimit()
 
 @contextmanager
 def deep_recursion() -> Generator[None, None, None]:
-    """Raise Python's recursion limit while reading or printing: it counts frames, of which one
-    level of nesting takes several, and would refuse what our own limit allows.
+    """Raise Python's recursion limit while IR is read, printed, changed, compiled or run: it counts frames,
+    those of the caller too, of which one level of nesting takes several, and would refuse what our own limits
+    allow. Also a decorator.
 
     May be nested, and used by several threads at once: all see the raised limit until they leave,
     and the process has its former limit when the last has left.

@@ -1,0 +1,57 @@
+"""Operations of xDSL's ``vector`` with the rules of upstream's verifier that xDSL leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import DYNAMIC_INDEX, VectorType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+
+def _shape(ty: Attribute) -> tuple[int, ...]:
+    return ty.get_shape() if isinstance(ty, VectorType) else ()
+
+
+def _check_position(position: Sequence[int], whole: Attribute, part: Attribute) -> None:
+    """Each index is one of its dimension; the part has the dimensions that are left."""
+    shape = _shape(whole)
+    for number, (index, extent) in enumerate(zip(position, shape, strict=False)):
+        if index != DYNAMIC_INDEX and not 0 <= index < extent:
+            raise VerifyException(
+                f"expected index {number} of the position to be in [0, {extent}), got {index}"
+            )
+    left = shape[len(position) :]
+    if _shape(part) != left:
+        raise VerifyException(
+            f"expected a part of shape {list(left)}, got one of shape {list(_shape(part))}"
+        )
+
+
+class ExtractOp(vector.ExtractOp):
+    def verify_(self) -> None:
+        super().verify_()
+        _check_position(self.static_position.get_values(), self.vector.type, self.result.type)
+
+
+class InsertOp(vector.InsertOp):
+    def verify_(self) -> None:
+        super().verify_()
+        _check_position(self.static_position.get_values(), self.result.type, self.source.type)
+
+
+class BroadcastOp(vector.BroadcastOp):
+    def verify_(self) -> None:
+        super().verify_()
+        given, wanted = _shape(self.source.type), _shape(self.vector.type)
+        if len(given) > len(wanted):
+            raise VerifyException(
+                f"expected at most {len(wanted)} dimensions in the source, got {len(given)}"
+            )
+        last = wanted[len(wanted) - len(given) :]
+        for extent, other in zip(given, last, strict=True):
+            if extent not in (1, other):
+                raise VerifyException(
+                    f"expected dimensions of 1 or as in {list(last)} in the source, got {list(given)}"
+                )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.sampling import left_out, wants_all
+from tests.sampling import LONG, left_out, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,8 +69,6 @@ QUICK = (
     "tests/verifier/test_cases.py",
 )
 _SKIPPED = "tilewright/skipped"
-#: The variable of the environment that says to modules of tests that the run is a long one.
-_LONG = "TILEWRIGHT_TEST_LONG"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
-        os.environ[_LONG] = "1"
+        os.environ[LONG] = "1"
     skipped = None
     if config.getoption("--only-skipped"):
         cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider

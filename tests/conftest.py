@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, settings
 from tests.sampling import LONG, left_out, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("house", _SLOW_IS_FINE, max_examples=50)
+settings.register_profile("long", _SLOW_IS_FINE, max_examples=200)
 settings.load_profile("house")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the commands that
@@ -87,6 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
         os.environ[LONG] = "1"
+        settings.load_profile("long")
     skipped = None
     if config.getoption("--only-skipped"):
         cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider

@@ -29,10 +29,15 @@ FOLDERS = (
 _FEW, _MANY = 6, 48
 
 
+def is_long() -> bool:
+    """Whether the run has ``--long``."""
+    return bool(os.environ.get(LONG))
+
+
 def some(seeds: range) -> range:
     """Of seeds that a test goes through a third, at least two, and all of them in a long run."""
     few = max(min(len(seeds), 2), len(seeds) // 3)
-    return seeds if os.environ.get(LONG) else seeds[:few]
+    return seeds if is_long() else seeds[:few]
 
 
 def columns_of(items: Sequence[pytest.Item]) -> list[list[int]]:

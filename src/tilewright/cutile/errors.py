@@ -146,7 +146,9 @@ def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
             stack += (found.caller, found.callee)
         elif (frame := _frame(found)) is not None:
             frames.append(frame)
-    return tuple(f for f in frames if _CUTILE not in f.file_name.replace("\\", "/")) or tuple(frames)
+    return tuple(f for f in frames if _CUTILE not in f.file_name.replace("\\", "/")) or tuple(
+        frames
+    )
 
 
 def _frame(location: Attribute) -> NamedPlace | None:

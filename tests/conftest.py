@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.sampling import left_out, wants_all
+from tests.sampling import LONG, left_out, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("house", _SLOW_IS_FINE, max_examples=50)
+settings.register_profile("long", _SLOW_IS_FINE, max_examples=200)
 settings.load_profile("house")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the commands that
@@ -69,8 +71,6 @@ QUICK = (
     "tests/verifier/test_cases.py",
 )
 _SKIPPED = "tilewright/skipped"
-#: The variable of the environment that says to modules of tests that the run is a long one.
-_LONG = "TILEWRIGHT_TEST_LONG"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,7 +88,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
-        os.environ[_LONG] = "1"
+        os.environ[LONG] = "1"
+        settings.load_profile("long")
     skipped = None
     if config.getoption("--only-skipped"):
         cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider

@@ -6,21 +6,38 @@ diagonals: where one parameter goes on, so does the partner that the others have
 parameter is in some case that runs, and as far as there are enough cases, with different values of the others.
 
 The mark ``rotates(n)`` gives the number, also for a test with one parameter such as a seed; ``rotates(1)`` keeps
-all. ``--long`` and ``--bless`` run all, and so does who names tests or selects them by ``-k``.
+all. Tests over the same kernels take different ones, ``rotates(2)`` and ``rotates(2, 1)``. ``--long`` and ``--bless``
+run all, and so does who names tests or selects them by ``-k``. ``some(seeds)`` are a third of what a test goes through
+by itself.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import pytest
 
+#: The variable of the environment that says to modules of tests that the run is a long one.
+LONG = "TILEWRIGHT_TEST_LONG"
+
 FOLDERS = (
     "tests/analysis/", "tests/bytecode/", "tests/cpu/", "tests/cutile/", "tests/dialects/", "tests/gpu/",
-    "tests/lowering/", "tests/machine/", "tests/model/", "tests/passes/",
+    "tests/lowering/", "tests/machine/", "tests/model/", "tests/numerics/", "tests/passes/",
     "tests/profiling/", "tests/sanitizer/", "tests/simulator/", "tests/text/",
 )  # fmt: skip
 _FEW, _MANY = 6, 48
+
+
+def is_long() -> bool:
+    """Whether the run has ``--long``."""
+    return bool(os.environ.get(LONG))
+
+
+def some(seeds: range) -> range:
+    """Of seeds that a test goes through a third, at least two, and all of them in a long run."""
+    few = max(min(len(seeds), 2), len(seeds) // 3)
+    return seeds if is_long() else seeds[:few]
 
 
 def columns_of(items: Sequence[pytest.Item]) -> list[list[int]]:
@@ -50,7 +67,7 @@ def stride_of(columns: Sequence[Sequence[int]]) -> int:
     return min(1 + sum(steps) - max(steps), 4 if cases >= _MANY else 3)
 
 
-def sample(columns: Sequence[Sequence[int]], stride: int) -> set[int]:
+def sample(columns: Sequence[Sequence[int]], stride: int, phase: int = 0) -> set[int]:
     """The numbers of the cases that run: one of ``stride``, and one for each value that has none.
 
     Of a single parameter, values are left out; which, goes by the sums of their numbers' digits, since a list
@@ -60,10 +77,10 @@ def sample(columns: Sequence[Sequence[int]], stride: int) -> set[int]:
         return set(range(len(columns[0])))
     if len(columns) == 1:
         return {
-            number for number in range(len(columns[0])) if _digits(number, stride) % stride == 0
+            number for number in range(len(columns[0])) if _digits(number, stride) % stride == phase
         }
     cases = list(zip(*columns, strict=True))
-    kept = {number for number, case in enumerate(cases) if sum(case) % stride == 0}
+    kept = {number for number, case in enumerate(cases) if sum(case) % stride == phase}
     for place in range(len(columns)):
         met = {cases[number][place] for number in kept}
         for number, case in enumerate(cases):
@@ -93,9 +110,9 @@ def left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         if len(cases) == 1 or (mark is None and not name.startswith(FOLDERS)):
             continue
         columns = columns_of(cases)
-        stride = mark.args[0] if mark else stride_of(columns)
+        stride, *phase = mark.args if mark else (stride_of(columns),)
         if stride > 1 and columns:
-            kept = sample(columns, stride)
+            kept = sample(columns, stride, *phase)
             found += [case for number, case in enumerate(cases) if number not in kept]
     return found
 

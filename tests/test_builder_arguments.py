@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.builder import Builder, BuilderError, ModuleBuilder, Value, ptr
+from tilewright.builder import Builder, BuilderError, ModuleBuilder, Value, ptr, tile
 from tilewright.builder.checks import rule_of
 from tilewright.builder.operations import Operations
 
@@ -219,6 +219,27 @@ def test_nonsense_for_modules(what: str) -> None:
             except Exception as error:  # noqa: BLE001 (any but ours is what is looked for)
                 found[f"{name}={value!r:.20}"] = f"{type(error).__name__}: {error}"
     assert not found
+
+
+@pytest.mark.parametrize(
+    ("attempt", "words"),
+    [
+        (lambda m: m.entry("k", {"x": tile((4,), "f32")}), "must have scalar types"),
+        (lambda m: m.entry("first"), "a symbol 'first' already"),
+        (lambda m: m.entry("k", {"a b": "f32"}), "'a b' is no name of a value"),
+        (lambda m: m.global_("first", [1], "i32"), "a symbol 'first' already"),
+    ],
+)
+def test_kernels_and_globals_are_checked_at_once(
+    attempt: Callable[[ModuleBuilder], Any], words: str
+) -> None:
+    module = ModuleBuilder()
+    with module.entry("first"):
+        pass
+    with pytest.raises(BuilderError, match=words) as caught, attempt(module):
+        pass
+    assert caught.value.diagnostics[0].file == __file__
+    assert len(module.build().entries) == 1
 
 
 @pytest.mark.parametrize(

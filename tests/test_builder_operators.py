@@ -306,6 +306,11 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
     ("sum", lambda k: k.zeros((4,), "f32").sum(axis=3), "no axis 3"),
     ("value", lambda k: bool(k.args.i < 3), "no truth"),
     ("value", lambda k: list(k.args.i), "cannot be taken apart"),
+    ("value", lambda k: k.args.i[0], "no subscripts"),
+    ("value", lambda k: len(k.args.i), "no length"),
+    ("value", lambda k: range(k.args.i), "no number of Python"),
+    ("value", lambda k: float(k.args.f), "no number of Python"),
+    ("value", lambda k: int(k.args.i), "no number of Python"),
     ("value", lambda k: k.make_token().shape, "expected a tile, got token"),
     ("zeros", lambda k: k.zeros((3,), "f32"), "power"),
     ("zeros", lambda k: k.zeros((4,), "f33"), "unknown element type 'f33'"),
@@ -326,6 +331,7 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
     ("addf", lambda k: k.addf(k.args.f, 1, rounding_mode="up"), "rounding_mode is one of"),
     ("maxi", lambda k: k.maxi(k.args.i, 1), "needs signedness=: one of unsigned, signed"),
     ("permute", lambda k: k.permute(k.zeros((2, 4), "i32"), permutation=[0, 0]), "no permutation"),
+    ("permute", lambda k: k.permute(k.zeros((2, 4), "i32"), [1, 0]), "by keyword: permutation"),
     (
         "load_ptr_tko",
         lambda k: k.load_ptr_tko(k.args.f),
@@ -335,11 +341,23 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
     ("make_tensor_view", lambda k: k.make_tensor_view(k.args.f, [1], [1]), "no pointer"),
     ("make_tensor_view", lambda k: k.make_tensor_view(3, [1], [1]), "no pointer"),
     ("make_partition_view", lambda k: k.partition(k.args.f, (4,)), "make_partition_view"),
+    (
+        "make_partition_view",
+        lambda k: k.partition(k.make_tensor_view(k.args.p, [8], [1]), (4,), padding="none"),
+        "padding is one of zero, neg_zero",
+    ),
     ("reduce", lambda k: k.reduce(k.args.f, 0, 0.0, lambda b, x, y: b.addf(x, y)), "no axis"),
     ("nothing", lambda k: k.op("nothing"), "is no operation"),
     ("if", lambda k: k.if_(k.args.i).__enter__() and k.return_(), ""),
     ("for", lambda k: k.for_(0.5, acc=k.args.f), "0.5 is no integer"),
-    ("for", lambda k: k.for_(3, acc=1.0), "the type of the number 1.0 is not known"),
+    ("for", lambda k: k.for_(3, acc=1.0), "acc: the type of the number 1.0 is not known"),
+    ("if", lambda k: k.if_(k.args.i < 1, y=1), "y: the type of the number 1 is not known"),
+    ("for", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i: i), "too many positional arguments"),
+    ("if", lambda k: k.if_(k.args.i < 1, lambda: None), "too many positional arguments"),
+    ("continue", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: None), "gives nothing"),
+    ("continue", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: k.args.f), "cannot become"),
+    ("continue", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: 0.5), "0.5 is no integer"),
+    ("scan", lambda k: k.scan(k.zeros((4,), "f32"), 0, 0, lambda k, a: a), "too many positional"),
     ("for", lambda k: k.for_(3, carried=[k.args.f], acc=k.args.f), "by name or as a list"),
 ]
 
@@ -400,6 +418,34 @@ def structure_misuse() -> list[tuple[str, Callable[[Builder], object]]]:
             k.continue_()
             k.make_token()
 
+    def no_value_of_a_branch(k: Builder) -> None:
+        with k.if_(k.args.i > 1) as branch:
+            branch.x = k.args.i
+        with branch.else_():
+            pass
+        _ = branch.x
+
+    def for_has_no_break(k: Builder) -> None:
+        with k.for_(3), k.if_(k.args.i > 1):
+            k.break_()
+
+    def goes_on_with_another_type(k: Builder) -> None:
+        with k.for_(3, x=k.args.i):
+            k.continue_([k.args.f])
+
+    def goes_on_with_less(k: Builder) -> None:
+        with k.loop_(x=k.args.i):
+            k.continue_([])
+
+    def breaks_differ(k: Builder) -> None:
+        with k.loop_(carried=[k.args.i]):
+            with k.if_(k.args.i > 1):
+                k.break_([k.args.i])
+            k.break_([k.args.f])
+
+    def taken_apart_outside(k: Builder) -> None:
+        list(k.for_(3))
+
     def nothing_listed(k: Builder) -> None:
         with k.for_(3, carried=[k.args.i]):
             pass
@@ -417,6 +463,12 @@ def structure_misuse() -> list[tuple[str, Callable[[Builder], object]]]:
         ("'x' is tile<i32> and cannot become tile<f32>", branches_differ),
         ("directly behind the branch", else_comes_late),
         ("make_token: the block has ended with continue", behind_the_end),
+        ("given in one branch only", no_value_of_a_branch),
+        ("break: a for has no early end", for_has_no_break),
+        ("value 0 is tile<i32> in this for", goes_on_with_another_type),
+        ("continue: gives nothing, this loop takes tile<i32>", goes_on_with_less),
+        ("value 0 is tile<i32> in this loop", breaks_differ),
+        ("taken apart into its values inside of its own", taken_apart_outside),
         ("without names; list the next ones", nothing_listed),
         ("has no results before it has ended", results_too_early),
     ]

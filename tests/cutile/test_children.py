@@ -12,7 +12,10 @@ import pytest
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
+#: Children with an environment of their own do not have the one that hides torch, which takes 2 s to import.
 CHILD = """
+import sys
+sys.modules["torch"] = None
 import numpy as np
 import cuda.tile as ct
 from tilewright.cutile.scope import active
@@ -28,6 +31,8 @@ print(active().machine, active().options.resident, active().options.sanitize, x.
 
 
 ASKING = """
+import sys
+sys.modules["torch"] = None
 import cuda.tile
 from tilewright.cutile.scope import active
 print(active().machine, active().options.resident, active().options.sanitize)

@@ -255,3 +255,25 @@ def test_arrays_that_are_wrong_for_the_machine_are_called_by_their_names(machine
     odd = np.zeros(17, np.uint8)[1:].view(np.int32)
     with pytest.raises(KernelError, match=r"(y starts 1 bytes behind|in y is not) a multiple of"):
         launch(0, (1,), asserts_nothing, (x[0], odd), machine=machine)
+
+
+@ct.kernel
+def converts(x, y):
+    ct.store(y, (0,), ct.load(x, (0,), (4,)).astype(ct.float16))  # AT converts
+
+
+@ct.kernel
+def converts_as_a_function(x, y):
+    ct.store(y, (0,), ct.astype(ct.load(x, (0,), (4,)), ct.float16))  # AT converts_as_a_function
+
+
+@pytest.mark.parametrize("kernel", [converts, converts_as_a_function])
+def test_methods_of_tiles_are_told_where_they_are_called(kernel: Any) -> None:
+    """cuTile makes them of functions of its own, which is nothing to the author of a kernel."""
+    args = np.full(4, 70000, np.float32), np.zeros(4, np.float16)
+    with on("reference", find_nan=True), pytest.raises(KernelError) as caught:
+        launch(0, (1,), kernel, args)
+    (found,) = caught.value.diagnostics
+    assert found.code == "conversion-overflow"
+    assert (found.file, found.line) == (HERE, _line(kernel._pyfunc.__name__))
+    assert "cuda/tile" not in str(caught.value)

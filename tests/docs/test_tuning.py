@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,10 @@ def test_rankings(words: list[str], workplace: Path, capsys: pytest.CaptureFixtu
 def test_a_search_and_what_is_compiled_by_it(
     workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One step, of a few values: how a search goes on is tested in tests/cli.
+    # One step, of three changes: how a search goes on is tested in tests/cli.
+    changed = decided.changed
     monkeypatch.setattr(decided, "MOST_STEPS", 1)
-    for values in ("_WARPS", "_STAGES", "_WIDTHS", "_BANDS"):
-        monkeypatch.setattr(decided, values, getattr(decided, values)[:2])
+    monkeypatch.setattr(decided, "changed", lambda *given: islice(changed(*given), 3))
     search, by_hand = COMMANDS[2:4]
     # The page has it with FILE in the place of what the search has written.
     lines = PAGE.read_text().splitlines()

@@ -41,6 +41,7 @@ def test_the_second_line_is_the_command(path: Path) -> None:
     assert name in command(path)
 
 
+@pytest.mark.usefixtures("lean_processes")
 @pytest.mark.parametrize("path", _OTHERS, ids=lambda path: path.name)
 def test_the_command_works(path: Path, tmp_path: Path) -> None:
     """Those of ``examples/cutile`` have tests of their own."""

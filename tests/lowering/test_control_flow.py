@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.lowering.nests import Nest
 from tests.lowering.scalars import Run
 from tests.lowering.support import check, kernel, lower
+from tests.sampling import is_long
 
 from tilewright import run
 from tilewright.analysis.verifier import verify
@@ -45,14 +46,14 @@ def check_kernel(text: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=80 if is_long() else 40)
 def test_generated_nests(data: st.DataObject) -> None:
     nest = Nest(lambda count: data.draw(st.integers(0, count - 1)), budget=20)
     check_kernel(nest.kernel())
 
 
 @given(st.randoms(use_true_random=False), st.integers(10, 60))
-@settings(max_examples=30)
+@settings(max_examples=30 if is_long() else 15)
 def test_large_nests(random: Any, budget: int) -> None:
     check_kernel(Nest(lambda count: random.randint(0, count - 1), budget=budget).kernel())
 

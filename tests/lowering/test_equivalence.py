@@ -98,6 +98,7 @@ def _of_corpus(kernel: CorpusKernel) -> Arguments:
 
 
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+@pytest.mark.rotates(2, 1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_corpus(kernel: CorpusKernel) -> None:
     assert kernel.launch is not None

@@ -20,8 +20,8 @@ from tilewright.passes import TilePass, parse_pipeline, run_pipeline
 from tilewright.text import parse
 
 #: Programs for each generator: in every run, and with --long.
-USUAL, LONG = 300, 25_300
-BATCH, LONG_BATCH = 50, 500
+USUAL, LONG = 150, 25_350
+BATCH, LONG_BATCH = 25, 500
 #: Of so many programs one goes through the passes, too; verifier and order guard watch each pass.
 PASSES_EVERY = 8
 

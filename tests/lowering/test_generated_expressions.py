@@ -46,6 +46,7 @@ def check_seed(seed: int, legs: list[str]) -> None:
         assert same(expected, found), f"{seed} {leg}"
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_bits_stay(seed: int) -> None:
     check_seed(seed, legs_of(seed, 3))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine.kernels import ELEMENTS, checked
+from tests.sampling import is_long
 
 from tilewright import run
 
@@ -110,7 +111,7 @@ DTYPES = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if is_long() else 60, deadline=None)
 @given(accesses(), st.sampled_from(DTYPES))
 def test_boxes(access: Access, dtype: np.dtype):
     size = 1 + sum((e - 1) * s for e, s in zip(access.shape, access.strides, strict=True))

@@ -67,6 +67,7 @@ def test_other_names_tell_nothing(name: str) -> None:
 
 
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_names_of_cutile_fit_their_parameters(kernel) -> None:
     (entry,) = read(kernel.export()).entries

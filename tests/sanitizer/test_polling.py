@@ -97,7 +97,7 @@ def seconds(work: Callable[[int], Blocks], count: int) -> float:
 def test_four_times_the_accesses_take_about_four_times_as_long(
     work: Callable[[int], Blocks],
 ) -> None:
-    few, many = seconds(work, 1500), seconds(work, 6000)
+    few, many = seconds(work, 750), seconds(work, 3000)
     assert many < 9 * few, f"{many / few:.1f} times as long"
     assert work(100).races == []
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import is_long
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -201,7 +202,7 @@ def modules(draw: Callable[..., object]) -> ModuleOp:
     return module
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120 if is_long() else 50, deadline=None)
 @given(modules())
 def test_print_and_parse_are_inverse(module: ModuleOp) -> None:
     for generic in (False, True):

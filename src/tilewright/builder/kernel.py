@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -91,7 +92,7 @@ class Builder(Elementwise):
 
     def __init__(self, block: Block, scope: DILocalScope | None = None) -> None:
         self._open: list[Block] = [block]
-        self._loops: list[Loop | None] = []
+        self._loops: list[Loop] = []
         self._scope = scope
         self._checker = StructureChecker()
         self._last_if: IfBranches | None = None
@@ -211,7 +212,9 @@ class Builder(Elementwise):
             values: Sequence[Any] = given if listed else [given]  # pyright: ignore[reportAssignmentType]
             groups[name] = [self._operand(cls, name, value) for value in values]
         if positional:
-            raise TypeError(f"{cls.mnemonic()} got {len(positional)} operands too many")
+            names = [name for name in cls.get_irdl_definition().properties if name != SEGMENTS]
+            also = f"; by keyword: {', '.join(names)}" if names else ""
+            raise TypeError(f"{cls.mnemonic()} got {len(positional)} operands too many{also}")
         return groups
 
     def _operand(self, cls: type[TileOp], name: str, value: Any) -> Any:
@@ -385,18 +388,17 @@ class Builder(Elementwise):
     # Regions
 
     @contextmanager
-    def inside(
-        self, block: Block, loop: Loop | None = None, *, is_loop: bool = False
-    ) -> Iterator[None]:
-        """Append to another block meanwhile; its operations see those of the blocks around."""
+    def inside(self, block: Block, loop: Loop | None = None) -> Iterator[None]:
+        """Append to another block meanwhile, the body of ``loop`` if there is one; its operations
+        see those of the blocks around."""
         self._open.append(block)
-        if is_loop:
+        if loop is not None:
             self._loops.append(loop)
         try:
             yield
         finally:
             self._open.pop()
-            if is_loop:
+            if loop is not None:
                 self._loops.pop()
 
     @checked("if")
@@ -480,14 +482,9 @@ class Builder(Elementwise):
         if not self._loops:
             fail(what, "stands in no loop of this kernel")
         loop = self._loops[-1]
-        if operands is None:
-            given: Any = () if loop is None else loop.current(what)
-        else:
-            given = operands
+        given: Any = loop.current(what) if operands is None else operands
         values = list(given) if isinstance(given, Sequence) else [given]
-        if loop is not None and what == "break":
-            loop.note_break(values)
-        return values
+        return loop.break_values(values) if what == "break" else loop.next_values(values)
 
     def ended(self, branches: IfBranches) -> None:
         """Called by an ``if`` at the end of a branch: the next ``else_`` may be its other one."""
@@ -532,7 +529,7 @@ class Builder(Elementwise):
         cls = OPERATIONS[mnemonic]
         assert issubclass(cls, Fold)
         block = Block(arg_types=[T.tile((), t.element_type) for t in tiles for _ in range(2)])
-        self.fill(block, body, YieldOp)
+        self.fill(mnemonic, block, body, YieldOp)
         try:
             scalars = [
                 identity(t.element, element_bits(n, t.element))
@@ -553,19 +550,27 @@ class Builder(Elementwise):
         return self.append(made)
 
     def fill(
-        self, block: Block, body: Body, terminator: type[TileOp], *, is_loop: bool = False
+        self,
+        what: str,
+        block: Block,
+        body: Body,
+        terminator: type[TileOp],
+        loop: Loop | None = None,
     ) -> list[SSAValue] | None:
-        """Build a block by a function; it ends with the returned values unless it has ended
-        itself: then the result is None."""
-        with self.inside(block, is_loop=is_loop):
-            returned = body(self, *(Value(self, a) for a in block.args))
+        """Build a block of an operation by a function; it ends with the returned values unless it
+        has ended itself: then the result is None."""
+        arguments = [Value(self, a) for a in block.args]
+        _check_takes(what, body, self, *arguments)
+        with self.inside(block, loop):
+            returned = body(self, *arguments)
             if is_terminator(block.last_op):
                 return None
             if returned is None:
                 listed: Sequence[Any] = ()
             else:
                 listed = returned if isinstance(returned, Sequence) else [returned]
-            made = self.op(terminator.name.removeprefix("cuda_tile."), list(listed))
+            values = list(listed) if loop is None else loop.next_values(listed)
+            made = self.op(terminator.mnemonic(), values)
         return list(made.operands)
 
 
@@ -574,7 +579,26 @@ def _is_extent(value: object) -> bool:
 
 
 def _padding(padding: str | None) -> PaddingValue | None:
+    known = [str(value) for value in PaddingValue]
+    if padding is not None and padding not in known:
+        raise ValueError(f"padding is one of {', '.join(known)}, not {padding!r}")
     return None if padding is None else PaddingValue(padding)
+
+
+def _check_takes(what: str, body: Body, *arguments: object) -> None:
+    """A function that builds a body takes the builder and the values of the block."""
+    try:
+        signature = inspect.signature(body)
+    except (TypeError, ValueError):  # of functions written in C
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        values = len(arguments) - 1
+        fail(
+            what,
+            f"the function is given the builder and, by value of the block, {values} more: {error}",
+        )
 
 
 def _anything(value: object) -> bool:

@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.analysis.verifier import verify
+from tilewright.analysis.verifier import find_own_problems, verify
 from tilewright.builder.checks import checked
 from tilewright.builder.constants import constant_attribute
-from tilewright.builder.errors import caller, fail
+from tilewright.builder.errors import caller, fail, fail_with
 from tilewright.builder.kernel import Arguments, Builder, hints_attribute
 from tilewright.builder.result_types import TypeLike, tile, type_like
 from tilewright.builder.values import Value
@@ -25,7 +25,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
     function_scope,
 )
 from tilewright.dialects.cuda_tile.enums import SymbolVisibility, SymbolVisibilityAttr
-from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
+from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp, symbol_name
 from tilewright.dialects.source_map import PythonSource, set_source
 
 
@@ -66,14 +66,19 @@ class ModuleBuilder:
         except (TypeError, ValueError, AttributeError, VerifyException) as error:
             fail("entry", str(error).split("\n", 1)[0])
         for argument, argument_name in zip(op.block.args, named or (), strict=False):
-            argument.name_hint = argument_name
+            try:
+                argument.name_hint = argument_name
+            except ValueError:
+                fail(
+                    "entry", f"{argument_name!r} is no name of a value: letters, digits and `_$.-`"
+                )
         file, line = caller()
         set_source(op, PythonSource(file, line))
         scope: DISubprogramAttr | None = None
         if self._debug_info:
             scope = function_scope(file, line, name)
             op.location = DILocAttr(file_position(file, line), scope)  # pyright: ignore[reportAttributeAccessIssue]
-        self.module.block.add_op(op)
+        self._add("entry", op)
         builder = Builder(op.block, scope)
         builder.arguments = tuple(Value(builder, a) for a in op.block.args)
         builder.args = Arguments(**dict(zip(named or (), builder.arguments, strict=False)))
@@ -110,7 +115,17 @@ class ModuleBuilder:
             properties["constant"] = UnitAttr()
         made = GlobalOp.create(properties=properties)
         set_source(made, PythonSource(*caller()))
+        self._add("global", made)
+
+    def _add(self, what: str, made: EntryOp | GlobalOp) -> None:
+        """Append a kernel or a global, checked."""
+        name = symbol_name(made)
+        if any(symbol_name(other) == name for other in self.module.block.ops):
+            fail(what, f"the module has a symbol {name!r} already")
         self.module.block.add_op(made)
+        if problems := find_own_problems(made):
+            made.detach()
+            fail_with(what, problems)
 
     def build(self) -> ModuleOp:
         """The module, verified; raises TileIRError with every error otherwise."""

@@ -31,9 +31,7 @@ class _Named:
         values = self.__dict__.get("_values", {})
         if name.startswith("_") or name not in values:
             known = ", ".join(values) or "no values"
-            raise AttributeError(
-                f"this {self.__dict__.get('_what')} has no value {name!r}: {known}"
-            )
+            raise AttributeError(f"this {type(self)._what} has no value {name!r}: {known}")
         return self._read(name)
 
     def _read(self, name: str) -> Value:
@@ -58,11 +56,13 @@ class Loop(_Named, ABC):
         if listed and values:
             fail(self._what, "carries values either by name or as a list")
         self._names = list(values)
-        self._start = [k.value_of(self._what, v) for v in (*listed, *values.values())]
+        self._start = [k.value_of(self._what, v) for v in listed]
+        self._start += [k.value_of(f"{self._what}: {name}", v) for name, v in values.items()]
         self._values: dict[str, Any] = {}
         self._block: Block | None = None
         self._entered: AbstractContextManager[None] | None = None
         self._results: tuple[Value, ...] | None = None
+        self._by_name = True
 
     @abstractmethod
     def _arguments(self) -> list[Attribute]:
@@ -88,7 +88,7 @@ class Loop(_Named, ABC):
         block = self._open()
         arguments = (Value(self._k, a) for a in self._carried_arguments())
         self._values = dict(zip(self._names, arguments, strict=False))
-        self._entered = self._k.inside(block, self, is_loop=True)
+        self._entered = self._k.inside(block, self)
         self._entered.__enter__()
         return self
 
@@ -142,15 +142,44 @@ class Loop(_Named, ABC):
 
     def current(self, what: str) -> list[Any]:
         """The values that the names stand for now."""
+        if not self._by_name:
+            return []
         if self._start and not self._names:
             fail(what, f"this {self._what} carries values without names; list the next ones")
         return [self._values[name] for name in self._names]
 
-    def note_break(self, values: Sequence[Any]) -> None:
-        """Called for each ``break`` that leaves this loop."""
+    def next_values(self, values: Sequence[Any]) -> list[SSAValue]:
+        """What a ``continue`` gives, checked; numbers become constants."""
+        return self._matched("continue", values, [v.type for v in self._start])
+
+    def break_values(self, values: Sequence[Any]) -> list[SSAValue]:
+        """What a ``break`` gives, checked."""
+        fail(
+            "break",
+            f"a {self._what} has no early end; it stands in one",
+            "a `loop_` has: count in a value that it carries",
+        )
+
+    def _matched(
+        self, what: str, values: Sequence[Any], types: Sequence[Attribute]
+    ) -> list[SSAValue]:
+        if len(values) != len(types):
+            wanted = ", ".join(map(format_type, types)) or "nothing"
+            given = ", ".join(str(v) for v in values) or "nothing"
+            fail(what, f"gives {given:.80}, this {self._what} takes {wanted}")
+        found = [self._k.value_of(what, v, ty) for v, ty in zip(values, types, strict=True)]
+        for number, (value, ty) in enumerate(zip(found, types, strict=True)):
+            if value.type != ty:
+                fail(
+                    what,
+                    f"value {number} is {format_type(ty)} in this {self._what} and cannot become "
+                    f"{format_type(value.type)}",
+                )
+        return found
 
     def __iter__(self) -> Iterator[Value]:
-        assert self._block is not None, "a loop is taken apart in its own `with`"
+        if self._block is None:
+            fail(self._what, "is taken apart into its values inside of its own `with`")
         return (Value(self._k, argument) for argument in self._block.args)
 
     @property
@@ -164,7 +193,8 @@ class Loop(_Named, ABC):
         """The loop with a body that a function builds; the results."""
         from tilewright.dialects.cuda_tile.ops.control_flow import ContinueOp
 
-        self._k.fill(self._open(), body, ContinueOp, is_loop=True)
+        self._by_name = False
+        self._k.fill(self._what, self._open(), body, ContinueOp, self)
         self._finish()
         return self.results
 
@@ -234,9 +264,10 @@ class WhileLoop(Loop):
     def _arguments(self) -> list[Attribute]:
         return []
 
-    def note_break(self, values: Sequence[Any]) -> None:
+    def break_values(self, values: Sequence[Any]) -> list[SSAValue]:
         if self._types is None:
             self._types = [self._k.value_of("break", v).type for v in values]
+        return self._matched("break", values, self._types)
 
     def _operation(self, region: Region) -> Operation:
         from tilewright.dialects.cuda_tile.ops.control_flow import LoopOp
@@ -257,7 +288,9 @@ class IfBranches(_Named):
     def __init__(self, k: Builder, condition: Any, values: Mapping[str, Any]) -> None:
         self._k = k
         self._condition = k.value_of("if", condition, T.scalar("i1"))
-        self._start = {name: Value(k, k.value_of("if", value)) for name, value in values.items()}
+        self._start = {
+            name: Value(k, k.value_of(f"if: {name}", value)) for name, value in values.items()
+        }
         self._values: dict[str, Any] = dict(self._start)
         self._given: list[dict[str, Value]] = []
         self._blocks: list[Block] = []
@@ -313,6 +346,12 @@ class IfBranches(_Named):
                 f"{format_type(given.type)}",
             )
         self._given[-1][name] = self._values[name] = Value(self._k, given)
+
+    def __getattr__(self, name: str) -> Value:
+        given = self.__dict__.get("_given", ())
+        if self.__dict__.get("_entered") is None and any(name in branch for branch in given):
+            return self._read(name)
+        return super().__getattr__(name)
 
     def _read(self, name: str) -> Value:
         if self._entered is None and self._made is not None and name not in self._yielded():
@@ -389,7 +428,7 @@ class IfBranches(_Named):
             region = Region()
             if body is not None:
                 block = Block()
-                yielded = self._k.fill(block, body, YieldOp)
+                yielded = self._k.fill("if", block, body, YieldOp)
                 region.add_block(block)
                 if yielded is not None:
                     types = [v.type for v in yielded]

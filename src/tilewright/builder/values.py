@@ -204,6 +204,30 @@ class Value:
     def __iter__(self) -> NoReturn:
         fail("value", "a value of the program cannot be taken apart; see extract, and sum(axis)")
 
+    def __getitem__(self, index: object) -> NoReturn:
+        fail(
+            "value", "a value of the program has no subscripts; see extract, and offset of pointers"
+        )
+
+    def __len__(self) -> NoReturn:
+        fail("value", "a value of the program has no length; see shape")
+
+    def _no_number(self) -> NoReturn:
+        fail(
+            "value",
+            "a value of the program is no number of Python while the program is built",
+            "`with k.for_(n) as loop:` counts to it, `x.to(element)` converts it",
+        )
+
+    def __index__(self) -> NoReturn:
+        self._no_number()
+
+    def __int__(self) -> NoReturn:
+        self._no_number()
+
+    def __float__(self) -> NoReturn:
+        self._no_number()
+
     # Shapes and types
 
     def reshape(self, *shape: int | Sequence[int]) -> Value:

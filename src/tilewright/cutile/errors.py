@@ -37,6 +37,8 @@ REFUSED = define_code(
 _REFUSALS = frozenset({UNSUPPORTED, "not-lowered-to-threads", "sim-unsupported"})
 #: The note of the machine that has the place of an operation in the kernel's own source.
 _SOURCE_NOTE = "the source of this operation"
+#: Where cuTile's own functions are, of which methods of tiles are made.
+_CUTILE = "/cuda/tile/"
 
 
 _FORMATTED = re.compile(r"unsupported format string passed to (.+)\.__format__", re.DOTALL)
@@ -134,7 +136,8 @@ def _frames_at(place: Place | None, locations: Mapping[Place, Attribute]) -> tup
 
 
 def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
-    """The positions in the source that a location stands for, from the innermost call outwards."""
+    """The positions in the source that a location stands for, from the innermost call outwards; those in
+    cuTile's own functions, which stand for an operation at their caller's, only where there are no others."""
     frames: list[NamedPlace] = []
     stack = [location]
     while stack:
@@ -143,7 +146,9 @@ def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
             stack += (found.caller, found.callee)
         elif (frame := _frame(found)) is not None:
             frames.append(frame)
-    return tuple(frames)
+    return tuple(f for f in frames if _CUTILE not in f.file_name.replace("\\", "/")) or tuple(
+        frames
+    )
 
 
 def _frame(location: Attribute) -> NamedPlace | None:

@@ -180,7 +180,9 @@ def _native(module: str, name: str) -> Callable[..., Any]:
 
 def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
     release = front_end().release
-    loaded = {name: table for name, table in _OURS_IF_LOADED.items() if name in sys.modules}
+    loaded = {
+        name: table for name, table in _OURS_IF_LOADED.items() if sys.modules.get(name) is not None
+    }
     for module_name, table in {**_OURS, **loaded}.items():
         try:
             module = import_module(module_name)

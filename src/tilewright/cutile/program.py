@@ -58,7 +58,7 @@ def hosting(settings: Settings, *, torch_cuda: bool = True, ready: bool = True) 
             watched["triton.runtime.driver"] = _serve_triton
         stack.enter_context(_imports_watched(watched))
         front_end()
-        if torch_cuda and "torch" in sys.modules:
+        if torch_cuda and sys.modules.get("torch") is not None:
             pretend_cuda()
         stack.enter_context(use_everywhere(settings, ready=ready))
         stack.enter_context(children_are(settings, torch_cuda=torch_cuda))

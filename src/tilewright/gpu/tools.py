@@ -11,7 +11,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from tilewright.diagnostics import TileIRError
@@ -26,6 +26,8 @@ _PACKAGES = {
 _LOC = re.compile(r"^\s*\.loc\s", re.MULTILINE)
 #: Seconds after which a tool counts as stuck.
 _TIMEOUT = 300
+#: Of so many kernels what the tools said last is kept: a page, a profile and a search ask for the same.
+_REMEMBERED = 16
 
 
 def _folders() -> list[Path]:
@@ -100,7 +102,11 @@ class Assembled:
 def assemble(ptx: str, arch: str) -> Assembled:
     """The machine code of PTX, with its lines where it tells them; a TileIRError where ptxas is
     missing or refuses it."""
-    ptxas = need("bin/ptxas", "machine code")
+    return _assembled(need("bin/ptxas", "machine code"), ptx, arch)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _assembled(ptxas: Path, ptx: str, arch: str) -> Assembled:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
@@ -152,7 +158,11 @@ def disassemble_to_json(cubin: bytes) -> str:
 
 
 def _nvdisasm(cubin: bytes, *options: str) -> str:
-    nvdisasm = need("bin/nvdisasm", "the text of machine code")
+    return _disassembled(need("bin/nvdisasm", "the text of machine code"), cubin, options)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _disassembled(nvdisasm: Path, cubin: bytes, options: tuple[str, ...]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)

@@ -17,17 +17,28 @@ from tilewright.cutile import RefusedError, launch, on  # noqa: E402
 MACHINES = ("reference", "cpu")
 
 
+def check(case: Case, machine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A machine computes what the case says, or refuses it in the words that it says."""
+    if machine in case.refused:
+        with pytest.raises(RefusedError, match=case.refused[machine]):
+            case.run(machine)
+        return
+    before, after = case.run(machine)
+    assert not check_outputs(case.launch, before, after), machine
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(case.launch.prints), machine
+
+
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_it_computes_what_it_must(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     assert not case.refused.keys() >= set(MACHINES)
-    for machine in (*MACHINES, SIMULATOR):
-        if machine in case.refused:
-            with pytest.raises(RefusedError, match=case.refused[machine]):
-                case.run(machine)
-            continue
-        before, after = case.run(machine)
-        assert not check_outputs(case.launch, before, after), machine
-        assert sorted(capsys.readouterr().out.splitlines()) == sorted(case.launch.prints), machine
+    for machine in MACHINES:
+        check(case, machine, capsys)
+
+
+@pytest.mark.rotates(2, 1)
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_threads_compute_it(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    check(case, SIMULATOR, capsys)
 
 
 @pytest.mark.rotates(2)

@@ -62,6 +62,7 @@ def test_the_pipeline_keeps_order_and_leaves_valid_ir(kernel: CorpusKernel) -> N
     assert len(print_text(module)) <= len(settled)
 
 
+@pytest.mark.rotates(2, 1)
 @pytest.mark.parametrize("kernel", LAUNCHES, ids=lambda k: k.name)
 def test_the_pipeline_keeps_results(kernel: CorpusKernel) -> None:
     module = lowered(kernel)

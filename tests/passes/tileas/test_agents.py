@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
 from tests.passes.tileas.test_tma import LAYOUTS, how, launch, product
+from tests.sampling import some
 from xdsl.dialects import scf
 
 from tilewright import LaunchOptions
@@ -85,7 +86,7 @@ def test_on_the_simulator_in_many_orders(
     switch = switch_of(program._lowered.scheduled("k").module)  # pyright: ignore[reportPrivateUsage]
     assert (switch.warps, switch.registers) == (warps, registers)
     assert program.block("k") == 32 * sum(warps)
-    for seed in range(20 if tile == TILE else 2):
+    for seed in some(range(20 if tile == TILE else 2)):
         for depth in (0, 64, 320) if tile == TILE else (320,):
             options = {"options": LaunchOptions(seed=seed)}
             found, right = launch(
@@ -152,7 +153,7 @@ def test_products_that_are_waited_for(arch: str, tile: tuple[int, int, int]) -> 
     switch = switch_of(program._lowered.scheduled("k").module)  # pyright: ignore[reportPrivateUsage]
     assert not [op for op in switch.walk() if isinstance(op, AsyncDotOp)]
     right, _ = launch(Program(parse(text)), (64, 60, 320), tile, how())
-    for seed in range(10 if tile[0] == 64 else 2):
+    for seed in some(range(10 if tile[0] == 64 else 2)):
         options = {"options": LaunchOptions(seed=seed)}
         found, _ = launch(program, (64, 60, 320), tile, how(options=options))
         np.testing.assert_array_equal(found, right)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
 from tests.passes.tileas.softmax_loops import Loop
+from tests.sampling import some
 from xdsl.dialects import scf
 
 from tilewright import LaunchOptions
@@ -141,7 +142,7 @@ def test_on_the_simulator_in_many_orders(name: str) -> None:
     loop = LOOPS[name]
     program = TileProgram(parse(loop.text()), "sm_90a")
     small = (loop.m, loop.size) == (64, 64)
-    for seed in range(20 if name == "plain" else 3 if small else 1):
+    for seed in some(range(20 if name == "plain" else 3 if small else 1)):
         for rounds in (0, 1, 4) if small else (3,):
             found, right = loop.launch(program, rounds, options=LaunchOptions(seed=seed))
             if rounds and name != "sums only":

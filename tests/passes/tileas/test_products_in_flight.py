@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
 from tests.passes.tileas.test_tma import TMA, how, launch, product
+from tests.sampling import some
 
 from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
@@ -49,7 +50,7 @@ def test_both_sides_of_the_pass_compute_the_same(nested: bool, depth: int) -> No
 @pytest.mark.parametrize("tile", [TILE, (128, 128, 64), (128, 64, 128)])
 def test_on_the_simulator_in_many_orders(nested: bool, tile: tuple[int, int, int]) -> None:
     program = TileProgram(parse(product(*tile, nested=nested)), "sm_90a")
-    for seed in range(20 if tile == TILE else 3):
+    for seed in some(range(20 if tile == TILE else 3)):
         for depth in (0, 64, 320):
             options = {"options": LaunchOptions(seed=seed)}
             found, right = launch(

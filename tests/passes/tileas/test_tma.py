@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
+from tests.sampling import some
 
 from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
@@ -180,7 +181,7 @@ def test_elements(element: str, flags: str) -> None:
 def test_orders_of_warps(nested: bool, depth: int) -> None:
     """The simulator finds no race, and no wait without an end, however warps take turns."""
     program = TileProgram(parse(product(64, 64, 64, nested=nested)), "sm_90a")
-    for seed in range(20 if depth == 320 else 3):
+    for seed in some(range(20 if depth == 320 else 3)):
         options = {"options": LaunchOptions(seed=seed)}
         found, right = launch(
             program, (64, 64, depth), (64, 64, 64), how(nested=nested, options=options)

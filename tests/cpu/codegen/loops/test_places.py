@@ -57,6 +57,7 @@ def _numbers(element: str, n: int) -> np.ndarray[Any, Any]:
     return x
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize("cpu", LEVELS)
 @pytest.mark.parametrize("n", [8, 16, 64, 512])
 @pytest.mark.parametrize("element", ["f32", "f64", "f16", "i32", "i16"])

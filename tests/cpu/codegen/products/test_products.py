@@ -203,6 +203,7 @@ def test_integer_products_of_arrays(cpu: str, size: Tiles, left: str, right: str
     assert (c == exact(a, b, signs)).all()
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize("left, right", [(-128, -128), (-128, 127), (127, 127), (-1, -1)])
 @pytest.mark.parametrize(
     "signs", [(x, y) for x in ("signed", "unsigned") for y in ("signed", "unsigned")]

@@ -64,6 +64,8 @@ _NEUTRAL_FLOATS = {
     MulFOp.name: 1.0,
 }
 _ACCUMULATORS = 4
+#: The same where each element is checked, and much is computed of each.
+_MASKED_ACCUMULATORS = 2
 #: How many rows at once are added to sums in memory: streams that the processor still sees.
 _ROWS_AT_ONCE = 8
 
@@ -353,7 +355,8 @@ def _along_rows(
     lanes = f.lanes(fold.tiles, extent)
     coords = [nest.loop(size) for size in rest]
     vectors = extent // lanes
-    rounds = min(_ACCUMULATORS, vectors) if fold.commutes and not masked else 1
+    most = _MASKED_ACCUMULATORS if masked and unroll_of(fold.tiles) == 1 else _ACCUMULATORS
+    rounds = min(most, vectors) if fold.commutes else 1
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
     if fold.chooses:

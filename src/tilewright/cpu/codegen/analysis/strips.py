@@ -9,11 +9,11 @@ them for all threads, the others run one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa.geometry import view_axes
 from tilewright.cpu.codegen.analysis.plan import Plan
@@ -24,6 +24,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.passes.tileaa.sliced_sums import sliced
 from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widened, widths
 
 #: Rows of so many bytes are read about as fast as memory gives them.
@@ -31,6 +32,8 @@ ROW_BYTES = 4096
 _MOST_BLOCKS = 16
 #: What the tiles of a wide block that are held in buffers may take: most of the first cache.
 _BUFFER_BYTES = 32 << 10
+#: What a loop adds up goes row by row if it has so many bytes: more than registers hold.
+_SLICED_BYTES = 4 << 10
 #: Kernels of more operations are not compiled twice.
 _LONGEST = 500
 #: Products of more rows read their right operand from packed panels.
@@ -51,21 +54,39 @@ class Strips:
     """The blocks of a group."""
     row_bytes: int
     """The piece of a row that one of them reads."""
+    rows: int = 0
+    """How many rows of what a loop adds up are taken one after the other, for all rounds each."""
 
 
-def find_strips(function: FuncOp, ops: Sequence[Operation], plan: Plan) -> Strips | None:
-    """How blocks of a kernel are better taken together, if they are."""
+def find_strips(
+    function: FuncOp, ops: Sequence[Operation], plan: Plan, plan_of: Callable[[Block], Plan]
+) -> Strips | None:
+    """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one."""
     if len(ops) > _LONGEST or not any(isinstance(op, DotOp | ReduceOp) for op in ops):
         return None
     if any(isinstance(op, DotOp) and T.dims_of(op.c.type)[0] > _FEW_ROWS for op in ops):
         return None
+    if (rows := sliced(function, _SLICED_BYTES)) is not None:
+        inner, origin, count = rows
+        body = inner.body.blocks[0]
+        found = _taken_together(inner, list(inner.walk()), plan_of(body), rows=True)
+        if found is not None:
+            whole = {new: origin.get(old, old) for new, old in found.origin.items()}
+            return replace(found, origin=whole, rows=count)
+    return _taken_together(function, ops, plan)
+
+
+def _taken_together(
+    function: FuncOp, ops: Sequence[Operation], plan: Plan, *, rows: bool = False
+) -> Strips | None:
+    """The same for a kernel as it is; ``rows``: its blocks go down strips row by row."""
     axes = {int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)}
     for axis in sorted(axes):
         try:
             found = widths(function, axis)
         except CannotWidenError:
             continue
-        row = _row_bytes(found)
+        row = _row_bytes(found, rows=rows)
         if not row:
             continue
         factor = min(ROW_BYTES // row, _MOST_BLOCKS, _room(ops, plan, found))
@@ -75,14 +96,15 @@ def find_strips(function: FuncOp, ops: Sequence[Operation], plan: Plan) -> Strip
     return None
 
 
-def _row_bytes(found: Widths) -> int:
-    """The bytes of the pieces of rows that a block reads; 0 if it does not go down a strip."""
+def _row_bytes(found: Widths, *, rows: bool) -> int:
+    """The bytes of the pieces of rows that a block reads; 0 if it does not go down a strip, by tiles of
+    several rows or of single ``rows``."""
     if not found.loads:
         return 0
     load = max(found.loads, key=lambda each: prod(T.dims_of(each.result.type)))
     dims, axis = T.dims_of(load.result.type), found.side[load.result]
     axes = view_axes(load.base, dims)
-    if axes is None or axes[axis].stride != 1 or prod(dims) == dims[axis]:
+    if axes is None or axes[axis].stride != 1 or (prod(dims) == dims[axis] and not rows):
         return 0
     return dims[axis] * element_of(load.result.type).memory_bytes
 

@@ -266,9 +266,7 @@ def _round(f: FunctionEmitter, result: SSAValue) -> None:
     """Let a result that is held in f32 be one of bf16."""
     element, found = element_of(result.type), f.values[result]
     if isinstance(found, Strided):
-        rounded = Elementwise(
-            element, found.dims, (found,), lambda b, x: narrow(b, x, element)
-        )
+        rounded = Elementwise(element, found.dims, (found,), lambda b, x: narrow(b, x, element))
         f.values[result] = f.keep(rounded, f.plan.last_use(result))
     else:
         f.values[result] = narrow(f.builder, f.scalar(result), element)

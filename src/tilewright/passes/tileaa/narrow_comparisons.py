@@ -65,9 +65,7 @@ def narrow_comparisons(function: FuncOp) -> None:
                 continue
             before = [value.owner for value in dead.operands]
             Rewriter.erase_op(dead)
-            unused += [
-                each for each in before if isinstance(each, (*_REPEATING, ExtSIOp, ExtUIOp))
-            ]
+            unused += [each for each in before if isinstance(each, (*_REPEATING, ExtSIOp, ExtUIOp))]
 
 
 def _source(op: CmpiOp) -> Attribute | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
+from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, to_double, widen
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
@@ -57,7 +57,7 @@ def _nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
         nearest, error = _fma(b, *(widen(b, v, element) for v in values))
         return narrow(b, round_to_odd(b, nearest, error), element)
     if llvm.target_of(b).has("avx512f") and llvm.lanes_of(values[0].type) in (_LANES, 2 * _LANES):
-        return narrow(b, _odd_fma(b, *(widen(b, v, element) for v in values)), element)
+        return narrow_result(b, _odd_fma(b, *(widen(b, v, element) for v in values)), element)
     exact = round_to_odd(b, *_fma(b, *(to_double(b, v, element) for v in values)))
     single = b.fptrunc(exact, llvm.shaped(FLOAT, exact.type))
     error = b.fsub(exact, b.fpext(single, exact.type))

@@ -107,3 +107,29 @@ def test_sums_of_large_tiles_go_row_by_row(dtype: str, threads: int) -> None:
     assert _launched(module, 37, x, {"threads": threads}) == alone
     (found,) = np.frombuffer(alone, x.dtype).reshape(x.shape)[:1]
     assert (found == x.sum(0, dtype=x.dtype)).all()
+
+
+def _sum_in_place(s: Strip) -> None:
+    x = s.load(0)
+    s.tile(x * x + s.one(), 0)
+
+
+def _turned(s: Strip) -> None:
+    """Columns become rows: the pieces that are written would stay as short as they are."""
+    k = s.k
+    view = k.make_tensor_view(k.args.y, [k.args.n, k.args.m], [k.args.m, 1])
+    turned = k.permute(s.load(0), permutation=[1, 0])
+    k.store_view_tko(turned, k.partition(view, tile=(s.columns, ROWS)), [s.here, 0])
+
+
+def test_moves_by_rows_get_wide_too() -> None:
+    module = kernel(_sum_in_place)
+    assert "have 512 bytes, not 32" in _remark(module)
+    x = np.random.default_rng(0).standard_normal((ROWS - 3, 37 * COLUMNS - 5)).astype(np.float32)
+    alone = _launched(module, 37, x, {"checked": True})
+    assert alone == (x * x + 1).tobytes()
+    assert _launched(module, 37, x, {"threads": 2}) == alone
+
+
+def test_what_is_turned_stays() -> None:
+    assert not _remark(kernel(_turned))

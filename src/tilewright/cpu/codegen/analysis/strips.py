@@ -3,7 +3,8 @@
 A tile block that goes down some columns of a matrix reads a few cache lines of each row. The processor
 fetches ahead within rows and pages, so memory is read at a part of its speed. Where blocks side by side
 read the pieces side by side, several of them are made one (``passes.tileaa.wide_blocks``), as wide as
-``ROW_BYTES``. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
+``ROW_BYTES``. Blocks that move short pieces of several rows, which lie at the same place of their pages, are
+taken together as well. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
 them for all threads, the others run one by one.
 """
 
@@ -23,7 +24,9 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.tileaa.sliced_sums import sliced
 from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widened, widths
 
@@ -36,6 +39,8 @@ _BUFFER_BYTES = 32 << 10
 _SLICED_BYTES = 4 << 10
 #: Kernels of more operations are not compiled twice.
 _LONGEST = 500
+#: The same without a reduction or product, where rows come along less often.
+_LONGEST_PLAIN = 150
 #: Products of more rows read their right operand from packed panels.
 _FEW_ROWS = 16
 
@@ -62,7 +67,8 @@ def find_strips(
     function: FuncOp, ops: Sequence[Operation], plan: Plan, plan_of: Callable[[Block], Plan]
 ) -> Strips | None:
     """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one."""
-    if len(ops) > _LONGEST or not any(isinstance(op, DotOp | ReduceOp) for op in ops):
+    folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
+    if len(ops) > (_LONGEST if folds else _LONGEST_PLAIN):
         return None
     if any(isinstance(op, DotOp) and T.dims_of(op.c.type)[0] > _FEW_ROWS for op in ops):
         return None
@@ -80,6 +86,7 @@ def _taken_together(
     function: FuncOp, ops: Sequence[Operation], plan: Plan, *, rows: bool = False
 ) -> Strips | None:
     """The same for a kernel as it is; ``rows``: its blocks go down strips row by row."""
+    folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
     axes = {int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)}
     for axis in sorted(axes):
         try:
@@ -87,7 +94,7 @@ def _taken_together(
         except CannotWidenError:
             continue
         row = _row_bytes(found, rows=rows)
-        if not row:
+        if not row or not (folds or _all_along_rows(ops, found)):
             continue
         factor = min(ROW_BYTES // row, _MOST_BLOCKS, _room(ops, plan, found))
         if factor > 1:
@@ -107,6 +114,20 @@ def _row_bytes(found: Widths, *, rows: bool) -> int:
     if axes is None or axes[axis].stride != 1 or (prod(dims) == dims[axis] and not rows):
         return 0
     return dims[axis] * element_of(load.result.type).memory_bytes
+
+
+def _all_along_rows(ops: Sequence[Operation], found: Widths) -> bool:
+    """Whether all that a block reads and writes of its own gets wider along the rows of memory: what is turned
+    on the way would be read in long rows, and written in many short pieces."""
+    for op in ops:
+        if not isinstance(op, TiledLoadOp | TiledStoreOp):
+            continue
+        moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
+        axes = view_axes(op.base, T.dims_of(moved.type))
+        for place, index in enumerate(values_of(op, "indices")):
+            if index in found.numbers and (axes is None or axes[place].stride != 1):
+                return False
+    return True
 
 
 def _room(ops: Sequence[Operation], plan: Plan, found: Widths) -> int:

@@ -27,6 +27,7 @@ from tilewright.cutile import on
 #: Modules of rows, and what they are about.
 ROOMS = {
     "unseen_atomics": "Atomic updates in the default order",
+    "unseen_edges": "Tiles that are not whole, short numbers, masks by minus infinity",
     "unseen_moves": "Cut, joined and reshaped tiles",
     "unseen_powers": "Constant exponents",
     "unseen_products": "Matrix products",

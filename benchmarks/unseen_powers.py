@@ -99,7 +99,7 @@ def _gelu() -> Row:
 def rows() -> list[Callable[[], Row]]:
     f32, f64 = torch.float32, torch.float64
     singles = [
-        lambda e=e: _power(e, f32, 1e-6) for e in (2.0, 3.0, 4.0, 0.5, -0.5, -1.0, -2.0, 1.5)
+        lambda e=e: _power(e, f32, 1e-6) for e in (2.0, 3.0, 4.0, 0.5, -0.5, -1.0, -2.0, 1.5, 6.0)
     ]
     doubles = [lambda e=e: _power(e, f64, 1e-14) for e in (2.0, -1.0)]
     halves = [lambda: _power(2.0, torch.float16, 1e-3)]

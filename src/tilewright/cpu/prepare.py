@@ -11,6 +11,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.constant_powers import constant_powers, powers_of
 from tilewright.passes.tileaa.merge_reductions import merge_reductions, mergeable
+from tilewright.passes.tileaa.narrow_comparisons import narrow_comparisons, wide_comparisons
 from tilewright.passes.tileaa.weaken_atomics import ordered_updates, weaken_atomics
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -27,6 +28,7 @@ class Step:
 STEPS = (
     Step(ordered_updates, weaken_atomics),
     Step(powers_of, constant_powers),
+    Step(wide_comparisons, lambda function, remarks: narrow_comparisons(function)),
     Step(mergeable, lambda function, remarks: merge_reductions(function)),
 )
 

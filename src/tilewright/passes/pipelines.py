@@ -44,6 +44,7 @@ from tilewright.passes.tileaa.cleanup import (
 from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
+from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
@@ -148,6 +149,7 @@ PASSES = PassTable(
         RelaxTokens,
         WeakenAtomics,
         ConstantPowers,
+        NarrowComparisons,
         MergeReductions,
         Allocate,
         AssignLayouts,
@@ -193,7 +195,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
-    "cpu": ("weaken-atomics", "constant-powers", "merge-reductions"),
+    "cpu": ("weaken-atomics", "constant-powers", "narrow-comparisons", "merge-reductions"),
     "tileas": (
         "tileas-order-blocks",
         "tileas-assign-layouts",

@@ -41,7 +41,7 @@ BODIES = {
         nv_tileaa.store %to, %v : {_POINTERS}, tile<64xf32> -> ()
     """,
     "power": f"""
-        %e = arith.constant dense<1.5> : tile<64xf32>
+        %e = arith.constant dense<1.25> : tile<64xf32>
         %v = math.powf %f, %e : tile<64xf32>
         nv_tileaa.store %to, %v : {_POINTERS}, tile<64xf32> -> ()
     """,

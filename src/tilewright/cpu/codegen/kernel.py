@@ -158,13 +158,14 @@ def emit(
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
     f.deferred = deferred.find_deferred(ops, plan, target)
-    wide = None if checked or may_wait else strips.find_strips(func, ops, plan)
+    wide = None if checked or may_wait else strips.find_strips(func, ops, plan, plan_of)
     if wide is not None:
         origin |= wide.origin
         width = f"{wide.factor} tile blocks side by side run as one, so that pieces of rows have"
-        unit.remarks.add(
-            "strip", f"{width} {wide.factor * wide.row_bytes} bytes, not {wide.row_bytes}"
-        )
+        message = f"{width} {wide.factor * wide.row_bytes} bytes, not {wide.row_bytes}"
+        if wide.rows:
+            message += f"; what a loop adds up is taken row by row, {wide.rows} one after the other"
+        unit.remarks.add("strip", message)
     _blocks(
         f,
         function,

@@ -8,7 +8,7 @@ result is kept as a sum of two floats.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -121,8 +121,24 @@ _BITS_OF_PRODUCT = (2 * 127 - 4) << 23
 def exp(f: Formulas, x: Value) -> Value:
     """e**x: below 1 ulp."""
     table = _TABLE[f.bits]
-    held = f.clamp(x, table.lowest, table.highest)
-    return _exp_single(f, held) if f.bits == 32 else exp_of_sum(f, held, None)
+
+    def inside(held: Value) -> Value:
+        return _exp_single(f, held) if f.bits == 32 else exp_of_sum(f, held, None)
+
+    return above_zero(f, x, table.lowest, table.highest, inside)
+
+
+def above_zero(
+    f: Formulas, x: Value, lowest: float, highest: float, power: Callable[[Value], Value]
+) -> Value:
+    """A power of the nearest number below ``highest``, and zero for numbers below ``lowest``.
+
+    Zero comes of no product: what underflows takes processors a hundred cycles, and minus infinity is
+    what masks put in the place of numbers.
+    """
+    vanishes = x < lowest
+    held = f.select(vanishes, 0.0, f.select(x > highest, highest, x))
+    return f.select(vanishes, 0.0, power(held))
 
 
 def _exp_single(f: Formulas, x: Value) -> Value:
@@ -151,10 +167,13 @@ def exp_of_sum(f: Formulas, high: Value, low: Value | None) -> Value:
 def exp2(f: Formulas, x: Value) -> Value:
     """2**x: below 1 ulp; exact for integers."""
     table = _TABLE[f.bits]
-    held = f.clamp(x, table.lowest2, table.highest2)
-    whole, exponent = f.rounded(held)
-    r = held - whole
-    return f.scaled(f.fma(r, f.polynomial(r, table.exp2), 1.0), whole, exponent)
+
+    def inside(held: Value) -> Value:
+        whole, exponent = f.rounded(held)
+        r = held - whole
+        return f.scaled(f.fma(r, f.polynomial(r, table.exp2), 1.0), whole, exponent)
+
+    return above_zero(f, x, table.lowest2, table.highest2, inside)
 
 
 def _reduced(f: Formulas, x: Value) -> tuple[Value, Value, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.cpu.mathlib.exponential import exp_of_sum
+from tilewright.cpu.mathlib.exponential import above_zero, exp_of_sum
 from tilewright.cpu.mathlib.lanes import Body, Formulas, Value
 from tilewright.cpu.mathlib.logarithm import split
 
@@ -44,7 +44,7 @@ _EXP2_SHORT = (
     0.00015466762671299285,
     1.5196378411899333e-05,
 )
-_LARGEST_SINGLE = 200.0
+_LOWEST_SINGLE, _HIGHEST_SINGLE = -151.0, 200.0
 _ROOT_OF_HALF = 0x3F3504F3
 _LOG2_E = math.log2(math.e)
 
@@ -83,7 +83,8 @@ def _power_of_magnitude(f: Formulas, base: Value, exponent: Value) -> Value:
     product, error = f.two_product(high, exponent)
     error = f.fma(low, exponent, error)
     inside = (product > _LOWEST) & (product < _HIGHEST)
-    return exp_of_sum(f, f.clamp(product, _LOWEST, _HIGHEST), f.select(inside, error, 0.0))
+    rest = f.select(inside, error, 0.0)
+    return above_zero(f, product, _LOWEST, _HIGHEST, lambda held: exp_of_sum(f, held, rest))
 
 
 def _power_single(f: Formulas, base: Value, exponent: Value) -> Value:
@@ -98,11 +99,14 @@ def _power_single(f: Formulas, base: Value, exponent: Value) -> Value:
     z = s * s
     logarithm = wide.fma(s * z, wide.polynomial(z, _LOG_SHORT), s + s)
     product = wide.fma(logarithm, _LOG2_E, f.widen(power_of_two)) * f.widen(exponent)
-    held = wide.clamp(product, -_LARGEST_SINGLE, _LARGEST_SINGLE)
-    whole, whole_bits = wide.rounded(held)
-    r = held - whole
-    value = wide.fma(r, wide.polynomial(r, _EXP2_SHORT), 1.0)
-    return f.narrow(value * wide.power_of_two(whole_bits))
+
+    def inside(held: Value) -> Value:
+        whole, whole_bits = wide.rounded(held)
+        r = held - whole
+        value = wide.fma(r, wide.polynomial(r, _EXP2_SHORT), 1.0)
+        return value * wide.power_of_two(whole_bits)
+
+    return f.narrow(above_zero(wide, product, _LOWEST_SINGLE, _HIGHEST_SINGLE, inside))
 
 
 def power(f: Formulas, base: Value, exponent: Value) -> Value:

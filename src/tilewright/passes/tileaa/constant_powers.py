@@ -47,8 +47,9 @@ _WIDER = {"f32": "f64", "f16": "f32", "bf16": "f32"}
 
 @dataclass(frozen=True)
 class ConstantPowers(TileAAPass):
-    """Computes ``math.powf`` and ``math.fpowi`` of the exponents 0, 1, 2, 3, 4, 0.5, -0.5, -1 and -2
-    by other operations, for f16, bf16, f32 and f64. The exponent must be the same for all elements.
+    """Computes ``math.powf`` and ``math.fpowi`` of the exponents 0, 1, 2, 3, 4, 0.5, 1.5, 2.5, -0.5, -1 and
+    -2 by other operations, for f16, bf16, f32 and f64; but for f64 also of whole ones up to 64. The exponent
+    must be the same for all elements.
 
     | exponent | becomes | error in ulp |
     |---|---|---|
@@ -56,10 +57,12 @@ class ConstantPowers(TileAAPass):
     | 2 | ``x * x`` | 0.5 |
     | 3, 4 | f32 in f64, halves in f32 | below 0.51 |
     | | f64 by the square and its rounding error | below 0.51; 1 where the result is subnormal |
+    | 5 to 64 | f32 in f64, halves in f32 | below 0.51 |
     | -1 | ``1 / x`` | 0.5 |
     | -2 | halves: ``1 / x`` in f32, squared | below 0.51 |
     | | f32, f64: the square of ``1 / x``, and what both have lost | below 0.51; 1 below 256 times the least normal number |
     | 0.5 | ``sqrt(x + 0)``; infinity for -infinity | 0.5 |
+    | 1.5, 2.5 | the root times x, and what each step has lost; halves in f32 | below 0.51; 1 below 2**24 times the least normal number |
     | -0.5 | ``rsqrt(x + 0)``, f64 a root and a division, corrected; 0 for -infinity | below 1 |
 
     So no result is further off than a power may be. The special values are those of C: everything to
@@ -160,6 +163,20 @@ def _cube(s: _Steps, x: SSAValue) -> SSAValue:
     return found
 
 
+def _product_of(exponent: int) -> Formula:
+    """A higher power, by squares and products in the wider format, from the highest bit of the exponent on."""
+
+    def formula(s: _Steps, x: SSAValue) -> SSAValue:
+        wide = found = s.in_format(x, _WIDER[s.element])
+        for bit in bin(exponent)[3:]:
+            found = s.product(found, found)
+            if bit == "1":
+                found = s.product(found, wide)
+        return s.in_format(found, s.element)
+
+    return formula
+
+
 def _fourth(s: _Steps, x: SSAValue) -> SSAValue:
     if s.element in _WIDER:
         wide = s.in_format(x, _WIDER[s.element])
@@ -203,6 +220,33 @@ def _root(s: _Steps, x: SSAValue) -> SSAValue:
     return s.where_equal(x, float("-inf"), infinity, s.make(SqrtOp, _without_sign_of_zero(s, x)))
 
 
+def _power_of_root(s: _Steps, x: SSAValue, whole: int) -> SSAValue:
+    """``x**whole * sqrt(x)``: the root times x, each time with what the product has lost; of the root that is
+    ``(x - root**2) / (2 root)``, which times x is ``(x - root**2) * root / 2``."""
+    wide = s.in_format(x, "f32" if s.element in ("f16", "bf16") else s.element)
+    positive = _without_sign_of_zero(s, wide)
+    root = s.make(SqrtOp, positive)
+    lost = s.make(FmaOp, s.add(arith.NegfOp.of(root)), root, positive)
+    plain = s.product(positive, root)
+    rest = s.make(FmaOp, positive, root, s.add(arith.NegfOp.of(plain)))
+    rest = s.make(FmaOp, s.product(root, s.number(0.5, root)), lost, rest)
+    for _ in range(whole - 1):
+        before, plain = plain, s.product(plain, positive)
+        lost = s.make(FmaOp, before, positive, s.add(arith.NegfOp.of(plain)))
+        rest = s.make(FmaOp, rest, positive, lost)
+    infinity = s.number(float("inf"), wide)
+    found = s.where_equal(plain, float("inf"), plain, s.make(AddFOp, plain, rest))
+    return s.in_format(s.where_equal(wide, float("-inf"), infinity, found), s.element)
+
+
+def _three_halves(s: _Steps, x: SSAValue) -> SSAValue:
+    return _power_of_root(s, x, 1)
+
+
+def _five_halves(s: _Steps, x: SSAValue) -> SSAValue:
+    return _power_of_root(s, x, 2)
+
+
 def _inverse_root(s: _Steps, x: SSAValue) -> SSAValue:
     positive = _without_sign_of_zero(s, x)
     found = _exact_inverse_root(s, positive) if s.element == "f64" else s.make(RsqrtOp, positive)
@@ -237,7 +281,11 @@ _FORMULAS: dict[Fraction, Formula] = {
     Fraction(-2): _inverse_square,
     Fraction(1, 2): _root,
     Fraction(-1, 2): _inverse_root,
+    Fraction(3, 2): _three_halves,
+    Fraction(5, 2): _five_halves,
 }
+#: Up to which whole exponent products in a wider format stay exact enough.
+_LARGEST = 64
 
 
 def _formula(op: Operation) -> Formula | None:
@@ -246,7 +294,11 @@ def _formula(op: Operation) -> Formula | None:
     if element != "f64" and element not in _WIDER:
         return None
     exponent = _exponent(op.operands[1])
-    return None if exponent is None else _FORMULAS.get(exponent)
+    if exponent is None or exponent in _FORMULAS:
+        return None if exponent is None else _FORMULAS[exponent]
+    if element in _WIDER and exponent.denominator == 1 and 4 < exponent <= _LARGEST:
+        return _product_of(int(exponent))
+    return None
 
 
 def _why(op: Operation) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.wide_kernels import CASES, COLUMNS, REFUSED, ROWS, Strip, kernel, sums
+from tests.wide_kernels import CASES, COLUMNS, REFUSED, ROWS, Strip, kernel, sums, sums_of_tiles
 
 import tilewright
 from tilewright import LaunchOptions
@@ -92,3 +92,44 @@ def test_how_wide_they_get(dtype: str, columns: int, bytes_: int) -> None:
 @pytest.mark.parametrize(("dtype", "columns"), [("f32", 1024), ("f64", 512), ("f16", 2048)])
 def test_rows_that_are_long_enough(dtype: str, columns: int) -> None:
     assert not _remark(kernel(sums, dtype, columns=columns))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "i32"])
+def test_sums_of_large_tiles_go_row_by_row(dtype: str, threads: int) -> None:
+    columns = 128
+    module = kernel(sums_of_tiles, dtype, columns=columns)
+    assert f"is taken row by row, {ROWS} one after the other" in _remark(module)
+    # Whole numbers, whose sums are exact; tiles at both edges are not whole.
+    x = np.random.default_rng(0).integers(-3, 4, (5 * ROWS - 3, 37 * columns - 5))
+    x = x.astype(dtype_of(dtype))
+    alone = _launched(module, 37, x, {"checked": True})
+    assert _launched(module, 37, x, {"threads": threads}) == alone
+    (found,) = np.frombuffer(alone, x.dtype).reshape(x.shape)[:1]
+    assert (found == x.sum(0, dtype=x.dtype)).all()
+
+
+def _sum_in_place(s: Strip) -> None:
+    x = s.load(0)
+    s.tile(x * x + s.one(), 0)
+
+
+def _turned(s: Strip) -> None:
+    """Columns become rows: the pieces that are written would stay as short as they are."""
+    k = s.k
+    view = k.make_tensor_view(k.args.y, [k.args.n, k.args.m], [k.args.m, 1])
+    turned = k.permute(s.load(0), permutation=[1, 0])
+    k.store_view_tko(turned, k.partition(view, tile=(s.columns, ROWS)), [s.here, 0])
+
+
+def test_moves_by_rows_get_wide_too() -> None:
+    module = kernel(_sum_in_place)
+    assert "have 512 bytes, not 32" in _remark(module)
+    x = np.random.default_rng(0).standard_normal((ROWS - 3, 37 * COLUMNS - 5)).astype(np.float32)
+    alone = _launched(module, 37, x, {"checked": True})
+    assert alone == (x * x + 1).tobytes()
+    assert _launched(module, 37, x, {"threads": 2}) == alone
+
+
+def test_what_is_turned_stays() -> None:
+    assert not _remark(kernel(_turned))

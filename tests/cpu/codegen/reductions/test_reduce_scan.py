@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.cpu.codegen import support
-from tests.cpu.codegen.support import Given, on_tiles, tile
+from tests.cpu.codegen.support import Given, on_tiles, same_bits, tile
 
 from tilewright.cpu.compile import CompiledKernel
 
@@ -61,7 +62,12 @@ def test_integer_sums_and_extrema(shape: tuple[int, ...], axis: int):
 
 @pytest.mark.parametrize("shape, axis", _cases(), ids=str)
 @pytest.mark.parametrize(
-    "element, dtype, unit", [("f32", np.float32, 2.0**-24), ("f16", np.float16, 2.0**-11)]
+    "element, dtype, unit",
+    [
+        ("f32", np.float32, 2.0**-24),
+        ("f16", np.float16, 2.0**-11),
+        ("bf16", ml_dtypes.bfloat16, 2.0**-8),
+    ],
 )
 def test_float_sums_within_the_bound_of_any_order(
     shape: tuple[int, ...], axis: int, element: str, dtype: type, unit: float
@@ -77,6 +83,22 @@ def test_float_sums_within_the_bound_of_any_order(
     exact = source.astype(np.float64).sum(axis)
     bound = shape[axis] * unit * np.abs(source.astype(np.float64)).sum(axis)
     assert (np.abs(found.astype(np.float64) - _expect(exact, rest)) <= _expect(bound, rest)).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_bf16_are_rounded_once(axis: int):
+    """Numbers that bf16 loses one by one beside their sum; zeros keep their sign."""
+    source = np.ones((512, 64) if axis == 0 else (64, 512), ml_dtypes.bfloat16)
+    source[(slice(None), 3) if axis == 0 else 3] = -0.0
+    source[(slice(2), 5) if axis == 0 else (5, slice(2))] = [np.inf, -np.inf]
+    (found,) = on_tiles(
+        _reduce("nv_tileaa.addf %e, %acc", "bf16", source.shape, axis, "0.0"),
+        [Given("bf16", source)],
+        [("bf16", (64,))],
+    )
+    expected = np.full(64, 512, ml_dtypes.bfloat16)
+    expected[3], expected[5] = -0.0, np.nan
+    assert same_bits(found, expected).all()
 
 
 def test_float_extrema_see_nan_and_signed_zeros():

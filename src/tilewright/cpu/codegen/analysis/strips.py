@@ -3,17 +3,18 @@
 A tile block that goes down some columns of a matrix reads a few cache lines of each row. The processor
 fetches ahead within rows and pages, so memory is read at a part of its speed. Where blocks side by side
 read the pieces side by side, several of them are made one (``passes.tileaa.wide_blocks``), as wide as
-``ROW_BYTES``. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
+``ROW_BYTES``. Blocks that move short pieces of several rows, which lie at the same place of their pages, are
+taken together as well. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
 them for all threads, the others run one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.analysis.tileaa.geometry import view_axes
 from tilewright.cpu.codegen.analysis.plan import Plan
@@ -23,7 +24,10 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.passes.tileaa.sliced_sums import sliced
 from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widened, widths
 
 #: Rows of so many bytes are read about as fast as memory gives them.
@@ -31,8 +35,12 @@ ROW_BYTES = 4096
 _MOST_BLOCKS = 16
 #: What the tiles of a wide block that are held in buffers may take: most of the first cache.
 _BUFFER_BYTES = 32 << 10
+#: What a loop adds up goes row by row if it has so many bytes: more than registers hold.
+_SLICED_BYTES = 4 << 10
 #: Kernels of more operations are not compiled twice.
 _LONGEST = 500
+#: The same without a reduction or product, where rows come along less often.
+_LONGEST_PLAIN = 150
 #: Products of more rows read their right operand from packed panels.
 _FEW_ROWS = 16
 
@@ -51,22 +59,42 @@ class Strips:
     """The blocks of a group."""
     row_bytes: int
     """The piece of a row that one of them reads."""
+    rows: int = 0
+    """How many rows of what a loop adds up are taken one after the other, for all rounds each."""
 
 
-def find_strips(function: FuncOp, ops: Sequence[Operation], plan: Plan) -> Strips | None:
-    """How blocks of a kernel are better taken together, if they are."""
-    if len(ops) > _LONGEST or not any(isinstance(op, DotOp | ReduceOp) for op in ops):
+def find_strips(
+    function: FuncOp, ops: Sequence[Operation], plan: Plan, plan_of: Callable[[Block], Plan]
+) -> Strips | None:
+    """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one."""
+    folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
+    if len(ops) > (_LONGEST if folds else _LONGEST_PLAIN):
         return None
     if any(isinstance(op, DotOp) and T.dims_of(op.c.type)[0] > _FEW_ROWS for op in ops):
         return None
+    if (rows := sliced(function, _SLICED_BYTES)) is not None:
+        inner, origin, count = rows
+        body = inner.body.blocks[0]
+        found = _taken_together(inner, list(inner.walk()), plan_of(body), rows=True)
+        if found is not None:
+            whole = {new: origin.get(old, old) for new, old in found.origin.items()}
+            return replace(found, origin=whole, rows=count)
+    return _taken_together(function, ops, plan)
+
+
+def _taken_together(
+    function: FuncOp, ops: Sequence[Operation], plan: Plan, *, rows: bool = False
+) -> Strips | None:
+    """The same for a kernel as it is; ``rows``: its blocks go down strips row by row."""
+    folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
     axes = {int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)}
     for axis in sorted(axes):
         try:
             found = widths(function, axis)
         except CannotWidenError:
             continue
-        row = _row_bytes(found)
-        if not row:
+        row = _row_bytes(found, rows=rows)
+        if not row or not (folds or _all_along_rows(ops, found)):
             continue
         factor = min(ROW_BYTES // row, _MOST_BLOCKS, _room(ops, plan, found))
         if factor > 1:
@@ -75,16 +103,31 @@ def find_strips(function: FuncOp, ops: Sequence[Operation], plan: Plan) -> Strip
     return None
 
 
-def _row_bytes(found: Widths) -> int:
-    """The bytes of the pieces of rows that a block reads; 0 if it does not go down a strip."""
+def _row_bytes(found: Widths, *, rows: bool) -> int:
+    """The bytes of the pieces of rows that a block reads; 0 if it does not go down a strip, by tiles of
+    several rows or of single ``rows``."""
     if not found.loads:
         return 0
     load = max(found.loads, key=lambda each: prod(T.dims_of(each.result.type)))
     dims, axis = T.dims_of(load.result.type), found.side[load.result]
     axes = view_axes(load.base, dims)
-    if axes is None or axes[axis].stride != 1 or prod(dims) == dims[axis]:
+    if axes is None or axes[axis].stride != 1 or (prod(dims) == dims[axis] and not rows):
         return 0
     return dims[axis] * element_of(load.result.type).memory_bytes
+
+
+def _all_along_rows(ops: Sequence[Operation], found: Widths) -> bool:
+    """Whether all that a block reads and writes of its own gets wider along the rows of memory: what is turned
+    on the way would be read in long rows, and written in many short pieces."""
+    for op in ops:
+        if not isinstance(op, TiledLoadOp | TiledStoreOp):
+            continue
+        moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
+        axes = view_axes(op.base, T.dims_of(moved.type))
+        for place, index in enumerate(values_of(op, "indices")):
+            if index in found.numbers and (axes is None or axes[place].stride != 1):
+                return False
+    return True
 
 
 def _room(ops: Sequence[Operation], plan: Plan, found: Widths) -> int:

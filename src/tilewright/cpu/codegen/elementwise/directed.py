@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
+from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, to_double, widen
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
@@ -19,6 +19,9 @@ from tilewright.cpu.codegen.ir.types import Value as V
 
 #: LLVM's numbers of rounding modes.
 _MODES = {"zero": 0, "nearest_even": 1, "positive_inf": 2, "negative_inf": 3}
+#: What AVX-512 instructions take for a direction, without exceptions.
+_EMBEDDED = {"down": 9, "up": 10, "cut": 11}
+_LANES = 16
 _CONSTRAINED = {
     "addf": "fadd",
     "subf": "fsub",
@@ -46,13 +49,15 @@ def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: st
 
 
 def _nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
-    """Products of f16 are exact in f32. Those of bf16 are in f64, from where they go through f32: of
-    16 bits more, which rounding to odd keeps apart."""
+    """Products of f16 are exact in f32. Those of bf16 are rounded to odd in f32, which has 16 bits more:
+    by an instruction in each direction, or from f64, where they are exact."""
     if element.name == "f16":
         if llvm.target_of(b).has("avx512fp16"):
             return llvm.intrinsic(b, "fma", values)
         nearest, error = _fma(b, *(widen(b, v, element) for v in values))
         return narrow(b, round_to_odd(b, nearest, error), element)
+    if llvm.target_of(b).has("avx512f") and llvm.lanes_of(values[0].type) in (_LANES, 2 * _LANES):
+        return narrow_result(b, _odd_fma(b, *(widen(b, v, element) for v in values)), element)
     exact = round_to_odd(b, *_fma(b, *(to_double(b, v, element) for v in values)))
     single = b.fptrunc(exact, llvm.shaped(FLOAT, exact.type))
     error = b.fsub(exact, b.fpext(single, exact.type))
@@ -65,6 +70,33 @@ def _nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
         llvm.number(single.type, 0.0),
     )
     return narrow(b, round_to_odd(b, single, rest), element)
+
+
+def _odd_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
+    """``lhs * rhs + acc`` in f32, rounded to odd: toward zero, and the last bit set if the results
+    downward and upward differ. Subnormal results and overflow need no care: the largest number is
+    odd, and zero toward zero keeps its sign."""
+    lanes = llvm.lanes_of(lhs.type)
+    if lanes > _LANES:
+        halves = [range(lanes // 2), range(lanes // 2, lanes)]
+        first, second = (
+            _odd_fma(b, *(llvm.shuffle(b, v, v, half) for v in (lhs, rhs, acc))) for half in halves
+        )
+        return llvm.shuffle(b, first, second, range(lanes))
+    down, up, cut = (_fma_rounded(b, (lhs, rhs, acc), mode) for mode in ("down", "up", "cut"))
+    words = llvm.shaped(I32, cut.type)
+    bits = b.bitcast(cut, words)
+    inexact = b.fcmp_ordered("!=", down, up)
+    odd = b.or_(bits, llvm.number(words, 1))
+    return b.bitcast(b.select(inexact, odd, bits), cut.type)
+
+
+def _fma_rounded(b: B, values: tuple[V, V, V], mode: str) -> V:
+    """The fused product and sum of full AVX-512 registers, which the instruction rounds itself."""
+    ty = values[0].type
+    name = "llvm.x86.avx512.vfmadd.ps.512"
+    function = llvm.declare(b.module, name, ty, [ty, ty, ty, I32])
+    return b.call(function, [*values, ir.Constant(I32, _EMBEDDED[mode])])
 
 
 def _directed_function(

@@ -155,16 +155,34 @@ def narrow(b: B, x: V, to: Element, rounding: str = "nearest_even") -> V:
     return _encode(b, x, to, rounding)
 
 
+def narrow_result(b: B, x: V, to: Element) -> V:
+    """What an operation on numbers of a format gives in f32, rounded to the format.
+
+    NaN from arithmetic is quiet, and has nothing in the bits that bf16 lacks, as the operands have nothing
+    there: rounding leaves it as it is.
+    """
+    if to.name != "bf16":
+        return narrow(b, x, to)
+    return _upper_half(b, _rounded_to_bf16(b, x))
+
+
 def _nearest_bf16(b: B, x: V) -> V:
+    rounded = _rounded_to_bf16(b, x)
+    is_nan = b.fcmp_unordered("uno", x, x)
+    quiet = b.or_(b.bitcast(x, rounded.type), llvm.number(rounded.type, 0x00400000))
+    return _upper_half(b, b.select(is_nan, quiet, rounded))
+
+
+def _rounded_to_bf16(b: B, x: V) -> V:
+    """The bits of a number of f32, of which the upper half is the nearest number of bf16."""
     words = llvm.shaped(I32, x.type)
     bits = b.bitcast(x, words)
-    sixteen = llvm.number(words, 16)
-    odd = b.and_(b.lshr(bits, sixteen), llvm.number(words, 1))
-    rounded = b.add(b.add(bits, llvm.number(words, 0x7FFF)), odd)
-    is_nan = b.fcmp_unordered("uno", x, x)
-    quiet = b.or_(bits, llvm.number(words, 0x00400000))
-    chosen = b.select(is_nan, quiet, rounded)
-    return b.trunc(b.lshr(chosen, sixteen), llvm.shaped(I16, x.type))
+    odd = b.and_(b.lshr(bits, llvm.number(words, 16)), llvm.number(words, 1))
+    return b.add(b.add(bits, llvm.number(words, 0x7FFF)), odd)
+
+
+def _upper_half(b: B, bits: V) -> V:
+    return b.trunc(b.lshr(bits, llvm.number(bits.type, 16)), llvm.shaped(I16, bits.type))
 
 
 def _parts(b: B, x: V) -> tuple[ElementFormat, Type, V, V]:

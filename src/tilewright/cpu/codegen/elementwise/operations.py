@@ -46,7 +46,7 @@ from tilewright.cpu.codegen.loops.tiles import (
 from tilewright.cpu.codegen.memory.packing import BYTE, Bytes, FromBytes, shared_bits
 from tilewright.cpu.codegen.memory.views import Memref
 from tilewright.dialects import facts
-from tilewright.dialects.arith import ArithOp, ConstantOp, SelectOp
+from tilewright.dialects.arith import AddiOp, ArithOp, ConstantOp, MuliOp, SelectOp
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -266,11 +266,28 @@ def is_block_number(value: SSAValue, grid_axis: int) -> bool:
     return int_property(owner, "axis") == grid_axis
 
 
-def is_round_number(value: SSAValue, loop: scf.ForOp) -> bool:
-    """Whether a number is that of a loop's round, which rises by one."""
-    while isinstance(owner := value.owner, Operation) and owner.name in CASTS:
-        value = owner.operands[0]
-    return value is loop.body.block.args[0] and known_number(loop.step) == 1
+def rise_in_round(value: SSAValue, loop: scf.ForOp) -> int | None:
+    """By how much a number rises from one round of a loop to the next; None where that is not known."""
+    if value is loop.body.block.args[0]:
+        return known_number(loop.step)
+    owner = value.owner
+    if isinstance(owner, ConstantOp) or not loop.is_ancestor(owner):
+        return 0
+    if isinstance(owner, Operation) and owner.name in CASTS:
+        return rise_in_round(owner.operands[0], loop)
+    if not isinstance(owner, AddiOp | MuliOp):
+        return None
+    rises = [rise_in_round(operand, loop) for operand in owner.operands]
+    if rises[0] is None or rises[1] is None:
+        return None
+    if isinstance(owner, AddiOp):
+        return rises[0] + rises[1]
+    if not any(rises):
+        return 0
+    for rise, other in zip(rises, reversed(owner.operands), strict=True):
+        if rise and (factor := known_number(other)) is not None:
+            return rise * factor
+    return None
 
 
 # -- shapes --------------------------------------------------------------------------------------

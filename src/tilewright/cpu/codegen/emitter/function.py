@@ -423,6 +423,7 @@ class FunctionEmitter:
         unroll: int | None = None,
         guard: Sequence[Value] = (),
         past: Value | None = None,
+        limits: Sequence[Value | None] = (),
     ) -> None:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
@@ -431,7 +432,8 @@ class FunctionEmitter:
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
         more: without checks of elements, and with. The one without has two where ``past`` is given:
-        if it holds, stores go past the caches.
+        if it holds, stores go past the caches. The one with checks leaves out what lies behind ``limits``,
+        where the body does nothing.
         """
         self.flush()
         self._nests += 1
@@ -448,7 +450,7 @@ class FunctionEmitter:
             if dims and prod(dims) <= rounds * width:
                 written_out(dims, along, width, partial(body, nest))
             else:
-                loops(nest, dims, along, width, rounds, body)
+                loops(nest, dims, along, width, rounds, body, limits if masked else ())
             nest.close_all()
             return []
 
@@ -634,18 +636,28 @@ def unroll_of(tiles: Sequence[Tile]) -> int:
     return _UNROLL if count <= _UNROLLED_TILES else 1
 
 
-def loops(nest: Nest, dims: Sequence[int], axis: int, lanes: int, unroll: int, body: Body) -> None:
-    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body."""
+def loops(
+    nest: Nest,
+    dims: Sequence[int],
+    axis: int,
+    lanes: int,
+    unroll: int,
+    body: Body,
+    limits: Sequence[Value | None] = (),
+) -> None:
+    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body; ``limits``: behind
+    which nothing is to be done along each axis."""
     coords: list[Index] = [fixed(0)] * len(dims)
+    limits = limits or [None] * len(dims)
     for position, extent in enumerate(dims):
         if position != axis:
-            coords[position] = nest.loop(extent)
+            coords[position] = nest.loop(extent, limit=limits[position])
     if not dims:
         body(nest, ())
         return
     vectors = max(dims[axis] // lanes, 1)
     rounds = min(unroll, vectors)
-    start = nest.loop(dims[axis], lanes * rounds)
+    start = nest.loop(dims[axis], lanes * rounds, limit=limits[axis])
     offsets = tuple(range(lanes)) if lanes > 1 else None
     for number in range(rounds):
         index = nest.shift(start, number * lanes)

@@ -61,7 +61,7 @@ class Nest:
         self._kept: list[object] = []
         self._halved: dict[int, tuple[Lane, int]] = {}
         """Bases that are others shifted right, by how many bits, all of which were zero."""
-        self._latches: list[tuple[ir.Block, ir.PhiInstr, int, int]] = []
+        self._latches: list[tuple[ir.Block, ir.PhiInstr, Value, int]] = []
 
     @property
     def depth(self) -> int:
@@ -75,8 +75,11 @@ class Nest:
 
     # -- loops -------------------------------------------------------------------------------
 
-    def loop(self, extent: int, step: int = 1, *, align: int = 0) -> Index:
-        """Open a loop over ``0, step, ... < extent``; no loop where that is one round."""
+    def loop(
+        self, extent: int, step: int = 1, *, align: int = 0, limit: Value | None = None
+    ) -> Index:
+        """Open a loop over ``0, step, ... < extent``; no loop where that is one round. With a ``limit`` up
+        to the extent it ends there, but not before the first round."""
         if extent <= step:
             return fixed(0)
         outer = self.levels[-1]
@@ -89,7 +92,8 @@ class Nest:
         counter = inner.phi(I64)
         counter.add_incoming(ir.Constant(I64, 0), before)
         self.levels.append(inner)
-        self._latches.append((header, counter, extent, step))
+        end = ir.Constant(I64, extent) if limit is None else limit
+        self._latches.append((header, counter, end, step))
         return Index(Lane(counter, self.depth), None, align or alignment(step))
 
     def carried(self, initial: Value) -> ir.PhiInstr:
@@ -105,14 +109,14 @@ class Nest:
 
     def close(self, carries: Sequence[tuple[ir.PhiInstr, Value]] = ()) -> None:
         """End the innermost loop; ``carries`` gives its carried values their next ones."""
-        header, counter, extent, step = self._latches.pop()
+        header, counter, end, step = self._latches.pop()
         builder = self.levels.pop()
         latch = builder.block
         for phi, following in carries:
             phi.add_incoming(following, latch)
         following = builder.add(counter, ir.Constant(I64, step), flags=["nuw", "nsw"])
         counter.add_incoming(following, latch)
-        again = builder.icmp_unsigned("<", following, ir.Constant(I64, extent))
+        again = builder.icmp_unsigned("<", following, end)
         after = builder.append_basic_block("after")
         builder.cbranch(again, header, after)
         self.levels[-1].position_at_end(after)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
-from tilewright.cpu.codegen.elementwise.operations import is_block_number, is_round_number
+from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_in_round
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
@@ -417,23 +417,24 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Pl
 
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     """How many elements behind a tile the next round of the loop around it has its own, and where there is
-    no loop the next block of the grid, if their number counts tiles along one axis."""
+    no loop the next block of the grid, if their number moves tiles along one axis."""
     fastest, loop = f.unit.order[0], op.parent_op()
-    counted = [
-        axis
-        for axis, index in enumerate(indices_of(op))
-        if (
-            is_round_number(index, loop)
-            if isinstance(loop, scf.ForOp)
-            else is_block_number(index, fastest)
-        )
-    ]
+    counted: list[tuple[int, int]] = []
+    for axis, index in enumerate(indices_of(op)):
+        if isinstance(loop, scf.ForOp):
+            rise = rise_in_round(index, loop)
+        else:
+            rise = int(is_block_number(index, fastest))
+        if rise:
+            counted.append((axis, rise))
     if len(counted) != 1:
         return None
-    stride, step = view.memref.strides[view.axes[counted[0]]], view.steps[counted[0]]
+    ((axis, rise),) = counted
+    stride, step = view.memref.strides[view.axes[axis]], view.steps[axis]
     if isinstance(stride, int) and isinstance(step, int):
-        return stride * step
-    return f.builder.mul(as_value(stride), as_value(step))
+        return stride * step * rise
+    found = f.builder.mul(as_value(stride), as_value(step))
+    return found if rise == 1 else f.builder.mul(found, ir.Constant(I64, rise))
 
 
 def padding_of(op: M.Access, view: View, element: Element) -> Value:

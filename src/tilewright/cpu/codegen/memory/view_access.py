@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import scf
@@ -12,6 +13,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vect
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of
+from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
 from tilewright.cpu.codegen.loops.loop_nest import Nest
 from tilewright.cpu.codegen.loops.tiles import Tile
@@ -89,7 +91,7 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         value, axis, lambda nest, at, data: store_lanes(nest, place, at, data, None), guard
     ):
         past = None if mask is not None else streams
-        f.nest(place.dims, tiles, body, axis=axis, guard=guard, past=past)
+        f.nest(place.dims, tiles, body, axis=axis, guard=guard, past=past, limits=place.limits)
     f.give_token(op)
 
 
@@ -108,7 +110,19 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
             store_lanes(nest, place, coords, data, None)
 
     guard = [place.inside for place in places if place.inside is not None]
-    f.nest(dims, values, body, axis=vector_axis(dims), guard=guard, past=past)
+    limits = [_furthest(f.builder, each) for each in zip(*(p.limits for p in places), strict=True)]
+    axis = vector_axis(dims)
+    f.nest(dims, values, body, axis=axis, guard=guard, past=past, limits=limits)
+
+
+def _furthest(b: Builder, limits: Sequence[Value | None]) -> Value | None:
+    """The largest of some limits; None where one of them is no limit."""
+    found: Value | None = None
+    for limit in limits:
+        if limit is None:
+            return None
+        found = limit if found is None else llvm.intrinsic(b, "umax", [found, limit])
+    return found
 
 
 def _store_rest(f: FunctionEmitter, place: Place, value: Tile, destination: Destination) -> None:

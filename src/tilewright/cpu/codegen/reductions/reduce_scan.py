@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.analysis.tileaa.choices import choice_of, rising_operands
 from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.emitter.function import (
     FunctionEmitter,
     loops,
@@ -31,11 +32,11 @@ from tilewright.cpu.codegen.emitter.function import (
 )
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I32, Element, bits_constant, element_of
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I32, Element, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import Nest
-from tilewright.cpu.codegen.loops.tiles import Strided, Tile, guards, store_at
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, guards, store_at
 from tilewright.cpu.codegen.reductions.scalar_bodies import fold_each
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
 from tilewright.dialects.declare import enum_property, int_property
@@ -64,6 +65,8 @@ _NEUTRAL_FLOATS = {
     MulFOp.name: 1.0,
 }
 _ACCUMULATORS = 4
+#: The same where each element is checked, and much is computed of each.
+_MASKED_ACCUMULATORS = 2
 #: How many rows at once are added to sums in memory: streams that the processor still sees.
 _ROWS_AT_ONCE = 8
 
@@ -74,7 +77,8 @@ class Fold:
 
     tiles: tuple[Tile, ...]
     axis: int
-    body: ElementBody
+    body: Callable[..., list[Value]]
+    """``body(builder, elements and accumulators, in_order=...)``."""
     neutral: tuple[Constant, ...] | None
     """What the accumulators may begin with, where the body is one commutative operation for each."""
     chooses: bool = False
@@ -214,6 +218,8 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         fold_each(f, op, int_property(op, "axis"))
         return
     fold = fold_of(f, op, f.read_once(op.operands))
+    wide = _is_sum_of_bf16(fold, op)
+    fold = _in_f32(fold) if wide else fold
     rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
     targets: list[Strided] = []
     if rest:
@@ -226,9 +232,48 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     if make is _across_rows and _has_wide_rows(f, fold, rest):
         make = _row_by_row
     found = f.versions(guards(*fold.tiles), lambda masked: make(f, fold, rest, targets, masked))
+    f.settle()
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
-    f.settle()
+        if wide:
+            _round(f, result)
+
+
+def _is_sum_of_bf16(fold: Fold, op: ReduceOp) -> bool:
+    """Whether all that a reduction does is to add bf16 numbers, which may be done in f32, without
+    rounding after each, as these have the same range."""
+    *adding, _ = op.regions[0].blocks[0].ops
+    return fold.neutral is not None and all(
+        isinstance(each, AddFOp)
+        and enum_property(each, "rounding_mode") in ("", "nearest_even")
+        and element_of(each.results[0].type).name == "bf16"
+        for each in adding
+    )
+
+
+def _in_f32(fold: Fold) -> Fold:
+    """The same sums in f32."""
+    single = ELEMENTS["f32"]
+
+    def exact(tile: Tile) -> Tile:
+        return Elementwise(single, tile.dims, (tile,), lambda b, x: widen(b, x, tile.element))
+
+    def add(b: Builder, values: Sequence[Value], **_: object) -> list[Value]:
+        return [b.fadd(*pair) for pair in zip(values[::2], values[1::2], strict=True)]
+
+    zero = bits_constant(single, float_to_bits(-0.0, single.format))
+    tiles = tuple(exact(tile) for tile in fold.tiles)
+    return Fold(tiles, fold.axis, add, (zero,) * len(tiles))
+
+
+def _round(f: FunctionEmitter, result: SSAValue) -> None:
+    """Let a result that is held in f32 be one of bf16."""
+    element, found = element_of(result.type), f.values[result]
+    if isinstance(found, Strided):
+        rounded = Elementwise(element, found.dims, (found,), lambda b, x: narrow(b, x, element))
+        f.values[result] = f.keep(rounded, f.plan.last_use(result))
+    else:
+        f.values[result] = narrow(f.builder, f.scalar(result), element)
 
 
 def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
@@ -357,7 +402,8 @@ def _along_rows(
     lanes = f.lanes(fold.tiles, extent)
     coords = [nest.loop(size) for size in rest]
     vectors = extent // lanes
-    rounds = min(_ACCUMULATORS, vectors) if fold.commutes and not masked else 1
+    most = _MASKED_ACCUMULATORS if masked and unroll_of(fold.tiles) == 1 else _ACCUMULATORS
+    rounds = min(most, vectors) if fold.commutes else 1
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
     if fold.chooses:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from llvmlite import ir
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
-from tilewright.cpu.codegen.analysis import block_order, effects, nans, strips
+from tilewright.cpu.codegen.analysis import block_order, effects, lock_keys, nans, strips
 from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
 from tilewright.cpu.codegen.analysis.strips import Strips
-from tilewright.cpu.codegen.control import control_flow, programs
+from tilewright.cpu.codegen.control import block_keys, control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
 from tilewright.cpu.codegen.coroutines.agent_memory import find_strands
 from tilewright.cpu.codegen.coroutines.scheduling import TileBlock
@@ -83,6 +83,7 @@ class Made:
     loops: tuple[OperationSource, ...]
     updates: bool
     may_be_alone: bool
+    has_keys: bool
     remarks: tuple[Remark, ...]
 
 
@@ -133,8 +134,7 @@ def emit(
     waiting = _waiting(b, function) if may_wait else None
     f = FunctionEmitter(unit, plan, b, _frame(b, function, place, cursor))
     f.waiting = waiting
-    for number, argument in enumerate(body.args):
-        f.values[argument] = _argument(b, function.args[0], number, argument.type)
+    f.values |= _arguments(body, b, function.args[0])
     if unit.strands is None and not may_wait and any(single_thread.can_be_alone(op) for op in ops):
         f.alone = single_thread.is_alone(b, function.args[2])
     targets = privatization.find_targets(func, distinct_arguments=distinct_arguments)
@@ -176,6 +176,12 @@ def emit(
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
     if may_wait:
         unit.prepare(waiting_blocks.make_kernel(module, symbol, function, size))
+    key = lock_keys.find_key(list(func.walk())) if may_wait and distinct_arguments else None
+    if key is not None and unit.origins is None:
+        block_keys.make_keys(unit, plan, key, symbol, partial(_arguments, body))
+    if key is not None:
+        message = "blocks that may wait for one another run on one thread, in their order"
+        unit.remarks.add("order", message)
     return Made(
         module,
         symbol,
@@ -189,6 +195,7 @@ def emit(
         tuple(unit.loops),
         any(effects.updates(op) for op in func.walk()),
         f.alone is not None,
+        key is not None and unit.origins is None,
         tuple(unit.remarks.found),
     )
 
@@ -196,6 +203,11 @@ def emit(
 def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
     """The address that a parameter holds, and that behind its array."""
     return f.scalar(body.args[number]), memory.of_parameter(f.builder, number)[1]
+
+
+def _arguments(body: Block, b: Builder, slots: Value) -> dict[SSAValue, object]:
+    """What all parameters hold."""
+    return {held: _argument(b, slots, n, held.type) for n, held in enumerate(body.args)}
 
 
 def _argument(b: Builder, slots: Value, number: int, ty: Attribute) -> object:

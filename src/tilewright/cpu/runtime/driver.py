@@ -19,7 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY, RT_ALONE, RT_SIGNALS, RT_WHERE
+from tilewright.cpu.abi import (
+    ARENA_OWNER,
+    PANELS_READY,
+    RT_ALONE,
+    RT_ORDER,
+    RT_RANGE,
+    RT_SIGNALS,
+    RT_WHERE,
+)
 from tilewright.cpu.runtime.engine import Library
 from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
@@ -55,7 +63,7 @@ _NO_RANGES = (0,) * (_RANGE * _ROOM)
 _RANGES_AT = 24
 
 _IR = f"""
-%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64 }}
+%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr }}
 %launch = type {{
   ptr, ptr, ptr, i64, i64, i64, ptr, i64, i64, [7 x i64], i64, i64, i64, i32, [4 x i64],
   [{_ROOM} x %range], i32, i32, i32, i32, [0 x i64]
@@ -121,8 +129,7 @@ entry:
   store ptr %user, ptr %rt_user
   %rt_stop = getelementptr %runtime, ptr %rt, i32 0, i32 3
   store ptr %stop, ptr %rt_stop
-  %rt_next = getelementptr %runtime, ptr %rt, i32 0, i32 4
-  store ptr %all, ptr %rt_next
+  %rt_next = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_RANGE}
   %rt_finished = getelementptr %runtime, ptr %rt, i32 0, i32 5
   store ptr %finished, ptr %rt_finished
   %signals_at = getelementptr %launch, ptr %launch, i32 0, i32 9
@@ -138,6 +145,10 @@ entry:
   %alone = load i64, ptr %alone_at
   %rt_alone = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_ALONE}
   store i64 %alone, ptr %rt_alone
+  %order_at = getelementptr %launch, ptr %launch, i32 0, i32 9, i32 2
+  %order = load ptr, ptr %order_at
+  %rt_order = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_ORDER}
+  store ptr %order, ptr %rt_order
   br label %again
 again:
   %left = phi i64 [ %allowed, %entry ], [ %left_after, %took ]
@@ -176,6 +187,7 @@ try:
   %mine = extractvalue {{ i64, i1 }} %exchange, 1
   br i1 %mine, label %run, label %take
 run:
+  store ptr %next, ptr %rt_next
   %result = call i32 %kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
   %failed = icmp ne i32 %result, 0
   br i1 %failed, label %fail, label %took
@@ -376,6 +388,7 @@ class LaunchState:
     host_call, user, total = _word(1), _word(2), _word(3)
     chunk, shares, _ranges_at, _range_count = _word(4), _word(5), _word(6), _word(7)
     alone = _word(10)
+    _order_at = _word(11)
     next, finished = _word(16), _word(_FINISHED)
     #: Whether the launch was stopped because its time was over.
     expired = False
@@ -398,24 +411,57 @@ class LaunchState:
         self.address = self.words.buffer_info()[0]
         self.keep = keep
         self._ranges = self.words
+        self._order: array[int] | None = None
 
-    def divide(self, threads: int) -> None:
-        """Give each thread a range of its own, of equally many blocks."""
+    def divide(self, threads: int, ends: Sequence[int] = ()) -> None:
+        """Give each thread a range of its own: of equally many blocks, unless ``ends`` says where each but
+        the last one ends."""
         ranges, place, address = self.words, _RANGES_AT, self.address
         if threads > _ROOM:
             self._ranges = ranges = array(_UNSIGNED, bytes(_WORD * _RANGE * threads))
             place, address = 0, ranges.buffer_info()[0]
         self._ranges_at, self._range_count = address + _WORD * place, threads
         total, begin = self.total, 0
-        for number in range(1, threads + 1):
-            end = total * number // threads
+        ends = ends or [total * number // threads for number in range(1, threads)]
+        for end in (*ends, total):
             ranges[place], ranges[place + 1] = begin, end
             begin, place = end, place + _RANGE
+
+    def arrange(self, order: array[int]) -> None:
+        """Let blocks that may wait begin in this order."""
+        self._order, self._order_at = order, order.buffer_info()[0]
+
+    @property
+    def begun(self) -> int:
+        """How many blocks threads have taken."""
+        if not self._range_count:
+            return min(self.next, self.total)
+        count, begin = 0, 0
+        for following, end in self._parts():
+            count += min(following, end) - begin
+            begin = end
+        return count
+
+    @property
+    def arranged(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """The order of blocks, if one was given, and the ranges of threads in it, if there are any."""
+        return list(self._order or ()), self._parts()
+
+    def _parts(self) -> list[tuple[int, int]]:
+        """The next block of each thread's range, and its end."""
+        place = _RANGES_AT if self._ranges is self.words else 0
+        places = range(place, place + _RANGE * self._range_count, _RANGE)
+        return [(self._ranges[each], self._ranges[each + 1]) for each in places]
+
+    @property
+    def grid_address(self) -> int:
+        """Where the extents of the grid lie."""
+        return self.address + _WORD * (_RANGES_AT + len(_NO_RANGES))
 
     @property
     def slots_address(self) -> int:
         """Where the arguments lie."""
-        return self.address + _WORD * (_RANGES_AT + len(_NO_RANGES) + 2)
+        return self.grid_address + 2 * _WORD
 
     @staticmethod
     def new_serial() -> int:
@@ -451,7 +497,7 @@ class LaunchState:
     @property
     def memory(self) -> object:
         """What the native loop looks at, apart from what the kernel does."""
-        return self.words, self._ranges
+        return self.words, self._ranges, self._order
 
 
 class Mailbox(ctypes.Structure):

@@ -8,6 +8,7 @@ from array import array as c_array
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -23,6 +24,7 @@ from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import OptLevel, Timings
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
+from tilewright.cpu.runtime.lock_order import arranged_by_key
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
@@ -339,13 +341,16 @@ class Program:
         with ExitStack() as held:
             if compiled.may_wait:
                 held.enter_context(watched_for_deadlock(state, options.deadlock_timeout))
+            divide = None if compiled.takes_over or compiled.may_wait else LaunchState.divide
+            if kernel.keys:
+                divide = partial(arranged_by_key, keys=kernel.keys)
             POOL.run(
                 state,
                 compiled.arena_bytes,
                 settings.threads,
                 kernel.pace,
                 options.progress,
-                divided=not (compiled.takes_over or compiled.may_wait),
+                divide=divide,
                 gathers=compiled.updates and compiled.asks_for_memory and not options.checked,
             )
 

@@ -201,11 +201,11 @@ class Pool:
         pace: Pace,
         progress: Progress | None = None,
         *,
-        divided: bool = True,
+        divide: Callable[[LaunchState, int], object] | None = LaunchState.divide,
         gathers: bool = False,
     ) -> None:
-        """Run all blocks of a launch, unless it is stopped on the way. ``divided``: each thread begins
-        with a range of its own. ``gathers``: a call of the kernel gathers what it hands on at its end, so that
+        """Run all blocks of a launch, unless it is stopped on the way. ``divide`` gives so many
+        threads ranges of their own to begin with. ``gathers``: a call of the kernel gathers what it hands on at its end, so that
         chunks are to be large."""
         total = state.total
         alone = is_for_one(total, threads, pace)
@@ -219,8 +219,8 @@ class Pool:
             parts = 1 if gathers else _CHUNKS_PER_THREAD
             state.chunk = _chunk(total, helpers + 1, pace, parts)
             state.shares = 1 if gathers else _SHARES_PER_THREAD
-            if divided:
-                state.divide(helpers + 1)
+            if divide is not None:
+                divide(state, helpers + 1)
             else:
                 state.shares *= helpers + 1
             self._grow(helpers)

@@ -23,7 +23,7 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   ``ATTEND_SYMBOL`` when they are not zero. ``signals`` is null, or on the thread that launches a function
   ``i32 ()`` that handles signals and gives 0 where the run is to end. ``where`` points to three i64 for
   where the run was stopped: the number of the loop, from 1, and the block, x and y in one. ``alone`` is
-  nonzero where no other thread runs blocks of the launch, nor another launch that updates memory.
+  ``CLOSED`` where no other launch runs that updates memory, and ``ALONE`` where no other thread runs blocks of the launch either.
   ``range`` points to two i64, the first block that no thread has taken and the one behind the last; a
   kernel that takes over the work of another block (``CompiledKernel.takes_over``) adds 1 to the former,
   and then to ``finished``, an i64 that counts blocks. ``order`` is null, or, where blocks may wait, a table of
@@ -80,6 +80,7 @@ from tilewright.launching.codes import ASSERTION_FAILED
 from tilewright.launching.object_names import object_name
 from tilewright.launching.value_types import TileLike
 
+ALONE, CLOSED = 1, 2
 DONE = 0
 STOPPED = 1
 

@@ -9,7 +9,7 @@ from functools import partial
 from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
+from tilewright.cpu.abi import ALONE, CLOSED, DONE, SLOT_BYTES, STOPPED, Site, symbol_of
 from tilewright.cpu.codegen.analysis import block_order, effects, lock_keys, nans, strips
 from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
 from tilewright.cpu.codegen.analysis.strips import Strips
@@ -44,6 +44,7 @@ from tilewright.cpu.codegen.memory import (
     view_access,
 )
 from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
+from tilewright.cpu.codegen.memory.private_merging import close_copies
 from tilewright.cpu.codegen.products import (
     contraction,
     convolution,
@@ -136,7 +137,7 @@ def emit(
     f.waiting = waiting
     f.values |= _arguments(body, b, function.args[0])
     if unit.strands is None and not may_wait and any(single_thread.can_be_alone(op) for op in ops):
-        f.alone = single_thread.is_alone(b, function.args[2])
+        f.alone = single_thread.is_launch(b, function.args[2], ALONE)
     targets = privatization.find_targets(func, distinct_arguments=distinct_arguments)
     privatization.tell_why_not(unit.remarks, ops, targets)
     for value, reason in plan.reasons.items():
@@ -145,9 +146,10 @@ def emit(
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
         unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
-        count = b.sub(function.args[4], function.args[3])
+    blocks = _counted(f, function) if targets else None
+    if blocks is not None and unit.memory is not None:
         f.copies = privatization.open_copies(
-            f, targets, partial(_span, f, unit.memory, body), count
+            f, targets, partial(_span, f, unit.memory, body), blocks
         )
     if unit.strands is not None:
         # What follows concerns all operations of a kernel, and knows nothing of agents.
@@ -165,12 +167,8 @@ def emit(
         unit.remarks.add(
             "strip", f"{width} {wide.factor * wide.row_bytes} bytes, not {wide.row_bytes}"
         )
-    _blocks(
-        f,
-        function,
-        body,
-        None if wide is None else _Wide(wide, plan_of(wide.function.body.blocks[0])),
-    )
+    together = None if wide is None else _Wide(wide, plan_of(wide.function.body.blocks[0]))
+    _blocks(f, function, body, together, blocks)
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
@@ -198,6 +196,17 @@ def emit(
         key is not None and unit.origins is None,
         tuple(unit.remarks.found),
     )
+
+
+def _counted(f: FunctionEmitter, function: ir.Function) -> privatization.Blocks:
+    b = f.builder
+    _, grid, runtime, begin, end = function.args
+    x, y, z = (b.zext(extent, I64) for extent in f.frame.grid)
+    where = b.gep(grid, [ir.Constant(I64, 3)], source_etype=I32)
+    threads = b.zext(b.load(where, typ=I32, align=4), I64)
+    closed = None if f.alone is None else single_thread.is_launch(b, runtime, CLOSED)
+    total = b.mul(b.mul(x, y), z)
+    return privatization.Blocks(b.sub(end, begin), total, threads, closed)
 
 
 def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
@@ -262,7 +271,13 @@ class _Wide:
     plan: Plan
 
 
-def _blocks(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide | None) -> None:
+def _blocks(
+    f: FunctionEmitter,
+    function: ir.Function,
+    body: Block,
+    wide: _Wide | None,
+    counted: privatization.Blocks | None,
+) -> None:
     """The loop over the blocks of the range."""
     b = f.builder
     _, _, runtime, begin, end = function.args
@@ -302,7 +317,8 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide 
         result.add_incoming(ir.Constant(I32, code), block)
     if isinstance(f.strand, TileBlock):
         f.strand.end_all(b)
-    privatization.close_copies(b, f.copies.values())
+    if counted is not None:
+        close_copies(b, f.copies.values(), begin, counted.total, counted.closed)
     if f.unit.streams:
         llvm.fence_stores(b)
     if f.waiting is None:

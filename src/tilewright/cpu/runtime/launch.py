@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import ARENA_ALIGNMENT
+from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED
 from tilewright.cpu.compiled import CompileOptions
 from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.described import DescribedPacker
@@ -327,13 +327,16 @@ class Program:
         started = time.perf_counter()
         if wanted:
             with UPDATE_LOCK.alone() as alone:
-                state.alone = int(alone)
+                state.alone = ALONE if alone else 0
                 self._run_blocks(state, kernel, replace(settings, threads=1) if alone else settings)
         else:
-            with UPDATE_LOCK.together():
+            # Without a pace calls are too short for copies of large arrays.
+            may_close = compiled.asks_for_memory and kernel.pace.seconds > 0
+            with UPDATE_LOCK.alone() if may_close else UPDATE_LOCK.together() as closed:
+                state.alone = CLOSED if closed else 0
                 self._run_blocks(state, kernel, settings)
         if settings.threads > 1:
-            choice.learn((time.perf_counter() - started) / total, alone=bool(state.alone))
+            choice.learn((time.perf_counter() - started) / total, alone=state.alone == ALONE)
 
     @staticmethod
     def _run_blocks(state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:

@@ -54,7 +54,7 @@ _FIRST_CHUNK = 8
 #: How often a thread that has ended its part looks for the others before it sleeps (for some tenths of a
 #: millisecond), and how long it sleeps then.
 _LOOKS = 20_000
-_TRIALS = 2
+_TRIALS = 6
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 50e-6, 1e-3
 
 Progress = Callable[[int, int], object]
@@ -89,7 +89,8 @@ class Pace:
 class Choice:
     """Whether a kernel is faster on one thread, without atomic operations, or on several, with them.
 
-    Both are tried twice, in turn; then the one that took less for a block at its best is chosen.
+    Each is tried some times in a row, as the first time finds cold memory, no pace, and threads that sleep; then
+    the one that took less for a block at its best is chosen.
     """
 
     _alone: list[float] = field(default_factory=list)
@@ -97,7 +98,7 @@ class Choice:
 
     def alone_is_next(self) -> bool:
         if len(self._together) < _TRIALS or len(self._alone) < _TRIALS:
-            return len(self._alone) < len(self._together)
+            return len(self._together) == _TRIALS
         return min(self._alone) < min(self._together)
 
     def learn(self, seconds: float, *, alone: bool) -> None:

@@ -342,6 +342,7 @@ def _alone_or_together(f: FunctionEmitter, function: ir.Function, body: Block, w
     where = b.gep(function.args[1], [ir.Constant(I64, 3)], source_etype=I32)
     threads = b.zext(b.load(where, typ=I32, align=4), I64)
     enough = b.icmp_unsigned(">", b.add(groups, ir.Constant(I64, 2)), b.add(threads, threads))
+    enough = b.or_(enough, b.icmp_unsigned("==", groups, threads))
     names = ("group", "together", "alone", "rest")
     of_group, together, alone, rest = (b.append_basic_block(name) for name in names)
     b.cbranch(b.and_(complete, enough), of_group, alone)

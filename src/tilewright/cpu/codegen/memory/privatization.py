@@ -54,8 +54,9 @@ from tilewright.passes.tileas.remarks import Remarks
 _LARGEST, _LARGEST_CLOSED = 1 << 19, 1 << 22
 #: Bytes of several copies that are used in turn.
 _SMALL = 1 << 15
-#: How many updates for each element of the array make a copy worth while.
-_WORTH = 4
+#: How many updates for each element of the array make a copy worth while; in a closed launch, for how many elements
+#: one of them is enough.
+_WORTH, _ENOUGH_FOR = 4, 2
 _SHORTEST_TILE = 16
 
 
@@ -174,12 +175,16 @@ def _open(
     base, behind = span
     count = b.udiv(b.sub(behind, base), ir.Constant(I64, unit))
     size = b.mul(count, ir.Constant(I64, unit))
-    use = _is_worth(b, blocks.called, work, count, size, _LARGEST)
+    needed = b.mul(count, ir.Constant(I64, _WORTH))
+    use = _is_worth(b, blocks.called, work, needed, size, _LARGEST)
     if f.alone is not None and blocks.closed is not None:
         # All calls of a closed launch do the same, so that nobody updates what others hand on. One thread that is
         # alone updates the array itself.
-        all_blocks = b.udiv(blocks.total, blocks.threads)
-        closed = _is_worth(b, all_blocks, work, count, size, _LARGEST_CLOSED)
+        share, needed = (
+            b.udiv(blocks.total, blocks.threads),
+            b.udiv(count, ir.Constant(I64, _ENOUGH_FOR)),
+        )
+        closed = _is_worth(b, share, work, needed, size, _LARGEST_CLOSED)
         use = b.and_(b.select(blocks.closed, closed, use), b.not_(f.alone))
     size = b.select(use, size, ir.Constant(I64, 0))
     # A line between copies keeps the same element of two out of the same set of a cache.
@@ -193,11 +198,10 @@ def _open(
 
 
 def _is_worth(
-    b: Builder, blocks: Value, work: int, count: Value, size: Value, largest: int
+    b: Builder, blocks: Value, work: int, needed: Value, size: Value, largest: int
 ) -> Value:
-    """Whether so many blocks make enough updates of an array for a copy of it."""
+    """Whether so many blocks make the updates of an array that are needed for a copy of it."""
     updates = b.mul(blocks, ir.Constant(I64, work))
-    needed = b.mul(count, ir.Constant(I64, _WORTH))
     small = b.icmp_unsigned("<=", size, ir.Constant(I64, largest))
     return b.and_(small, b.icmp_unsigned(">=", updates, needed))
 

@@ -35,6 +35,7 @@ ROOMS = {
     "unseen_shifts": "Gathers whose lanes follow one another",
     "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
     "unseen_strips": "Short pieces of long rows",
+    "unseen_together": "Blocks that work on one result together, and several arrays in and out",
     "unseen_waiting": "Blocks that wait for one another",
 }
 _OURS = "Tilewright"

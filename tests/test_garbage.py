@@ -68,3 +68,32 @@ def test_a_process_that_runs_llvm_loads_no_compiler() -> None:
     code = "import tilewright.gpu.budget, sys; print([m for m in sys.modules if 'xdsl' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+_IMPORTS = """
+import gc, sys
+from tilewright.garbage import rare_collections
+{before}
+with rare_collections:
+    kept = [[] for _ in range(5000)]
+    for number in range(20):
+        sys.modules[f"a module that is new {{number}}"] = sys
+print(gc.get_count()[0] > 4000, gc.get_freeze_count(), gc.get_threshold())
+"""
+
+
+def _after_imports(before: str = "") -> str:
+    command = [sys.executable, "-c", _IMPORTS.format(before=before)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_what_imports_make_counts_as_old() -> None:
+    """The next collection of the youngest does not walk it; nothing is kept from collections for good."""
+    # Without collections the counts stay as they are.
+    assert _after_imports("gc.disable()") == f"False 0 {gc.get_threshold()}"
+
+
+def test_objects_that_somebody_has_frozen_stay_so() -> None:
+    many, frozen, _ = _after_imports("gc.disable(); gc.freeze()").split(" ", 2)
+    assert many == "True"
+    assert int(frozen) > 0

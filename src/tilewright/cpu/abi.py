@@ -14,7 +14,7 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   parameters, in order; that of a bare address may hold all memory.
 * ``%grid``: the extents, and how many threads the launch may have, ``[4 x i32]``.
 * ``%rt``: ``{ptr arena, ptr host_call, ptr user, ptr stop, ptr range, ptr finished, ptr signals, ptr where,
-  i64 alone}``.
+  i64 alone, ptr order}``.
   ``arena`` is memory of the calling
   thread, aligned to ``ARENA_ALIGNMENT``, as large as the compiled kernel asks for, with undefined
   contents; but the i64 at ``PANELS_READY`` before it is 0 in the first call that a thread makes for a
@@ -23,10 +23,11 @@ A kernel is one function for blocks ``[begin, end)`` of the linear block index
   ``ATTEND_SYMBOL`` when they are not zero. ``signals`` is null, or on the thread that launches a function
   ``i32 ()`` that handles signals and gives 0 where the run is to end. ``where`` points to three i64 for
   where the run was stopped: the number of the loop, from 1, and the block, x and y in one. ``alone`` is
-  nonzero where no other thread runs blocks of the launch, nor another launch that updates memory.
+  ``CLOSED`` where no other launch runs that updates memory, and ``ALONE`` where no other thread runs blocks of the launch either.
   ``range`` points to two i64, the first block that no thread has taken and the one behind the last; a
   kernel that takes over the work of another block (``CompiledKernel.takes_over``) adds 1 to the former,
-  and then to ``finished``, an i64 that counts blocks.
+  and then to ``finished``, an i64 that counts blocks. ``order`` is null, or, where blocks may wait, a table of
+  i64: the blocks in the order in which they are to begin, which ``begin``, ``end`` and ``range`` then count in.
 * The result is ``DONE`` when all blocks are done, any other number when the run must stop.
 
 ``host_call(ptr user, i32 site, ptr block, ptr payload, i64 count)`` hands over what prints and
@@ -48,7 +49,9 @@ coroutine suspends as soon as it is called, and in loops that look at memory in 
 own, with two more words: ``RT_RESULT``, where it leaves what the kernel would return, and ``RT_LOOKS``, how
 often in a row it has looked in vain, in the same loop. The fifth word behind ``finished`` holds two i32: how
 many threads are in ``RUN_WAITING``, and how many of them have seen nothing but looks in vain for a while.
-Without ``range`` and ``finished`` (null), only the given blocks run and nothing is told.
+Without ``range`` and ``finished`` (null), only the given blocks run and nothing is told. With
+``CompiledKernel.has_keys`` there is also ``void @kernel.keys(ptr %args, ptr %grid, i64 %begin, i64 %end, ptr %out)``,
+which writes an i64 for each block: a block waits only for those for which it is the same.
 
 A kernel with agents calls the scheduler of ``runtime.strands``. A strand lies in memory as
 ``STRAND_TYPE``: its coroutine (null for the tile block), the strands after and before it in the ring,
@@ -77,11 +80,12 @@ from tilewright.launching.codes import ASSERTION_FAILED
 from tilewright.launching.object_names import object_name
 from tilewright.launching.value_types import TileLike
 
+ALONE, CLOSED = 1, 2
 DONE = 0
 STOPPED = 1
 
-RT_STOP, RT_RANGE, RT_FINISHED, RT_SIGNALS, RT_WHERE, RT_ALONE = 3, 4, 5, 6, 7, 8
-RT_WORDS = 9
+RT_STOP, RT_RANGE, RT_FINISHED, RT_SIGNALS, RT_WHERE, RT_ALONE, RT_ORDER = 3, 4, 5, 6, 7, 8, 9
+RT_WORDS = 10
 RT_RESULT, RT_LOOKS = RT_WORDS, RT_WORDS + 1
 """Words of the runtime of a block that may wait; those before are as everywhere."""
 NO_BLOCK = -1
@@ -111,6 +115,11 @@ CAN_GO_ON = "tilewright_can_go_on"
 RUN_STRANDS = "tilewright_run_strands"
 END_STRANDS = "tilewright_end_strands"
 LIST_STRANDS = "tilewright_list_strands"
+
+
+def keys_symbol(kernel: str) -> str:
+    """The symbol of the function that gives the keys of a kernel's blocks."""
+    return f"{kernel}.keys"
 
 
 def symbol_of(kind: str, name: str) -> str:

@@ -85,6 +85,7 @@ def compile_kernel(
         made.globals,
         made.updates,
         made.may_be_alone,
+        made.has_keys,
         made.loops,
         (*remarks.found, *made.remarks),
     )

@@ -73,6 +73,8 @@ class CompiledKernel:
     """Whether it has atomic operations."""
     may_be_alone: bool = False
     """Whether some of them need not be atomic where one thread runs the launch (``abi``)."""
+    has_keys: bool = False
+    """Whether it has a function that tells which of its blocks may wait for one another (``abi``)."""
     loops: tuple[OperationSource, ...] | None = None
     """Where its loops stand, by their numbers; None for code from the disk, where it is not kept."""
     remarks: tuple[Remark, ...] = ()

@@ -211,7 +211,7 @@ def test_locks_taken_in_opposite_orders_are_a_deadlock() -> None:
 class _State:
     """What the threads of a launch say of it."""
 
-    total, next, finished, stalled = 8, 8, 0, (2, 2)
+    total, begun, finished, stalled = 8, 8, 0, (2, 2)
 
 
 @pytest.mark.parametrize(

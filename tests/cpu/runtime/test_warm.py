@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
-from tilewright.cpu.runtime import warm
 from tilewright.cpu.runtime.native_packing import native_packer
 from tilewright.cpu.runtime.packing import Packer
 from tilewright.cpu.runtime.quick_packing import quick_packer
@@ -160,25 +158,31 @@ def test_a_launch_that_begins_during_another_does_not_take_its_words(
     """Also where the other one has begun after this one had looked whether there was one."""
     kept = program._warm["vector_add"]  # pyright: ignore[reportPrivateUsage]
     slots = tuple(kept.state.words[kept._offset // 8 :])  # pyright: ignore[reportPrivateUsage]
-    packed: Any = SimpleNamespace(distinct=True, slots=slots)
     running, may_end = threading.Event(), threading.Event()
     runs: list[str] = []
 
-    def run(self: WarmLaunch, total: int, pace: Any) -> None:
+    def run(self: WarmLaunch, state: object, total: int, pace: Any) -> bool:
         runs.append(threading.current_thread().name)
         running.set()
         assert may_end.wait(timeout=10)
-
-    other = threading.Thread(target=kept.launch_packed, args=(_GRID, packed), name="other")
-
-    def is_for_one(total: int, threads: int, pace: object) -> bool:
-        if threading.current_thread() is not other:
-            other.start()
-            assert running.wait(timeout=30)
         return True
 
+    class _Packed:
+        """Arguments that are looked at before the launch is begun."""
+
+        def __init__(self) -> None:
+            self.slots = slots
+
+        @property
+        def distinct(self) -> bool:
+            if threading.current_thread() is not other:
+                other.start()
+                assert running.wait(timeout=30)
+            return True
+
+    packed: Any = _Packed()
+    other = threading.Thread(target=kept.launch_packed, args=(_GRID, packed), name="other")
     monkeypatch.setattr(WarmLaunch, "_run", run)
-    monkeypatch.setattr(warm, "is_for_one", is_for_one)
     taken = kept.launch_packed(_GRID, packed)
     may_end.set()
     other.join()

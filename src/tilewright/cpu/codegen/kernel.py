@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from llvmlite import ir
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright.cpu.abi import DONE, SLOT_BYTES, STOPPED, Site, symbol_of
-from tilewright.cpu.codegen.analysis import block_order, effects, nans, strips
+from tilewright.cpu.abi import ALONE, CLOSED, DONE, SLOT_BYTES, STOPPED, Site, symbol_of
+from tilewright.cpu.codegen.analysis import block_order, effects, lock_keys, nans, strips
 from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
 from tilewright.cpu.codegen.analysis.strips import Strips
-from tilewright.cpu.codegen.control import control_flow, programs
+from tilewright.cpu.codegen.control import block_keys, control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
 from tilewright.cpu.codegen.coroutines.agent_memory import find_strands
 from tilewright.cpu.codegen.coroutines.scheduling import TileBlock
@@ -44,6 +44,7 @@ from tilewright.cpu.codegen.memory import (
     view_access,
 )
 from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
+from tilewright.cpu.codegen.memory.private_merging import close_copies
 from tilewright.cpu.codegen.products import (
     contraction,
     convolution,
@@ -83,6 +84,7 @@ class Made:
     loops: tuple[OperationSource, ...]
     updates: bool
     may_be_alone: bool
+    has_keys: bool
     remarks: tuple[Remark, ...]
 
 
@@ -133,10 +135,9 @@ def emit(
     waiting = _waiting(b, function) if may_wait else None
     f = FunctionEmitter(unit, plan, b, _frame(b, function, place, cursor))
     f.waiting = waiting
-    for number, argument in enumerate(body.args):
-        f.values[argument] = _argument(b, function.args[0], number, argument.type)
+    f.values |= _arguments(body, b, function.args[0])
     if unit.strands is None and not may_wait and any(single_thread.can_be_alone(op) for op in ops):
-        f.alone = single_thread.is_alone(b, function.args[2])
+        f.alone = single_thread.is_launch(b, function.args[2], ALONE)
     targets = privatization.find_targets(func, distinct_arguments=distinct_arguments)
     privatization.tell_why_not(unit.remarks, ops, targets)
     for value, reason in plan.reasons.items():
@@ -145,9 +146,10 @@ def emit(
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
         unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
-        count = b.sub(function.args[4], function.args[3])
+    blocks = _counted(f, function) if targets else None
+    if blocks is not None and unit.memory is not None:
         f.copies = privatization.open_copies(
-            f, targets, partial(_span, f, unit.memory, body), count
+            f, targets, partial(_span, f, unit.memory, body), blocks
         )
     if unit.strands is not None:
         # What follows concerns all operations of a kernel, and knows nothing of agents.
@@ -166,17 +168,19 @@ def emit(
         if wide.rows:
             message += f"; what a loop adds up is taken row by row, {wide.rows} one after the other"
         unit.remarks.add("strip", message)
-    _blocks(
-        f,
-        function,
-        body,
-        None if wide is None else _Wide(wide, plan_of(wide.function.body.blocks[0])),
-    )
+    together = None if wide is None else _Wide(wide, plan_of(wide.function.body.blocks[0]))
+    _blocks(f, function, body, together, blocks)
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None
     size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
     if may_wait:
         unit.prepare(waiting_blocks.make_kernel(module, symbol, function, size))
+    key = lock_keys.find_key(list(func.walk())) if may_wait and distinct_arguments else None
+    if key is not None and unit.origins is None:
+        block_keys.make_keys(unit, plan, key, symbol, partial(_arguments, body))
+    if key is not None:
+        message = "blocks that may wait for one another run on one thread, in their order"
+        unit.remarks.add("order", message)
     return Made(
         module,
         symbol,
@@ -190,13 +194,30 @@ def emit(
         tuple(unit.loops),
         any(effects.updates(op) for op in func.walk()),
         f.alone is not None,
+        key is not None and unit.origins is None,
         tuple(unit.remarks.found),
     )
+
+
+def _counted(f: FunctionEmitter, function: ir.Function) -> privatization.Blocks:
+    b = f.builder
+    _, grid, runtime, begin, end = function.args
+    x, y, z = (b.zext(extent, I64) for extent in f.frame.grid)
+    where = b.gep(grid, [ir.Constant(I64, 3)], source_etype=I32)
+    threads = b.zext(b.load(where, typ=I32, align=4), I64)
+    closed = None if f.alone is None else single_thread.is_launch(b, runtime, CLOSED)
+    total = b.mul(b.mul(x, y), z)
+    return privatization.Blocks(b.sub(end, begin), total, threads, closed)
 
 
 def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
     """The address that a parameter holds, and that behind its array."""
     return f.scalar(body.args[number]), memory.of_parameter(f.builder, number)[1]
+
+
+def _arguments(body: Block, b: Builder, slots: Value) -> dict[SSAValue, object]:
+    """What all parameters hold."""
+    return {held: _argument(b, slots, n, held.type) for n, held in enumerate(body.args)}
 
 
 def _argument(b: Builder, slots: Value, number: int, ty: Attribute) -> object:
@@ -251,7 +272,13 @@ class _Wide:
     plan: Plan
 
 
-def _blocks(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide | None) -> None:
+def _blocks(
+    f: FunctionEmitter,
+    function: ir.Function,
+    body: Block,
+    wide: _Wide | None,
+    counted: privatization.Blocks | None,
+) -> None:
     """The loop over the blocks of the range."""
     b = f.builder
     _, _, runtime, begin, end = function.args
@@ -291,7 +318,8 @@ def _blocks(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide 
         result.add_incoming(ir.Constant(I32, code), block)
     if isinstance(f.strand, TileBlock):
         f.strand.end_all(b)
-    privatization.close_copies(b, f.copies.values())
+    if counted is not None:
+        close_copies(b, f.copies.values(), begin, counted.total, counted.closed)
     if f.unit.streams:
         llvm.fence_stores(b)
     if f.waiting is None:
@@ -315,6 +343,7 @@ def _alone_or_together(f: FunctionEmitter, function: ir.Function, body: Block, w
     where = b.gep(function.args[1], [ir.Constant(I64, 3)], source_etype=I32)
     threads = b.zext(b.load(where, typ=I32, align=4), I64)
     enough = b.icmp_unsigned(">", b.add(groups, ir.Constant(I64, 2)), b.add(threads, threads))
+    enough = b.or_(enough, b.icmp_unsigned("==", groups, threads))
     names = ("group", "together", "alone", "rest")
     of_group, together, alone, rest = (b.append_basic_block(name) for name in names)
     b.cbranch(b.and_(complete, enough), of_group, alone)

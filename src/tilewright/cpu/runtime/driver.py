@@ -19,7 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.cpu.abi import ARENA_OWNER, PANELS_READY, RT_ALONE, RT_SIGNALS, RT_WHERE
+from tilewright.cpu.abi import (
+    ARENA_OWNER,
+    PANELS_READY,
+    RT_ALONE,
+    RT_ORDER,
+    RT_RANGE,
+    RT_SIGNALS,
+    RT_WHERE,
+)
 from tilewright.cpu.runtime.engine import Library
 from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
@@ -34,6 +42,8 @@ _AWAY, _LINGERS, HAS_JOB = 0, 1, 2
 _LINGERING = 1_000_000 if hasattr(time, "CLOCK_MONOTONIC") else 0
 _CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)
 _LOOKS = 64
+#: How often a thread that has ended its part, and is about to say so, is looked at.
+_LOOKS_FOR_END = 4000
 _NO_LIMIT = 1 << 62
 _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -55,7 +65,7 @@ _NO_RANGES = (0,) * (_RANGE * _ROOM)
 _RANGES_AT = 24
 
 _IR = f"""
-%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64 }}
+%runtime = type {{ ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr }}
 %launch = type {{
   ptr, ptr, ptr, i64, i64, i64, ptr, i64, i64, [7 x i64], i64, i64, i64, i32, [4 x i64],
   [{_ROOM} x %range], i32, i32, i32, i32, [0 x i64]
@@ -121,8 +131,7 @@ entry:
   store ptr %user, ptr %rt_user
   %rt_stop = getelementptr %runtime, ptr %rt, i32 0, i32 3
   store ptr %stop, ptr %rt_stop
-  %rt_next = getelementptr %runtime, ptr %rt, i32 0, i32 4
-  store ptr %all, ptr %rt_next
+  %rt_next = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_RANGE}
   %rt_finished = getelementptr %runtime, ptr %rt, i32 0, i32 5
   store ptr %finished, ptr %rt_finished
   %signals_at = getelementptr %launch, ptr %launch, i32 0, i32 9
@@ -138,6 +147,10 @@ entry:
   %alone = load i64, ptr %alone_at
   %rt_alone = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_ALONE}
   store i64 %alone, ptr %rt_alone
+  %order_at = getelementptr %launch, ptr %launch, i32 0, i32 9, i32 2
+  %order = load ptr, ptr %order_at
+  %rt_order = getelementptr %runtime, ptr %rt, i32 0, i32 {RT_ORDER}
+  store ptr %order, ptr %rt_order
   br label %again
 again:
   %left = phi i64 [ %allowed, %entry ], [ %left_after, %took ]
@@ -176,6 +189,7 @@ try:
   %mine = extractvalue {{ i64, i1 }} %exchange, 1
   br i1 %mine, label %run, label %take
 run:
+  store ptr %next, ptr %rt_next
   %result = call i32 %kernel(ptr %args, ptr %grid, ptr %rt, i64 %begin, i64 %end)
   %failed = icmp ne i32 %result, 0
   br i1 %failed, label %fail, label %took
@@ -225,7 +239,7 @@ some:
   ret i32 {ALL_DONE}
 }}
 
-define i32 @again(ptr %launch, ptr %arena, i64 %allowed, i64 %signals, i64 %serial) {{
+define internal void @set_back(ptr %launch, i64 %signals, i64 %serial) {{
   %serial_at = getelementptr i64, ptr %launch, i64 8
   store i64 %serial, ptr %serial_at
   %signals_at = getelementptr i64, ptr %launch, i64 {SIGNALS}
@@ -238,7 +252,99 @@ define i32 @again(ptr %launch, ptr %arena, i64 %allowed, i64 %signals, i64 %seri
   store i64 0, ptr %stop_at
   %where_at = getelementptr i64, ptr %launch, i64 {_WHERE}
   store i64 0, ptr %where_at
+  ret void
+}}
+
+define i32 @again(ptr %launch, ptr %arena, i64 %allowed, i64 %signals, i64 %serial) {{
+  call void @set_back(ptr %launch, i64 %signals, i64 %serial)
   %result = call i32 @work(ptr %launch, ptr %arena, i64 %allowed, i64 1)
+  ret i32 %result
+}}
+
+; Whether a thread waits in native code; one that is about to says so soon.
+define internal i1 @lingers(ptr %box) {{
+entry:
+  br label %look
+look:
+  %number = phi i64 [ 0, %entry ], [ %following, %again ]
+  %state = load atomic i32, ptr %box acquire, align 4
+  %works = icmp eq i32 %state, {HAS_JOB}
+  br i1 %works, label %again, label %out
+again:
+  {PAUSE}
+  %following = add i64 %number, 1
+  %further = icmp slt i64 %following, {_LOOKS_FOR_END}
+  br i1 %further, label %look, label %out
+out:
+  %is = icmp eq i32 %state, {_LINGERS}
+  ret i1 %is
+}}
+
+define i32 @are_there(ptr %boxes, i64 %count) {{
+entry:
+  br label %each
+each:
+  %number = phi i64 [ 0, %entry ], [ %following, %there ]
+  %box_at = getelementptr ptr, ptr %boxes, i64 %number
+  %box = load ptr, ptr %box_at
+  %is = call i1 @lingers(ptr %box)
+  br i1 %is, label %there, label %away
+there:
+  %following = add i64 %number, 1
+  %further = icmp slt i64 %following, %count
+  br i1 %further, label %each, label %all
+all:
+  ret i32 1
+away:
+  ret i32 0
+}}
+
+define i32 @together(ptr %launch, ptr %arena, i64 %allowed, i64 %signals, i64 %serial,
+                     ptr %boxes, i64 %count, i64 %looks) {{
+entry:
+  call void @set_back(ptr %launch, i64 %signals, i64 %serial)
+  %ranges_at = getelementptr i64, ptr %launch, i64 6
+  %ranges = load ptr, ptr %ranges_at
+  %total_at = getelementptr i64, ptr %launch, i64 3
+  %total = load i64, ptr %total_at
+  %threads = add i64 %count, 1
+  br label %range
+range:
+  %number = phi i64 [ 0, %entry ], [ %following, %range ]
+  %begin = phi i64 [ 0, %entry ], [ %end, %range ]
+  %following = add i64 %number, 1
+  %share = mul i64 %total, %following
+  %end = udiv i64 %share, %threads
+  %range_at = getelementptr %range, ptr %ranges, i64 %number
+  %end_at = getelementptr i64, ptr %range_at, i64 1
+  store i64 %begin, ptr %range_at
+  store i64 %end, ptr %end_at
+  %further = icmp ult i64 %number, %count
+  br i1 %further, label %range, label %ranged
+ranged:
+  br label %post
+post:
+  %helper = phi i64 [ 0, %ranged ], [ %next_helper, %posted ]
+  %box_at = getelementptr ptr, ptr %boxes, i64 %helper
+  %box = load ptr, ptr %box_at
+  %state = load atomic i32, ptr %box acquire, align 4
+  %waits = icmp eq i32 %state, {_LINGERS}
+  br i1 %waits, label %fill, label %posted
+fill:
+  ; Only this thread gives it work, so that it reads this when it has the job, or not at all.
+  %launch_at = getelementptr i8, ptr %box, i64 8
+  store ptr %launch, ptr %launch_at
+  %number_at = getelementptr i8, ptr %box, i64 24
+  %its_number = add i64 %helper, 1
+  store i64 %its_number, ptr %number_at
+  %exchange = cmpxchg ptr %box, i32 {_LINGERS}, i32 {HAS_JOB} acq_rel acquire
+  br label %posted
+posted:
+  %next_helper = add i64 %helper, 1
+  %more = icmp ult i64 %next_helper, %count
+  br i1 %more, label %post, label %begin_work
+begin_work:
+  %result = call i32 @work(ptr %launch, ptr %arena, i64 %allowed, i64 %looks)
   ret i32 %result
 }}
 
@@ -376,6 +482,7 @@ class LaunchState:
     host_call, user, total = _word(1), _word(2), _word(3)
     chunk, shares, _ranges_at, _range_count = _word(4), _word(5), _word(6), _word(7)
     alone = _word(10)
+    _order_at = _word(11)
     next, finished = _word(16), _word(_FINISHED)
     #: Whether the launch was stopped because its time was over.
     expired = False
@@ -398,24 +505,71 @@ class LaunchState:
         self.address = self.words.buffer_info()[0]
         self.keep = keep
         self._ranges = self.words
+        self._order: array[int] | None = None
 
-    def divide(self, threads: int) -> None:
-        """Give each thread a range of its own, of equally many blocks."""
+    def copy(self) -> LaunchState:
+        """The same launch once more, for which nothing has been taken yet."""
+        words = self.words
+        grid = self.grid_address - self.address
+        extents = words[grid // _WORD : grid // _WORD + 2]
+        x, y, z, threads = extents[0] & _LOW, extents[0] >> 32, extents[1] & _LOW, extents[1] >> 32
+        slots = words[grid // _WORD + 2 :]
+        return LaunchState(words[0], slots, (x, y, z), self.keep, threads)
+
+    def divide(self, threads: int, ends: Sequence[int] = ()) -> None:
+        """Give each thread a range of its own: of equally many blocks, unless ``ends`` says where each but
+        the last one ends."""
         ranges, place, address = self.words, _RANGES_AT, self.address
         if threads > _ROOM:
             self._ranges = ranges = array(_UNSIGNED, bytes(_WORD * _RANGE * threads))
             place, address = 0, ranges.buffer_info()[0]
         self._ranges_at, self._range_count = address + _WORD * place, threads
         total, begin = self.total, 0
-        for number in range(1, threads + 1):
-            end = total * number // threads
+        ends = ends or [total * number // threads for number in range(1, threads)]
+        for end in (*ends, total):
             ranges[place], ranges[place + 1] = begin, end
             begin, place = end, place + _RANGE
+
+    def arrange(self, order: array[int]) -> None:
+        """Let blocks that may wait begin in this order."""
+        self._order, self._order_at = order, order.buffer_info()[0]
+
+    @property
+    def begun(self) -> int:
+        """How many blocks threads have taken."""
+        if not self._range_count:
+            return min(self.next, self.total)
+        count, begin = 0, 0
+        for following, end in self._parts():
+            count += min(following, end) - begin
+            begin = end
+        return count
+
+    @property
+    def arranged(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """The order of blocks, if one was given, and the ranges of threads in it, if there are any."""
+        return list(self._order or ()), self._parts()
+
+    def _parts(self) -> list[tuple[int, int]]:
+        """The next block of each thread's range, and its end."""
+        place = _RANGES_AT if self._ranges is self.words else 0
+        places = range(place, place + _RANGE * self._range_count, _RANGE)
+        return [(self._ranges[each], self._ranges[each + 1]) for each in places]
+
+    @property
+    def shared_by(self) -> int:
+        """How many threads have ranges of their own; 0 where none has."""
+        return self._range_count
+
+    @property
+    def grid_address(self) -> int:
+        """Where the extents of the grid lie."""
+        return self.address + _WORD * (_RANGES_AT + len(_NO_RANGES))
 
     @property
     def slots_address(self) -> int:
         """Where the arguments lie."""
-        return self.address + _WORD * (_RANGES_AT + len(_NO_RANGES) + 2)
+        return self.grid_address + 2 * _WORD
 
     @staticmethod
     def new_serial() -> int:
@@ -451,7 +605,7 @@ class LaunchState:
     @property
     def memory(self) -> object:
         """What the native loop looks at, apart from what the kernel does."""
-        return self.words, self._ranges
+        return self.words, self._ranges, self._order
 
 
 class Mailbox(ctypes.Structure):
@@ -474,7 +628,9 @@ class Driver:
     MORE_TO_DO. ``work(launch, arena, allowed chunks, looks)`` is for the thread that launches, whose
     number is 0: when none is left to take it looks that many times whether the others are through, and
     gives FINISHED if so. ``again(launch, arena, allowed chunks, address of what handles signals, serial)`` does
-    that for a launch that is over, anew, on the calling thread alone. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
+    that for a launch that is over, anew, on the calling thread alone; ``together(..., boxes, count, looks)`` with the
+    threads of so many mailboxes, as far as they are in ``serve`` and do nothing, and ``are_there(boxes, count)`` tells
+    whether all are. Their arenas must be in the mailboxes, and the launch divided for them. ``serve(box)`` does the job of a mailbox, if there is one, and those that come soon
     afterwards. ``post(box)``: there is a job; not 0 if the thread is in ``serve``, else someone must
     call that. ``is_done(box, looks)``: whether the job is done, after that many looks at the most.
     """
@@ -482,6 +638,8 @@ class Driver:
     take_blocks: Callable[[int, int, int, int], int]
     work: Callable[[int, int, int, int], int]
     again: Callable[[int, int, int, int, int], int]
+    together: Callable[[int, int, int, int, int, int, int, int], int]
+    are_there: Callable[[int, int], int]
     serve: Callable[[int], None]
     post: Callable[[int], int]
     is_done: Callable[[int, int], int]
@@ -493,7 +651,17 @@ class Driver:
 @once
 def driver() -> Driver:
     """The functions as native code; compiled when first used."""
-    names = ("take_blocks", "work", "again", "serve", "post", "is_done", "is_running")
+    names = (
+        "take_blocks",
+        "work",
+        "again",
+        "together",
+        "are_there",
+        "serve",
+        "post",
+        "is_done",
+        "is_running",
+    )
     found = library(_IR, names)
     pointer, word, wide = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
@@ -504,6 +672,8 @@ def driver() -> Driver:
         function("take_blocks", word, pointer, pointer, wide, wide),
         function("work", word, pointer, pointer, wide, wide),
         function("again", word, pointer, pointer, wide, wide, wide),
+        function("together", word, pointer, pointer, wide, wide, wide, pointer, wide, wide),
+        function("are_there", word, pointer, wide),
         function("serve", None, pointer),
         function("post", word, pointer),
         function("is_done", word, pointer, wide),

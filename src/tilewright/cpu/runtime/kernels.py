@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import symbol_of
+from tilewright.cpu.abi import keys_symbol, symbol_of
 from tilewright.cpu.compiled import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import disk_cache, key_of
 from tilewright.cpu.runtime.engine import (
@@ -42,6 +42,8 @@ class NativeKernel:
     compiled: CompiledKernel
     address: int
     library: Library
+    keys: int = 0
+    """The address of what gives the keys of blocks; 0 where there is none."""
     pace: Pace = field(default_factory=Pace)
     choice: Choice = field(default_factory=Choice)
 
@@ -152,16 +154,21 @@ def _in_memory(
         imports |= strand_symbols()
     if compiled.may_wait:
         imports |= waiting_symbols()
+    symbols = [compiled.symbol]
+    if compiled.has_keys:
+        symbols.append(keys_symbol(compiled.symbol))
     full_key = (key, tuple(sorted(imports.items())))
     with _lock:
         library = _libraries.get(full_key)
         if library is None:
             data = code()
             with timings.stage("link"):
-                library = load_object(data, compiled.target, [compiled.symbol], imports)
+                library = load_object(data, compiled.target, symbols, imports)
             _libraries[full_key] = library
             if len(_libraries) > _IN_MEMORY:
                 _libraries.popitem(last=False)
         else:
             _libraries.move_to_end(full_key)
-    return NativeKernel(compiled, library.address(compiled.symbol), library)
+    address = library.address(compiled.symbol)
+    keys = library.address(keys_symbol(compiled.symbol)) if compiled.has_keys else 0
+    return NativeKernel(compiled, address, library, keys)

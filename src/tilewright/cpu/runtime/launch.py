@@ -8,6 +8,7 @@ from array import array as c_array
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import ARENA_ALIGNMENT
+from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED
 from tilewright.cpu.compiled import CompileOptions
 from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.described import DescribedPacker
@@ -23,6 +24,7 @@ from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import OptLevel, Timings
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
+from tilewright.cpu.runtime.lock_order import arranged_by_key
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
@@ -325,13 +327,16 @@ class Program:
         started = time.perf_counter()
         if wanted:
             with UPDATE_LOCK.alone() as alone:
-                state.alone = int(alone)
+                state.alone = ALONE if alone else 0
                 self._run_blocks(state, kernel, replace(settings, threads=1) if alone else settings)
         else:
-            with UPDATE_LOCK.together():
+            # Without a pace calls are too short for copies of large arrays.
+            may_close = compiled.asks_for_memory and kernel.pace.seconds > 0
+            with UPDATE_LOCK.alone() if may_close else UPDATE_LOCK.together() as closed:
+                state.alone = CLOSED if closed else 0
                 self._run_blocks(state, kernel, settings)
         if settings.threads > 1:
-            choice.learn((time.perf_counter() - started) / total, alone=bool(state.alone))
+            choice.learn((time.perf_counter() - started) / total, alone=state.alone == ALONE)
 
     @staticmethod
     def _run_blocks(state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
@@ -339,13 +344,16 @@ class Program:
         with ExitStack() as held:
             if compiled.may_wait:
                 held.enter_context(watched_for_deadlock(state, options.deadlock_timeout))
+            divide = None if compiled.takes_over or compiled.may_wait else LaunchState.divide
+            if kernel.keys:
+                divide = partial(arranged_by_key, keys=kernel.keys)
             POOL.run(
                 state,
                 compiled.arena_bytes,
                 settings.threads,
                 kernel.pace,
                 options.progress,
-                divided=not (compiled.takes_over or compiled.may_wait),
+                divide=divide,
                 gathers=compiled.updates and compiled.asks_for_memory and not options.checked,
             )
 

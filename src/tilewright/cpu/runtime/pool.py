@@ -12,6 +12,7 @@ import math
 import os
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import addressof
@@ -43,6 +44,8 @@ _MAX_THREADS = 1024
 
 # Waking a thread and waiting for it takes about 20 us.
 _WORTH_SHARING = 50e-6
+#: With one that is awake it takes some.
+WORTH_SHARING_AWAKE = 12e-6
 # The longest that Ctrl-C waits, but for a block that takes longer.
 _SLICE = 0.05
 _CHUNK_SECONDS = 0.01
@@ -54,7 +57,7 @@ _FIRST_CHUNK = 8
 #: How often a thread that has ended its part looks for the others before it sleeps (for some tenths of a
 #: millisecond), and how long it sleeps then.
 _LOOKS = 20_000
-_TRIALS = 2
+_TRIALS = 6
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 50e-6, 1e-3
 
 Progress = Callable[[int, int], object]
@@ -91,7 +94,8 @@ class Pace:
 class Choice:
     """Whether a kernel is faster on one thread, without atomic operations, or on several, with them.
 
-    Both are tried twice, in turn; then the one that took less for a block at its best is chosen.
+    Each is tried some times in a row, as the first time finds cold memory, no pace, and threads that sleep; then
+    the one that took less for a block at its best is chosen.
     """
 
     _alone: list[float] = field(default_factory=list)
@@ -100,7 +104,7 @@ class Choice:
     def alone_is_next(self) -> bool:
         """Whether the next launch should have one thread."""
         if len(self._together) < _TRIALS or len(self._alone) < _TRIALS:
-            return len(self._alone) < len(self._together)
+            return len(self._together) == _TRIALS
         return min(self._alone) < min(self._together)
 
     def learn(self, seconds: float, *, alone: bool) -> None:
@@ -137,6 +141,17 @@ class Worker:
         if self._box.state == HAS_JOB:
             self.wait()
         self.arena.address(arena_bytes)
+
+    @property
+    def mailbox(self) -> int:
+        """Where its mailbox lies."""
+        return self._where
+
+    def look_at(self, state: LaunchState, arena_bytes: int) -> None:
+        """What helping with launches of this state takes, for threads that stay awake: memory, and that the state
+        lives as long as the thread may look at it."""
+        self._looks_at = state.memory
+        self._box.arena = self.arena.address(arena_bytes)
 
     def begin(
         self, state: LaunchState, arena_bytes: int, number: int, *, elsewhere: bool = False
@@ -195,6 +210,7 @@ class Pool:
     _workers: list[Worker] = field(default_factory=list)
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _own: threading.local = field(default_factory=threading.local)
+    _boxes: array[int] = field(default_factory=lambda: array("Q"))
 
     def run(
         self,
@@ -204,11 +220,11 @@ class Pool:
         pace: Pace,
         progress: Progress | None = None,
         *,
-        divided: bool = True,
+        divide: Callable[[LaunchState, int], object] | None = LaunchState.divide,
         gathers: bool = False,
     ) -> None:
-        """Run all blocks of a launch, unless it is stopped on the way. ``divided``: each thread begins
-        with a range of its own. ``gathers``: a call of the kernel gathers what it hands on at its end, so that
+        """Run all blocks of a launch, unless it is stopped on the way. ``divide`` gives so many
+        threads ranges of their own to begin with. ``gathers``: a call of the kernel gathers what it hands on at its end, so that
         chunks are to be large."""
         total = state.total
         alone = is_for_one(total, threads, pace)
@@ -222,12 +238,70 @@ class Pool:
             parts = 1 if gathers else _CHUNKS_PER_THREAD
             state.chunk = _chunk(total, helpers + 1, pace, parts)
             state.shares = 1 if gathers else _SHARES_PER_THREAD
-            if divided:
-                state.divide(helpers + 1)
+            if divide is not None:
+                divide(state, helpers + 1)
             else:
                 state.shares *= helpers + 1
             self._grow(helpers)
             self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
+
+    def is_awake(self, threads: int) -> bool:
+        """Whether so many threads, with the calling one, could begin at once."""
+        helpers = threads - 1
+        if len(self._workers) < helpers or self._busy.locked():
+            return False
+        return bool(driver().are_there(self._mailboxes(helpers), helpers))
+
+    def run_again(self, state: LaunchState, arena_bytes: int, threads: int, pace: Pace) -> bool:
+        """Run a launch that is over once more, on threads that are awake; whether it was done: else another launch
+        has them, or one of them sleeps. All that is looked at in ``run`` is to be as it was."""
+        total, helpers = state.total, min(threads, state.total) - 1
+        if len(self._workers) < helpers or self._busy.locked():
+            return False
+        with self._busy:
+            return self._run_again(state, arena_bytes, helpers, pace, total)
+
+    def _run_again(
+        self, state: LaunchState, arena_bytes: int, helpers: int, pace: Pace, total: int
+    ) -> bool:
+        native, boxes = driver(), self._mailboxes(helpers)
+        if not native.are_there(boxes, helpers):
+            return False
+        workers = self._workers[:helpers]
+        for worker in workers:
+            worker.look_at(state, arena_bytes)
+        chunk = _chunk(total, helpers + 1, pace)
+        state.chunk, state.shares = chunk, _SHARES_PER_THREAD
+        if state.shared_by != helpers + 1:
+            state.divide(helpers + 1)
+        arena, where = self.own_arena(arena_bytes), state.address
+        chunk_seconds = pace.seconds * chunk
+        allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
+        finished, started = False, time.perf_counter()
+        watched = WATCHER.begin_again(state)
+        try:
+            signals = WATCHER.signals.address if watched else 0
+            serial = state.new_serial()
+            result = native.together(where, arena, allowed, signals, serial, boxes, helpers, _LOOKS)
+            while result == MORE_TO_DO:
+                result = native.work(where, arena, allowed, _LOOKS)
+            finished = result == FINISHED
+        except BaseException:
+            state.stop = 1
+            raise
+        finally:
+            if watched:
+                WATCHER.end(state)
+            if not finished:
+                _join(workers, state)
+        pace.learn((time.perf_counter() - started) * (helpers + 1) / total)
+        return True
+
+    def _mailboxes(self, count: int) -> int:
+        """The address of the mailboxes' addresses."""
+        if len(self._boxes) < count:
+            self._boxes = array("Q", [worker.mailbox for worker in self._workers])
+        return self._boxes.buffer_info()[0]
 
     def _grow(self, count: int) -> None:
         while len(self._workers) < count:
@@ -294,9 +368,9 @@ class Pool:
         return found
 
 
-def is_for_one(total: int, threads: int, pace: Pace) -> bool:
-    """Whether the calling thread runs a grid alone, by the launches before."""
-    return threads == 1 or total == 1 or 0 < pace.seconds * total < _WORTH_SHARING
+def is_for_one(total: int, threads: int, pace: Pace, worth: float = _WORTH_SHARING) -> bool:
+    """Whether the calling thread runs a grid alone, by the launches before: it takes less than ``worth`` seconds."""
+    return threads == 1 or total == 1 or 0 < pace.seconds * total < worth
 
 
 def at_once(total: int, pace: Pace) -> tuple[int, int]:

@@ -43,7 +43,7 @@ _LAYOUT: Mapping[str, type] = {
     "globals": list,
 }
 #: What it holds where it is not this: atomic operations are taken to be there.
-_DEFAULTS: Mapping[str, bool] = {"updates": True, "may_be_alone": False}
+_DEFAULTS: Mapping[str, bool] = {"updates": True, "may_be_alone": False, "has_keys": False}
 #: More than any kernel has.
 _MOST_ARENA_BYTES = 1 << 40
 _KEY = re.compile("[0-9a-f]{64}")

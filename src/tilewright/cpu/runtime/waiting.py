@@ -26,6 +26,7 @@ from tilewright.cpu.abi import (
     PANELS_READY,
     RT_FINISHED,
     RT_LOOKS,
+    RT_ORDER,
     RT_RANGE,
     RT_RESULT,
     RT_STOP,
@@ -193,6 +194,9 @@ entry:
   %range = load ptr, ptr %range_at
   %finished_at = getelementptr ptr, ptr %rt, i64 {RT_FINISHED}
   %finished = load ptr, ptr %finished_at
+  %order_at = getelementptr ptr, ptr %rt, i64 {RT_ORDER}
+  %order = load ptr, ptr %order_at
+  %in_order = icmp eq ptr %order, null
   call void @come_or_go(ptr %finished, i32 1)
   br label %choose
 choose:
@@ -222,22 +226,29 @@ find:
 make:
   %made = call ptr @new_fiber(ptr %rt, i64 %size)
   %failed = icmp eq ptr %made, null
-  br i1 %failed, label %old, label %number
+  br i1 %failed, label %old, label %which
 take_free:
   %next_free_at = getelementptr i64, ptr %free, i64 {_NEXT_FREE}
   %next_free = load ptr, ptr %next_free_at
-  br label %number
-number:
+  br label %which
+which:
   %fiber = phi ptr [ %made, %make ], [ %free, %take_free ]
   %free_left = phi ptr [ null, %make ], [ %next_free, %take_free ]
-  %linear = call i64 @another(ptr %own, i64 %end, ptr %range, ptr %taken)
-  %is_none = icmp slt i64 %linear, 0
-  br i1 %is_none, label %give_back, label %start
+  %number = call i64 @another(ptr %own, i64 %end, ptr %range, ptr %taken)
+  %is_none = icmp slt i64 %number, 0
+  br i1 %is_none, label %give_back, label %arrange
 give_back:
   %back_at = getelementptr i64, ptr %fiber, i64 {_NEXT_FREE}
   store ptr %free_left, ptr %back_at
   br label %old
+arrange:
+  br i1 %in_order, label %start, label %look_up
+look_up:
+  %linear_at = getelementptr i64, ptr %order, i64 %number
+  %linear_found = load i64, ptr %linear_at
+  br label %start
 start:
+  %linear = phi i64 [ %number, %arrange ], [ %linear_found, %look_up ]
   %behind = add i64 %linear, 1
   %looks_at = getelementptr i64, ptr %fiber, i64 {RT_LOOKS}
   store i64 0, ptr %looks_at
@@ -403,7 +414,7 @@ class _DeadlockWatch:
 
     def is_over(self) -> bool:
         state, now = self.state, time.process_time()
-        finished, begun = seen = state.finished, min(state.next, state.total)
+        finished, begun = seen = state.finished, state.begun
         if seen != self._seen:
             self._seen, self._since, self._vain_since = seen, now, None
             return False
@@ -425,7 +436,7 @@ class _DeadlockWatch:
 
     def error(self) -> TileIRError:
         state = self.state
-        in_flight = min(state.next, state.total) - state.finished
+        in_flight = state.begun - state.finished
         return TileIRError.single(
             DEADLOCK,
             f"{state.finished} of {state.total} tile blocks have ended, and {in_flight} seem to wait for "

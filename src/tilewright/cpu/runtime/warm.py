@@ -20,7 +20,7 @@ from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import Packed
-from tilewright.cpu.runtime.pool import POOL, at_once, is_for_one
+from tilewright.cpu.runtime.pool import POOL, WORTH_SHARING_AWAKE, Pace, at_once, is_for_one
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.result import RunResult
 from tilewright.numerics.arrays import Array
@@ -31,7 +31,7 @@ class WarmLaunch:
 
     __slots__ = (
         *("_again", "_arena_bytes", "_kinds", "_mine", "_outputs", "_offset", "_pace", "_packer"),
-        *("_slots", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
+        *("_shared", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
     )
 
     def __init__(
@@ -49,12 +49,14 @@ class WarmLaunch:
         self.kernel, self.given, self.grid, self.state = kernel, given, grid, state
         self._kinds = [type(extent) for extent in grid]
         self._packer, self._threads, self._total = packer, threads, state.total
-        self._slots, self._pace = state.slots_address, kernel.pace
+        self._pace = kernel.pace
+        # A thread may still look at the last launch that it has helped with when one begins that it has no part in.
+        self._shared: LaunchState | None = None
         self._arena_bytes, self._again = kernel.compiled.arena_bytes, driver().again
         self._outputs = _picker(arrays)
         # Who has it uses the words; another thread, or a handler of signals, launches in full.
         self._mine = threading.Lock()
-        self._offset = self._slots - state.address
+        self._offset = state.slots_address - state.address
         count = len(state.words) - self._offset // 8
         self._write = struct.Struct(f"={count}Q").pack_into
 
@@ -73,14 +75,15 @@ class WarmLaunch:
         if (
             self._packer is None
             or type(args) is not tuple
-            or not is_for_one(total, self._threads, pace)
             or not self._mine.acquire(blocking=False)
         ):
             return None
         try:
-            if not self._packer.pack(args, self._slots):
+            state = self._chosen(total, pace)
+            if not self._packer.pack(args, state.slots_address):
                 return None
-            self._run(total, pace)
+            if not self._run(state, total, pace):
+                return None
             return RunResult(self._outputs(args))
         finally:
             self._mine.release()
@@ -88,19 +91,33 @@ class WarmLaunch:
     def launch_packed(self, grid: tuple[int, int, int], packed: Packed) -> bool:
         """Whether the launch was like the one before and has run."""
         total, pace = self._total, self._pace
-        if grid != self.grid or not packed.distinct or not is_for_one(total, self._threads, pace):
+        if grid != self.grid or not packed.distinct:
             return False
         if not self._mine.acquire(blocking=False):
             return False
         try:
-            self._write(self.state.words, self._offset, *packed.slots)
-            self._run(total, pace)
-            return True
+            state = self._chosen(total, pace)
+            self._write(state.words, self._offset, *packed.slots)
+            return self._run(state, total, pace)
         finally:
             self._mine.release()
 
-    def _run(self, total: int, pace: Any) -> None:
-        state, allowed, started = self.state, 1, 0.0
+    def _chosen(self, total: int, pace: Pace) -> LaunchState:
+        """The state of the launch: another one where several threads share it."""
+        threads = self._threads
+        if is_for_one(total, threads, pace, WORTH_SHARING_AWAKE):
+            return self.state
+        if is_for_one(total, threads, pace) and not POOL.is_awake(min(threads, total)):
+            return self.state
+        if self._shared is None:
+            self._shared = self.state.copy()
+        return self._shared
+
+    def _run(self, state: LaunchState, total: int, pace: Pace) -> bool:
+        """Whether the launch was made: not where threads that are to share it sleep."""
+        if state is not self.state:
+            return POOL.run_again(state, self._arena_bytes, self._threads, pace)
+        allowed, started = 1, 0.0
         arena = POOL.own_arena(self._arena_bytes)
         if total > 1:
             state.chunk, allowed = at_once(total, pace)
@@ -118,6 +135,7 @@ class WarmLaunch:
         if total > 1:
             pace.learn((time.perf_counter() - started) / total)
         assert result in (FINISHED, ALL_DONE), "a kernel has stopped without a reason"
+        return True
 
 
 def _picker(numbers: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Array, ...]]:

@@ -12,7 +12,7 @@ from tilewright import LaunchOptions
 from tilewright.builder import ModuleBuilder, ptr, tile
 from tilewright.cpu import Program
 from tilewright.cpu.compile import compile_kernel
-from tilewright.cpu.runtime.pool import Choice
+from tilewright.cpu.runtime.pool import _TRIALS, Choice
 from tilewright.cpu.runtime.updates import UPDATE_LOCK, UpdateLock
 from tilewright.lowering import lower_to_tileaa
 
@@ -141,8 +141,8 @@ def test_the_faster_way_is_chosen():
     for alone, together in ((1.0, 2.0), (2.0, 1.0)):
         choice = Choice()
         tried = []
-        for _ in range(4):
+        for _ in range(2 * _TRIALS):
             tried.append(choice.alone_is_next())
             choice.learn(alone if tried[-1] else together, alone=tried[-1])
-        assert sorted(tried) == [False, False, True, True]
+        assert sorted(tried) == [False] * _TRIALS + [True] * _TRIALS
         assert choice.alone_is_next() == (alone < together)

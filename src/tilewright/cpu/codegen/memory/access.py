@@ -141,16 +141,17 @@ class ViewLoad(Tile):
         )
 
     def _ask_ahead(self, nest: Nest, coords: Coords, where: Lane) -> None:
-        """Fetch what lies some rows further: rows are too short for the processor to see a stream,
-        and what follows the last one is often the tile of the next round of a loop."""
+        """Fetch what lies some rows further: rows are too short for the processor to see a stream. Behind the last
+        one that is the tile of the next round of a loop, or of the next block."""
         dims, along = self.place.dims, self.place.contiguous
         rows = [axis for axis, extent in enumerate(dims) if extent > 1 and axis != along]
         if not rows or along is None or where.level != nest.depth or nest.masked:
             return
         if dims[along] * self.element.memory_bytes > _LONG_ROW or dims[rows[-1]] < _ROWS_AHEAD:
             return
-        by = as_value(self.place.strides[rows[-1]])
-        further = nest.emit([], lambda b: b.mul(by, ir.Constant(I64, _ROWS_AHEAD)))
+        further = self._further(nest, coords[rows[-1]].base, rows[-1])
+        if further is None:
+            return
         unit = self.element.buffer
 
         def fetch(b: Builder, pointer: Value, offset: Value) -> Value:
@@ -158,6 +159,28 @@ class ViewLoad(Tile):
             return pointer
 
         nest.emit([where, further], fetch)
+
+    def _further(self, nest: Nest, row: Lane | int, axis: int) -> Lane | None:
+        """How many elements further lies what is fetched with a row: a row of this tile, or with the last ones
+        one of the next tile; None where that is not known."""
+        place, last = self.place, self.dims[axis] - _ROWS_AHEAD
+        by, ahead = as_value(place.strides[axis]), place.ahead
+        here = nest.emit([], lambda b: b.mul(by, ir.Constant(I64, _ROWS_AHEAD)))
+        if isinstance(row, int) and row < last:
+            return here
+        if ahead is None:
+            # With the last rows what is being read.
+            beyond = Lane(ir.Constant(I64, 0))
+        else:
+            step = as_value(ahead)
+            beyond = nest.emit([], lambda b: b.sub(step, b.mul(by, ir.Constant(I64, last))))
+        if isinstance(row, int) or not last:
+            return None if ahead is None else beyond
+
+        def choose(b: Builder, row: Value, here: Value, beyond: Value) -> Value:
+            return b.select(b.icmp_unsigned("<", row, ir.Constant(row.type, last)), here, beyond)
+
+        return nest.emit([row, here, beyond], choose)
 
     def _ask_for_next_tile(self, nest: Nest, where: Lane) -> None:
         """Fetch the tile of the next block while this one is computed with."""

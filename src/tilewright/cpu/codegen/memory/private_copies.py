@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.ir.elements import Element
-from tilewright.cpu.codegen.ir.types import Constant, Value
+from tilewright.cpu.codegen.ir.elements import I8, I64, Element
+from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
+
+LINE = 64
+COPIES = 4
+"""Several copies are used in turn where they are small together: one update need not wait for the one before, to
+the same element."""
 
 IDENTITY: dict[str, Callable[[int], int]] = {
     "add": lambda bits: 0,
@@ -52,3 +57,9 @@ class Copies:
     memory: Value
     size: Value
     stride: Value
+
+
+def in_copy(b: Builder, held: Copies, copy: int, offset: Value) -> Value:
+    """The address of what lies so many bytes behind the beginning of a copy."""
+    start = b.mul(held.stride, ir.Constant(I64, copy))
+    return b.gep(b.gep(held.memory, [start], source_etype=I8), [offset], source_etype=I8)

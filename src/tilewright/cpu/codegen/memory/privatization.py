@@ -13,6 +13,7 @@ many, and that each of them goes to the array, when it runs. All others go to me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 
 from llvmlite import ir
@@ -24,11 +25,22 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, lanes_in
+from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
+from tilewright.cpu.codegen.loops.lane_strides import lane_deltas
 from tilewright.cpu.codegen.loops.loop_nest import Nest
-from tilewright.cpu.codegen.loops.tiles import Tile
-from tilewright.cpu.codegen.memory.compare_exchange import bits_type, update_one
-from tilewright.cpu.codegen.memory.private_copies import IDENTITY, Copies, Target
+from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.memory.access import loaded
+from tilewright.cpu.codegen.memory.addresses import where_on
+from tilewright.cpu.codegen.memory.compare_exchange import update_one
+from tilewright.cpu.codegen.memory.pointers import first_lane
+from tilewright.cpu.codegen.memory.private_copies import (
+    COPIES,
+    IDENTITY,
+    LINE,
+    Copies,
+    Target,
+    in_copy,
+)
 from tilewright.cpu.codegen.memory.single_thread import combined
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -37,16 +49,25 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.tileas.remarks import Remarks
 
-#: Bytes of the largest array that is copied: a part of what caches of one core hold.
-_LARGEST = 1 << 19
-#: Several copies are used in turn where they are small together, in bytes: one update need not wait
-#: for the one before, to the same element.
-_COPIES = 4
+#: Bytes of the largest array that is copied: a part of what caches of one core hold; in a closed launch, which
+#: hands copies on faster, about all of that.
+_LARGEST, _LARGEST_CLOSED = 1 << 19, 1 << 22
+#: Bytes of several copies that are used in turn.
 _SMALL = 1 << 15
-_LINE = 64
-#: How many updates for each element of the array make a copy worth while.
-_WORTH = 4
+#: How many updates for each element of the array make a copy worth while; in a closed launch, for how many elements
+#: one of them is enough.
+_WORTH, _ENOUGH_FOR = 4, 2
 _SHORTEST_TILE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How many blocks a call runs, and the launch; on how many threads, and whether it is closed (``abi``)."""
+
+    called: Value
+    total: Value
+    threads: Value
+    closed: Value | None
 
 
 Spans = Callable[[int], tuple[Value, Value]]
@@ -135,9 +156,9 @@ def _why_not(op: Operation) -> str:
 
 
 def open_copies(
-    f: FunctionEmitter, targets: Mapping[Operation, Target], spans: Spans, blocks: Value
+    f: FunctionEmitter, targets: Mapping[Operation, Target], spans: Spans, blocks: Blocks
 ) -> dict[Operation, Copies]:
-    """Make room for the copies of a call that runs so many blocks, and clear it."""
+    """Make room for the copies of a call, and clear it."""
     work: dict[Target, int] = {}
     for op, target in targets.items():
         work[target] = work.get(target, 0) + prod(T.dims_of(op.operands[1].type))
@@ -148,73 +169,52 @@ def open_copies(
 
 
 def _open(
-    f: FunctionEmitter, target: Target, span: tuple[Value, Value], blocks: Value, work: int
+    f: FunctionEmitter, target: Target, span: tuple[Value, Value], blocks: Blocks, work: int
 ) -> Copies:
     b, unit = f.builder, target.element.buffer_bytes
     base, behind = span
     count = b.udiv(b.sub(behind, base), ir.Constant(I64, unit))
     size = b.mul(count, ir.Constant(I64, unit))
-    updates = b.mul(blocks, ir.Constant(I64, work))
     needed = b.mul(count, ir.Constant(I64, _WORTH))
-    small = b.icmp_unsigned("<=", size, ir.Constant(I64, _LARGEST))
-    use = b.and_(small, b.icmp_unsigned(">=", updates, needed))
-    if f.alone is not None:
-        # One thread updates the array itself.
-        use = b.and_(use, b.not_(f.alone))
+    use = _is_worth(b, blocks.called, work, needed, size, _LARGEST)
+    if f.alone is not None and blocks.closed is not None:
+        # All calls of a closed launch do the same, so that nobody updates what others hand on. One thread that is
+        # alone updates the array itself.
+        share, needed = (
+            b.udiv(blocks.total, blocks.threads),
+            b.udiv(count, ir.Constant(I64, _ENOUGH_FOR)),
+        )
+        closed = _is_worth(b, share, work, needed, size, _LARGEST_CLOSED)
+        use = b.and_(b.select(blocks.closed, closed, use), b.not_(f.alone))
     size = b.select(use, size, ir.Constant(I64, 0))
     # A line between copies keeps the same element of two out of the same set of a cache.
-    padded = b.and_(b.add(size, ir.Constant(I64, 2 * _LINE - 1)), ir.Constant(I64, -_LINE))
-    several = b.icmp_unsigned("<=", padded, ir.Constant(I64, _SMALL // _COPIES))
+    padded = b.and_(b.add(size, ir.Constant(I64, 2 * LINE - 1)), ir.Constant(I64, -LINE))
+    several = b.icmp_unsigned("<=", padded, ir.Constant(I64, _SMALL // COPIES))
     stride = b.select(several, padded, ir.Constant(I64, 0))
-    memory = f.pointer_to(f.scratch(_LARGEST + 2 * _LINE, f.plan.end))
-    held = b.select(several, b.mul(padded, ir.Constant(I64, _COPIES)), padded)
+    memory = f.pointer_to(f.scratch(_LARGEST_CLOSED + 2 * LINE, f.plan.end))
+    held = b.select(several, b.mul(padded, ir.Constant(I64, COPIES)), padded)
     _clear(b, memory, b.select(use, held, ir.Constant(I64, 0)), target)
     return Copies(target, base, memory, size, stride)
 
 
+def _is_worth(
+    b: Builder, blocks: Value, work: int, needed: Value, size: Value, largest: int
+) -> Value:
+    """Whether so many blocks make the updates of an array that are needed for a copy of it."""
+    updates = b.mul(blocks, ir.Constant(I64, work))
+    small = b.icmp_unsigned("<=", size, ir.Constant(I64, largest))
+    return b.and_(small, b.icmp_unsigned(">=", updates, needed))
+
+
 def _clear(b: Builder, memory: Value, size: Value, target: Target) -> None:
     """Put what changes nothing into so many bytes, whole lines."""
-    lanes = _LINE // target.element.buffer_bytes
+    lanes = LINE // target.element.buffer_bytes
     nothing = llvm.splat_constant(target.identity, lanes)
 
     def line(inner: Builder, at: Value) -> None:
-        inner.store(nothing, inner.gep(memory, [at], source_etype=I8), align=_LINE)
+        inner.store(nothing, inner.gep(memory, [at], source_etype=I8), align=LINE)
 
-    llvm.count(b, ir.Constant(I64, 0), size, ir.Constant(I64, _LINE), line)
-
-
-def close_copies(b: Builder, copies: Iterable[Copies]) -> None:
-    """Hand on what the copies of a call hold."""
-    for held in {id(held): held for held in copies}.values():
-        _hand_on(b, held)
-
-
-def _hand_on(b: Builder, held: Copies) -> None:
-    target = held.target
-    unit, identity = target.element.buffer_bytes, target.identity
-
-    def element(inner: Builder, at: Value) -> None:
-        total: Value = identity
-        for copy in range(_COPIES):
-            value = inner.load(_in_copy(inner, held, copy, at), typ=target.element.buffer)
-            # Copies that lie in the same place are one.
-            if copy:
-                apart = inner.icmp_unsigned("!=", held.stride, ir.Constant(I64, 0))
-                value = inner.select(apart, value, identity)
-            total = combined(inner, target.mode, total, value, target.element)
-        words = bits_type(target.element)
-        found, nothing = (inner.bitcast(value, words) for value in (total, identity))
-        with inner.if_then(inner.icmp_unsigned("!=", found, nothing)):
-            where = inner.inttoptr(inner.add(held.base, at), PTR)
-            update_one(inner, target.mode, where, total, target.element, "monotonic")
-
-    llvm.count(b, ir.Constant(I64, 0), held.size, ir.Constant(I64, unit), element)
-
-
-def _in_copy(b: Builder, held: Copies, copy: int, offset: Value) -> Value:
-    """The address of what lies so many bytes behind the beginning of a copy."""
-    start = b.mul(held.stride, ir.Constant(I64, copy))
-    return b.gep(b.gep(held.memory, [start], source_etype=I8), [offset], source_etype=I8)
+    llvm.count(b, ir.Constant(I64, 0), size, ir.Constant(I64, LINE), line)
 
 
 # -- an update -----------------------------------------------------------------------------------
@@ -223,28 +223,63 @@ def _in_copy(b: Builder, held: Copies, copy: int, offset: Value) -> Value:
 def update(
     f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
 ) -> None:
-    """Put updates into the copies, a vector at a time: or, where one of a vector goes elsewhere, all
-    of them to memory."""
+    """Put updates into the copies, a vector at a time; what goes elsewhere to memory."""
+    element = held.target.element
 
     def body(nest: Nest, coords: Coords) -> None:
         lanes = lanes_in(coords)
-        data, where = nest.vector(value, coords), nest.vector(pointers, coords)
+        data = nest.vector(value, coords)
         on = None if mask is None else nest.vector(mask, coords)
-        b = nest.inner
-        offsets = b.sub(where, llvm.splat(b, held.base, lanes))
-        if on is not None:
-            offsets = b.select(on, offsets, llvm.number(offsets.type, 0))
-        inside = b.icmp_unsigned("<", offsets, llvm.splat(b, held.size, lanes))
-        if lanes:
-            inside = llvm.intrinsic(b, "vector.reduce.and", [inside], inside.type.element)
+        deltas = lane_deltas(pointers, coords) if lanes else None
+        if deltas is None or not deltas.exact or not deltas.is_run(element.memory_bytes):
+            _update_lanes(nest, held, nest.vector(pointers, coords), data, on, lanes)
+            return
+        first = nest.eval(pointers, first_lane(nest, coords)).value
+        b, span = nest.inner, lanes * element.memory_bytes
+        offset = b.sub(first, held.base)
+        behind = b.add(offset, ir.Constant(I64, span))
+        inside = b.and_(
+            b.icmp_unsigned("<", offset, held.size), b.icmp_unsigned("<=", behind, held.size)
+        )
         with b.if_else(inside, likely=True) as (near, far):
             with near:
-                _update_copies(b, held, offsets, data, on, lanes)
+                _update_run(b, held, offset, data, on)
             with far:
-                _update_memory(b, held.target, where, data, on, lanes)
+                steps = [lane * element.memory_bytes for lane in range(lanes)]
+                where = b.add(llvm.splat(b, first, lanes), llvm.int_lanes(steps))
+                _update_each(b, held, where, data, on, lanes)
 
     tiles = [tile for tile in (value, pointers, mask) if tile is not None]
     f.nest(value.dims, tiles, body, unroll=1)
+
+
+def _update_run(b: Builder, held: Copies, offset: Value, data: Value, on: Value | None) -> None:
+    """Lanes that lie side by side, in the first copy."""
+    target, lanes = held.target, llvm.lanes_of(data.type)
+    if on is not None:
+        data = b.select(on, data, llvm.splat_constant(target.identity, lanes))
+    where = in_copy(b, held, 0, offset)
+    ty, align = llvm.vector(target.element.buffer, lanes), target.element.buffer_bytes
+    old = loaded(b, b.load(where, typ=ty, align=align), target.element)
+    total = combined(b, target.mode, old, data, target.element)
+    b.store(to_buffer(b, total, target.element), where, align=align)
+
+
+def _update_lanes(
+    nest: Nest, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
+) -> None:
+    b = nest.inner
+    offsets = b.sub(where, llvm.splat(b, held.base, lanes))
+    if on is not None:
+        offsets = b.select(on, offsets, llvm.number(offsets.type, 0))
+    inside = b.icmp_unsigned("<", offsets, llvm.splat(b, held.size, lanes))
+    if lanes:
+        inside = llvm.intrinsic(b, "vector.reduce.and", [inside], inside.type.element)
+    with b.if_else(inside, likely=True) as (near, far):
+        with near:
+            _update_copies(b, held, offsets, data, on, lanes)
+        with far:
+            _update_each(b, held, where, data, on, lanes)
 
 
 def _update_copies(
@@ -257,22 +292,32 @@ def _update_copies(
     near = b.trunc(offsets, llvm.shaped(I32, offsets.type))
     for lane in range(max(lanes, 1)):
         offset = b.zext(_lane(b, near, lane), I64)
-        where = _in_copy(b, held, lane % _COPIES, offset)
-        old = b.load(where, typ=target.element.buffer, align=target.element.buffer_bytes)
-        total = combined(b, target.mode, old, _lane(b, data, lane), target.element)
-        b.store(total, where, align=target.element.buffer_bytes)
+        _update_copy(b, held, lane % COPIES, offset, _lane(b, data, lane))
 
 
-def _update_memory(
-    b: Builder, target: Target, where: Value, data: Value, on: Value | None, lanes: int
+def _update_copy(b: Builder, held: Copies, copy: int, offset: Value, data: Value) -> None:
+    target, where = held.target, in_copy(b, held, copy, offset)
+    old = b.load(where, typ=target.element.buffer, align=target.element.buffer_bytes)
+    total = combined(b, target.mode, old, data, target.element)
+    b.store(total, where, align=target.element.buffer_bytes)
+
+
+def _update_each(
+    b: Builder, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
 ) -> None:
+    """Lanes some of which go elsewhere."""
+    target = held.target
     for lane in range(max(lanes, 1)):
-        place, value = b.inttoptr(_lane(b, where, lane), PTR), _lane(b, data, lane)
-        if on is None:
-            update_one(b, target.mode, place, value, target.element, "monotonic")
-            continue
-        with b.if_then(_lane(b, on, lane)):
-            update_one(b, target.mode, place, value, target.element, "monotonic")
+        address, value = _lane(b, where, lane), _lane(b, data, lane)
+        with where_on(b, None if on is None else Lane(_lane(b, on, lane))):
+            offset = b.sub(address, held.base)
+            inside = b.icmp_unsigned("<", offset, held.size)
+            with b.if_else(inside) as (near, far):
+                with near:
+                    _update_copy(b, held, 0, offset, value)
+                with far:
+                    place = b.inttoptr(address, PTR)
+                    update_one(b, target.mode, place, value, target.element, "monotonic")
 
 
 def _lane(b: Builder, value: Value, lane: int) -> Value:

@@ -45,10 +45,10 @@ def can_be_alone(op: Operation) -> bool:
     )
 
 
-def is_alone(b: Builder, runtime: Value) -> Value:
-    """What the runtime says of a call."""
+def is_launch(b: Builder, runtime: Value, kind: int) -> Value:
+    """Whether the runtime says that a call is part of a launch that is ``ALONE``, or ``CLOSED``."""
     where = b.gep(runtime, [ir.Constant(I32, RT_ALONE)], source_etype=PTR)
-    return b.icmp_unsigned("!=", b.load(where, typ=I64), ir.Constant(I64, 0))
+    return b.icmp_unsigned("==", b.load(where, typ=I64), ir.Constant(I64, kind))
 
 
 def update_alone(

@@ -23,11 +23,14 @@ SUMS = (64, 64, "f32")
 LAYOUTS = "tileaa,tileas-assign-layouts,tileas-pipeline"
 
 
-def scaled(*, columns: int = 1, scalar: bool = False, stored: bool = False) -> str:
+def scaled(
+    *, columns: int = 1, scalar: bool = False, stored: bool = False, apart: bool = False
+) -> str:
     """c = the sum over rounds of a x b, times a tile of 64 x ``columns`` of d, or times a ``scalar`` of d; a round may have
-    ``stored`` its sums to d before."""
+    ``stored`` its sums to d before. With ``apart`` a round begins with the number of the column of d."""
     d, ty = (64, columns, "f32"), "tile<64x64xf32>"
-    lines = [K.load("l", "a", "%zero, %s", K.A), K.load("r", "b", "%s, %zero", K.B)]
+    lines = ["    %where = addi %s, %s : tile<i32>\n"] if apart else []
+    lines += [K.load("l", "a", "%zero, %s", K.A), K.load("r", "b", "%s, %zero", K.B)]
     lines.append(f"    %part = mmaf %l, %r, %nothing : tile<64x32xf16>, tile<32x64xf16>, {ty}\n")
     if stored:
         kept = K.store("kept", "d", "%zero, %s", d)
@@ -41,7 +44,7 @@ def scaled(*, columns: int = 1, scalar: bool = False, stored: bool = False) -> s
             f"    %scale = broadcast %one_by_one : tile<1x1xf32> -> {ty}\n"
         )
     elif columns == 1:
-        lines.append(K.load("few", "d", "%zero, %s", d))
+        lines.append(K.load("few", "d", "%zero, %where" if apart else "%zero, %s", d))
         lines.append(f"    %scale = broadcast %few : tile<64x1xf32> -> {ty}\n")
     else:
         lines.append(K.load("scale", "d", "%zero, %s", d))
@@ -76,13 +79,15 @@ def _order(module: Any) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("scalar", [False, True])
-def test_few_bytes_come_first(scalar: bool) -> None:
-    text = scaled(scalar=scalar)
-    before = K.lowered(text, LAYOUTS)
-    assert _order(before) == ["product", "load"]
-    after = K.lowered(text, LAYOUTS + ",tileas-schedule")
-    assert _order(after) == ["load", "product"]
+@pytest.mark.parametrize("how", [{}, {"scalar": True}, {"apart": True}], ids=str)
+@pytest.mark.parametrize("rings", [False, True])
+def test_few_bytes_come_first(how: dict[str, bool], rings: bool) -> None:
+    text, passes = scaled(**how), LAYOUTS if rings else "tileaa,tileas-assign-layouts"
+    before = K.lowered(text, passes)
+    others = [] if rings else ["load", "load"]
+    assert _order(before) == [*others, "product", "load"]
+    after = K.lowered(text, passes + ",tileas-schedule")
+    assert _order(after) == ["load", *others, "product"]
     for steps in (0, 1, 3):
         expected, found = arguments(steps), arguments(steps)
         Program(before).launch("k", 1, expected)

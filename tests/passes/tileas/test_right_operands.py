@@ -45,6 +45,7 @@ CASES = [
     Weights(pairs=True),
     Weights(n=128, k=128, pairs=True),
     Weights(turned=True),
+    Weights(rows=64, n=128),
 ]
 
 
@@ -135,7 +136,7 @@ def test_threads_have_words_of_neighbours() -> None:
     assert layout is not None and {1, 2, 4} <= set(layout.register)
 
 
-@pytest.mark.parametrize("case", [Weights(rows=64), Weights(rows=128, n=128)], ids=str)
+@pytest.mark.parametrize("case", [Weights(rows=128), Weights(rows=128, n=128, pairs=True)], ids=str)
 def test_what_several_warps_need_is_shared(case: Weights) -> None:
     _, loop = _round(case)
     (product,) = (op for op in loop.walk() if isinstance(op, DotOp))

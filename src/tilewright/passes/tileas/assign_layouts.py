@@ -64,7 +64,12 @@ from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.right_operands import RightOperand, may_be_right, plan_right
+from tilewright.passes.tileas.right_operands import (
+    MOST_ROWS,
+    RightOperand,
+    may_be_right,
+    plan_right,
+)
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
 from tilewright.passes.tileas.warp_counts import check_warps
@@ -520,6 +525,10 @@ class _Assigner:
                 if (spread := self._spread(op, each)).sums == own:
                     return spread
         told = self.remarks if remarks is None else remarks
+        if grid is None and not is_chained and isinstance(plan, Plan):
+            for each in (plan, *other_grids(plan)):
+                if each.dims[-2] <= MOST_ROWS and self._right(op, each) is not None:
+                    return self._spread(op, each)
         return self._spread(op, arranged(op, plan, is_chained, self.target, told, grid))
 
     def _spread(self, op: DotOp, plan: P) -> P:

@@ -35,8 +35,7 @@ def _load_early(loop: scf.ForOp, facts: Facts, remarks: Remarks) -> None:
     body = loop.body.block
     ops = list(body.ops)
     product = next((n for n, op in enumerate(ops) if isinstance(op, S.Product)), None)
-    first = body.first_op
-    if product is None or first is None:
+    if product is None:
         return
     moved: dict[Operation, None] = {}
     for op in ops[product:]:
@@ -48,10 +47,11 @@ def _load_early(loop: scf.ForOp, facts: Facts, remarks: Remarks) -> None:
         moved |= dict.fromkeys(needs)
         name = op.moved.name_hint or "a tile"
         remarks.add("early", f"'{name}' is loaded when the round begins, ahead of its product", op)
+    anchor = next(op for op in ops if op not in moved)
     for op in ops:
-        if op in moved and op is not first:
+        if op in moved:
             op.detach()
-            body.insert_op_before(op, first)
+            body.insert_op_before(op, anchor)
 
 
 def _bytes_of_thread(op: Load) -> int:

@@ -33,6 +33,10 @@ from tilewright.passes.tileas.turns import size_of
 HALF = 2
 #: The neighbours of a row, as a logarithm, that a thread computes: a word of bytes.
 MOST_SPREAD = 2
+#: With so many rows at most, warps had better share columns only, each with a right operand of its own, and read all of the left one.
+MOST_ROWS = 64
+#: The registers of a thread that the sums and such an operand may take; beyond, ptxas spills what bytes become.
+MOST_REGISTERS = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def plan_right(
         return None
     spread = spread_of(load, product, plan, shapes[load])
     wanted = replace(plan, spread=spread).b
-    if wanted.is_replicated:
+    if wanted.is_replicated or plan.sums.registers + wanted.registers // 2 > MOST_REGISTERS:
         return None
     layout = layout_of_load(load, product, wanted, shapes[load])
     return None if layout is None else RightOperand(load, layout, spread)

@@ -49,6 +49,7 @@ def check(kernel: CorpusKernel, version: str) -> None:
 
 
 @pytest.mark.skipif(not KERNELS, reason=CUTILE_MISSING)
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("kernel", KERNELS[::SAMPLE_STRIDE], ids=lambda k: k.name)
 def test_sampled_kernels_assemble_alike(kernel: CorpusKernel) -> None:
     # The newest version but one, where a kernel has so many.

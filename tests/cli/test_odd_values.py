@@ -19,7 +19,7 @@ from tilewright.cli.main import build_parser
 
 from .conftest import Command
 
-ROUNDS, LONG_ROUNDS = 40, 150
+ROUNDS, LONG_ROUNDS = 20, 170
 KERNEL = """entry @add_one(%x: tile<ptr<f32>>, %n: tile<i32>) {
   %at = iota : tile<8xi32>
   %one = constant <f32: 1.0> : tile<8xf32>

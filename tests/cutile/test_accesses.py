@@ -46,7 +46,7 @@ def check_seed(seed: int, folder: Path) -> None:
             np.testing.assert_array_equal(got, wanted, err_msg=f"{seed} {machine} {options}")
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("seed", range(USUAL))
 def test_accesses_are_the_same_everywhere(seed: int, tmp_path: Path) -> None:
     check_seed(seed, tmp_path)

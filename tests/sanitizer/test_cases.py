@@ -99,6 +99,7 @@ def test_faults_are_found_without_the_sanitizer(case: Case) -> None:
     assert not case.false_alarms(found)
 
 
+@pytest.mark.rotates(2, 1)
 @pytest.mark.oracle
 @requires_tileirdisasm
 @every_case

@@ -45,7 +45,7 @@ def check(kernel: CorpusKernel, *, optimize: bool) -> None:
     assert program.fallbacks == {}
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)
 def test_kernel_computes_what_is_expected(kernel: CorpusKernel) -> None:
     check(kernel, optimize=True)

@@ -89,7 +89,7 @@ def rotated(seed: int, count: int) -> list[str]:
     return [names[(seed * count + number) % len(names)] for number in range(count)]
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("seed", range(USUAL))
 def test_results_are_the_same_everywhere(seed: int) -> None:
     check_seed(seed, rotated(seed, 3))

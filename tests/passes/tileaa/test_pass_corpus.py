@@ -45,7 +45,7 @@ def outcome(kernel: CorpusKernel, module: Operation) -> tuple[list[bytes], str]:
     return [np.ascontiguousarray(array).tobytes() for array in arrays], result.text
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_the_pipeline_keeps_order_and_leaves_valid_ir(kernel: CorpusKernel) -> None:
     module = lowered(kernel)

@@ -2,8 +2,9 @@
 NumPy, torch, torch.compile and numba (where it is installed) on the same arrays.
 
 All use ``TILEWRIGHT_THREADS`` threads, or one for each core. Every result is checked before it is
-measured; jobs of a row run in turn, and ratios are those of medians. Rows stand in modules of their
-own, listed in ``ROOMS``: a module has ``rows()``, which gives functions that make a row.
+measured; jobs of a row run in turn, with pauses in which threads of the one before stop looking for
+work, and ratios are those of medians. Rows stand in modules of their own, listed in ``ROOMS``: a
+module has ``rows()``, which gives functions that make a row.
 
 ``python -m benchmarks.unseen [--runs N] [--record] [WORD ...]`` measures the rows with such a word in their
 name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``.
@@ -39,6 +40,8 @@ ROOMS = {
 }
 _OURS = "Tilewright"
 _LONG_ENOUGH = 0.25
+#: Threads of OpenBLAS look for work for some 25 ms when a product is done, and take a core from who runs next.
+_PAUSE = 0.03
 _HEAD = ("kernel", _OURS, "best of the others", "its time", "best / ours")
 
 
@@ -73,6 +76,7 @@ def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
         samples = interleaved_reports(
             {name: timed(job) for name, job in jobs.items()},
             runs,
+            pause=_PAUSE,
             awake=True,
             long_enough=_LONG_ENOUGH,
         )

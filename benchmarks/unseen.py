@@ -40,8 +40,6 @@ ROOMS = {
 }
 _OURS = "Tilewright"
 _LONG_ENOUGH = 0.25
-#: Threads of OpenBLAS look for work for some 25 ms when a product is done, and take a core from who runs next.
-_PAUSE = 0.03
 _HEAD = ("kernel", _OURS, "best of the others", "its time", "best / ours")
 
 
@@ -76,8 +74,8 @@ def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
         samples = interleaved_reports(
             {name: timed(job) for name, job in jobs.items()},
             runs,
-            pause=_PAUSE,
             awake=True,
+            quiet=True,
             long_enough=_LONG_ENOUGH,
         )
     ours = samples.pop(_OURS).median

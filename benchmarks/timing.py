@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _SETTLING = 0.01
+#: How long to wait at most for threads to sleep, how long to look at once, and what part of that idle ones take.
+_LONGEST_WAIT, _LOOK, _IDLE = 0.3, 0.01, 0.05
 _MOST_RUNS = 41
 
 
@@ -67,6 +69,7 @@ def interleaved_reports(
     *,
     pause: float = 0.0,
     awake: bool = False,
+    quiet: bool = False,
     long_enough: float = 0.0,
 ) -> dict[str, Sample]:
     """As ``interleaved``, for jobs that tell their seconds themselves.
@@ -74,12 +77,16 @@ def interleaved_reports(
     ``pause``: seconds before each, in which threads that others have left spinning can stop.
     ``awake``: each runs once uncounted right before it is measured. A virtual machine that was idle
     gives its threads one processor for some milliseconds, before it wakes the next.
+    ``quiet``: each begins when no thread of this process works any more. Those of OpenBLAS look for work for
+    tens of milliseconds when a product is done, and take a core from who runs next.
     ``long_enough``: seconds that a job is to run in all; short ones, which other work on the machine
     disturbs most, run up to ``_MOST_RUNS`` times for that.
     """
 
     def measure(job: Callable[[], float]) -> float:
         time.sleep(pause)
+        if quiet:
+            _wait_for_quiet()
         if awake:
             job()
         return job()
@@ -92,6 +99,16 @@ def interleaved_reports(
         for name, job in jobs.items():
             times[name].append(measure(job))
     return {name: Sample(tuple(found)) for name, found in times.items()}
+
+
+def _wait_for_quiet() -> None:
+    """Wait until the threads of this process sleep, but not for long."""
+    end = time.monotonic() + _LONGEST_WAIT
+    while time.monotonic() < end:
+        used = time.process_time()
+        time.sleep(_LOOK)
+        if time.process_time() - used < _IDLE * _LOOK:
+            return
 
 
 def process(command: Sequence[str]) -> Callable[[], object]:

@@ -2,8 +2,9 @@
 NumPy, torch, torch.compile and numba (where it is installed) on the same arrays.
 
 All use ``TILEWRIGHT_THREADS`` threads, or one for each core. Every result is checked before it is
-measured; jobs of a row run in turn, and ratios are those of medians. Rows stand in modules of their
-own, listed in ``ROOMS``: a module has ``rows()``, which gives functions that make a row.
+measured; jobs of a row run in turn, with pauses in which threads of the one before stop looking for
+work, and ratios are those of medians. Rows stand in modules of their own, listed in ``ROOMS``: a
+module has ``rows()``, which gives functions that make a row.
 
 ``python -m benchmarks.unseen [--runs N] [--record] [WORD ...]`` measures the rows with such a word in their
 name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``.
@@ -75,6 +76,7 @@ def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
             {name: timed(job) for name, job in jobs.items()},
             runs,
             awake=True,
+            quiet=True,
             long_enough=_LONG_ENOUGH,
         )
     ours = samples.pop(_OURS).median

@@ -65,7 +65,7 @@ class RareCollections:
 def _count_as_old() -> None:
     """Let all objects be among the oldest, which are rarely looked through: else the next collection of the
     youngest walks all that imports have made. Nothing is done where somebody keeps objects from collections."""
-    if gc.get_freeze_count() == 0:
+    if hasattr(gc, "freeze") and gc.get_freeze_count() == 0:
         gc.freeze()
         gc.unfreeze()
 

@@ -115,9 +115,10 @@ def test_where_the_order_may_matter_nothing_changes(body: str, why: str) -> None
     module = lower_to_tileaa(parse(ACCESS.format(body))).module
     found = order_matters(function(module))
     assert why in found and bool(why) == bool(found)
-    before = str(module)
+    before = list(map(str, function(module).body.block.ops))
     run_pipeline(module, "tileas-order-blocks{band=4}")
-    assert (str(module) == before) == bool(why)
+    after = list(map(str, function(module).body.block.ops))
+    assert (after == before) == bool(why)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -192,17 +192,14 @@ class LoopAhead(LoopLoads):
     def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
-        ordered = {
-            load.load: self.follows_access(load.load) or self.leads_access(load.load)
-            for load in loads
-        }
+        # Asked while the loop is as the analyses know it.
+        properties = [self._properties(load) for load in loads]
         first = Filler(InsertPoint.before(loop), loop).index(0)
         slot = body.insert_arg(INDEX, len(body.args))
         slot.name_hint = "stage"
         inner = Filler(self.gathered(loads), loop)
-        for load, ring in zip(loads, rings, strict=True):
-            stage = inner.stage(ring, slot, load.target)
-            inner.add(self._copy(load, stage, ordered[load.load]))
+        for load, ring, held in zip(loads, rings, properties, strict=True):
+            inner.add(self._copy(load, inner.stage(ring, slot, load.target), held))
         group = AsyncGroupOp.create(
             result_types=(ASYNC_TOKEN,), properties={"ahead": b.IntegerAttr(stages - 1, b.i64)}
         )
@@ -250,25 +247,32 @@ class LoopAhead(LoopLoads):
         Rewriter.insert_op(new, InsertPoint.at_start(self.func.body.block))
         return new.results[0]
 
-    def _copy(self, load: LoadAhead, stage: SSAValue, ordered: bool) -> CopyAhead:
+    def _properties(self, load: LoadAhead) -> dict[str, Attribute]:
+        """How the copies of a load go."""
         op = load.load
         properties: dict[str, Attribute] = {"vector": b.IntegerAttr(load.width, b.i64)}
-        if ordered:
+        if self.follows_access(op) or self.leads_access(op):
             properties["ordered"] = b.UnitAttr()
         proven = access_shape(self.facts, op).known
         if proven < load.width:
             properties["proven"] = b.IntegerAttr(proven, b.i64)
-        roots = load.roots
+        sizes = [1, len(load.roots), 1]
         if isinstance(op, LoadOp):
-            sizes = [1, len(roots) - 1, 1]
-            operands, kind = [*roots, stage], AsyncLoadOp
+            sizes[1] -= 1
         else:
             bounds = self.facts.bounds.of(op)
-            inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(roots)
+            inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(load.roots)
             properties["in_bounds"] = bool_array(inside)
-            sizes = [1, len(roots), 1]
-            operands, kind = [op.base, *roots, stage], AsyncTiledLoadOp
         properties["operandSegmentSizes"] = b.DenseArrayBase.from_list(b.i32, sizes)
+        return properties
+
+    @staticmethod
+    def _copy(load: LoadAhead, stage: SSAValue, properties: dict[str, Attribute]) -> CopyAhead:
+        op = load.load
+        if isinstance(op, LoadOp):
+            operands, kind = [*load.roots, stage], AsyncLoadOp
+        else:
+            operands, kind = [op.base, *load.roots, stage], AsyncTiledLoadOp
         return kind.create(operands=operands, result_types=(ASYNC_TOKEN,), properties=properties)
 
     def _read_stage(

@@ -95,6 +95,12 @@ def test_results_are_the_same_everywhere(seed: int) -> None:
     check_seed(seed, rotated(seed, 3))
 
 
+@pytest.mark.parametrize("seed", [500603, 500738])
+def test_what_was_wrong_once(seed: int) -> None:
+    """Loops whose analyses were first asked while they were rewritten."""
+    check_seed(seed, ["sim:sm_80", "sim:sm_120a"])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 1000 + LONG, BATCH))
 def test_results_of_many_are_the_same_everywhere(first: int) -> None:

@@ -147,19 +147,6 @@ class Strand(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What the versions of a nest know of where its elements go. That without checks has two where ``past`` is given: if it
-    holds, stores go past the caches. That with checks leaves out what lies behind ``limits``, a number for each axis, where the
-    body does nothing."""
-
-    past: Value | None = None
-    limits: Sequence[Value | None] = ()
-
-
-NO_BOUNDS = Bounds()
-
-
 class FunctionEmitter:
     """Makes the code of one kernel, operation by operation."""
 
@@ -435,7 +422,8 @@ class FunctionEmitter:
         lanes: int | None = None,
         unroll: int | None = None,
         guard: Sequence[Value] = (),
-        bounds: Bounds = NO_BOUNDS,
+        past: Value | None = None,
+        limits: Sequence[Value | None] = (),
     ) -> None:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
@@ -443,7 +431,9 @@ class FunctionEmitter:
         how many of them a round handles.
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
-        more: without checks of elements, and with. ``bounds`` say more of either.
+        more: without checks of elements, and with. The one without has two where ``past`` is given:
+        if it holds, stores go past the caches. The one with checks leaves out what lies behind ``limits``,
+        where the body does nothing.
         """
         self.flush()
         self._nests += 1
@@ -460,14 +450,14 @@ class FunctionEmitter:
             if dims and prod(dims) <= rounds * width:
                 written_out(dims, along, width, partial(body, nest))
             else:
-                loops(nest, dims, along, width, rounds, body, bounds.limits if masked else ())
+                loops(nest, dims, along, width, rounds, body, limits if masked else ())
             nest.close_all()
             return []
 
         def either(masked: bool) -> list[Value]:
-            if masked or bounds.past is None:
+            if masked or past is None:
                 return one(masked)
-            with self.builder.if_else(bounds.past) as (large, small):
+            with self.builder.if_else(past) as (large, small):
                 with large:
                     one(False, True)
                 with small:

@@ -34,6 +34,7 @@ from xdsl.dialects.test import TestOp as OtherDialectOp
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tilewright.bytecode import read, write
+from tilewright.bytecode.format import MAX_REGION_DEPTH
 from tilewright.diagnostics import Diagnostic, SourceFile, Span, TileIRError
 from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile import types as T
@@ -432,12 +433,12 @@ class TestNotStorable:
 
     def test_deep_regions(self) -> None:
         block = Block([make("break", results=[])])
-        for _ in range(150):
+        for _ in range(MAX_REGION_DEPTH + 50):
             inner = OPERATIONS["loop"].create(regions=[Region(block)])
             block = Block([inner, make("break", results=[])])
         code, message = refusal(simple_module(*(op.detach() or op for op in list(block.ops)[:1])))
         assert code == "bytecode-not-storable"
-        assert "100" in message
+        assert str(MAX_REGION_DEPTH) in message
 
     def test_results_of_kernels(self) -> None:
         module = simple_module()

@@ -10,8 +10,6 @@ from tests.sampling import is_long
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FileLineColLoc,
-    IntAttr,
     IntegerAttr,
     NameLoc,
     StringAttr,
@@ -22,6 +20,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
+from tilewright.dialects.cuda_tile.debug_info import file_position
 from tilewright.dialects.cuda_tile.enums import (
     IntegerOverflow,
     IntegerOverflowAttr,
@@ -53,7 +52,7 @@ TYPES = st.builds(
 NAMES = st.none() | st.from_regex(r"[a-zA-Z_$.-][a-zA-Z0-9_$.-]{0,4}", fullmatch=True)
 STRINGS = st.text(st.characters(codec="utf-8"), max_size=8)
 POSITIONS = st.builds(
-    lambda name, line, column: FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column)),
+    file_position,
     STRINGS,
     st.integers(0, 2**31),
     st.integers(0, 99),

@@ -348,6 +348,7 @@ def _alone_or_together(f: FunctionEmitter, function: ir.Function, body: Block, w
     of_group, together, alone, rest = (b.append_basic_block(name) for name in names)
     b.cbranch(b.and_(complete, enough), of_group, alone)
     b.position_at_end(alone)
+    f.rarely = True
     f.block(body)
     b.branch(rest)
     b.position_at_end(of_group)

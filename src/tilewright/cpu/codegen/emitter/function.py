@@ -147,6 +147,15 @@ class Strand(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Into:
+    """The memory that a nest writes to: ``past``: whether stores go past the caches, where they may;
+    ``limits``: behind which nothing is written, along each axis."""
+
+    past: Value | None
+    limits: Sequence[Value | None]
+
+
 class FunctionEmitter:
     """Makes the code of one kernel, operation by operation."""
 
@@ -198,6 +207,8 @@ class FunctionEmitter:
         self.pending_since = 0
         self._flushing = False
         self._nests = 0
+        self.rarely = False
+        """Whether the code runs only where another form of the kernel cannot: then it is kept short."""
         self.inside_part = False
         """Whether code goes to a part, which another one cannot be in."""
         self.now = 0
@@ -422,8 +433,7 @@ class FunctionEmitter:
         lanes: int | None = None,
         unroll: int | None = None,
         guard: Sequence[Value] = (),
-        past: Value | None = None,
-        limits: Sequence[Value | None] = (),
+        into: Into | None = None,
     ) -> None:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
@@ -431,10 +441,10 @@ class FunctionEmitter:
         how many of them a round handles.
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
-        more: without checks of elements, and with. The one without has two where ``past`` is given:
-        if it holds, stores go past the caches. The one with checks leaves out what lies behind ``limits``,
-        where the body does nothing.
+        more: without checks of elements, and with. The one without has two where ``into`` may be written
+        past the caches; the one with checks leaves out what lies behind its limits, where the body does nothing.
         """
+        past, limits = (None, ()) if into is None else (into.past, into.limits)
         self.flush()
         self._nests += 1
         work = -self._nests  # Others go by positions in the program.
@@ -443,7 +453,7 @@ class FunctionEmitter:
             nest = Nest(self.builder, masked=masked, past=beyond, work=work)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
-            short = masked or lanes == 1 or self.plan.end >= _VERY_LONG_CODE
+            short = masked or lanes == 1 or self.rarely or self.plan.end >= _VERY_LONG_CODE
             rounds = 1 if short else unroll or unroll_of(tiles)
             if not masked and width > 1 and _depends_on_place(tiles):
                 rounds = _WRITTEN_OUT

@@ -9,7 +9,7 @@ from xdsl.dialects import scf
 
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.analysis.readers import is_read_once
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, loops, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of
@@ -91,7 +91,7 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         value, axis, lambda nest, at, data: store_lanes(nest, place, at, data, None), guard
     ):
         past = None if mask is not None else streams
-        f.nest(place.dims, tiles, body, axis=axis, guard=guard, past=past, limits=place.limits)
+        f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=Into(past, place.limits))
     f.give_token(op)
 
 
@@ -112,7 +112,7 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     guard = [place.inside for place in places if place.inside is not None]
     limits = [_furthest(f.builder, each) for each in zip(*(p.limits for p in places), strict=True)]
     axis = vector_axis(dims)
-    f.nest(dims, values, body, axis=axis, guard=guard, past=past, limits=limits)
+    f.nest(dims, values, body, axis=axis, guard=guard, into=Into(past, limits))
 
 
 def _furthest(b: Builder, limits: Sequence[Value | None]) -> Value | None:

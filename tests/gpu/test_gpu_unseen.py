@@ -23,6 +23,8 @@ KERNELS = (
     "selective scan f32 64x16",
     "permute f16 (2, 0, 1)",
     "embedding gradient bf16 16x256",
+    "attention backward GQA keys f16 d128 64x32",
+    "product i8 group scales f16 16 rows",
 )
 TARGETS = ("sm_80", "sm_90a", "sm_120a")
 

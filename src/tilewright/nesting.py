@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
 from threading import Lock
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 #: Python frames that the deepest allowed nesting takes, with room to spare.
 _FRAMES = 12_000
@@ -45,17 +49,25 @@ class _SharedLimit:
 _limit = _SharedLimit()
 
 
-@contextmanager
-def deep_recursion() -> Generator[None, None, None]:
-    """Raise Python's recursion limit while IR is read, printed, changed, compiled or run: it counts frames,
+class deep_recursion:
+    """Raises Python's recursion limit while IR is read, printed, changed, compiled or run: it counts frames,
     those of the caller too, of which one level of nesting takes several, and would refuse what our own limits
-    allow. Also a decorator.
+    allow. A context, or a decorator, whose frame is ours: tracebacks that are shown leave it out.
 
     May be nested, and used by several threads at once: all see the raised limit until they leave,
     and the process has its former limit when the last has left.
     """
-    _limit.enter()
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        _limit.enter()
+
+    def __exit__(self, *_: object) -> None:
         _limit.leave()
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @wraps(function)
+        def deeply(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with self:
+                return function(*args, **kwargs)
+
+        return deeply

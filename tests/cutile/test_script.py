@@ -287,7 +287,8 @@ def work(name, seconds=0):
     time.sleep(seconds)
     x = np.ones(8, np.float32)
     ct.launch(0, (1,), double, (x,))
-    print(name, x.sum(), flush=True)
+    # One piece: two threads may end at once.
+    print(f"{name} {x.sum()}\\n", end="", flush=True)
 
 class Held:
     def __del__(self):

@@ -27,6 +27,150 @@ def document(cls: type[TileOp]) -> str: ...
 
 class Operations:
     def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any: ...
+    def atomic_cas_tko(
+        self,
+        pointers: _Operand,
+        cmp: _Operand,
+        val: _Operand,
+        mask: _Operand | None = None,
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"],
+        memory_scope: Literal["tl_blk", "device", "sys"],
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> tuple[Value, Value]:
+        """Through each pointer, atomically: writes ``val`` if the memory equals ``cmp`` bit for bit."""
+    def atomic_rmw_tko(
+        self,
+        pointers: _Operand,
+        arg: _Operand,
+        mask: _Operand | None = None,
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"],
+        memory_scope: Literal["tl_blk", "device", "sys"],
+        mode: Literal["and", "or", "xor", "add", "addf", "max", "min", "umax", "umin", "xchg"],
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> tuple[Value, Value]:
+        """Through each pointer, atomically: combines the memory with ``arg``; gives the old value."""
+    def atomic_red_view_tko(
+        self,
+        view: _Operand,
+        index: Sequence[_Operand],
+        value: _Operand,
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"],
+        memory_scope: Literal["tl_blk", "device", "sys"],
+        mode: Literal["and", "or", "xor", "add", "addf", "max", "min", "umax", "umin", "xchg"],
+        inbounds: Sequence[bool] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Combines each element of a tile into the memory of a view, atomically; gives no values."""
+    def assert_(
+        self,
+        condition: _Operand,
+        *,
+        message: str,
+    ) -> Operation:
+        """Reports each false element of the condition with the message; the kernel may go on."""
+    def return_(
+        self,
+        operands_: Sequence[_Operand] = (),
+    ) -> Operation:
+        """Ends the tile block."""
+    def yield_(
+        self,
+        operands_: Sequence[_Operand] = (),
+    ) -> Operation:
+        """Ends a region of if, reduce or scan; the operands become its results."""
+    def bitcast(
+        self,
+        source: _Operand,
+        *,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """The same bits read as another element type of equal width."""
+    def exti(
+        self,
+        from_: _Operand,
+        *,
+        signedness: Literal["unsigned", "signed"],
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Extends integers to a wider type: with copies of the sign, or with zeros."""
+    def trunci(
+        self,
+        from_: _Operand,
+        *,
+        overflow: Literal["none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap"] | None = None,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Keeps the low bits of integers."""
+    def ftof(
+        self,
+        from_: _Operand,
+        *,
+        rounding_mode: Literal["nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero", "nearest_away"] | None = None,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Converts between float types, rounded once in the given mode."""
+    def ftoi(
+        self,
+        from_: _Operand,
+        *,
+        signedness: Literal["unsigned", "signed"],
+        rounding_mode: Literal["nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero", "nearest_away"] | None = None,
+        saturating: bool | None = None,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Truncates floats to integers."""
+    def itof(
+        self,
+        from_: _Operand,
+        *,
+        signedness: Literal["unsigned", "signed"],
+        rounding_mode: Literal["nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero", "nearest_away"] | None = None,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Converts integers to floats, rounded to nearest even."""
+    def int_to_ptr(
+        self,
+        source: _Operand,
+        *,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Addresses from 64-bit unsigned integers."""
+    def ptr_to_int(
+        self,
+        source: _Operand,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Addresses as 64-bit unsigned integers."""
+    def ptr_to_ptr(
+        self,
+        source: _Operand,
+        *,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """The same addresses, for elements of another type."""
     def broadcast(
         self,
         source: _Operand,
@@ -145,202 +289,6 @@ class Operations:
         type: _Type | Sequence[_Type] | None = None,
     ) -> Value:
         """Element by element: val_if_true where cond is true, else val_if_false."""
-    def assert_(
-        self,
-        condition: _Operand,
-        *,
-        message: str,
-    ) -> Operation:
-        """Reports each false element of the condition with the message; the kernel may go on."""
-    def return_(
-        self,
-        operands_: Sequence[_Operand] = (),
-    ) -> Operation:
-        """Ends the tile block."""
-    def yield_(
-        self,
-        operands_: Sequence[_Operand] = (),
-    ) -> Operation:
-        """Ends a region of if, reduce or scan; the operands become its results."""
-    def alloca(
-        self,
-        *,
-        num_elem: int,
-        alignment: int,
-        global_: bool | None = None,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Fresh memory for ``num_elem`` elements, until the enclosing block ends; contents undefined."""
-    def join_tokens(
-        self,
-        tokens: Sequence[_Operand] = (),
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """A token that comes after all the given tokens."""
-    def make_token(
-        self,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """A token that comes after nothing."""
-    def load_ptr_tko(
-        self,
-        source: _Operand,
-        mask: _Operand | None = None,
-        paddingValue: _Operand | None = None,
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
-        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
-        optimization_hints: _Hints | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> tuple[Value, Value]:
-        """Reads one element through each pointer; masked-off elements take the padding value."""
-    def store_ptr_tko(
-        self,
-        destination: _Operand,
-        value: _Operand,
-        mask: _Operand | None = None,
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
-        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
-        optimization_hints: _Hints | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Writes one element through each pointer; masked-off elements are left alone."""
-    def gdc_launch_dependents_tko(
-        self,
-        token: _Operand | None = None,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Lets grids that depend on this one be scheduled. Orders no memory."""
-    def gdc_wait_tko(
-        self,
-        token: _Operand | None = None,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Waits for the grids that this one depends on; what they wrote is visible after it."""
-    def memory_fence_alias_tko(
-        self,
-        token: _Operand,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Orders accesses that reach one location through different addresses."""
-    def make_partition_view(
-        self,
-        tensor_view: _Operand,
-        *,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """A view of non-overlapping tiles: index I covers elements from I * extent on."""
-    def make_strided_view(
-        self,
-        tensor_view: _Operand,
-        *,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """A view of tiles that start ``traversal_strides`` elements apart."""
-    def make_gather_scatter_view(
-        self,
-        tensor_view: _Operand,
-        *,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """A view whose coordinates along the sparse dimension come from an index tile."""
-    def get_tensor_shape(
-        self,
-        src: _Operand,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Any:
-        """The extents of a tensor view, read unsigned."""
-    def get_index_space_shape(
-        self,
-        src: _Operand,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Any:
-        """The number of indices along each dimension of a view, read unsigned."""
-    def load_view_tko(
-        self,
-        view: _Operand,
-        index: Sequence[_Operand] = (),
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
-        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
-        optimization_hints: _Hints | None = None,
-        inbounds: Sequence[bool] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> tuple[Value, Value]:
-        """The tile at an index of a view; elements outside the tensor take the view's padding."""
-    def store_view_tko(
-        self,
-        tile: _Operand,
-        view: _Operand,
-        index: Sequence[_Operand] = (),
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
-        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
-        optimization_hints: _Hints | None = None,
-        inbounds: Sequence[bool] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Writes a tile at an index of a view; elements outside the tensor are dropped."""
-    def atomic_cas_tko(
-        self,
-        pointers: _Operand,
-        cmp: _Operand,
-        val: _Operand,
-        mask: _Operand | None = None,
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"],
-        memory_scope: Literal["tl_blk", "device", "sys"],
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> tuple[Value, Value]:
-        """Through each pointer, atomically: writes ``val`` if the memory equals ``cmp`` bit for bit."""
-    def atomic_rmw_tko(
-        self,
-        pointers: _Operand,
-        arg: _Operand,
-        mask: _Operand | None = None,
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"],
-        memory_scope: Literal["tl_blk", "device", "sys"],
-        mode: Literal["and", "or", "xor", "add", "addf", "max", "min", "umax", "umin", "xchg"],
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> tuple[Value, Value]:
-        """Through each pointer, atomically: combines the memory with ``arg``; gives the old value."""
-    def atomic_red_view_tko(
-        self,
-        view: _Operand,
-        index: Sequence[_Operand],
-        value: _Operand,
-        token: _Operand | None = None,
-        *,
-        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"],
-        memory_scope: Literal["tl_blk", "device", "sys"],
-        mode: Literal["and", "or", "xor", "add", "addf", "max", "min", "umax", "umin", "xchg"],
-        inbounds: Sequence[bool] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Combines each element of a tile into the memory of a view, atomically; gives no values."""
     def absf(
         self,
         source: _Operand,
@@ -572,93 +520,6 @@ class Operations:
         type: _Type | Sequence[_Type] | None = None,
     ) -> Value:
         """Compares element by element."""
-    def bitcast(
-        self,
-        source: _Operand,
-        *,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """The same bits read as another element type of equal width."""
-    def exti(
-        self,
-        from_: _Operand,
-        *,
-        signedness: Literal["unsigned", "signed"],
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Extends integers to a wider type: with copies of the sign, or with zeros."""
-    def trunci(
-        self,
-        from_: _Operand,
-        *,
-        overflow: Literal["none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap"] | None = None,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Keeps the low bits of integers."""
-    def ftof(
-        self,
-        from_: _Operand,
-        *,
-        rounding_mode: Literal["nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero", "nearest_away"] | None = None,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Converts between float types, rounded once in the given mode."""
-    def ftoi(
-        self,
-        from_: _Operand,
-        *,
-        signedness: Literal["unsigned", "signed"],
-        rounding_mode: Literal["nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero", "nearest_away"] | None = None,
-        saturating: bool | None = None,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Truncates floats to integers."""
-    def itof(
-        self,
-        from_: _Operand,
-        *,
-        signedness: Literal["unsigned", "signed"],
-        rounding_mode: Literal["nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero", "nearest_away"] | None = None,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Converts integers to floats, rounded to nearest even."""
-    def int_to_ptr(
-        self,
-        source: _Operand,
-        *,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Addresses from 64-bit unsigned integers."""
-    def ptr_to_int(
-        self,
-        source: _Operand,
-        *,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """Addresses as 64-bit unsigned integers."""
-    def ptr_to_ptr(
-        self,
-        source: _Operand,
-        *,
-        to: _Type | None = None,
-        shape: Sequence[int] | None = None,
-        type: _Type | Sequence[_Type] | None = None,
-    ) -> Value:
-        """The same addresses, for elements of another type."""
     def addi(
         self,
         lhs: _Operand,
@@ -830,6 +691,77 @@ class Operations:
         type: _Type | Sequence[_Type] | None = None,
     ) -> Value:
         """mmaf on lhs[i, k] * lhs_scale[i, k / V] and rhs[k, j] * rhs_scale[k / V, j]."""
+    def alloca(
+        self,
+        *,
+        num_elem: int,
+        alignment: int,
+        global_: bool | None = None,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Fresh memory for ``num_elem`` elements, until the enclosing block ends; contents undefined."""
+    def join_tokens(
+        self,
+        tokens: Sequence[_Operand] = (),
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """A token that comes after all the given tokens."""
+    def make_token(
+        self,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """A token that comes after nothing."""
+    def load_ptr_tko(
+        self,
+        source: _Operand,
+        mask: _Operand | None = None,
+        paddingValue: _Operand | None = None,
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
+        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
+        optimization_hints: _Hints | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> tuple[Value, Value]:
+        """Reads one element through each pointer; masked-off elements take the padding value."""
+    def store_ptr_tko(
+        self,
+        destination: _Operand,
+        value: _Operand,
+        mask: _Operand | None = None,
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
+        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
+        optimization_hints: _Hints | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Writes one element through each pointer; masked-off elements are left alone."""
+    def gdc_launch_dependents_tko(
+        self,
+        token: _Operand | None = None,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Lets grids that depend on this one be scheduled. Orders no memory."""
+    def gdc_wait_tko(
+        self,
+        token: _Operand | None = None,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Waits for the grids that this one depends on; what they wrote is visible after it."""
+    def memory_fence_alias_tko(
+        self,
+        token: _Operand,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Orders accesses that reach one location through different addresses."""
     def assume(
         self,
         value: _Operand,
@@ -887,3 +819,71 @@ class Operations:
         type: _Type | Sequence[_Type] | None = None,
     ) -> Value:
         """Writes a tile to every replica."""
+    def make_partition_view(
+        self,
+        tensor_view: _Operand,
+        *,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """A view of non-overlapping tiles: index I covers elements from I * extent on."""
+    def make_strided_view(
+        self,
+        tensor_view: _Operand,
+        *,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """A view of tiles that start ``traversal_strides`` elements apart."""
+    def make_gather_scatter_view(
+        self,
+        tensor_view: _Operand,
+        *,
+        to: _Type | None = None,
+        shape: Sequence[int] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """A view whose coordinates along the sparse dimension come from an index tile."""
+    def get_tensor_shape(
+        self,
+        src: _Operand,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Any:
+        """The extents of a tensor view, read unsigned."""
+    def get_index_space_shape(
+        self,
+        src: _Operand,
+        *,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Any:
+        """The number of indices along each dimension of a view, read unsigned."""
+    def load_view_tko(
+        self,
+        view: _Operand,
+        index: Sequence[_Operand] = (),
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
+        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
+        optimization_hints: _Hints | None = None,
+        inbounds: Sequence[bool] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> tuple[Value, Value]:
+        """The tile at an index of a view; elements outside the tensor take the view's padding."""
+    def store_view_tko(
+        self,
+        tile: _Operand,
+        view: _Operand,
+        index: Sequence[_Operand] = (),
+        token: _Operand | None = None,
+        *,
+        memory_ordering_semantics: Literal["weak", "relaxed", "acquire", "release", "acq_rel"] = "weak",
+        memory_scope: Literal["tl_blk", "device", "sys"] | None = None,
+        optimization_hints: _Hints | None = None,
+        inbounds: Sequence[bool] | None = None,
+        type: _Type | Sequence[_Type] | None = None,
+    ) -> Value:
+        """Writes a tile at an index of a view; elements outside the tensor are dropped."""

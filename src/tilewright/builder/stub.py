@@ -79,8 +79,9 @@ def stub_text() -> str:
 
 
 def _documented() -> Iterator[type[TileOp]]:
-    """The operations whose methods are what they are: the others have methods of their own."""
-    for mnemonic, cls in OPERATIONS.items():
+    """The operations whose methods are what they are, family by family, whichever was imported first: the others have methods
+    of their own."""
+    for mnemonic, cls in sorted(OPERATIONS.items(), key=lambda item: item[1].__module__):
         name = method_name(mnemonic)
         own = getattr(Builder, name, None) is not getattr(Operations, name, None)
         if mnemonic.isidentifier() and mnemonic not in _NOT_IN_BODIES and not own:

@@ -8,10 +8,11 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
+from tilewright.dialects.cuda_tile.enums import IntegerOverflowAttr, SignednessAttr
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.cuda_tile.types import TOKEN
 from tilewright.dialects.syntax.assembly import assembly
-from tilewright.dialects.syntax.directives import AttrDict, parse_operand
+from tilewright.dialects.syntax.directives import AttrDict, EnumKeyword, EnumSlot, parse_operand
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
@@ -59,6 +60,8 @@ class TokenOperand(Directive):
         return "[`token` `=` %token]"
 
 
+SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
+OVERFLOW_SLOT = EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none")
 #: What words in texts of :func:`syntax` stand for; modules of operations add their own.
 VOCABULARY: dict[str, Directive] = {
     "attr-dict": AttrDict(),

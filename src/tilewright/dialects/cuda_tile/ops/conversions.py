@@ -29,12 +29,13 @@ from tilewright.dialects.cuda_tile.constraints import (
     UNIT,
     enum_field,
 )
-from tilewright.dialects.cuda_tile.directives import syntax
+from tilewright.dialects.cuda_tile.directives import OVERFLOW_SLOT, SIGNED_WORD, syntax
 from tilewright.dialects.cuda_tile.enums import (
     IntegerOverflow,
     IntegerOverflowAttr,
     RoundingMode,
     RoundingModeAttr,
+    SignednessAttr,
 )
 from tilewright.dialects.cuda_tile.ops.core import SOURCE_TO_RESULT
 from tilewright.dialects.cuda_tile.ops.floating_point import (
@@ -43,7 +44,6 @@ from tilewright.dialects.cuda_tile.ops.floating_point import (
     ROUNDING_NOT_SUPPORTED,
     rounding_slot,
 )
-from tilewright.dialects.cuda_tile.ops.integer import OVERFLOW_SLOT, SIGNED_WORD, SIGNEDNESS
 from tilewright.dialects.syntax.directives import (
     Flag,
 )
@@ -61,6 +61,7 @@ WIDTH_RULE = define_code(
 )
 NO_OP_CONVERSION = define_code("no-op-conversion", "ftof must change the element type.")
 
+SIGNEDNESS = enum_field(SignednessAttr)
 TYPES = syntax("attr-dict : type($from_) -> type($to)")
 TO_ZERO = RoundingModeAttr(RoundingMode.NEAREST_INT_TO_ZERO)
 

@@ -19,7 +19,7 @@ from tilewright.dialects.cuda_tile.base import (
     tile_op,
 )
 from tilewright.dialects.cuda_tile.constraints import I1_TILE, INT_TILE, enum_field
-from tilewright.dialects.cuda_tile.directives import syntax
+from tilewright.dialects.cuda_tile.directives import OVERFLOW_SLOT, SIGNED_WORD, syntax
 from tilewright.dialects.cuda_tile.enums import (
     ComparisonPredicateAttr,
     IntegerOverflow,
@@ -47,8 +47,6 @@ OVERFLOW_NOT_SUPPORTED = define_code(
 OVERFLOW = enum_field(IntegerOverflowAttr)
 NO_FLAGS = IntegerOverflowAttr(IntegerOverflow.NONE)
 SIGNEDNESS = enum_field(SignednessAttr)
-SIGNED_WORD = EnumKeyword("signedness", SignednessAttr)
-OVERFLOW_SLOT = EnumSlot("overflow", IntegerOverflowAttr, "overflow", "none")
 TAIL = syntax("attr-dict : type($result)")
 FROM_RESULT: dict[str, str] = {"source": "result"}
 FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}

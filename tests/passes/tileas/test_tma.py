@@ -17,6 +17,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.ops import Product, atom_of
+from tilewright.dialects.nvgpu.ops.tma import TmaAsyncLoadOp
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.pipeline import pipeline
 from tilewright.passes.tileas.remarks import Remarks
@@ -153,6 +154,11 @@ SHAPES = [
     ((128, 64, 128), (128, 64, 128), "ab"),
     ((128, 256, 64), (128, 256, 128), ""),
     ((64, 64, 32), (64, 64, 96), ""),
+    # Rows of 64 and of 32 bytes.
+    ((64, 128, 32), (70, 100, 90), ""),
+    ((128, 128, 32), (128, 130, 72), "b"),
+    ((128, 64, 16), (128, 64, 40), ""),
+    ((128, 128, 16), (130, 128, 56), "b"),
 ]
 
 
@@ -163,6 +169,21 @@ def test_products(arch: str, tile: Any, extents: Any, flags: str) -> None:
     found, right = launch(program, extents, tile, how(flags=flags))
     np.testing.assert_array_equal(found, right)
     assert program.fallbacks == {}
+
+
+@pytest.mark.parametrize(
+    ("k", "swizzle"), [(64, "swizzle_128b"), (32, "swizzle_64b"), (16, "swizzle_32b")]
+)
+def test_rows_have_the_swizzle_of_their_length(k: int, swizzle: str) -> None:
+    program = TileProgram(parse(product(128, 128, k)), "sm_90a")
+    found, right = launch(program, (128, 128, 3 * k), (128, 128, k), how())
+    np.testing.assert_array_equal(found, right)
+    maps = {
+        op.tensorMapDescriptor.type.swizzle.keyword  # pyright: ignore[reportAttributeAccessIssue]
+        for op in program.threads("k").walk()
+        if isinstance(op, TmaAsyncLoadOp)
+    }
+    assert maps == {swizzle, "swizzle_128b"}
 
 
 @pytest.mark.parametrize("element", ["bf16", "tf32"])
@@ -222,8 +243,11 @@ def test_remarks() -> None:
     assert remarks(product(64, 64, 64), Target("sm_90a")) == [
         "a loop loads 2 tiles ahead by TMA into 3 stages, 48 KiB"
     ]
-    assert remarks(product(64, 64, 32), Target("sm_90a"))[0] == (
-        "'l' does not come by TMA: its rows of 64 bytes are shorter than 128"
+    assert remarks(product(64, 64, 8), Target("sm_90a"))[0] == (
+        "'l' does not come by TMA: its rows of 16 bytes are shorter than 32"
+    )
+    assert remarks(product(64, 64, 16), Target("sm_90a"))[0] == (
+        "'l' does not come by TMA: it has rows of 32 bytes, and less than 4096 in all"
     )
     (said,) = remarks(product(64, 64, 64), Target("sm_90a", 32 << 10))
     assert said.startswith("a loop has no pipeline: two stages of 16384 bytes do not fit")
@@ -247,15 +271,15 @@ def test_rings_leave_room_for_exchanges_in_front_of_them() -> None:
 
 
 def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
-    """Of 19 KiB two stages of both tiles, not three of one and none of the other."""
-    module = K.lowered(product(64, 64, 32), LAYOUTS)
+    """Two stages of both tiles, not three of one and none of the other."""
+    module = K.lowered(product(64, 128, 16), LAYOUTS)
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
     said = Remarks()
-    tma_pipelines(func, 3, Target("sm_90a", 20 << 10), said)
-    pipeline(func, 3, 20 << 10, said)
+    tma_pipelines(func, 3, Target("sm_90a", 13 << 10), said)
+    pipeline(func, 3, 13 << 10, said)
     assert [remark.message for remark in said.found if remark.kind == "ring"] == [
         "a loop loads 1 tiles ahead by TMA into 2 stages, 8 KiB",
-        "a loop loads 1 tiles ahead into 2 stages, 8 KiB",
+        "a loop loads 1 tiles ahead into 2 stages, 4 KiB",
     ]
 
 

@@ -266,7 +266,14 @@ def test_remarks() -> None:
         "'d' is not stored by TMA: a thread has 64 bytes of it only, which it stores sooner by itself"
     )
     (said,) = remarks(product((256, 32, 64)))
-    assert said == "'d' is not stored by TMA: its rows of 64 bytes are shorter than 128"
+    assert said == "'d' is stored by TMA, from 16 KiB of shared memory"
+
+
+def test_short_rows() -> None:
+    """Rows of 64 bytes, some of which lie outside of the array."""
+    program = TileProgram(parse(product((256, 32, 64))), "sm_90a")
+    launch(program, (256, 32, 64), (300, 24, 64))
+    assert [op for op in program.threads("k").walk() if isinstance(op, TmaAsyncStoreOp)]
 
 
 @pytest.mark.parametrize("tile", [TILE, (128, 128, 64)])

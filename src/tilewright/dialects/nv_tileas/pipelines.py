@@ -56,7 +56,7 @@ PROTOCOL = define_code(
 TMA = define_code(
     "as-tma",
     "A box cannot be copied by a tensor map.",
-    "Boxes have 1 to 5 axes of 1 to 256 elements; rows of a swizzled one have 128 bytes, others a "
+    "Boxes have 1 to 5 axes of 1 to 256 elements; rows of a swizzled one have 32, 64 or 128 bytes, others a "
     "multiple of 16; strides of the array are multiples of 16 bytes.",
 )
 MOST_AXES, MOST_EXTENT = 5, 256
@@ -401,7 +401,7 @@ class MakeTiledTmaDescOp(TileAAOp):
     before the kernel starts.
 
     ``order`` lists the axes of the array, the slowest one first; the last has stride 1. ``box`` are the
-    extents along them. Rows of boxes of 128 bytes are swizzled.
+    extents along them. Rows of 32, 64 and 128 bytes are swizzled.
     """
 
     base = operand_def(TILED_VIEW)

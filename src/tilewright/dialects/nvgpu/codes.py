@@ -26,7 +26,7 @@ TENSOR_MAP = define_code(
     "nvgpu-tensor-map",
     "A tensor map describes a box that cannot be copied.",
     "A box is a static memref in shared memory, with extents from 1 to 256; it is not interleaved. "
-    "Rows of a swizzled box are 128 bytes long.",
+    "Rows of a swizzled box are 128 bytes long, or as long as the pattern of its swizzle.",
 )
 BOX = define_code("nvgpu-box", "A memref does not hold the box of its tensor map.")
 DESCRIPTOR = define_code(

@@ -16,8 +16,11 @@ from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 MAX_BOX_EXTENT = 256
 MAX_COORDINATES = 5
-#: The length of a row of a swizzled box.
+#: The length of a row of a swizzled box, as upstream has it for every swizzle.
 SWIZZLED_ROW_BYTES = 128
+#: The swizzle whose pattern rows of so many bytes fill. Hardware copies boxes of such rows, though upstream refuses those that
+#: are shorter than 128 bytes, and it refuses boxes of longer rows, which upstream takes.
+SWIZZLE_OF_ROWS = {32: "swizzle_32b", 64: "swizzle_64b", SWIZZLED_ROW_BYTES: "swizzle_128b"}
 
 
 def check_map(ty: TensorMapDescriptorType, group: str, report: Report) -> None:
@@ -52,7 +55,8 @@ def check_map(ty: TensorMapDescriptorType, group: str, report: Report) -> None:
         )
     if len(extents) > 1 and ty.swizzle.keyword != "none":
         row_bits = extents[-1] * bit_width(box.element_type)
-        if row_bits != 8 * SWIZZLED_ROW_BYTES:
+        fills = SWIZZLE_OF_ROWS.get(row_bits // 8) == ty.swizzle.keyword
+        if row_bits != 8 * SWIZZLED_ROW_BYTES and not fills:
             report.error(
                 codes.TENSOR_MAP,
                 f"expected rows of {SWIZZLED_ROW_BYTES} bytes in a swizzled box, got "

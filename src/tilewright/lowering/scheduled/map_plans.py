@@ -9,7 +9,7 @@ from tilewright.analysis.tileaa.geometry import view_axes
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.dialects.nvgpu.tensor_maps import SWIZZLED_ROW_BYTES
+from tilewright.dialects.nvgpu.tensor_maps import SWIZZLE_OF_ROWS
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.lowering.nvgpu.exchange import in_bytes
 from tilewright.lowering.nvgpu.tensor_maps import Argument, Number, TensorMapPlan
@@ -30,7 +30,7 @@ def map_plan(op: P.MakeTiledTmaDescOp) -> TensorMapPlan:
     rows = box[-1] * element_bytes(held)
     ty = TensorMapDescriptorType(
         b.MemRefType(held, list(box), memory_space=SHARED_SPACE),
-        "swizzle_128b" if rows == SWIZZLED_ROW_BYTES else "none",
+        SWIZZLE_OF_ROWS.get(rows, "none"),
     )
     pointer = argument_behind(pointer_of(op.base))
     assert pointer is not None and not isinstance(pointer, int)

@@ -20,6 +20,10 @@ from tilewright.layouts.shared import ROW_BYTES, SWIZZLED_ROWS, SharedLayout
 from tilewright.passes.tileas.access_layouts import element_bytes
 
 STRIDE_BYTES = 16
+#: The shortest row that has a swizzle.
+LEAST_ROW_BYTES = 32
+#: The smallest tile of short rows for which asking for a box costs less than copying: two chunks of 16 bytes for each of 128 threads.
+LEAST_BYTES_OF_SHORT_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,11 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
     size = element_bytes(element)
     fast = inner[-1]
     others = tuple(axis for axis in range(len(dims)) if axis != fast)
-    if dims[fast] * size < ROW_BYTES:
-        return f"its rows of {dims[fast] * size} bytes are shorter than {ROW_BYTES}"
+    row = min(dims[fast] * size, ROW_BYTES)
+    if row < LEAST_ROW_BYTES:
+        return f"its rows of {row} bytes are shorter than {LEAST_ROW_BYTES}"
+    if row < ROW_BYTES and prod(dims) * size < LEAST_BYTES_OF_SHORT_ROWS:
+        return f"it has rows of {row} bytes, and less than {LEAST_BYTES_OF_SHORT_ROWS} in all"
     if any(dims[axis] > P.MOST_EXTENT for axis in others):
         return f"a box has at most {P.MOST_EXTENT} elements along an axis"
     if prod(dims[axis] for axis in others) % SWIZZLED_ROWS:
@@ -71,7 +78,7 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
             return "a stride is computed in the kernel, or not known to be a multiple of 16 bytes"
     if not all(_is_known_early(axis.extent, None, facts) for axis in axes):
         return "an extent is computed in the kernel"
-    box = (*(dims[axis] for axis in others), ROW_BYTES // size)
+    box = (*(dims[axis] for axis in others), row // size)
     return Box((*others, fast), box)
 
 

@@ -6,7 +6,13 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 
-from tilewright.dialects.syntax.tokens import consume, previous_end, resume_at, token_text
+from tilewright.dialects.syntax.tokens import (
+    consume,
+    is_value_name,
+    previous_end,
+    resume_at,
+    token_text,
+)
 
 _FUNCTIONS = ("func.func", "llvm.func")
 
@@ -40,6 +46,9 @@ def read_argument_attributes(parser: Parser, op: Operation, start: int) -> None:
 def _attributes_of_argument(parser: Parser) -> dict[str, Attribute] | None:
     if parser.parse_optional_punctuation("..."):
         return None
+    if is_value_name(parser):
+        consume(parser)
+        parser.parse_punctuation(":")
     parser.parse_type()
     found = parser.parse_optional_dictionary_attr_dict()
     parser.parse_optional_location()

@@ -45,6 +45,15 @@ def test_upstream_reads_the_same() -> None:
     assert upstream_texts("mlir-opt-19", texts) == upstream_texts("mlir-opt-19", printed)
 
 
+def test_arguments_may_have_names() -> None:
+    """Which upstream refuses."""
+    named, bare = (
+        "func.func private @f(%a: i32 {llvm.x}, %b: f32)",
+        "func.func private @f(i32 {llvm.x}, f32)",
+    )
+    assert same_module(parse(named), parse(bare)) is None
+
+
 def test_what_follows_a_declaration_is_read() -> None:
     module = parse(f'{DECLARATIONS[0]} attributes {{k = 1 : i32}} loc("x")\n{DECLARATIONS[4]}')
     assert len(module.body.block.ops) == 2

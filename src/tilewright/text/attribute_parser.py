@@ -410,13 +410,26 @@ class TileAttrParser(AttrParser):
                 body = self._unregistered_body(opaque_body)
                 return definition(name, is_type, opaque_body is not None, body)
             if issubclass(definition, ParametrizedAttribute):
-                return definition.new(definition.parse_parameters(self))
+                return self._with_parameters(definition, "!" if is_type else "#", start)
             assert issubclass(definition, Data)
             return definition(definition.parse_parameter(self))
         except FOREIGN_ERRORS as error:
             if name.startswith("cuda_tile.") and not isinstance(error, VerifyException):
                 raise
             self._invalid(error, start)
+
+    def _with_parameters(
+        self, definition: type[ParametrizedAttribute], sign: str, start: int
+    ) -> Attribute:
+        parameters = definition.parse_parameters(self)
+        makes_itself = definition.new.__func__ is ParametrizedAttribute.new.__func__
+        wanted = len(definition.get_irdl_definition().parameters)
+        if makes_itself and len(parameters) != wanted:
+            counted = f"{wanted} parameter{'s' * (wanted != 1)}" if wanted else "no parameters"
+            what = f"{sign}{definition.name} takes {counted}, not {len(parameters)}"
+            code = INVALID_TYPE if sign == "!" else INVALID_ATTRIBUTE
+            fail(self, what, start, self.previous_end, code=code)
+        return definition.new(parameters)
 
     def _find_definition(self, name: str, is_type: bool, start: int) -> type[Attribute]:
         context = self.ctx

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ComplexType,
+    DictionaryAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     NoneType,
     StridedLayoutAttr,
+    StringAttr,
     TensorType,
     TupleType,
     UnrankedMemRefType,
@@ -24,7 +26,7 @@ from xdsl.dialects.builtin import (
     UnregisteredAttr,
     VectorType,
 )
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, BuiltinAttribute, TypeAttribute
 from xdsl.ir.affine import AffineMap
 
 from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
@@ -64,25 +66,42 @@ def broken_rule(ty: Attribute) -> str | None:
         if ty.element_type.name != _POINTER and not _is_element(ty.element_type, _OF_VECTOR):
             return "the elements of a vector are integers, indices, floats or pointers of llvm"
     if isinstance(ty, MemRefType | UnrankedMemRefType):
-        if not _is_element(ty.element_type, _OF_MEMREF):
-            return "the elements of a memref are numbers, complex numbers, vectors or memrefs"
-        if isinstance(ty, MemRefType) and isinstance(ty.layout, StridedLayoutAttr):
-            strides = ty.layout.get_strides()
-            if len(strides) != ty.get_num_dims():
-                return (
-                    f"a memref of rank {ty.get_num_dims()} has as many strides, not {len(strides)}"
-                )
-            if not _fit((*strides, ty.layout.get_offset())):
-                return "strides and offset of a memref are integers of 64 bits"
-        if isinstance(ty, MemRefType) and isinstance(ty.layout, AffineMapAttr):
-            dims = ty.layout.data.num_dims
-            if dims != ty.get_num_dims():
-                return f"the layout of a memref of rank {ty.get_num_dims()} takes {dims} places"
+        return _broken_memref(ty)
     if isinstance(ty, TensorType | UnrankedTensorType) and isinstance(
         ty.element_type, _NOT_OF_TENSOR
     ):
         return "the elements of a tensor are numbers, complex numbers, vectors or of a dialect"
     return None
+
+
+def _broken_memref(ty: MemRefType | UnrankedMemRefType) -> str | None:
+    if not _is_element(ty.element_type, _OF_MEMREF):
+        return "the elements of a memref are numbers, complex numbers, vectors or memrefs"
+    if not _is_space(ty.memory_space):
+        return "a memory space is an integer, a string, a dictionary or an attribute of a dialect"
+    if isinstance(ty, UnrankedMemRefType):
+        return None
+    rank = ty.get_num_dims()
+    if isinstance(ty.layout, AffineMapAttr) and ty.layout.data.num_dims != rank:
+        return f"the layout of a memref of rank {rank} takes {ty.layout.data.num_dims} places"
+    if isinstance(ty.layout, StridedLayoutAttr):
+        strides = ty.layout.get_strides()
+        if len(strides) != rank:
+            return f"a memref of rank {rank} has as many strides, not {len(strides)}"
+        numbers = (*strides, ty.layout.get_offset())
+        # The least one stands for a number that is not known.
+        if not _fit(numbers) or -(1 << 63) in numbers:
+            return "strides and offset of a memref are integers of 64 bits"
+        if 0 in strides:
+            return "the strides of a memref are not zero"
+    return None
+
+
+def _is_space(attribute: Attribute) -> bool:
+    """Whether an attribute can name a memory space: of MLIR's own, few can."""
+    if isinstance(attribute, NoneAttr | IntegerAttr | StringAttr | DictionaryAttr):
+        return True
+    return not isinstance(attribute, BuiltinAttribute | TypeAttribute)
 
 
 def _fit(numbers: Iterable[int | None]) -> bool:

@@ -40,6 +40,7 @@ from tilewright.text.attribute_parser import (
     NESTING_TOO_DEEP,
     TileAttrParser,
 )
+from tilewright.text.declarations import is_declaration, read_argument_attributes
 from tilewright.text.generic_form import adopt_attributes, parse_generic_operation
 from tilewright.text.lexer import NoToken, TileToken, lexical_problem
 from tilewright.text.operations import (
@@ -595,7 +596,10 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 from tilewright.dialects.upstream.scf import CUSTOM_FORMS
 
                 return CUSTOM_FORMS.get(op_type.name, op_type.parse)(self)
-            return op_type.parse(self)
+            op = op_type.parse(self)
+            if is_declaration(op):
+                read_argument_attributes(self, op, name.end)
+            return op
         except FOREIGN_ERRORS as error:
             reason = str(error).split("\n", 1)[0]
             fail(self, f"malformed '{op_type.name}': {reason}", name.start, name.end)

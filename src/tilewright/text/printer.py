@@ -41,6 +41,7 @@ from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
+from tilewright.text.declarations import has_lost_attributes
 from tilewright.text.layout_aliases import with_layout_aliases
 from tilewright.text.location_printing import AliasTable, alias_name, location_text
 from tilewright.text.locations import LOCATIONS
@@ -505,12 +506,13 @@ def _has_custom_form(op: TileOp) -> bool:
 
 
 def _has_foreign_form(op: Operation) -> bool:
-    """Whether a module, or a loop or branch of scf, has the bodies that its text takes for granted."""
+    """Whether a module, or a loop or branch of scf, has the bodies that its text takes for granted, and a
+    function nothing that its text leaves out."""
     if isinstance(op, builtin.ModuleOp):
         return len(op.body.blocks) == 1
     carried = _CARRIED.get(op.name)
     if carried is None:
-        return True
+        return not has_lost_attributes(op)
     counts = [len(region.blocks) for region in op.regions]
     if counts != [1] * len(counts) and (op.name != "scf.if" or counts != [1, 0]):
         return False

@@ -16,7 +16,7 @@ def load() -> Dialect:
 
     from tilewright.dialects.upstream.base.operations import extended
     from tilewright.dialects.upstream.llvm import atomics, calls, ops
-    from tilewright.dialects.upstream.llvm.syntax import OldVectorType
+    from tilewright.dialects.upstream.llvm.types import TYPES
 
     assert all((atomics, calls, ops))
-    return extended(LLVM, attributes=[OldVectorType])
+    return extended(LLVM, attributes=TYPES)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -17,10 +15,10 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.llvm import LLVMPointerType, LLVMStructType, parse_llvm_type
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import IRDLOperation, irdl_attr_definition
-from xdsl.parser import AttrParser, Parser
+from xdsl.dialects.llvm import LLVMPointerType, LLVMStructType
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.narrowing import is_sized_integer_type
@@ -55,25 +53,6 @@ BIN_OPS = (
 
 
 # Types
-
-
-@irdl_attr_definition
-class OldVectorType(ParametrizedAttribute, TypeAttribute):
-    """`!llvm.vec<8 x ptr<1>>`, as LLVM up to 20 writes vectors of pointers; read as a vector."""
-
-    name = "llvm.vec"
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
-        with parser.in_angle_brackets():
-            count = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            parser.parse_shape_delimiter()
-            return [VectorType(parse_llvm_type(parser), [count])]
-
-    @classmethod
-    def new(cls, params: Sequence[Attribute]) -> Any:
-        (vector,) = params
-        return vector
 
 
 def lane_count(ty: Attribute) -> int | None:

@@ -109,8 +109,8 @@ def test_element_wise_operations_have_a_meaning(name: str) -> None:
     cls = EVERY[name]
     if cls.MEANING:
         assert cls.MEANING in {*ELEMENTWISE, "clampf"}
-        assert cls.ELEMENTS is Elements.AT_PLACE
-    elif cls.ELEMENTS is Elements.AT_PLACE:
+        assert cls.ELEMENTS is Elements.SAME_POSITION
+    elif cls.ELEMENTS is Elements.SAME_POSITION:
         assert cls.mnemonic() == "assume"
 
 

@@ -19,7 +19,7 @@ from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError
 if TYPE_CHECKING:
     from tilewright.cutile import Compiled
     from tilewright.cutile.compilation import ProgramRun
-    from tilewright.cutile.scope import LaunchStandIn, Settings
+    from tilewright.cutile.settings import LaunchStandIn, Settings
 
 PROGRAM_FAILED = define_code(
     "program-failed",
@@ -150,6 +150,7 @@ class Taken:
 
     @property
     def file_name(self) -> str:
+        """The label as part of a file's name."""
         return self.label.replace("#", "-")
 
     def __str__(self) -> str:
@@ -219,7 +220,7 @@ def _run(
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
     from tilewright.launching.options import LaunchOptions
 
     _warn_of_options(options, session)

@@ -20,7 +20,7 @@ class Elements(Enum):
     at a time, where they are read."""
 
     UNKNOWN = "anywhere"
-    AT_PLACE = "the elements of the operands at the same place"
+    SAME_POSITION = "the elements of the operands at the same place"
     MADE = "its position, and operands that are scalars"
     RESHAPED = "an element of an operand, in the same row-major order"
     MOVED = "an element of an operand at another place"

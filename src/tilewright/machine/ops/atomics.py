@@ -111,7 +111,7 @@ def _set(memory: Memory, cell: Array, before: Array, after: Array) -> None:
 
 
 @implements(atomics.AtomicRMWTkoOp)
-def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
+def _atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
     combine = combination(enum_property(op, "mode"), tile_type(op.arg).element, t.arithmetic)
 
@@ -152,7 +152,7 @@ def update_step(
 
 
 @implements(atomics.AtomicCASTkoOp)
-def atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
+def _atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
     t.preset(op.result_token, TOKEN)
     pointers, wanted, value, result = t.slots((op.pointers, op.cmp, op.val, op.result))
@@ -215,12 +215,12 @@ def swap_step(
 
 
 @implements(atomics.AtomicRedViewTkoOp)
-def atomic_red_view(op: atomics.AtomicRedViewTkoOp, t: Translator) -> SwitchPoint:
+def _atomic_red_view(op: atomics.AtomicRedViewTkoOp, t: Translator) -> SwitchPoint:
     return _reduce_into_view(op, t, enum_property(op, "mode"), t.slot(op.value))
 
 
 @implements(multimem.MultimemReduceViewTkoOp)
-def multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> SwitchPoint:
+def _multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> SwitchPoint:
     """Updates the one replica."""
     return _reduce_into_view(op, t, enum_property(op, "reduction"), t.slot(op.tile))
 

@@ -42,7 +42,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 
 #: Reductions by one of these are combined from row to row, from a number that changes no other.
 _FLOATS: dict[type[Operation], float] = {
@@ -127,7 +127,7 @@ def sliced(
     copy = function.clone()
     origin = dict(zip(copy.walk(), function.walk(), strict=True))
     for new, old in tuple(origin.items()):
-        inherit_place(new, old)
+        inherit_location(new, old)
     most = 0
     for found in find_sums(copy, least_bytes):
         try:
@@ -234,7 +234,7 @@ class _Slicing:
         return op.results[0]
 
     def _placed(self, op: Op, old: Operation) -> Op:
-        inherit_place(op, old)
+        inherit_location(op, old)
         for each in op.walk():
             self.origin.setdefault(each, self.origin.get(old, old))
         return op
@@ -291,7 +291,7 @@ class _Slicing:
             return self._loaded(owner, axis, ty)
         if owner.regions or not is_side_effect_free(owner) or len(owner.results) != 1:
             raise _CannotSliceError
-        if facts.elements(owner) is Elements.AT_PLACE:
+        if facts.elements(owner) is Elements.SAME_POSITION:
             dims = T.dims_of(value.type)
             tiles = [v for v in owner.operands if T.dims_of(v.type)]
             if any(T.dims_of(v.type) != dims for v in tiles):

@@ -50,6 +50,7 @@ class Shape:
 
     @property
     def is_guarded(self) -> bool:
+        """Whether the code has to ask at run time for the full width."""
         return self.known < self.width
 
 

@@ -36,7 +36,7 @@ class ElementWise(TileAAOp):
     """What element-wise operations share: shapes, element types, rounding and flushing."""
 
     traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     SYNTAX: ClassVar = UNIFORM
     ROUNDINGS: ClassVar[Sequence[str]] = ()
 

@@ -51,7 +51,7 @@ def asserts_nothing(x, y):
 
 @ct.kernel
 def reads_padding(x, y):
-    t = ct.load(x, (0,), (8,), padding_mode=ct.PaddingMode.UNINITIALIZED)
+    t = ct.load(x, (0,), (8,), padding_mode=ct.PaddingMode.UNDETERMINED)
     ct.store(y, (0,), t)  # AT reads_padding
 
 

@@ -94,10 +94,8 @@ def is_program(path: str) -> bool:
     return path.endswith(".py")
 
 
-def add_program_options(
-    parser: argparse.ArgumentParser, *, machine: bool = True, kernel: bool = True
-) -> None:
-    """What concerns programs only; ``machine``, ``kernel``: the command has no such option otherwise."""
+def add_program_options(parser: argparse.ArgumentParser, *, kernel: bool = True) -> None:
+    """What concerns programs only; ``kernel``: the command has no such option otherwise."""
     group = parser.add_argument_group(
         "cuTile programs",
         "FILE ends in .py; it is run, each kernel that it compiles is taken, and the words that follow "
@@ -120,12 +118,11 @@ def add_program_options(
         action="store_false",
         help="leave torch as it is, without a device cuda on the CPU",
     )
-    if machine:
-        group.add_argument(
-            "--machine",
-            metavar="NAME",
-            help="what runs the launches: cpu (the default), reference, sim:ARCH, cuda",
-        )
+    group.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="what runs the launches: cpu (the default), reference, sim:ARCH, cuda",
+    )
 
 
 def refuse_program_options(options: argparse.Namespace, path: str) -> None:

@@ -47,7 +47,7 @@ def _padded(given: Arguments) -> dict[str, Any]:
 def load_padding(x, out):
     for i, mode in ct.static_iter(enumerate(PADDINGS)):
         ct.store(out, (i, 0), ct.load(x, (1,), (8,), padding_mode=mode)[None, :])
-    tail = ct.load(x, (1,), (8,), padding_mode=ct.PaddingMode.UNINITIALIZED)
+    tail = ct.load(x, (1,), (8,), padding_mode=ct.PaddingMode.UNDETERMINED)
     ct.store(out, (5, 0), tail.extract((0,), (4,))[None, :])
 
 

@@ -97,9 +97,9 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def show_dims(dims: Sequence[int], separator: str = ", ") -> str:
+def show_dims(dims: Sequence[int]) -> str:
     """Extents in words, ``?`` for a dynamic one."""
-    return separator.join("?" if d == DYNAMIC else str(d) for d in dims)
+    return ", ".join("?" if d == DYNAMIC else str(d) for d in dims)
 
 
 @irdl_attr_definition

@@ -238,24 +238,14 @@ def view_update_step(
     access: ViewAccess,
     combine: Combine,
     argument: int,
-    mask: int | None = None,
-    result: int | None = None,
 ) -> Step:
-    """Combines the elements of a view's tile with those of another, where it is not masked off.
-
-    ``result`` gets the old elements, and zero where there is none.
-    """
+    """Combines the elements of a view's tile with those of another, as far as it lies in the tensor."""
     memory, storage = access.memory, access.storage
 
     def step(regs: Registers) -> None:
         addresses, inside = access.addresses(regs)
         given = regs[argument]
         lanes = np.ones(given.shape, np.bool_) if inside is None else inside
-        if mask is not None:
-            lanes = lanes & regs[mask]
-        old = update(memory, storage, addresses[lanes], given[lanes], combine)
-        if result is not None:
-            regs[result] = tile = np.zeros(given.shape, given.dtype)
-            tile[lanes] = old
+        update(memory, storage, addresses[lanes], given[lanes], combine)
 
     return step

@@ -609,11 +609,3 @@ class LoopOp(TileOp):
         check_no_views(report, initial, "loop-carried value", "initValues")
         check_no_views(report, [r.type for r in self.results], "result", "resultValues")
         check_arguments(self, report, initial)
-
-
-#: The terminator that a region may leave out in text.
-IMPLICIT_TERMINATORS: dict[type[TileOp], type[TileOp]] = {
-    IfOp: YieldOp,
-    ForOp: ContinueOp,
-    LoopOp: ContinueOp,
-}

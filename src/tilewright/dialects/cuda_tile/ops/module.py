@@ -76,11 +76,11 @@ ARGUMENT_ATTRIBUTES = define_code(
 )
 
 
-def parse_symbol(parser: Parser, state: ParseState, name: str = "sym_name") -> None:
-    """Read ``@name`` into a property, and note where it lies."""
+def parse_symbol(parser: Parser, state: ParseState) -> None:
+    """Read ``@name`` into ``sym_name``, and note where it lies."""
     start = token_start(parser)
-    state.properties[name] = parser.parse_symbol_name()
-    state.mark(("attr", name, 0), start, previous_end(parser))
+    state.properties["sym_name"] = parser.parse_symbol_name()
+    state.mark(("attr", "sym_name", 0), start, previous_end(parser))
 
 
 def symbol_name(op: Operation) -> str:

@@ -64,10 +64,6 @@ def _like_lhs(state: ParseState) -> list[Attribute]:
     return [i1_like(ty) for ty in state.types["lhs"]]
 
 
-_PAIR = syntax("$lhs, $rhs")
-_TYPE_OF_LHS = syntax("attr-dict : type($lhs)")
-
-
 class Comparison(UpstreamOp):
     """What comparisons share."""
 
@@ -205,7 +201,6 @@ def significant_width(ty: Attribute) -> int:
     return 19 if isinstance(element, FloatTF32Type) else bit_width(element)
 
 
-CONVERSION_TYPES = syntax("attr-dict : type($input) to type($result)")
 _CONVERSION = syntax("$input attr-dict : type($input) to type($result)")
 
 

@@ -39,31 +39,13 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, guards, store_at
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
+from tilewright.dialects import facts
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
-from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp, MulFOp
+from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
-_NEUTRAL_INTEGERS: dict[str, Callable[[int], int]] = {
-    "arith.addi": lambda width: 0,
-    "arith.muli": lambda width: 1,
-    "arith.andi": lambda width: -1,
-    "arith.ori": lambda width: 0,
-    "arith.xori": lambda width: 0,
-    "arith.maxsi": lambda width: 1 << (width - 1),
-    "arith.maxui": lambda width: 0,
-    "arith.minsi": lambda width: (1 << (width - 1)) - 1,
-    "arith.minui": lambda width: -1,
-}
-_NEUTRAL_FLOATS = {
-    "arith.maximumf": float("-inf"),
-    "arith.minimumf": float("inf"),
-    "arith.maxnumf": float("nan"),
-    "arith.minnumf": float("nan"),
-    AddFOp.name: -0.0,
-    MulFOp.name: 1.0,
-}
 _ACCUMULATORS = 4
 #: The same where each element is checked, and much is computed of each.
 _MASKED_ACCUMULATORS = 2
@@ -197,15 +179,13 @@ def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
 def _neutral_of(only: Operation) -> Constant | None:
     """The number that a commutative operation leaves every other as it is with."""
     element = element_of(only.results[0].type)
-    if (number := _NEUTRAL_INTEGERS.get(only.name)) is not None:
-        return bits_constant(element, number(element.format.bits))
-    value = _NEUTRAL_FLOATS.get(only.name)
-    if value is None:
+    number = facts.neutral(only, element.format.bits)
+    if number is None:
         return None
-    if isinstance(only, AddFOp) and enum_property(only, "rounding_mode") == "negative_inf":
-        # Towards -inf, -0 and +0 make -0.
-        value = 0.0
-    return bits_constant(element, float_to_bits(value, element.format))
+    is_float = element.format.is_float
+    return bits_constant(
+        element, float_to_bits(number, element.format) if is_float else int(number)
+    )
 
 
 @lowers("reduce")

@@ -281,12 +281,13 @@ class Pool:
         state.chunk, state.shares = chunk, _SHARES_PER_THREAD
         if state.shared_by != helpers + 1:
             state.divide(helpers + 1)
-        arena, where = self.own_arena(arena_bytes), state.address
+        own, where = self.take_arena(), state.address
         chunk_seconds = feedback.seconds * chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         finished, started = False, time.perf_counter()
         watched = WATCHER.begin_again(state)
         try:
+            arena = own.address(arena_bytes)
             signals = WATCHER.signals.address if watched else 0
             serial = state.new_serial()
             result = native.together(where, arena, allowed, signals, serial, boxes, helpers, _LOOKS)
@@ -301,6 +302,7 @@ class Pool:
                 WATCHER.end(state)
             if not finished:
                 _join(workers, state)
+            self.give_back_arena(own)
         feedback.learn((time.perf_counter() - started) * (helpers + 1) / total)
         return True
 
@@ -347,32 +349,34 @@ class Pool:
         progress: Progress | None,
     ) -> bool:
         """The calling thread's share of the work; whether all is known to be finished."""
-        arena = self._arena().address(arena_bytes)
+        own = self.take_arena()
         work, where, total = driver().work, state.address, state.total
         chunk_seconds = feedback.seconds * state.chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         started = time.perf_counter()
         try:
+            arena = own.address(arena_bytes)
             WATCHER.begin(state)
             while (result := work(where, arena, allowed, _LOOKS)) == MORE_TO_DO:
                 if progress is not None:
                     progress(state.finished, total)
         finally:
             WATCHER.end(state)
+            self.give_back_arena(own)
         if not state.stop:
             feedback.learn((time.perf_counter() - started) * threads / total)
         return result == FINISHED
 
-    def own_arena(self, arena_bytes: int) -> int:
-        """The address of the calling thread's arena."""
-        found = getattr(self._own, "arena", None) or self._arena()
-        return found.address(arena_bytes)
-
-    def _arena(self) -> Arena:
-        found = getattr(self._own, "arena", None)
-        if found is None:
-            found = self._own.arena = Arena()
+    def take_arena(self) -> Arena:
+        """The calling thread's arena, to be given back. A launch that begins before that, as from the progress of
+        this one or a function that a kernel calls, has another: this one holds tiles, and must not move."""
+        found = getattr(self._own, "arena", None) or Arena()
+        self._own.arena = None
         return found
+
+    def give_back_arena(self, arena: Arena) -> None:
+        """The next launch of the calling thread uses the arena."""
+        self._own.arena = arena
 
 
 def is_for_one(

@@ -133,12 +133,13 @@ class WarmLaunch:
         if state is not self.state:
             return POOL.run_again(state, self._arena_bytes, self._threads, feedback)
         allowed, started = 1, 0.0
-        arena = POOL.own_arena(self._arena_bytes)
+        own = POOL.take_arena()
         if total > 1:
             state.chunk, allowed = at_once(total, feedback)
             started = time.perf_counter()
         watched = WATCHER.begin_again(state)
         try:
+            arena = own.address(self._arena_bytes)
             signals = WATCHER.signals.address if watched else 0
             where = state.address
             result = self._again(where, arena, allowed, signals, state.new_serial())
@@ -147,6 +148,7 @@ class WarmLaunch:
         finally:
             if watched:
                 WATCHER.end(state)
+            POOL.give_back_arena(own)
         if total > 1:
             feedback.learn((time.perf_counter() - started) / total)
         assert result in (FINISHED, ALL_DONE), "a kernel has stopped without a reason"

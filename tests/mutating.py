@@ -72,10 +72,16 @@ def _is_type(node: ast.AST) -> bool:
     )
 
 
+def _annotations(tree: ast.AST) -> list[ast.AST | None]:
+    """The types that a function, a parameter or a variable is annotated with."""
+    return [getattr(tree, "annotation", None), getattr(tree, "returns", None)]
+
+
 def _places(tree: ast.AST) -> Iterator[tuple[ast.expr, int]]:
     """Expressions that hold an operator to flip, and which of their operators."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr):
+        # What is only said, to people or of types: annotations are not evaluated.
+        if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr) or node in _annotations(tree):
             continue
         if isinstance(node, ast.Compare):
             yield from ((node, index) for index, op in enumerate(node.ops) if type(op) in _FLIPS)

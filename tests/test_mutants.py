@@ -87,7 +87,8 @@ def test_targets_have_mutants_and_tests(target: Target) -> None:
 
 def test_every_operator_is_flipped() -> None:
     source = (
-        "def f(a: int | None, b: int) -> bool:\n"
+        "def f(a: int | None, b: int) -> bool | int:\n"
+        "    c: float | bool = 1\n"
         "    assert a is not None and b < 3, f'{a + b}'\n"
         "    if not a <= b < 3 or isinstance(a, int | None):\n"
         "        return max(a, b) // 2 == a & 1\n"
@@ -95,16 +96,16 @@ def test_every_operator_is_flipped() -> None:
     )
     found = [(site.line, site.what.partition("  ->  ")[2]) for site in sites(source)]
     assert found == [
-        (3, "not a <= b < 3 and isinstance(a, int | None)"),
-        (3, "+bool(a <= b < 3)"),
-        (3, "a < b < 3"),
-        (3, "a <= b <= 3"),
-        (4, "max(a, b) // 2 != a & 1"),
-        (4, "max(a, b) * 2"),
-        (4, "min(a, b)"),
-        (4, "a | 1"),
-        (5, "all([a << b])"),
-        (5, "a >> b"),
+        (4, "not a <= b < 3 and isinstance(a, int | None)"),
+        (4, "+bool(a <= b < 3)"),
+        (4, "a < b < 3"),
+        (4, "a <= b <= 3"),
+        (5, "max(a, b) // 2 != a & 1"),
+        (5, "max(a, b) * 2"),
+        (5, "min(a, b)"),
+        (5, "a | 1"),
+        (6, "all([a << b])"),
+        (6, "a >> b"),
     ]
     for number, (line, flipped) in enumerate(found):
         text = ast.unparse(mutated(source, number)).splitlines()[line - 1]

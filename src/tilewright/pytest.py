@@ -81,7 +81,7 @@ def _start(config: pytest.Config, options: Any) -> None:
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
     from tilewright.cutile.program import hosting
-    from tilewright.cutile.scope import Settings, write_stdout
+    from tilewright.cutile.settings import Settings, write_stdout
     from tilewright.diagnostics import TileIRError
     from tilewright.launching.machine import DEFAULT_MACHINE
     from tilewright.launching.options import LaunchOptions

@@ -16,7 +16,7 @@ from tests.campaign.conftest import PATIENCE, ROOT, Fifo, default_signals, end_w
 from tests.campaign.sample_jobs import job
 
 from tilewright.campaign.jobs import Status
-from tilewright.campaign.workers import LocalProcesses
+from tilewright.campaign.worker_processes import LocalProcesses
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="fifos and signals are of POSIX")
 

@@ -12,7 +12,7 @@ from tests.campaign.sample_jobs import job
 from tilewright.campaign.jobs import Job, Outcome, Status, content_key, run_job
 from tilewright.campaign.runner import Where, executor, run_campaign
 from tilewright.campaign.store import Store
-from tilewright.campaign.workers import InProcess
+from tilewright.campaign.worker_processes import InProcess
 from tilewright.diagnostics import TileIRError
 
 

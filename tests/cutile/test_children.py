@@ -18,7 +18,7 @@ import sys
 sys.modules["torch"] = None
 import numpy as np
 import cuda.tile as ct
-from tilewright.cutile.scope import active
+from tilewright.cutile.settings import active
 
 @ct.kernel
 def double(x):
@@ -34,7 +34,7 @@ ASKING = """
 import sys
 sys.modules["torch"] = None
 import cuda.tile
-from tilewright.cutile.scope import active
+from tilewright.cutile.settings import active
 print(active().machine, active().options.resident, active().options.sanitize)
 """
 
@@ -145,7 +145,7 @@ def looks_first(tmp_path: Path, name: str) -> None:
 import importlib.util
 print(importlib.util.find_spec({name!r}) is not None)
 import {"cuda.tile" if name == "cupy" else name}
-from tilewright.cutile.scope import active
+from tilewright.cutile.settings import active
 print(active().machine)
 """
     program = f"""
@@ -172,7 +172,7 @@ def test_modules_that_are_looked_for_are_served_when_they_are_imported() -> None
     code = """
 import importlib.util
 from tilewright.cutile.program import hosting
-from tilewright.cutile.scope import Settings
+from tilewright.cutile.settings import Settings
 with hosting(Settings("reference")):
     assert importlib.util.find_spec("cupy") is None
     assert importlib.util.find_spec("triton.runtime") is not None
@@ -186,7 +186,7 @@ with hosting(Settings("reference")):
 
 def test_what_is_told_ends_with_the_host(tmp_path: Path) -> None:
     from tilewright.cutile.program import hosting
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
 
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "TILEWRIGHT_HOSTED")}
     start = subprocess.Popen.__init__
@@ -206,7 +206,7 @@ def test_a_variable_that_says_nothing(text: str) -> None:
         "TILEWRIGHT_HOSTED": text,
         "PYTHONPATH": os.pathsep.join([children._HOOK, os.environ.get("PYTHONPATH", "")]),
     }
-    code = "import cuda.tile; from tilewright.cutile.scope import active; print(active())"
+    code = "import cuda.tile; from tilewright.cutile.settings import active; print(active())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280
     )

@@ -16,7 +16,7 @@ ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip insta
 
 from tilewright.cutile import KernelError, RefusedError, launch  # noqa: E402
 from tilewright.cutile.launching import checked_launch  # noqa: E402
-from tilewright.cutile.scope import Settings, check_settings, use  # noqa: E402
+from tilewright.cutile.settings import Settings, check_settings, use  # noqa: E402
 
 N = 16
 

@@ -14,7 +14,7 @@ ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip insta
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tilewright.cutile import launch  # noqa: E402
-from tilewright.cutile.scope import Settings, use  # noqa: E402
+from tilewright.cutile.settings import Settings, use  # noqa: E402
 from tilewright.cutile.torch_cuda import is_pretended, pretended_cuda  # noqa: E402
 
 DTYPES = [

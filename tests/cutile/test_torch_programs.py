@@ -10,7 +10,7 @@ import pytest
 ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from tilewright.cutile.scope import Settings, use  # noqa: E402
+from tilewright.cutile.settings import Settings, use  # noqa: E402
 from tilewright.cutile.torch_cuda import pretended_cuda  # noqa: E402
 
 

@@ -4,8 +4,10 @@ nothing. A new operation fails here by its name until somebody has decided."""
 from __future__ import annotations
 
 import ast
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects import scf, ub
 from xdsl.ir import Operation
@@ -17,10 +19,13 @@ from tilewright.dialects import arith, cuda_tile, facts, nv_tileaa
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa.base import OPERATIONS, TileAAOp
+from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise
+from tilewright.numerics.arrays import dtype_of
+from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.text import parse
 
@@ -109,8 +114,8 @@ def test_element_wise_operations_have_a_meaning(name: str) -> None:
     cls = EVERY[name]
     if cls.MEANING:
         assert cls.MEANING in {*ELEMENTWISE, "clampf"}
-        assert cls.ELEMENTS is Elements.AT_PLACE
-    elif cls.ELEMENTS is Elements.AT_PLACE:
+        assert cls.ELEMENTS is Elements.SAME_POSITION
+    elif cls.ELEMENTS is Elements.SAME_POSITION:
         assert cls.mnemonic() == "assume"
 
 
@@ -204,3 +209,58 @@ def test_accesses_write_but_for_loads() -> None:
     accesses = [cls for cls in OPERATIONS.values() if cls.ORDERING is Ordering.ACCESS]
     writers = {cls.name for cls in accesses if cls.ELEMENTS is not Elements.READ}
     assert writers == {cls.name for cls in OPERATIONS.values() if issubclass(cls, Store | Atomic)}
+
+
+def _with_neutral() -> list[type[DeclaredOp]]:
+    names = ("NEUTRAL", "RIGHT_NEUTRAL")
+    return [cls for cls in EVERY.values() if any(hasattr(cls, name) for name in names)]
+
+
+@pytest.mark.parametrize("cls", _with_neutral(), ids=lambda cls: cls.name)
+def test_neutral_numbers_change_nothing(cls: type[DeclaredOp]) -> None:
+    """By the function that computes the operation, for every i8 or f16, and from each side that is declared."""
+    is_float = cls.name.split(".")[1].strip("_") in ("addf", "mulf") or cls.name.endswith("f")
+    element = "f16" if is_float else "i8"
+    types = f"tile<4x{element}>"
+    op = _only(f'%r = "{cls.name}"(%x, %y) : ({types}, {types}) -> {types}', types, cls)
+    every = np.arange(1 << FORMATS[element].bits).astype(f"u{FORMATS[element].bits // 8}")
+    values = every.view(dtype_of(element))
+    modes = (
+        {"": "nearest_even", **getattr(cls, "NEUTRAL_BY_ROUNDING", {})} if is_float else {"": ""}
+    )
+    for mode in modes:
+        if mode:
+            op.properties["rounding_mode"] = RoundingModeAttr.of(mode)
+        keywords = {"rounding": mode} if mode else dict(getattr(cls, "KEYWORDS", {}))
+        call = partial(ELEMENTWISE[facts.meaning(op)], element=element, **keywords)
+        number = facts.right_neutral(op, FORMATS[element].bits)
+        assert number is not None
+        other = np.full_like(values, np.array(number).astype(values.dtype))
+        assert _same(call(values, other), values)
+        both = facts.neutral(op, FORMATS[element].bits)
+        assert (both is None) == hasattr(cls, "RIGHT_NEUTRAL")
+        if both is not None:
+            assert _same(call(other, values), values)
+
+
+def test_what_is_not_declared_has_no_neutral_number() -> None:
+    op = _only(
+        '%r = "arith.remsi"(%x, %y) : (tile<4xi8>, tile<4xi8>) -> tile<4xi8>',
+        "tile<4xi8>",
+        arith.RemSIOp,
+    )
+    assert facts.neutral(op, 8) is None and facts.right_neutral(op, 8) is None
+
+
+def _only(line: str, types: str, cls: type[DeclaredOp]) -> Operation:
+    module = parse(
+        f"nv_tileaa.func @f(%x: {types}, %y: {types}) {{\n  {line}\n  nv_tileaa.return\n}}"
+    )
+    return next(op for op in module.walk() if isinstance(op, cls))
+
+
+def _same(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Bit for bit, but for which NaN it is."""
+    nan = np.isnan(wanted) if wanted.dtype.kind == "f" else np.zeros(wanted.shape, np.bool_)
+    assert wanted.dtype.kind != "f" or np.isnan(found[nan]).all()
+    return found[~nan].tobytes() == wanted[~nan].tobytes()

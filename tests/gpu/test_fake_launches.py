@@ -705,7 +705,7 @@ entry @ids(%out: tile<ptr<i32>>, %far: tile<i32>) {
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """y and z end at 3, so that folded grids are small."""
-    monkeypatch.setattr("tilewright.lowering.nvgpu.fold_grid.MAX_YZ", 3)
+    monkeypatch.setattr("tilewright.lowering.nvgpu.linear_grid.MAX_YZ", 3)
 
 
 @pytest.mark.parametrize("machine", ["cuda", "sim:sm_90a"])

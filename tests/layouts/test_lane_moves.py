@@ -114,7 +114,7 @@ def test_warps_that_hold_other_elements_need_shared_memory() -> None:
     source = Layout.dealt(1024, 128)
     target = Layout(1024, source.register, source.lane, source.warp[::-1])
     assert plan_lane_moves(source, target) is None
-    assert plan_conversion(source, target, 4).exchange is not None
+    assert plan_conversion(source, target, 4).shared_conversion is not None
 
 
 @pytest.mark.parametrize("free", [(0,), (4,), (5,), (1, 3, 6), (0, 1, 2, 3, 4, 5, 6)])

@@ -14,7 +14,7 @@ from tilewright.layouts import (
     operand_b,
     plan_conversion,
 )
-from tilewright.layouts.conversions import plan_exchange
+from tilewright.layouts.conversions import plan_shared_conversion
 from tilewright.layouts.layout import coordinates
 from tilewright.layouts.shared import SharedLayout
 
@@ -146,7 +146,7 @@ def test_sums_become_an_operand_by_renaming() -> None:
 
 
 def run_exchange(source: Layout, target: Layout, element_bytes: int) -> None:
-    plan = plan_exchange(source, target, element_bytes)
+    plan = plan_shared_conversion(source, target, element_bytes)
     memory: dict[int, int] = {}
     place = [plan.shared.place(element) for element in range(plan.source.size)].__getitem__
     for thread in range(source.threads):
@@ -211,7 +211,7 @@ NAMED = {
 def test_exchanges_have_no_bank_conflicts(name: str) -> None:
     source, target, element_bytes = NAMED[name]()
     run_exchange(source, target, element_bytes)
-    plan = plan_exchange(source, target, element_bytes)
+    plan = plan_shared_conversion(source, target, element_bytes)
     assert plan.shared.waves(plan.source, plan.write, element_bytes) == 1
     assert plan.shared.waves(plan.target, plan.read, element_bytes) == 1
 

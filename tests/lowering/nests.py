@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass
-class Nest:
+class LoopNest:
     choose: Choose
     lines: list[str] = field(default_factory=list)
     budget: int = 24

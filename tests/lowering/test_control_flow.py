@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.lowering.nests import Nest
+from tests.lowering.nests import LoopNest
 from tests.lowering.scalars import Run
 from tests.lowering.support import check, kernel, lower
 from tests.sampling import is_long
@@ -48,14 +48,14 @@ def check_kernel(text: str) -> None:
 @given(st.data())
 @settings(max_examples=80 if is_long() else 40)
 def test_generated_nests(data: st.DataObject) -> None:
-    nest = Nest(lambda count: data.draw(st.integers(0, count - 1)), budget=20)
+    nest = LoopNest(lambda count: data.draw(st.integers(0, count - 1)), budget=20)
     check_kernel(nest.kernel())
 
 
 @given(st.randoms(use_true_random=False), st.integers(10, 60))
 @settings(max_examples=30 if is_long() else 15)
 def test_large_nests(random: Any, budget: int) -> None:
-    check_kernel(Nest(lambda count: random.randint(0, count - 1), budget=budget).kernel())
+    check_kernel(LoopNest(lambda count: random.randint(0, count - 1), budget=budget).kernel())
 
 
 @pytest.mark.long
@@ -64,7 +64,7 @@ def test_many_nests(start: int) -> None:
     from random import Random
 
     for seed in range(start, start + 500):
-        check_kernel(Nest(Random(seed).randrange, budget=10 + seed % 50).kernel())
+        check_kernel(LoopNest(Random(seed).randrange, budget=10 + seed % 50).kernel())
 
 
 #: Programs by what is special about them: bodies of a kernel on %a and %b, with %k0 and %k1.

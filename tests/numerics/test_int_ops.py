@@ -252,7 +252,7 @@ def test_what_wraps_in_shifts_and_negation(element):
 def test_promises():
     signed, unsigned = np.array([True, False]), np.array([False, True])
     broken = {
-        promise: int_ops.breaks_promise(promise, signed, unsigned).tolist()
+        promise: int_ops.breaks_overflow_flag(promise, signed, unsigned).tolist()
         for promise in ("none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap")
     }
     assert broken == {

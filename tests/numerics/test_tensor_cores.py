@@ -104,6 +104,22 @@ UNITS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("compute", "half", "tf32", "fp8"),
+    [
+        (80, Unit(24, 8), Unit(24, 4), Unit(13, 16, 14)),
+        (89, Unit(24, 8), Unit(24, 4), Unit(13, 16, 14)),
+        (90, Unit(25, 16), Unit(25, 8), Unit(25, 32)),
+        (120, Unit(25, 16), Unit(25, 8), Unit(25, 32)),
+    ],
+)
+def test_units_of_mma(compute: int, half: Unit, tf32: Unit, fp8: Unit) -> None:
+    """Hopper, of compute capability 9.0, is the first that takes twice as many products at a time, and keeps a bit more."""
+    assert unit_of("mma", "f16", compute) == unit_of("mma", "bf16", compute) == half
+    assert unit_of("mma", "tf32", compute) == tf32
+    assert unit_of("mma", "f8E4M3FN", compute) == fp8
+
+
 @pytest.mark.parametrize("spread", [0, 12])
 @pytest.mark.parametrize(("instruction", "compute", "element", "to"), UNITS)
 def test_model(instruction: str, compute: int, element: str, to: str, spread: int) -> None:

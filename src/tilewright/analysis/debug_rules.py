@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
-from tilewright.analysis.reports import Findings
+from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.base import Related, attr
 from tilewright.dialects.cuda_tile.debug_info import (
@@ -27,7 +27,7 @@ DEBUG_SCOPE = define_code(
 )
 
 
-def check_module_scopes(module: ModuleOp, findings: Findings) -> None:
+def check_module_scopes(module: ModuleOp, findings: DiagnosticCollector) -> None:
     """Only functions have a debug info scope among the operations of a module."""
     for region in module.regions:
         for block in region.blocks:
@@ -42,7 +42,7 @@ def check_module_scopes(module: ModuleOp, findings: Findings) -> None:
                     )
 
 
-def check_function_scopes(function: EntryOp | FuncOp, findings: Findings) -> None:
+def check_function_scopes(function: EntryOp | FuncOp, findings: DiagnosticCollector) -> None:
     """The scope of a function is its own, and those of its operations lead to it."""
     location = debug_location(function.location)
     own: DISubprogramAttr | None = None
@@ -75,7 +75,9 @@ def check_function_scopes(function: EntryOp | FuncOp, findings: Findings) -> Non
     findings.error(DEBUG_SCOPE, message, wrong[0], notes=notes)
 
 
-def _check_name(function: EntryOp | FuncOp, scope: DISubprogramAttr, findings: Findings) -> None:
+def _check_name(
+    function: EntryOp | FuncOp, scope: DISubprogramAttr, findings: DiagnosticCollector
+) -> None:
     name = function.properties.get("sym_name")
     if isinstance(name, StringAttr) and name.data != scope.linkage_name.data:
         findings.error(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
-from tilewright.analysis.reports import Findings
+from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.analysis.structure import operand_part
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.base import Related
@@ -64,7 +64,7 @@ class _Dominated:
     children: list[_Dominated] = field(default_factory=list["_Dominated"])
 
 
-def check_dominance(root: Operation, findings: Findings) -> None:
+def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
     """Report every operand that its operation cannot use. Nesting may be of any depth."""
     frames = _frames_of(root, set())
     while frames:
@@ -163,7 +163,7 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
     return found
 
 
-def _report(op: Operation, visible: set[int], findings: Findings) -> None:
+def _report(op: Operation, visible: set[int], findings: DiagnosticCollector) -> None:
     """One error for each value that is not visible, at its first use by the operation."""
     operands = list(op.operands)
     for index, value in enumerate(operands):

@@ -10,7 +10,7 @@ from typing import Literal
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 
-from tilewright.analysis.reports import Findings
+from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.diagnostics import Severity, define_code
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from tilewright.dialects.cuda_tile.base import TileOp, attr
@@ -94,7 +94,7 @@ RULES: dict[str, HintRule] = {
 }
 
 
-def check_hints(op: TileOp, findings: Findings, severity: Severity) -> None:
+def check_hints(op: TileOp, findings: DiagnosticCollector, severity: Severity) -> None:
     """Report targets, names and values of hints that have no meaning for the operation."""
     hints = op.properties.get("optimization_hints")
     if not isinstance(hints, OptimizationHintsAttr):

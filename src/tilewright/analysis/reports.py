@@ -37,7 +37,7 @@ def best_place(op: Operation, part: Part | None) -> Place | None:
     return place_of(op)
 
 
-class Findings:
+class DiagnosticCollector:
     """The diagnostics of one run."""
 
     def __init__(self) -> None:
@@ -54,6 +54,8 @@ class Findings:
         help: str = "",
         label: str = "",
     ) -> None:
+        """A diagnostic at a part of an operation, at the best position that is known; where it has
+        none in a text, a note shows the operation."""
         place = best_place(op, part)
         related = [Note(n.message, best_place(n.op, n.part)) for n in notes]
         if not isinstance(place, Span):
@@ -70,6 +72,7 @@ class Findings:
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None:
+        """The same as an error."""
         self.add(Severity.ERROR, code, message, op, part, notes, help)
 
     def __len__(self) -> int:
@@ -83,18 +86,20 @@ class Findings:
 class OpReport:
     """Reports about ``op``, which the caller moves from operation to operation."""
 
-    def __init__(self, findings: Findings, op: Operation):
+    def __init__(self, findings: DiagnosticCollector, op: Operation):
         self.findings = findings
         self.op = op
 
     def error(
         self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
     ) -> None:
+        """See :meth:`Report.error <tilewright.dialects.declare.Report.error>`."""
         self._add(Severity.ERROR, code, message, part, **details)
 
     def warning(
         self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
     ) -> None:
+        """See :meth:`Report.warning <tilewright.dialects.declare.Report.warning>`."""
         self._add(Severity.WARNING, code, message, part, **details)
 
     def _add(

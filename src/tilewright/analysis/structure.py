@@ -426,6 +426,7 @@ def check_terminators(op: DeclaredOp, report: OpReport) -> None:
 
 
 def check_terminator_is_last(op: DeclaredOp, report: OpReport) -> None:
+    """Report a terminator with operations behind it."""
     if op.next_op is not None:
         report.error(
             TERMINATOR_NOT_LAST,

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 from xdsl.traits import SymbolTable
 
-from tilewright.analysis.reports import Findings
+from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import Related, attr, type_of
@@ -57,7 +57,7 @@ def _symbols(table: Operation) -> list[tuple[str, Operation]]:
     return found
 
 
-def check_unique(table: Operation, findings: Findings) -> None:
+def check_unique(table: Operation, findings: DiagnosticCollector) -> None:
     """Each symbol directly in ``table`` has a name of its own."""
     first: _Table = {}
     for name, op in _symbols(table):
@@ -71,7 +71,7 @@ def check_unique(table: Operation, findings: Findings) -> None:
             )
 
 
-def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: Findings) -> None:
+def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: DiagnosticCollector) -> None:
     """The symbol names a global, and the result points at its elements."""
     reference = op.properties["name"]
     assert isinstance(reference, SymbolRefAttr)
@@ -95,7 +95,9 @@ def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: Findings) 
     _check_pointee(op, target, shown, findings)
 
 
-def _check_pointee(op: GetGlobalOp, target: GlobalOp, shown: str, findings: Findings) -> None:
+def _check_pointee(
+    op: GetGlobalOp, target: GlobalOp, shown: str, findings: DiagnosticCollector
+) -> None:
     result, value = op.result.type, target.properties.get("value")
     pointer = result.element_type if isinstance(result, T.TileType) else None
     held = getattr(value, "type", None)

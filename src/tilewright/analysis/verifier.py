@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.analysis.debug_rules import check_module_scopes
 from tilewright.analysis.dominance import check_dominance
 from tilewright.analysis.hints import HintMode, check_hints
-from tilewright.analysis.reports import Findings, OpReport
+from tilewright.analysis.reports import DiagnosticCollector, OpReport
 from tilewright.analysis.structure import (
     StructureChecker,
     check_terminator_is_last,
@@ -100,7 +100,7 @@ def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> li
     Not looked at is where it stands: a terminator's rules, symbols, and order of values. Who asks
     often gives one ``checker``, which remembers the shapes of operations.
     """
-    findings = Findings()
+    findings = DiagnosticCollector()
     report = OpReport(findings, op)
     if not (checker or StructureChecker()).is_sound(op, report):
         return findings.in_source_order()
@@ -121,7 +121,7 @@ def without_custom_form(module: Operation) -> set[Operation]:
     run.check_structure(module)
     found = run.broken
     for op in run.sound:
-        findings = Findings()
+        findings = DiagnosticCollector()
         _check_relations(op, OpReport(findings, op))
         if findings.in_source_order():
             found.add(op)
@@ -150,7 +150,7 @@ class _Run:
     """The state of one verification."""
 
     def __init__(self, allow_unregistered: bool, hints: HintMode):
-        self.findings = Findings()
+        self.findings = DiagnosticCollector()
         self.allow_unregistered = allow_unregistered
         self.hint_severity = {"warn": Severity.WARNING, "error": Severity.ERROR}.get(hints)
         self.sound: list[DeclaredOp] = []
@@ -204,7 +204,7 @@ class _Run:
                 report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is no known operation")
         else:
             # Most programs hold no such operation, and need not pay for the import.
-            from tilewright.analysis.structured import check_structured
+            from tilewright.analysis.scf_rules import check_structured
 
             known = len(self.findings)
             check_structured(op, report)

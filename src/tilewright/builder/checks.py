@@ -22,7 +22,7 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
-def is_truth(value: object) -> bool:
+def is_bool(value: object) -> bool:
     """Whether a value is True or False, of Python or NumPy."""
     return isinstance(value, bool | np.bool_)
 
@@ -45,7 +45,7 @@ def _is_text(value: object) -> bool:
 #: By annotation: what an argument has to be, and how that is said. Element types and operands are
 #: judged where they are used.
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "bool": (is_truth, "True or False"),
+    "bool": (is_bool, "True or False"),
     "int": (is_integer, "a whole number"),
     "str": (_is_text, "a string"),
     "Body": (callable, "a function that builds"),

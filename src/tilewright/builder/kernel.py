@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.analysis.structure import StructureChecker
 from tilewright.analysis.verifier import find_own_problems
-from tilewright.builder.checks import checked, is_integer, is_truth, listed
+from tilewright.builder.checks import checked, is_bool, is_integer, listed
 from tilewright.builder.constants import (
     constant_attribute,
     element_bits,
@@ -515,7 +515,7 @@ class Builder(Elementwise):
         extra: dict[str, Attribute],
     ) -> Any:
         from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
-        from tilewright.dialects.cuda_tile.ops.reductions import Fold, identity
+        from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan, identity
 
         given = list(operands) if isinstance(operands, Sequence) else [operands]
         values = [v.ssa if isinstance(v, Value) else v for v in given]
@@ -527,7 +527,7 @@ class Builder(Elementwise):
         if not all(0 <= dim < t.rank for t in tiles):
             fail(mnemonic, f"{dim} is no axis of {', '.join(map(format_type, tiles))}")
         cls = OPERATIONS[mnemonic]
-        assert issubclass(cls, Fold)
+        assert issubclass(cls, ReduceOrScan)
         block = Block(arg_types=[T.tile((), t.element_type) for t in tiles for _ in range(2)])
         self.fill(mnemonic, block, body, YieldOp)
         try:
@@ -608,13 +608,13 @@ def _anything(value: object) -> bool:
 #: By what a property holds: whether a Python value is of that kind, so that none is bent into it.
 _IS_KIND: dict[str, Callable[[Any], bool]] = {
     "enum": _anything,  # whose members are known
-    "unit": is_truth,
+    "unit": is_bool,
     "int": is_integer,
-    "bool": is_truth,
+    "bool": is_bool,
     "str": lambda value: isinstance(value, str),
     "sym": lambda value: isinstance(value, str),
     "i32s": lambda value: listed(value, is_integer),
-    "bools": lambda value: listed(value, is_truth),
+    "bools": lambda value: listed(value, is_bool),
     "hints": lambda value: isinstance(value, Mapping),
 }
 

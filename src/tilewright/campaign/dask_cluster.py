@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.campaign.codes import NO_DASK
 from tilewright.campaign.jobs import Job, Outcome, Status
-from tilewright.campaign.workers import Worker
+from tilewright.campaign.worker_processes import Worker
 from tilewright.diagnostics import TileIRError
 
 _CONNECT_SECONDS = 15

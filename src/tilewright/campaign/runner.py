@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tilewright.campaign.jobs import Job, Outcome
 from tilewright.campaign.store import Store
-from tilewright.campaign.workers import LocalProcesses
+from tilewright.campaign.worker_processes import LocalProcesses
 
 
 class Executor(Protocol):

@@ -95,7 +95,7 @@ def check_program(program: KeptProgram, task: Task) -> dict[str, Any]:
     """What is found in all launches of a cuTile program, and how it ends."""
     from tilewright.cutile.errors import diagnostics_in_python
     from tilewright.cutile.kept_programs import run_kept
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
 
     found = _Found()
 

@@ -225,6 +225,7 @@ class Compilation:
 
 
 def timing_table(timings: Timings) -> str:
+    """A row for each step, with milliseconds and its share of the whole."""
     total = timings.total or 1.0
     width = max(map(len, timings.seconds))
     rows = [

@@ -21,6 +21,7 @@ def facts_text(facts: Facts) -> str:
 
 
 def code_facts(code: Code) -> Facts:
+    """What there is to tell about a diagnostic code, for text and JSON."""
     return {
         "kind": "diagnostic",
         "name": code.name,

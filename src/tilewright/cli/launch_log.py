@@ -18,7 +18,7 @@ from tilewright.cli.session import Session
 if TYPE_CHECKING:
     from tilewright.cutile import Compiled
     from tilewright.cutile.launching import Dispatcher, Specialisation
-    from tilewright.cutile.scope import Launched
+    from tilewright.cutile.settings import Launched
     from tilewright.cutile.stops import LineBreakpoint, LineStop
     from tilewright.machine.inspect.trace import Trace
     from tilewright.machine.sanitize import SanitizeReport
@@ -35,6 +35,7 @@ class Sanitized:
     reports: list[tuple[SanitizeReport, Any]] = field(default_factory=list[Any])
 
     def keep(self, module: Any, report: SanitizeReport | None) -> None:
+        """Count a launch, and keep its report if it has one."""
         self.launches += 1
         if report is not None:
             self.reports.append((report, module))
@@ -61,6 +62,7 @@ class LaunchLog:
 
     @property
     def wants_launches(self) -> bool:
+        """Whether an option asks for what launches did, so that they must be kept."""
         options = self._options
         return bool(options.counters or options.timeline or getattr(options, "json", False))
 
@@ -83,6 +85,7 @@ class LaunchLog:
         grid: tuple[int, int, int],
         args: tuple[Any, ...],
     ) -> None:
+        """Keep a kernel that was compiled, once, and none of its arguments."""
         from tilewright.cutile.compilation import of_specialisation
 
         if all(known.module is not made.module for known in self._kernels):
@@ -103,6 +106,7 @@ class LaunchLog:
         return replace(given, action=stopped)
 
     def keep_launch(self, launched: Launched) -> None:
+        """Keep a launch, and print its counters at once where they are asked for."""
         self._launches.append(launched)
         if self._options.counters:
             self._session.say(_counted(launched))

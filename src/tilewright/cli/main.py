@@ -33,9 +33,14 @@ PROGRAM = "tilewright"
 class SubCommand(Protocol):
     """What the module of a sub-command has."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the options and arguments of the sub-command; imports nothing heavy, as
+        ``--help`` runs it."""
 
-    def execute(self, options: argparse.Namespace, session: Session) -> int: ...
+    def execute(self, options: argparse.Namespace, session: Session) -> int:
+        """Run the sub-command; the exit status. Raises TileIRError for bad input, UsageError for
+        options that do not go together."""
+        ...
 
 
 #: The module and the summary of each sub-command, in the order of ``--help``.

@@ -19,7 +19,7 @@ from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError
 if TYPE_CHECKING:
     from tilewright.cutile import Compiled
     from tilewright.cutile.compilation import ProgramRun
-    from tilewright.cutile.scope import LaunchStandIn, Settings
+    from tilewright.cutile.settings import LaunchStandIn, Settings
 
 PROGRAM_FAILED = define_code(
     "program-failed",
@@ -94,10 +94,8 @@ def is_program(path: str) -> bool:
     return path.endswith(".py")
 
 
-def add_program_options(
-    parser: argparse.ArgumentParser, *, machine: bool = True, kernel: bool = True
-) -> None:
-    """What concerns programs only; ``machine``, ``kernel``: the command has no such option otherwise."""
+def add_program_options(parser: argparse.ArgumentParser, *, kernel: bool = True) -> None:
+    """What concerns programs only; ``kernel``: the command has no such option otherwise."""
     group = parser.add_argument_group(
         "cuTile programs",
         "FILE ends in .py; it is run, each kernel that it compiles is taken, and the words that follow "
@@ -120,12 +118,11 @@ def add_program_options(
         action="store_false",
         help="leave torch as it is, without a device cuda on the CPU",
     )
-    if machine:
-        group.add_argument(
-            "--machine",
-            metavar="NAME",
-            help="what runs the launches: cpu (the default), reference, sim:ARCH, cuda",
-        )
+    group.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="what runs the launches: cpu (the default), reference, sim:ARCH, cuda",
+    )
 
 
 def refuse_program_options(options: argparse.Namespace, path: str) -> None:
@@ -150,6 +147,7 @@ class Taken:
 
     @property
     def file_name(self) -> str:
+        """The label as part of a file's name."""
         return self.label.replace("#", "-")
 
     def __str__(self) -> str:
@@ -219,7 +217,7 @@ def _run(
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
     from tilewright.launching.options import LaunchOptions
 
     _warn_of_options(options, session)

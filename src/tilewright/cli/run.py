@@ -149,6 +149,7 @@ def count_of(text: str) -> int:
 
 
 def parse_arithmetic(text: str) -> Arithmetic:
+    """The arithmetic that an option names. Raises argparse's error with the reason."""
     from tilewright.diagnostics import TileIRError
     from tilewright.numerics.arithmetic import Arithmetic
 

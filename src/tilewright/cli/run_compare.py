@@ -55,9 +55,11 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
+        """Whether no element differs by more than the tolerance."""
         return self.differing == 0
 
     def to_json(self) -> dict[str, object]:
+        """The comparison as ``run.schema.json`` has it."""
         return {
             "name": self.name,
             "ok": self.ok,

@@ -17,7 +17,7 @@ from tilewright.cli.launch_options import add_find_nan, add_time_limit
 from tilewright.cli.session import Session, UsageError, refuse_endless_numbers
 
 if TYPE_CHECKING:
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
     from tilewright.cutile.stops import LineBreakpoint
     from tilewright.launching.options import LaunchOptions
 
@@ -283,7 +283,7 @@ _GIVEN = (
 
 
 def _settings(options: argparse.Namespace, log: LaunchLog) -> Settings:
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
     from tilewright.launching.machine import DEFAULT_MACHINE
 
     return Settings(
@@ -300,7 +300,7 @@ def _settings(options: argparse.Namespace, log: LaunchLog) -> Settings:
 
 
 def _launch_options(options: argparse.Namespace, log: LaunchLog) -> LaunchOptions:
-    from tilewright.cutile.scope import write_stdout
+    from tilewright.cutile.settings import write_stdout
     from tilewright.launching.options import LaunchOptions
 
     given = {name: getattr(options, name) for name in _GIVEN if getattr(options, name)}

@@ -82,7 +82,7 @@ def parameters_of(kernel: Any) -> list[Parameter]:
 
     from tilewright.cli.run_specs import Parameter
     from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-    from tilewright.simulator.findings import Fault
+    from tilewright.simulator.faults import Fault
     from tilewright.simulator.values import element_of
 
     found: list[Parameter] = []

@@ -52,6 +52,7 @@ class UsageError(TileIRError):
 
     @classmethod
     def because(cls, message: str, *, code: str = BAD_USAGE, help: str = "") -> UsageError:
+        """The error with one diagnostic of this message."""
         return cls(TileIRError.single(code, message, help=help).diagnostics)
 
 

@@ -38,6 +38,7 @@ class Searching:
 
     @property
     def machine(self) -> str:
+        """The machine that configurations are measured on."""
         return self.options.measure_on
 
 
@@ -46,7 +47,7 @@ def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
     from dataclasses import replace
 
     from tilewright.cli.programs import take
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
     from tilewright.tuning.codes import NO_SPACE
     from tilewright.tuning.searcher import Searcher
 

@@ -53,21 +53,21 @@ Without ``range`` and ``finished`` (null), only the given blocks run and nothing
 ``CompiledKernel.has_keys`` there is also ``void @kernel.keys(ptr %args, ptr %grid, i64 %begin, i64 %end, ptr %out)``,
 which writes an i64 for each block: a block waits only for those for which it is the same.
 
-A kernel with agents calls the scheduler of ``runtime.strands``. A strand lies in memory as
-``STRAND_TYPE``: its coroutine (null for the tile block), the strands after and before it in the ring,
-what it waits for (``UNTIL_...``, 0 for nothing), the number of the place where it waits, the strand or
+A kernel with agents calls the scheduler of ``runtime.coroutines``. A coroutine lies in memory as
+``COROUTINE_TYPE``: its coroutine (null for the tile block), the coroutines after and before it in the ring,
+what it waits for (``UNTIL_...``, 0 for nothing), the number of the place where it waits, the coroutine or
 queue that it waits for, its consumer's number there, whether it has ended, ``STARTS`` if it came to a
 halt because it started another and ``LOOKS`` if it looks at memory in a loop, and its number. Where the
-tile block's record would say whether it has ended, it says which strand comes next (``LOOKED``). A queue begins with ``QUEUE_HEADER`` i64 numbers, its
+tile block's record would say whether it has ended, it says which coroutine comes next (``LOOKED``). A queue begins with ``QUEUE_HEADER`` i64 numbers, its
 depth, how many tuples were put, and how many consumers it counts; for each of these follows an i64, how
 many tuples it has had. The functions are:
 
-* ``i1 CAN_GO_ON(ptr strand)``: whether it need not wait.
-* ``i32 RUN_STRANDS(ptr block, ptr first, ptr stop)``: run the strands of a tile block, ``first`` before
+* ``i1 CAN_GO_ON(ptr coroutine)``: whether it need not wait.
+* ``i32 RUN_COROUTINES(ptr block, ptr first, ptr stop)``: run the coroutines of a tile block, ``first`` before
   others, until the block can go on (``WENT_ON``), nobody can (``ALL_WAIT``), ``stop`` was set
   (``TO_STOP``) or an agent has looked at memory in vain (``LOOKED``).
-* ``void END_STRANDS(ptr block)``: end all agents where they are.
-* ``i64 LIST_STRANDS(ptr block, ptr list)``: write the numbers of each strand and of the place where it
+* ``void END_COROUTINES(ptr block)``: end all agents where they are.
+* ``i64 LIST_COROUTINES(ptr block, ptr list)``: write the numbers of each coroutine and of the place where it
   waits; how many numbers there are.
 """
 
@@ -104,17 +104,17 @@ YIELD_SYMBOL = "tilewright_yield"
 RUN_WAITING = "tilewright_run_waiting"
 ATTEND_SYMBOL = "tilewright_attend"
 
-STRAND_TYPE = "{ ptr, ptr, ptr, i32, i32, ptr, i64, i32, i32, i64 }"
-STRAND_BYTES = 64
+COROUTINE_TYPE = "{ ptr, ptr, ptr, i32, i32, ptr, i64, i32, i32, i64 }"
+COROUTINE_BYTES = 64
 QUEUE_HEADER = 3
 UNTIL_ENDED, UNTIL_MORE, UNTIL_ROOM = 1, 2, 3
 STARTS = 1
 LOOKS = 2
 WENT_ON, ALL_WAIT, TO_STOP, LOOKED = 0, 1, 2, 3
 CAN_GO_ON = "tilewright_can_go_on"
-RUN_STRANDS = "tilewright_run_strands"
-END_STRANDS = "tilewright_end_strands"
-LIST_STRANDS = "tilewright_list_strands"
+RUN_COROUTINES = "tilewright_run_strands"
+END_COROUTINES = "tilewright_end_strands"
+LIST_COROUTINES = "tilewright_list_strands"
 
 
 def keys_symbol(kernel: str) -> str:
@@ -152,9 +152,9 @@ class AssertSite:
 
 @dataclass(frozen=True, slots=True)
 class DeadlockSite:
-    """Where agents may come to a halt: the names of strands, and of places what is waited for there.
+    """Where agents may come to a halt: the names of coroutines, and of places what is waited for there.
 
-    The payload is ``count`` i64 numbers: for each strand its own and that of its place.
+    The payload is ``count`` i64 numbers: for each coroutine its own and that of its place.
     """
 
     names: list[str]

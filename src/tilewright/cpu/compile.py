@@ -9,7 +9,7 @@ from tilewright.cpu.codegen import kernel
 from tilewright.cpu.codegen.analysis.plan import make_plan
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir.debug_info import NumberOf
-from tilewright.cpu.compiled import DEFAULT_COMPILING, CompiledKernel, CompileOptions
+from tilewright.cpu.compiled_kernels import DEFAULT_COMPILING, CompiledKernel, CompileOptions
 from tilewright.cpu.prepare import prepared
 from tilewright.cpu.target import cpu_target
 from tilewright.diagnostics import TileIRError, define_code

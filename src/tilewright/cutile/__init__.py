@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.cutile.errors import KernelError, RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.launching import launch
-    from tilewright.cutile.scope import on
+    from tilewright.cutile.settings import on
 
 
 __all__ = [
@@ -39,6 +39,6 @@ __getattr__, __dir__ = lazy_names(
         "errors": "KernelError RefusedError",
         "frontend": "FrontEndError",
         "launching": "launch",
-        "scope": "on",
+        "settings": "on",
     },
 )

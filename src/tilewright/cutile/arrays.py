@@ -95,6 +95,8 @@ def _has_buffer(value: object) -> bool:
 
 
 def read_numpy(array: np.ndarray[Any, Any]) -> RawArray:
+    """Address, element type, extents and strides of a NumPy array. Raises cuTile's TypeError for a
+    dtype that tiles do not have."""
     dtype = array.dtype
     name = _NAME_OF_DTYPE.get(dtype)
     if name is None:
@@ -194,6 +196,8 @@ def is_plain_tensor(tensor: Any) -> bool:
 
 
 def read_torch(tensor: Any) -> RawArray:
+    """The same of a torch tensor, without the user's modes and subclasses. Raises ValueError for
+    memory that the machine does not take."""
     torch = sys.modules["torch"]
     # Neither the user's modes and subclasses nor ours are to see what is asked here.
     with torch._C.DisableTorchFunction():
@@ -218,18 +222,21 @@ def read_torch(tensor: Any) -> RawArray:
 
 def _takes_gpu_memory() -> bool:
     """Whether launches go to a GPU, which is not only pretended."""
-    from tilewright.cutile.scope import current
+    from tilewright.cutile.settings import current
 
     settings = current()
     return settings.machine.partition(":")[0] == "cuda" and not settings.cuda_is_host
 
 
 def read_interface(value: Any) -> RawArray:
+    """The same of what has NumPy's ``__array_interface__``."""
     return _from_interface(value.__array_interface__, "__array_interface__")
 
 
 def read_cuda_interface(value: Any) -> RawArray:
-    from tilewright.cutile.scope import current
+    """The same of what has ``__cuda_array_interface__``. Raises ValueError where the machine takes
+    host memory."""
+    from tilewright.cutile.settings import current
 
     is_on_gpu = _takes_gpu_memory()
     if not current().cuda_is_host and not is_on_gpu:
@@ -271,6 +278,7 @@ def _from_interface(fields: Any, what: str) -> RawArray:
 
 
 def read_buffer(value: Any) -> RawArray:
+    """The same of what has Python's buffer protocol."""
     return read_numpy(np.asarray(memoryview(value)))
 
 
@@ -298,6 +306,7 @@ _capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 def read_dlpack(value: Any) -> RawArray:
     # CuPy and others have both; what lies on a GPU says more of itself by the other interface.
+    """The same of what has ``__dlpack__``; the memory stays the value's."""
     on_gpu = _takes_gpu_memory() and int(value.__dlpack_device__()[0]) == _CUDA
     if on_gpu and hasattr(value, "__cuda_array_interface__"):
         return read_cuda_interface(value)

@@ -22,7 +22,7 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
-from tilewright.cutile.scope import Settings, active
+from tilewright.cutile.settings import Settings, active
 from tilewright.numerics.arithmetic import Arithmetic
 
 VARIABLE = "TILEWRIGHT_HOSTED"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.launching import Dispatcher, Specialisation, checked_launch, launch_with
-from tilewright.cutile.scope import current
+from tilewright.cutile.settings import current
 from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
     from tilewright.explain.levels import Explanation
     from tilewright.explain.stages import Stages
@@ -141,6 +141,7 @@ def of_specialisation(
     grid: tuple[int, int, int],
     args: tuple[Any, ...],
 ) -> Compiled:
+    """What users see of a kernel that was compiled for such arguments."""
     return Compiled(
         made.entry,
         made.module,

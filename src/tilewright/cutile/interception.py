@@ -17,7 +17,7 @@ from typing import Any
 from tilewright.cutile.compilers import find_compiler, to_text
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY, does_not_work, front_end
 from tilewright.cutile.launching import LAUNCH_SIGNATURE, checked_launch, launch_with
-from tilewright.cutile.scope import Settings, active
+from tilewright.cutile.settings import Settings, active
 from tilewright.diagnostics.tracebacks import hides_frames
 
 __tracebackhide__ = hides_frames

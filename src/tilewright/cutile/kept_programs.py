@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.campaign.jobs import content_key
 from tilewright.cutile.compilation import ProgramRun, compile_program
 from tilewright.cutile.frontend import front_end, refusal
-from tilewright.cutile.scope import Settings
+from tilewright.cutile.settings import Settings
 from tilewright.diagnostics import TileIRError
 
 

@@ -12,7 +12,7 @@ from tilewright.cutile.captures import of_thread
 from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
-from tilewright.cutile.scope import Launched, Settings, current
+from tilewright.cutile.settings import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.garbage import rare_collections
@@ -191,6 +191,8 @@ class Dispatcher:
     def launch(
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
+        """Compile the kernel for the kinds of these arguments, unless that is done, and run it on
+        the machine of the settings."""
         key, values = self.read(kernel_args)
         if settings.instead is not None and not self._stands_in(
             self.compiled(key), grid, kernel_args, values, settings
@@ -276,6 +278,7 @@ class Dispatcher:
         return constraints_of(self.read(kernel_args)[0], self._front)
 
     def compiled(self, key: Key) -> Specialisation:
+        """The kernel for arguments of these kinds, compiled at the first call."""
         frozen = tuple(key)
         found = self._compiled.get(frozen)
         if found is None:
@@ -286,11 +289,11 @@ class Dispatcher:
     @deep_recursion()
     def _compile(self, key: Sequence[object]) -> Specialisation:
         from tilewright.bytecode import read
-        from tilewright.cutile.lost_signs import with_signs
+        from tilewright.cutile.bool_conversion import compare_with_zero
         from tilewright.cutile.naming import use_authors_names
-        from tilewright.cutile.promises import forget_idle_promises
+        from tilewright.cutile.sign_workaround import with_signs
         from tilewright.cutile.specialisation import constants_in, described, entry_parameters
-        from tilewright.cutile.truth import compare_with_zero
+        from tilewright.cutile.unneeded_assumptions import drop_unneeded_assumptions
 
         kernel = self._kernel()
         assert kernel is not None
@@ -310,7 +313,7 @@ class Dispatcher:
             raise self._front.compiler_error(error.diagnostics[0].message, position) from None
         use_authors_names(module, symbol, entry, entry_parameters(self._names, key))
         self._verify(module)
-        forget_idle_promises(module)
+        drop_unneeded_assumptions(module)
         compare_with_zero(module)
         kind, constants = described(self._names, key), constants_in(self._names, key)
         number = len(self._compiled) + 1

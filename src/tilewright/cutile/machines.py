@@ -12,7 +12,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.launching.machine import machine_named
 
 if TYPE_CHECKING:
-    from tilewright.cutile.scope import ReportSink, Settings
+    from tilewright.cutile.settings import ReportSink, Settings
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
     from tilewright.launching.described import Value
     from tilewright.launching.machine import Machine, Program

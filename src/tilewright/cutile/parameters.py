@@ -119,6 +119,7 @@ class Traits:
         self._known: list[ArrayTraits] = []
 
     def number(self, traits: ArrayTraits) -> int:
+        """The number of such traits, a new one when they are met first."""
         found = self._numbers.get(traits)
         if found is None:
             found = self._numbers[traits] = len(self._known)
@@ -169,6 +170,8 @@ class ConstantKey(NamedTuple):
 
     @property
     def value(self) -> bool | int | float:
+        """The constant; floats are kept as bytes, so that 0.0 and -0.0 are different keys, and NaN
+        equals itself."""
         if isinstance(self.content, bytes):
             return struct.unpack("<d", self.content)[0]
         return self.content
@@ -465,6 +468,7 @@ class TupleParameter:
         return self.read
 
     def read(self, value: object, key: Key, values: list[Value]) -> None:
+        """Append the kinds of the items to the key, between marks, and their values."""
         items = self._parts(value)
         assert isinstance(value, tuple)
         key.append(_OPEN)

@@ -21,7 +21,7 @@ import numpy
 from tilewright.cutile.children import children_are
 from tilewright.cutile.frontend import front_end
 from tilewright.cutile.interception import LATE_MODULES, install
-from tilewright.cutile.scope import Settings, use_everywhere
+from tilewright.cutile.settings import Settings, use_everywhere
 from tilewright.diagnostics.tracebacks import parts_of
 
 _OURS = str(Path(__file__).resolve().parent.parent)

@@ -15,7 +15,7 @@ from tilewright.tuning.ranking import Candidate, Ranking
 from tilewright.tuning.searcher import Searcher, searcher_for
 
 if TYPE_CHECKING:
-    from tilewright.cutile.scope import Settings
+    from tilewright.cutile.settings import Settings
 
 __tracebackhide__ = hides_frames
 

@@ -17,7 +17,7 @@ from tilewright.cutile.errors import frames_of
 from tilewright.cutile.parameters import ArrayValue, ListValue
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
-from tilewright.dialects.cuda_tile.ops.reductions import Fold
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan
 from tilewright.dialects.nv_tileaa.base import ancestors
 from tilewright.machine.inspect.breakpoints import NOTHING_TO_STOP_AT, Breakpoint, is_file
 from tilewright.machine.inspect.stats import tile_stats
@@ -248,7 +248,7 @@ def _is_at(frame: Any, given: LineBreakpoint) -> bool:
 def _in_fold(op: Operation) -> bool:
     parent = op.parent_op()
     while parent is not None:
-        if isinstance(parent, Fold):
+        if isinstance(parent, ReduceOrScan):
             return True
         parent = parent.parent_op()
     return False

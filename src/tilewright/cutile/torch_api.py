@@ -68,23 +68,30 @@ class Stream:
         self.stream_id = self.cuda_stream
         self.priority = priority
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        """Nothing: launches are over when they return."""
 
-    def wait_event(self, event: Any) -> None: ...
+    def wait_event(self, event: Any) -> None:
+        """Nothing: what was recorded has happened."""
 
-    def wait_stream(self, stream: Any) -> None: ...
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing: other streams have no work left."""
 
     def query(self) -> bool:
+        """True: all work is done."""
         return True
 
     def is_capturing(self) -> bool:
+        """Whether this thread is capturing a graph."""
         return is_capturing()
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
+        """The least and the greatest priority, as on GPUs; they change nothing here."""
         return 0, -5
 
     def record_event(self, event: Any = None) -> Event:
+        """Record an event, a new one if none is given; the event."""
         event = event or Event()
         event.record(self)
         return event
@@ -144,6 +151,7 @@ class Event:
         self._recorded: float | None = None
 
     def record(self, stream: Any = None) -> None:
+        """Remember the time."""
         self._recorded = time.perf_counter()
 
     def elapsed_time(self, end_event: Event) -> float:
@@ -155,11 +163,14 @@ class Event:
         return (end_event._recorded - self._recorded) * 1e3
 
     def query(self) -> bool:
+        """True: what was recorded has happened."""
         return True
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        """Nothing: what was recorded has happened."""
 
-    def wait(self, stream: Any = None) -> None: ...
+    def wait(self, stream: Any = None) -> None:
+        """Nothing: what was recorded has happened."""
 
 
 _STREAM = Stream(stream_ptr=0)

@@ -38,11 +38,14 @@ class HostStorages:
         self._purge_above = _PURGE_ABOVE
 
     def add(self, tensor: torch.Tensor) -> None:
+        """The tensor is one of host memory, as are its views; nothing for tensors without
+        storage."""
         storage = _storage(tensor)
         if storage is not None:
             self.add_storage(storage)
 
     def add_storage(self, storage: torch.UntypedStorage) -> None:
+        """The same of a storage."""
         if storage._cdata in self._known:
             return
         with self._lock:
@@ -56,6 +59,7 @@ class HostStorages:
         return storage is not None and storage._cdata in self._known
 
     def has_storage(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a storage is one of host memory."""
         return storage._cdata in self._known
 
 

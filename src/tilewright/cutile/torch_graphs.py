@@ -118,6 +118,8 @@ class CUDAGraph:
         self._open = ExitStack()
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        """Record what this thread does from now on. Raises RuntimeError inside of another capture.
+        The arguments change nothing."""
         if of_thread.capture is not None:
             raise RuntimeError("CUDA graphs cannot be captured inside of another capture")
         recorder: _Recorder = self._open.enter_context(_Recorder())
@@ -125,6 +127,8 @@ class CUDAGraph:
         self._open.callback(setattr, of_thread, "capture", None)
 
     def capture_end(self) -> None:
+        """End the recording; memory is as it was before it. Raises RuntimeError without a
+        beginning."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             raise RuntimeError("capture_end() was called before capture_begin()")
@@ -133,7 +137,8 @@ class CUDAGraph:
         # The recorder keeps the memory of all results alive.
         self._replays = recorder.replays
 
-    def instantiate(self) -> None: ...
+    def instantiate(self) -> None:
+        """Nothing: graphs are replayed as they were recorded."""
 
     def replay(self) -> None:
         """Do all that was captured again, on the same memory."""
@@ -144,14 +149,18 @@ class CUDAGraph:
                 replay()
 
     def reset(self) -> None:
+        """Forget what was recorded."""
         self._replays = None
 
     def pool(self) -> tuple[int, int]:
+        """The same memory pool for every graph."""
         return 0, 1
 
-    def enable_debug_mode(self) -> None: ...
+    def enable_debug_mode(self) -> None:
+        """Nothing; it is there because programs call it."""
 
     def debug_dump(self, debug_path: str) -> None:
+        """Write a graph of Graphviz without nodes: there is no CUDA graph to show."""
         with open(debug_path, "w", encoding="utf-8") as file:
             file.write("digraph {}\n")
 

@@ -22,10 +22,16 @@ _CUDA = torch.device("cuda", 0)
 class Host(Protocol):
     """The tensors and storages that a program keeps in host memory."""
 
-    def add(self, tensor: torch.Tensor) -> None: ...
+    def add(self, tensor: torch.Tensor) -> None:
+        """The tensor is one of host memory, as are its views."""
+
     def __contains__(self, tensor: torch.Tensor) -> bool: ...
-    def add_storage(self, storage: torch.UntypedStorage) -> None: ...
-    def has_storage(self, storage: torch.UntypedStorage) -> bool: ...
+    def add_storage(self, storage: torch.UntypedStorage) -> None:
+        """The same of a storage."""
+
+    def has_storage(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a storage is one of host memory."""
+        ...
 
 
 def check_index(device: Any = None) -> None:

@@ -28,7 +28,9 @@ _NATIVE: Mapping[str, Any] = {name: getattr(torch, name) for name in _DTYPES}
 class Host(Protocol):
     """The tensors that a program keeps in host memory."""
 
-    def add(self, tensor: torch.Tensor) -> None: ...
+    def add(self, tensor: torch.Tensor) -> None:
+        """The tensor is one of host memory, as are its views."""
+
     def __contains__(self, tensor: torch.Tensor) -> bool: ...
 
 

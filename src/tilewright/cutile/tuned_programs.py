@@ -9,7 +9,7 @@ from tilewright.campaign.jobs import Job, content_key
 from tilewright.cutile.compilation import ProgramRun
 from tilewright.cutile.kept_programs import KeptProgram, refusal_of, run_kept
 from tilewright.cutile.launching import Specialisation
-from tilewright.cutile.scope import Launched, Settings
+from tilewright.cutile.settings import Launched, Settings
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.described import Value, arguments_of, kind_of, memory_of_lists
 from tilewright.tuning.codes import PROGRAM

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from tilewright.cutile.launching import Dispatcher, checked_launch
-from tilewright.cutile.scope import Settings
+from tilewright.cutile.settings import Settings
 from tilewright.diagnostics.tracebacks import hides_frames
 
 __tracebackhide__ = hides_frames

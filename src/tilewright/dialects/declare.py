@@ -56,21 +56,26 @@ class Report(Protocol):
 
     def error(
         self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
-    ) -> None: ...
+    ) -> None:
+        """An error with this code; ``part`` is what its span marks, the whole operation if None.
+        Checks go on behind it."""
 
     def warning(
         self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]
-    ) -> None: ...
+    ) -> None:
+        """The same for what is legal and probably not meant."""
 
 
 class FirstError:
     """A report that raises xDSL's exception at the first error: for stock tools."""
 
     def error(self, code: str, message: str, *details: object, **more: object) -> None:
+        """Raises VerifyException with the message."""
         raise VerifyException(message)
 
     def warning(self, code: str, message: str, *details: object, **more: object) -> None:
-        return None
+        """Nothing: xDSL's verifier has no warnings."""
+        return
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ class Relation:
     key: Callable[[Attribute], object]
 
     def check(self, op: IRDLOperation, report: Report) -> None:
+        """Report the first value of each group that differs from the first one of all."""
         first: tuple[str, SSAValue] | None = None
         for group in self.groups:
             for index, value in enumerate(values_of(op, group)):
@@ -103,18 +109,23 @@ class Relation:
 
 
 def same_type(*groups: str) -> Relation:
+    """The relation that all values of these groups have one type."""
     return Relation("type", groups, lambda ty: ty)
 
 
 def same_shape(*groups: str) -> Relation:
+    """The relation that all values of these groups have one shape; their elements may differ."""
     return Relation("shape", groups, lambda ty: getattr(ty, "dims", None))
 
 
 def same_rank(*groups: str) -> Relation:
+    """The relation that all values of these groups have as many axes."""
     return Relation("rank", groups, lambda ty: getattr(ty, "rank", None))
 
 
 def same_element_type(*groups: str) -> Relation:
+    """The relation that all values of these groups have one element type; their shapes may
+    differ."""
     return Relation("element type", groups, lambda ty: getattr(ty, "element_type", None))
 
 
@@ -126,14 +137,17 @@ def part_of(op: IRDLOperation, group: str, index: int = 0) -> Part:
 
 
 def operand(group: str, index: int = 0) -> Part:
+    """The part of an operation that a value of an operand group is, for spans of diagnostics."""
     return ("operand", group, index)
 
 
 def type_of(group: str, index: int = 0) -> Part:
+    """The part that the type of a value is, of an operand or result group."""
     return ("type", group, index)
 
 
 def attr(name: str) -> Part:
+    """The part that a property is."""
     return ("attr", name, 0)
 
 
@@ -144,6 +158,8 @@ class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
     description: str
 
     def accepts(self, attr: Attribute) -> bool:
+        """Whether the constraint holds for an attribute or type; pure, and total: never an
+        exception."""
         raise NotImplementedError
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
@@ -196,12 +212,15 @@ class DeclaredOp(SyntaxOp):
 
     @classmethod
     def mnemonic(cls) -> str:
+        """The name of the operation without its dialect."""
         return cls.name.partition(".")[2]
 
     def check(self, report: Report) -> None:
         """Report what is wrong beyond types of operands and relations."""
 
     def verify_(self) -> None:
+        """The rules of the class for xDSL's verifier, which ends at the first one that is broken;
+        ours (``analysis``) reports all."""
         report = FirstError()
         for relation in self.RELATIONS:
             relation.check(self, report)
@@ -236,10 +255,12 @@ def enum_property(op: IRDLOperation, name: str) -> str:
 
 
 def bool_array(values: Sequence[bool]) -> DenseArrayBase:
+    """Booleans as a dense array of i1, which is how MLIR stores them."""
     return DenseArrayBase.from_list(IntegerType(1), [int(v) for v in values])
 
 
 def bool_values(attribute: Attribute | None) -> tuple[bool, ...]:
+    """The booleans of a dense array; none for no attribute."""
     if attribute is None:
         return ()
     assert isinstance(attribute, DenseArrayBase)
@@ -247,6 +268,8 @@ def bool_values(attribute: Attribute | None) -> tuple[bool, ...]:
 
 
 def is_terminator(op: Operation | None) -> bool:
+    """Whether an operation ends its block; not for None, nor for operations that nobody has
+    declared."""
     return op is not None and op.has_trait(IsTerminator, value_if_unregistered=False)
 
 

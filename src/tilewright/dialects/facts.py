@@ -20,7 +20,7 @@ class Elements(Enum):
     at a time, where they are read."""
 
     UNKNOWN = "anywhere"
-    AT_PLACE = "the elements of the operands at the same place"
+    SAME_POSITION = "the elements of the operands at the same place"
     MADE = "its position, and operands that are scalars"
     RESHAPED = "an element of an operand, in the same row-major order"
     MOVED = "an element of an operand at another place"
@@ -44,6 +44,17 @@ class Ordering(Enum):
     BARRIER = "accesses keep their side of it: it orders them, or runs or releases other code"
     ACCESS = "it accesses memory itself, and orders others as its semantic says"
     NONE = "it touches no memory that others access, and orders nothing"
+
+
+class Extreme(Enum):
+    """A number that depends on the width of the elements."""
+
+    LOWEST = "the least signed integer"
+    HIGHEST = "the greatest signed integer"
+
+    def of(self, bits: int) -> int:
+        """The number among integers of so many bits."""
+        return -(1 << bits - 1) if self is Extreme.LOWEST else (1 << bits - 1) - 1
 
 
 def elements(op: Operation) -> Elements:
@@ -70,6 +81,26 @@ def cost(op: Operation) -> int:
     if declared is None:
         raise ValueError(f"'{op.name}' declares no cost")
     return declared
+
+
+def neutral(op: Operation, bits: int) -> float | None:
+    """The number that leaves every other as it is, on either side of an operation whose elements have so many
+    bits: the operation commutes, and a reduction by it may begin there. NaN for those that drop a NaN.
+
+    None where there is none, or nobody has declared it. Integers are signed: -1 has all bits set.
+    """
+    rounded: dict[str, float] = getattr(op, "NEUTRAL_BY_ROUNDING", {})
+    mode = op.properties.get("rounding_mode")
+    declared: float | Extreme | None = getattr(op, "NEUTRAL", None)
+    if rounded and mode is not None:
+        declared = rounded.get(str(getattr(mode, "data", mode)), declared)
+    return declared.of(bits) if isinstance(declared, Extreme) else declared
+
+
+def right_neutral(op: Operation, bits: int) -> float | None:
+    """The number that, on the right, leaves the left operand as it is; of operations that commute :func:`neutral`."""
+    declared: int | None = getattr(op, "RIGHT_NEUTRAL", None)
+    return neutral(op, bits) if declared is None else declared
 
 
 def ordering(op: Operation) -> Ordering:

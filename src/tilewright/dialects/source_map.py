@@ -27,6 +27,7 @@ class TextSource:
     parts: dict[Part, tuple[int, int]] = field(default_factory=dict[Part, tuple[int, int]])
 
     def place(self, part: Part | None = None) -> Place:
+        """The characters of a part, or of the whole operation where the part is not in the text."""
         start, end = (
             self.parts.get(part, (self.start, self.end)) if part else (self.start, self.end)
         )
@@ -43,6 +44,7 @@ class BytecodeSource:
     what: str = ""
 
     def place(self, part: Part | None = None) -> Place:
+        """The bytes of the operation in the file; parts have none of their own."""
         return ByteSpan(self.file_name, self.start, self.end, self.what)
 
 
@@ -54,6 +56,7 @@ class PythonSource:
     line: int
 
     def place(self, part: Part | None = None) -> Place:
+        """The line of Python that made the operation."""
         return NamedPlace(self.file_name, self.line)
 
 
@@ -63,10 +66,12 @@ _FIELD = "_tilewright_source"
 
 
 def set_source(op: Operation | Block, source: Source) -> None:
+    """Remember where an operation or block was read from."""
     setattr(op, _FIELD, source)
 
 
 def source_of(op: Operation | Block) -> Source | None:
+    """Where it was read from; None for what was made since, or cloned."""
     return op.__dict__.get(_FIELD)
 
 

@@ -19,6 +19,7 @@ LATEST: Version = V13_5
 
 
 def format_version(version: Version) -> str:
+    """A version as text, such as ``13.1``."""
     return f"{version[0]}.{version[1]}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
-from tilewright.passes.base import clone_with_places
+from tilewright.passes.base import clone_with_locations
 from tilewright.text import Listing, list_text
 from tilewright.text.naming import Names, as_python
 
@@ -26,7 +26,7 @@ def folded_listing(module: Operation) -> Listing:
     that they are about, and its name is theirs.
     """
     values: dict[SSAValue, SSAValue] = {}
-    copy = clone_with_places(module, values)
+    copy = clone_with_locations(module, values)
     twins = dict(zip(module.walk(), copy.walk(), strict=True))
     for op, twin in twins.items():
         if is_assumption(op):

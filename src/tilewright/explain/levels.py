@@ -39,7 +39,7 @@ from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.machine.sanitize.listing import read_source
 from tilewright.nesting import deep_recursion
 from tilewright.passes import parse_pipeline, run_pipeline
-from tilewright.passes.base import NV_TILEAA, TilePass, clone_with_places
+from tilewright.passes.base import NV_TILEAA, TilePass, clone_with_locations
 from tilewright.passes.pipelines import PassTiming
 from tilewright.text import Listing, list_text
 
@@ -87,7 +87,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class AnalysisRemarks:
     """What the analyses found on a level of ``nv_tileaa``.
 
     ``remarks`` has for each analysis, and each line from 1, what is said of it. ``peak`` tells the
@@ -114,7 +114,7 @@ class Explanation:
     kernel: AnyKernel
     target: str
     levels: tuple[Level, ...]
-    findings: Mapping[str, Findings]
+    findings: Mapping[str, AnalysisRemarks]
     changes: tuple[Change, ...]
     shown: str
     line_of: Mapping[Operation, int]
@@ -174,7 +174,7 @@ def checked_passes(text: str) -> list[TilePass]:
 
 def _module_of_kernel(module: Operation, kernel_name: str) -> Operation:
     """A copy of a module without the kernels that are not asked for; values have names in it."""
-    copy = clone_with_places(module, {})
+    copy = clone_with_locations(module, {})
     if isinstance(copy, ModuleOp):
         for other in [op for op in copy.entries if op.symbol != kernel_name]:
             other.detach()
@@ -235,7 +235,7 @@ class _Builder:
         self.missing: dict[str, str] = {}
         self.levels: list[Level] = []
         self.threads: tuple[Line, ...] = ()
-        self.findings: dict[str, Findings] = {}
+        self.findings: dict[str, AnalysisRemarks] = {}
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
         sources = [source_of(op) for op in self.numbers]
         uses = Counter(map(id, sources))
@@ -370,7 +370,7 @@ class _Builder:
 
     def _take_nv_tileaa(self) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
         """Like ``_lower`` for a module that is of ``nv_tileaa`` already."""
-        copy = clone_with_places(self.module, {})
+        copy = clone_with_locations(self.module, {})
         assert isinstance(copy, builtin.ModuleOp), "functions stand in a builtin module"
         twins = list(zip(self.module.walk(), copy.walk(), strict=True))
         for op, twin in twins:
@@ -442,7 +442,7 @@ class _Builder:
         _, number = self._by_source.get(id(source_of(op)), (None, None))
         return number
 
-    def _findings(self, key: str, module: Operation, listing: Listing) -> Findings:
+    def _findings(self, key: str, module: Operation, listing: Listing) -> AnalysisRemarks:
         found: dict[str, dict[int, list[str]]] = {name: defaultdict(list) for name in ANALYSES}
         peak, tokens, edges = "", "", 0
         for function in functions(module):
@@ -461,7 +461,7 @@ class _Builder:
             name: {line: tuple(several) for line, several in sorted(by_line.items())}
             for name, by_line in found.items()
         }
-        return Findings(remarks, peak, tokens, edges)
+        return AnalysisRemarks(remarks, peak, tokens, edges)
 
     def _run(
         self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]

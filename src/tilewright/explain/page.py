@@ -16,7 +16,7 @@ from tilewright.explain.colours import coloured
 from tilewright.explain.colours import html_text as _text
 from tilewright.explain.footprint_drawing import draw_tensors
 from tilewright.explain.footprints import Footprint, Footprints
-from tilewright.explain.levels import Explanation, Findings, Level, Line
+from tilewright.explain.levels import AnalysisRemarks, Explanation, Level, Line
 from tilewright.explain.page_script import SCRIPT
 from tilewright.explain.page_style import STYLE
 from tilewright.explain.stages import AnyKernel
@@ -346,7 +346,7 @@ def _tokens(explanation: Explanation) -> str:
     )
 
 
-def _token_figure(level: Level, found: Findings) -> str:
+def _token_figure(level: Level, found: AnalysisRemarks) -> str:
     caption = _text(level.title) + ("" if found.edges else ": no effect waits for another")
     return (
         f'<figure>\n<figcaption>{caption}</figcaption>\n<div class="scroll">{found.tokens}</div>'

@@ -88,9 +88,9 @@ class Stages:
     def nv_tileaa_passes(self) -> BuiltinModuleOp:
         """A copy of ``nv_tileaa`` after the passes that machines run on it."""
         from tilewright.passes import parse_pipeline, run_pipeline
-        from tilewright.passes.base import clone_with_places
+        from tilewright.passes.base import clone_with_locations
 
-        copy = clone_with_places(self.nv_tileaa, {})
+        copy = clone_with_locations(self.nv_tileaa, {})
         assert isinstance(copy, BuiltinModuleOp)
         run_pipeline(copy, parse_pipeline(TILEAA_PASSES))
         return copy

@@ -110,6 +110,7 @@ class Feature:
         return self.only[0] if self.only else f"sm_{self.since}"
 
     def is_in(self, arch: Architecture) -> bool:
+        """Whether an architecture has the feature."""
         return arch.name in self.only if self.only else arch.number >= self.since
 
 

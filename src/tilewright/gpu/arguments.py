@@ -25,7 +25,7 @@ from tilewright.gpu.device_arrays import DeviceArray, StandIn, dense_strides, de
 from tilewright.gpu.driver import Gpu
 from tilewright.gpu.host_memory import HostMemory, Span
 from tilewright.gpu.tensor_maps import plan_map
-from tilewright.launching.foreign_arrays import as_array
+from tilewright.launching.array_interchange import as_array
 from tilewright.numerics.arrays import Array
 
 __tracebackhide__ = hides_frames
@@ -55,12 +55,16 @@ class Stream:
     kernel: str
 
     def allocate(self, size: int) -> int:
+        """The address of so many bytes of device memory, there for what the stream does next.
+        Raises ``gpu-out-of-memory``."""
         return self.gpu.memory.allocate(size, self.gpu.device, self.handle, self.kernel)
 
     def free(self, address: int) -> None:
+        """Give memory back when the stream has come so far."""
         self.gpu.memory.free(address, self.handle)
 
     def send(self, address: int, source: int, size: int) -> None:
+        """Copy bytes of the host to device memory, in the order of the stream."""
         call = "cuMemcpyHtoDAsync", address, source, size, self.handle
         self.gpu.call(*call, kernel=self.kernel)
 

@@ -51,6 +51,7 @@ class Work:
 
     @property
     def may_be_long(self) -> bool:
+        """Whether NVIDIA's assembler may take so long that somebody should be told."""
         return self.widest >= _WIDE or self.text.count("\n") >= _LONG
 
 

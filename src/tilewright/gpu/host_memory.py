@@ -24,13 +24,18 @@ PAGE = 4096
 class Transfers(Protocol):
     """What moves bytes: a GPU and a stream, for the kernel that is launched."""
 
-    def allocate(self, size: int) -> int: ...
+    def allocate(self, size: int) -> int:
+        """The address of so many bytes of device memory."""
+        ...
 
-    def free(self, address: int) -> None: ...
+    def free(self, address: int) -> None:
+        """Give back what ``allocate`` gave."""
 
-    def send(self, address: int, source: int, size: int) -> None: ...
+    def send(self, address: int, source: int, size: int) -> None:
+        """Copy bytes of the host, at ``source``, to device memory."""
 
-    def fetch(self, target: int, address: int, size: int) -> None: ...
+    def fetch(self, target: int, address: int, size: int) -> None:
+        """Copy bytes of device memory to the host, at ``target``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +56,7 @@ class Span:
 
     @property
     def size(self) -> int:
+        """How many bytes it spans."""
         return self.high - self.low
 
     @property

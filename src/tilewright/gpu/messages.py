@@ -98,7 +98,7 @@ _Block = tuple[int, int, int]
 
 def decode(data: bytes, sites: Sequence[Site], folded: _Block | None = None) -> Messages:
     """What the bytes of a buffer, its header included, say. ``folded``: the extents of a grid whose blocks
-    were put in one row (``fold_grid``)."""
+    were put in one row (``linearize_grid``)."""
     asked, _ = struct.unpack_from("<qq", data)
     end = min(BUFFER_HEADER + asked, len(data))
     texts: dict[_Block, list[str]] = {}

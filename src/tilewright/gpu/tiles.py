@@ -299,6 +299,7 @@ class TileProgram(_GpuProgram):
 
 
 def is_of_gpu(value: Value) -> TypeGuard[ArrayValue]:
+    """Whether an argument is an array in device memory."""
     return isinstance(value, ArrayValue) and value.is_on_gpu
 
 

@@ -14,9 +14,9 @@ from tilewright.diagnostics import Collector, TileIRError, define_code
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.accesses import may_write_anything, written_through
 from tilewright.launching.arguments import Converted, check_grid, convert
+from tilewright.launching.array_interchange import as_array
 from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
 from tilewright.launching.entry_names import CallingConvention, calling_convention, mangled_name
-from tilewright.launching.foreign_arrays import as_array
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.value_types import is_address
 from tilewright.nesting import deep_recursion

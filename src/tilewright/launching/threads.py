@@ -26,15 +26,15 @@ from tilewright.launching.modules import (
 )
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
-from tilewright.lowering.nvgpu.fold_grid import fold_grid, must_fold
+from tilewright.lowering.nvgpu.hidden_memory import SCRATCH_ALIGNMENT
+from tilewright.lowering.nvgpu.linear_grid import linearize_grid, must_fold
 from tilewright.lowering.nvgpu.options import NOT_LOWERED
-from tilewright.lowering.nvgpu.tables import SCRATCH_ALIGNMENT
 from tilewright.lowering.scheduled import lower_scheduled
 from tilewright.lowering.scheduled.schedule import SCHEDULED, Scheduled, schedule
 from tilewright.lowering.tileaa.hint_remarks import forbids_tma, hinted_warps, remark_on_hints
 from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
-from tilewright.passes.base import clone_with_places
+from tilewright.passes.base import clone_with_locations
 from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.done import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -106,7 +106,7 @@ class LoweredProgram:
     def kernel(
         self, entry: str | None, optimize: bool = True, *, folded: bool = False, maps: bool = True
     ) -> LoweredKernel:
-        """The kernel of that name, or the only one; for a grid that is ``folded`` (``fold_grid``), and
+        """The kernel of that name, or the only one; for a grid that is ``folded`` (``linearize_grid``), and
         without ``maps`` one that needs no tensor maps.
 
         A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
@@ -117,7 +117,7 @@ class LoweredProgram:
         if found is None:
             if folded:
                 plain = self.kernel(entry, optimize, maps=maps)
-                lowered = replace(plain, module=fold_grid(plain.module, name))
+                lowered = replace(plain, module=linearize_grid(plain.module, name))
             else:
                 made = self._lower(name, optimize, maps)
                 lowered = LoweredKernel(name, made.module, made.kernels[name])
@@ -149,7 +149,7 @@ class LoweredProgram:
         found = self._scheduled.get((name, maps))
         if found is None:
             remarks = Remarks()
-            module = clone_with_places(self._with_warps(name, remarks), {})
+            module = clone_with_locations(self._with_warps(name, remarks), {})
             assert isinstance(module, BuiltinModuleOp)
             if self._decisions.warps is not None:
                 _set_warps(module, name, self._decisions.warps)

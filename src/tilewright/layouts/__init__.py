@@ -5,7 +5,7 @@ Extents of tiles are powers of two, so that every distribution is a linear map o
 of (register, lane, warp) to the bits of the element's number. See :class:`Layout`.
 """
 
-from tilewright.layouts.conversions import Conversion, Exchange, plan_conversion
+from tilewright.layouts.conversions import Conversion, SharedConversion, plan_conversion
 from tilewright.layouts.fragments import (
     Fragment,
     accumulator,
@@ -19,9 +19,9 @@ from tilewright.layouts.shared import SharedLayout
 
 __all__ = [
     "Conversion",
-    "Exchange",
     "Fragment",
     "Layout",
+    "SharedConversion",
     "SharedLayout",
     "accumulator",
     "operand_a",

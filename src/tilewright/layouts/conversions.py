@@ -15,7 +15,7 @@ WIDEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SharedConversion:
     """Through shared memory: each thread writes vectors of ``write`` neighbours and reads vectors of
     ``read``. Before that registers are put in order: register r of ``source`` is number ``order[r]``
     of the layout that was given, and likewise for ``target``."""
@@ -34,12 +34,12 @@ class Conversion:
     """How registers of the target are filled.
 
     ``registers``: register r of the target is register ``registers[r]`` of the source in the same
-    thread. ``lanes``: warps hold what they need. ``exchange``: where that does not do.
+    thread. ``lanes``: warps hold what they need. ``shared_conversion``: where that does not do.
     """
 
     registers: tuple[int, ...] | None = None
     lanes: LaneMoves | None = None
-    exchange: Exchange | None = None
+    shared_conversion: SharedConversion | None = None
 
 
 def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conversion:
@@ -58,7 +58,7 @@ def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conve
     lanes = plan_lane_moves(source, target)
     if lanes is not None:
         return Conversion(lanes=lanes)
-    return Conversion(exchange=plan_exchange(source, target, element_bytes))
+    return Conversion(shared_conversion=plan_shared_conversion(source, target, element_bytes))
 
 
 def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
@@ -78,7 +78,7 @@ def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
     return tuple(found)
 
 
-def plan_exchange(source: Layout, target: Layout, element_bytes: int) -> Exchange:
+def plan_shared_conversion(source: Layout, target: Layout, element_bytes: int) -> SharedConversion:
     """Shared memory in which both sides are free of bank conflicts, with the widest vectors that both
     have in common, else with those of one side.
 
@@ -107,7 +107,7 @@ def plan_exchange(source: Layout, target: Layout, element_bytes: int) -> Exchang
         ordered, order = ordered_for(layout, shared, element_bytes)
         sides.append((ordered, order, shared.vector(ordered, 1 << most)))
     (one, one_order, write), (other, other_order, read) = sides
-    return Exchange(shared, one, one_order, other, other_order, write, read)
+    return SharedConversion(shared, one, one_order, other, other_order, write, read)
 
 
 def shared_between(

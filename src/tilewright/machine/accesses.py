@@ -44,6 +44,7 @@ class AccessSite:
 
     @property
     def kind(self) -> str:
+        """What messages call the access: a load, a store, an atomic."""
         return kind_of(self.reads, self.writes)
 
 

@@ -96,7 +96,7 @@ class NanFinder:
         """Looks behind an operation of ``cuda_tile``; None where nothing can be found."""
         if when != "after" or not isinstance(op, TileOp):
             return None
-        if op.regions and not isinstance(op, reductions.Fold):
+        if op.regions and not isinstance(op, reductions.ReduceOrScan):
             return None
         if isinstance(op, conversions.FToIOp):
             return self._conversion_to_integer(op, t)
@@ -307,7 +307,7 @@ def _sources(
 
 def _spread(op: TileOp, position: int, value: SSAValue, dims: tuple[int, ...]) -> Spread:
     own = _type_of(value).dims
-    if isinstance(op, reductions.Fold):
+    if isinstance(op, reductions.ReduceOrScan):
         return _along(op, own)
     if isinstance(op, matrix.MmaFOp | matrix.MmaFScaledOp) and position != 2:
         # An element of the left side, or of its scale, counts for its row; one of the right for its
@@ -322,7 +322,7 @@ def _spread(op: TileOp, position: int, value: SSAValue, dims: tuple[int, ...]) -
     return lambda mask: np.broadcast_to(np.asarray(mask.any()), dims)
 
 
-def _along(op: reductions.Fold, own: tuple[int, ...]) -> Spread:
+def _along(op: reductions.ReduceOrScan, own: tuple[int, ...]) -> Spread:
     dim = int_property(op, "dim")
     if not isinstance(op, reductions.ScanOp):
         return lambda mask: np.asarray(np.broadcast_to(mask, own).any(axis=dim))
@@ -339,7 +339,7 @@ def _along(op: reductions.Fold, own: tuple[int, ...]) -> Spread:
 
 def _parts(op: TileOp, index: tuple[int, ...]) -> Iterable[tuple[SSAValue, Any]]:
     """The float operands of a reduction or product, and the parts that one element comes from."""
-    if isinstance(op, reductions.Fold):
+    if isinstance(op, reductions.ReduceOrScan):
         dim = int_property(op, "dim")
         whole = index if isinstance(op, reductions.ScanOp) else (*index[:dim], 0, *index[dim:])
         part = tuple(slice(None) if axis == dim else i for axis, i in enumerate(whole))

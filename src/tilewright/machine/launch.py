@@ -251,20 +251,9 @@ class Program:
             found.stopped_at,
         )
 
-    def launch_plainly(
-        self,
-        entry: str | None,
-        grid: Grid,
-        args: Sequence[object],
-        options: LaunchOptions = DEFAULT_OPTIONS,
-    ) -> RunResult:
-        """:meth:`launch`, for the one schedule ``options.seed``, with what this program's translator
-        puts in and nothing else."""
-        given = given_arguments(kernel_of(self.module, entry), grid, args, options.allow_overlap)
-        return self.start(given, options)
-
     def start(self, given: Given, options: LaunchOptions) -> RunResult:
-        """:meth:`launch_plainly`, with arguments that have been checked."""
+        """:meth:`launch` with arguments that have been checked, for the one schedule ``options.seed``, with what this
+        program's translator puts in and nothing else."""
         if options is not self._accepted:
             self._accept(options)
         array_mark = self._arrays.mark()

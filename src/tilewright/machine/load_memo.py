@@ -27,7 +27,7 @@ Index = tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
-class KeptTile:
+class MemoizedTile:
     """A tile that a load gave. It is still what memory holds while the allocation's number of
     writes is this one."""
 
@@ -49,10 +49,12 @@ class LoadHistory:
     keeps: bool = False
     """Whether an index has come twice; stays true from one launch to the next."""
     view: TensorView = _NO_VIEW
-    tiles: dict[Index, KeptTile | None] = field(default_factory=dict[Index, KeptTile | None])
+    tiles: dict[Index, MemoizedTile | None] = field(
+        default_factory=dict[Index, MemoizedTile | None]
+    )
     """Those of ``view``; None for an index that has come once."""
-    _by_view: dict[TensorView, dict[Index, KeptTile | None]] = field(
-        default_factory=dict[TensorView, dict[Index, KeptTile | None]]
+    _by_view: dict[TensorView, dict[Index, MemoizedTile | None]] = field(
+        default_factory=dict[TensorView, dict[Index, MemoizedTile | None]]
     )
     _seen_once: int = 0
 
@@ -60,7 +62,7 @@ class LoadHistory:
         """Make ``tiles`` those of a view."""
         self.view, self.tiles = view, self._by_view.setdefault(view, {})
 
-    def current(self, index: Index) -> KeptTile | None:
+    def current(self, index: Index) -> MemoizedTile | None:
         """The remembered tile of an index of ``view``, if memory still holds it."""
         kept = self.tiles.get(index)
         return kept if kept is not None and kept.writes == kept.allocation.writes else None
@@ -74,7 +76,7 @@ class LoadHistory:
         elif self.keeps or index in self.tiles:
             self.keeps = True
             self.owner.keep(tile)
-            self.tiles[index] = KeptTile(tile, allocation, allocation.writes)
+            self.tiles[index] = MemoizedTile(tile, allocation, allocation.writes)
         else:
             self.tiles[index] = None
             self._seen_once += 1

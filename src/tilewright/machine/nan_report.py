@@ -104,6 +104,7 @@ class NanReport:
 
     @property
     def is_clean(self) -> bool:
+        """Whether the launch made no NaN, and nothing else that the search reports."""
         return not self.findings
 
     @property

@@ -25,14 +25,13 @@ def memory_rate(gpu: Gpu) -> float:
     return gpu["hbm_rate"] * gpu["hbm_share"] / gpu["clock"]
 
 
-def stages_that_hide(gpu: Gpu, stage_bytes: float, product_clocks: float = 0.0) -> int:
+def stages_that_hide(gpu: Gpu, stage_bytes: float) -> int:
     """The stages of a ring behind which the latency of memory hides, 2 to 6: while one is read, the copies of the others
     are under way.
 
-    ``stage_bytes``: what a stage holds. ``product_clocks``: what a turn of the loop needs of the tensor units. A turn takes
-    no less than these, and than its bytes from L2.
+    ``stage_bytes``: what a stage holds. A turn of the loop takes no less than its bytes from L2.
     """
-    turn = max(product_clocks, stage_bytes / gpu["l2_rate"], 1.0)
+    turn = max(stage_bytes / gpu["l2_rate"], 1.0)
     wanted = 1 + math.ceil(gpu["hbm_latency"] / turn)
     return next((n for n in RING_STAGES if n >= wanted and n <= MOST_STAGES), MOST_STAGES)
 

@@ -273,7 +273,7 @@ def wraps(op: str, *operands: Array) -> tuple[Array, Array]:
     return np.asarray(signed), np.asarray(unsigned)
 
 
-def breaks_promise(overflow: str, signed_wraps: Array, unsigned_wraps: Array) -> Array:
+def breaks_overflow_flag(overflow: str, signed_wraps: Array, unsigned_wraps: Array) -> Array:
     """Lanes that break an `overflow` promise, given what ``wraps`` tells."""
     if overflow == "no_signed_wrap":
         return signed_wraps

@@ -67,6 +67,7 @@ class TilePass(ModulePass):
     RESULT: ClassVar[Level | None] = None
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
+        """What xDSL's pass manager calls; the context is not needed."""
         self.apply_to(op)
 
     @deep_recursion()
@@ -130,31 +131,31 @@ def uses_below(op: Operation) -> Iterator[SSAValue]:
         yield from inner.operands
 
 
-def inherit_place(new: Operation, old: Operation) -> None:
+def inherit_location(new: Operation, old: Operation) -> None:
     """Make ``new`` stand where ``old`` stood: its location and its source."""
     new.location = old.location
     if (source := source_of(old)) is not None:
         set_source(new, source)
 
 
-def clone_with_places(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+def clone_with_locations(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
     """A copy whose operations keep the sources of the originals; fills the map of values."""
     copy = op.clone(values)
     for old, new in zip(op.walk(), copy.walk(), strict=True):
-        inherit_place(new, old)
+        inherit_location(new, old)
     return copy
 
 
 def insert_before(rewriter: PatternRewriter, old: Operation, *new: Operation) -> None:
     """Put operations before ``old``, at its place in the source."""
     for op in new:
-        inherit_place(op, old)
+        inherit_location(op, old)
         rewriter.insert(op, InsertPoint.before(old))
 
 
 def replace_op(rewriter: PatternRewriter, old: Operation, new: Operation) -> None:
     """Put ``new`` in the stead of ``old``, with its place in the source."""
-    inherit_place(new, old)
+    inherit_location(new, old)
     rewriter.replace(old, new)
 
 

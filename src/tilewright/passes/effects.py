@@ -136,7 +136,7 @@ def _shift_is_in_range(op: Operation) -> bool:
     return max(amount.bits()) < FORMATS[ty.element].bits
 
 
-def _shifts_without_promise(op: Operation) -> bool:
+def _shifts_without_flags(op: Operation) -> bool:
     return _has_no_overflow_flag(op) and _shift_is_in_range(op)
 
 
@@ -169,7 +169,7 @@ PROOFS: dict[type[Operation], Callable[[Operation], bool]] = {
     MulIOp: _has_no_overflow_flag,
     NegIOp: _has_no_overflow_flag,
     TruncIOp: _has_no_overflow_flag,
-    ShLIOp: _shifts_without_promise,
+    ShLIOp: _shifts_without_flags,
     ShRIOp: _shift_is_in_range,
     RemIOp: _divisor_is_harmless,
     ExtractOp: _indices_are_in_range,

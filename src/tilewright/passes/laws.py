@@ -59,6 +59,7 @@ class Words:
     tests: Mapping[str, Callable[..., object]] = field(default_factory=dict)
 
     def classes(self, name: str) -> tuple[type[Operation], ...]:
+        """The operation classes that a word of a law stands for."""
         kind = self.kinds[name]
         return kind if isinstance(kind, tuple) else (kind,)
 

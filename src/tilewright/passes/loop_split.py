@@ -39,7 +39,7 @@ from tilewright.dialects.source_map import place_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import (
     TilePass,
-    clone_with_places,
+    clone_with_locations,
     functions,
     insert_before,
     replace_op,
@@ -224,7 +224,7 @@ def split(loop: ForOp, where: Split) -> None:
     rewriter = PatternRewriter(InsertPoint.before(loop))
     first_end, second_start = _boundaries(_Emitter(loop, rewriter), loop, where)
     values: dict[SSAValue, SSAValue] = {}
-    first = clone_with_places(loop, values)
+    first = clone_with_locations(loop, values)
     assert isinstance(first, ForOp)
     rewriter.insert(first, InsertPoint.before(loop))
     first.operands = (loop.lowerBound, first_end, loop.step, *loop.initValues)

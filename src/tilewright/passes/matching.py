@@ -64,6 +64,7 @@ def branches(op: IfOp) -> tuple[Block | None, Block | None]:
 
 
 def terminator(block: Block) -> Operation:
+    """The last operation of a block; verified IR has one."""
     last = block.last_op
     assert last is not None, "verified IR has no block without terminator"
     return last
@@ -77,6 +78,7 @@ def yielded(block: Block | None) -> tuple[SSAValue, ...] | None:
 
 
 def is_only_terminator(block: Block) -> bool:
+    """Whether a block does nothing but end."""
     return block.first_op is block.last_op
 
 

@@ -15,7 +15,7 @@ from tilewright.dialects.cuda_tile.ops.control_flow import IfOp, YieldOp
 from tilewright.dialects.cuda_tile.ops.core import BroadcastOp, ReshapeOp, SelectOp
 from tilewright.dialects.cuda_tile.ops.integer import AndIOp
 from tilewright.dialects.cuda_tile.types import TensorViewType, TileType, TileViewType
-from tilewright.passes.base import erase_from, inherit_place, insert_before, set_operand
+from tilewright.passes.base import erase_from, inherit_location, insert_before, set_operand
 from tilewright.passes.effects import EXITS
 from tilewright.passes.matching import (
     branches,
@@ -202,7 +202,7 @@ def _rebuilt(
         regions=regions,
         attributes=dict(old.attributes if attributes is None else attributes),
     )
-    inherit_place(new, old)
+    inherit_location(new, old)
     return new
 
 
@@ -225,7 +225,7 @@ def both_branches_leave(op: IfOp, rewriter: PatternRewriter) -> None:
     for last in (first, second):
         _replace_terminator(last, YieldOp.create(operands=list(last.operands)), rewriter)
     exit_op = type(first).create(attributes=dict(first.attributes))
-    inherit_place(exit_op, first)
+    inherit_location(exit_op, first)
     new = _rebuilt(op, types, _take_regions(op))
     exit_op.operands = new.results
     rewriter.insert(new, InsertPoint.before(op))

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 
 _NAME = re.compile(r"sm_(\d{2,3})([af]?)")
 #: The multiprocessors of a board: T4, A100, A40, AGX Orin, RTX 4090, H100 SXM, B200, B300, RTX 5090, GB10.

@@ -16,7 +16,7 @@ from tilewright.dialects.upstream.gpu.spaces import GLOBAL, space_number
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.global_memory import check_space
 from tilewright.simulator.memory import Buffer, MemRef, row_major
 from tilewright.simulator.ops.elementwise import is_integer_scalar, to_elements

@@ -21,7 +21,7 @@ from tilewright.dialects.backends import Table
 from tilewright.simulator import codes
 from tilewright.simulator.architectures import Architecture, requirement_of
 from tilewright.simulator.atomics import is_atomic, takes_locks
-from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.faults import Fault, OneByOne
 from tilewright.simulator.groups import one_by_one
 from tilewright.simulator.pending import settling, takes_pending
 from tilewright.simulator.shared_layout import SharedLayout

@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from tilewright.numerics.arrays import Array, unsigned_view
 from tilewright.simulator import codes
 from tilewright.simulator.atomics import is_atomic
-from tilewright.simulator.findings import Findings, note_at
+from tilewright.simulator.faults import DiagnosticCollector, note_at
 
 if TYPE_CHECKING:
     from tilewright.simulator.address_space import Region
@@ -51,7 +51,7 @@ class _Moment:
     """A warp at a time: its own clock, and all that it has seen."""
 
     name: str
-    agent: int
+    clock_index: int
     clock: int
     seen: Array
 
@@ -139,18 +139,20 @@ class GlobalLog:
 
     def _moment(self, warp: Warp) -> _Moment:
         """The warp now; the same object while its clock does not change."""
-        found = self._moments.get(warp.agent)
+        found = self._moments.get(warp.clock_index)
         if found is None or found[0] != warp.version:
             clock = warp.clock
-            moment = _Moment(warp.name(), warp.agent, int(clock[warp.agent]), clock.copy())
-            found = self._moments[warp.agent] = warp.version, moment
+            moment = _Moment(
+                warp.name(), warp.clock_index, int(clock[warp.clock_index]), clock.copy()
+            )
+            found = self._moments[warp.clock_index] = warp.version, moment
         return found[1]
 
-    def check(self, findings: Findings) -> None:
+    def check(self, findings: DiagnosticCollector) -> None:
         """Report conflicts, once for each pair of operations."""
         for buffer, notes in self.kept.items():
-            agents = {moment.agent for note in notes for moment in note.moments}
-            if len(agents) > 1 and any(note.values is not None for note in notes):
+            clock_indices = {moment.clock_index for note in notes for moment in note.moments}
+            if len(clock_indices) > 1 and any(note.values is not None for note in notes):
                 _check(buffer, notes, findings)
 
 
@@ -161,7 +163,7 @@ def _expanded(place: Array, size: int, unit: int) -> Array:
     return (place.reshape(-1, 1) * size + np.arange(0, size, unit)).reshape(-1)
 
 
-def _check(buffer: Buffer | Region, notes: list[_Note], findings: Findings) -> None:
+def _check(buffer: Buffer | Region, notes: list[_Note], findings: DiagnosticCollector) -> None:
     unit = min(note.size for note in notes)
     every = np.concatenate([_expanded(note.place, note.size, unit) for note in notes])
     every.sort()
@@ -172,7 +174,7 @@ def _check(buffer: Buffer | Region, notes: list[_Note], findings: Findings) -> N
 
 
 def _compare(
-    buffer: Buffer | Region, accesses: list[_Access], unit: int, findings: Findings
+    buffer: Buffer | Region, accesses: list[_Access], unit: int, findings: DiagnosticCollector
 ) -> None:
     parts = [_expanded(access.addresses // access.size, access.size, unit) for access in accesses]
     which = np.repeat(np.arange(len(accesses)), [part.size for part in parts])
@@ -180,7 +182,7 @@ def _compare(
     order = np.argsort(addresses, kind="stable")
     addresses, which = addresses[order], which[order]
     values = _values(accesses, parts, unit)[order]
-    agents = np.array([access.moment.agent for access in accesses])
+    clock_indices = np.array([access.moment.clock_index for access in accesses])
     clocks = np.array([access.moment.clock for access in accesses])
     writes = np.array([access.values is not None for access in accesses])
     seen = np.stack([access.moment.seen for access in accesses])
@@ -190,8 +192,8 @@ def _compare(
             return
         one, other = which[same], which[same + distance]
         equal = writes[one] & writes[other] & (values[same] == values[same + distance])
-        bad = (writes[one] | writes[other]) & (agents[one] != agents[other]) & ~equal
-        bad &= seen[other, agents[one]] < clocks[one]
+        bad = (writes[one] | writes[other]) & (clock_indices[one] != clock_indices[other]) & ~equal
+        bad &= seen[other, clock_indices[one]] < clocks[one]
         for place in np.flatnonzero(bad)[:1]:
             earlier, later = accesses[one[place]], accesses[other[place]]
             _report(buffer, int(addresses[same[place]]), earlier, later, findings)
@@ -209,7 +211,11 @@ def _values(accesses: list[_Access], parts: list[Array], unit: int) -> Array:
 
 
 def _report(
-    buffer: Buffer | Region, address: int, earlier: _Access, later: _Access, findings: Findings
+    buffer: Buffer | Region,
+    address: int,
+    earlier: _Access,
+    later: _Access,
+    findings: DiagnosticCollector,
 ) -> None:
     verbs = [("reads", "writes")[access.values is not None] for access in (earlier, later)]
     findings.add(

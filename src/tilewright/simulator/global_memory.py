@@ -14,7 +14,7 @@ from tilewright.dialects.upstream.base.shapes import element_of as element_type
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import Region
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import GLOBAL
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, element_of

@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Note
 from tilewright.launching.orders import shuffled
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.faults import Fault, note_at
 from tilewright.simulator.interrupts import note_loop
 from tilewright.simulator.schedule import Schedule, who_waits
 from tilewright.simulator.state import Asked, Launch, Polls, Warp

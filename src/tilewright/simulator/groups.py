@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.numerics.arrays import Array
-from tilewright.simulator.findings import OneByOne
+from tilewright.simulator.faults import OneByOne
 from tilewright.simulator.memory import MemRef
 from tilewright.simulator.state import WARP_SIZE, Block, Launch, Warp
 
@@ -101,7 +101,7 @@ class Group(Warp):
     ``time`` is what has passed since ``settle``.
     """
 
-    __slots__ = ("_masked", "_present", "agents", "rows")
+    __slots__ = ("_masked", "_present", "clock_indices", "rows")
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Group(Warp):
         everyone = np.ones(size, np.bool_)
         first = members[0]
         super().__init__(
-            launch, block, first.index, first.agent, registers, everyone, everyone, size,
+            launch, block, first.index, first.clock_index, registers, everyone, everyone, size,
             first.clock, first.fenced,
         )  # fmt: skip
         self.members, self.size = members, size
@@ -122,8 +122,8 @@ class Group(Warp):
         self.weight = first.weight
         x, y, z = (join([member.thread[axis] for member in members]) for axis in range(3))
         self.thread = x, y, z
-        self.agents = tuple(member.agent for member in members)
-        self.rows = np.array([m.agent - block.shadow.first_agent for m in members])
+        self.clock_indices = tuple(member.clock_index for member in members)
+        self.rows = np.array([m.clock_index - block.shadow.first_clock_index for m in members])
         self._present: Sequence[tuple[int, Warp]] = tuple(enumerate(members))
         self._masked = False
 

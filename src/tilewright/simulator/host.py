@@ -26,7 +26,7 @@ from tilewright.simulator.architectures import Architecture
 from tilewright.simulator.arguments import bind
 from tilewright.simulator.compile import Nested, Step, Translation, Translator
 from tilewright.simulator.counters import Counters
-from tilewright.simulator.findings import Fault, Findings
+from tilewright.simulator.faults import DiagnosticCollector, Fault
 from tilewright.simulator.launch import RENAMED, Program, SimulationResult
 from tilewright.simulator.memory import (
     GLOBAL,
@@ -138,7 +138,7 @@ class _HostTranslator(Translator):
 
 def _one_lane(t: _HostTranslator) -> Warp:
     one = (1, 1, 1)
-    findings = Findings()
+    findings = DiagnosticCollector()
     launch = Launch(
         t.arch, one, one, one, t.numerics, Counters(), findings, random.Random(0), Timeline(0),
         t.options.max_iterations, t.options.print_to or (lambda text: None),

@@ -18,7 +18,7 @@ from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.registers import registers_at_launch
 from tilewright.dialects.upstream.gpu.kernels import FuncOp
-from tilewright.launching.foreign_arrays import as_array
+from tilewright.launching.array_interchange import as_array
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -42,7 +42,7 @@ from tilewright.simulator.architectures import (
 from tilewright.simulator.arguments import bind, memory_of
 from tilewright.simulator.compile import Nested, Suspending, Translator
 from tilewright.simulator.counters import Counters
-from tilewright.simulator.findings import Fault, Findings
+from tilewright.simulator.faults import DiagnosticCollector, Fault
 from tilewright.simulator.grid import Corner, Grid
 from tilewright.simulator.groups import widened
 from tilewright.simulator.memory import SHARED, Buffer
@@ -317,7 +317,7 @@ class _Request:
             shape.cluster,
             cast("Mode", options.numerics),
             Counters(),
-            Findings(),
+            DiagnosticCollector(),
             random.Random(seed),
             Timeline(options.timeline_blocks),
             options.max_iterations,
@@ -520,11 +520,11 @@ def _cluster(
     warps = -(-threads // WARP_SIZE)
     barriers = sum(count for _, count in kernel.translator.barrier_groups)
     members = list(product(*(range(c) for c in reversed(launch.cluster))))
-    agents = len(members) * (warps + barriers)
+    clock_entries = len(members) * (warps + barriers)
     for rank, (dz, dy, dx) in enumerate(members):
         index = corner[0] + dx, corner[1] + dy, corner[2] + dz
         first = rank * (warps + barriers)
-        block = _block(launch, kernel, cluster, index, rank, warps, first, agents)
+        block = _block(launch, kernel, cluster, index, rank, warps, first, clock_entries)
         cluster.blocks.append(block)
         _start(launch, kernel, values, block, threads, warps)
     return cluster
@@ -538,13 +538,20 @@ def _block(
     rank: int,
     warps: int,
     first: int,
-    agents: int,
+    clock_entries: int,
 ) -> Block:
     size = kernel.translator.shared.buffer_bytes
     shared = Buffer(np.full(size, _GARBAGE, np.uint8), SHARED, "shared memory")
-    shadow = Shadow(size, warps, first, agents, launch.findings)
+    shadow = Shadow(size, warps, first, clock_entries, launch.findings)
     return Block(
-        cluster, index, rank, shared, shadow, agents, first, agents_before_barriers=first + warps
+        cluster,
+        index,
+        rank,
+        shared,
+        shadow,
+        clock_entries,
+        first,
+        clocks_before_barriers=first + warps,
     )
 
 
@@ -559,14 +566,14 @@ def _start(
     for number in range(warps):
         linear = np.arange(number * WARP_SIZE, (number + 1) * WARP_SIZE)
         exists = linear < threads
-        agent = block.first_agent + number
+        clock_index = block.first_clock_index + number
         clock = block.new_clock()
-        clock[agent] = 1
+        clock[clock_index] = 1
         warp = Warp(
             launch,
             block,
             number,
-            agent,
+            clock_index,
             [],
             exists,
             exists,

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.faults import Fault, OneByOne
 from tilewright.simulator.lane_conflicts import check_lanes
 from tilewright.simulator.proxies import note_elements
 from tilewright.simulator.shadow import Bytes, Proxy

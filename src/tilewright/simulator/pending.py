@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
-from tilewright.simulator.findings import note_at
+from tilewright.simulator.faults import note_at
 from tilewright.simulator.groups import Apart, join
 from tilewright.simulator.state import Warp
 

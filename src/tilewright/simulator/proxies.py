@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
-from tilewright.simulator.findings import note_at
+from tilewright.simulator.faults import note_at
 from tilewright.simulator.state import WARP_SIZE, Clock, Launch, Warp
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ _MOST_FENCES = 64
 class Fence:
     """A proxy fence of a warp: when, and what the warp had seen."""
 
-    agent: int
+    clock_index: int
     event: int
     clock: Clock
 
     def is_seen_by(self, warp: Warp) -> bool:
         """Whether the fence comes before what a warp does now."""
-        return self.agent == warp.agent or bool(warp.clock[self.agent] >= self.clock[self.agent])
+        return self.clock_index == warp.clock_index or bool(
+            warp.clock[self.clock_index] >= self.clock[self.clock_index]
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +51,7 @@ class Written:
 
     op: Operation
     name: str
-    agent: int
+    clock_index: int
     clock: int
     event: int
     cluster_fences: dict[int, list[Fence]]
@@ -67,7 +69,7 @@ class Written:
     def _behind(self, fences: dict[int, list[Fence]]) -> Iterator[Fence]:
         """The fences behind it, of its cluster."""
         for fence in _all(fences):
-            if fence.event > self.event and fence.clock[self.agent] >= self.clock:
+            if fence.event > self.event and fence.clock[self.clock_index] >= self.clock:
                 yield fence
 
     def is_complete(self, reader: Warp) -> bool:
@@ -75,7 +77,11 @@ class Written:
         if self.done is None:
             return False
         is_other = reader.block.cluster.fences is not self.cluster_fences
-        return is_other or reader.agent == self.agent or reader.clock[self.agent] >= self.done
+        return (
+            is_other
+            or reader.clock_index == self.clock_index
+            or reader.clock[self.clock_index] >= self.done
+        )
 
 
 def _all(fences: dict[int, list[Fence]]) -> Iterator[Fence]:
@@ -170,9 +176,9 @@ class GlobalProxies:
     def _note(self, warp: Warp, op: Operation) -> Written:
         launch = warp.launch
         launch.events += 1
-        clock = int(warp.clock[warp.agent])
+        clock = int(warp.clock[warp.clock_index])
         fences = warp.block.cluster.fences
-        return Written(op, warp.name(), warp.agent, clock, launch.events, fences)
+        return Written(op, warp.name(), warp.clock_index, clock, launch.events, fences)
 
     def _inside(
         self, addresses: Array, *, asynchronous: bool = False
@@ -220,8 +226,8 @@ def note_fence(warp: Warp, kind: str) -> None:
     if warp.launch.proxies is None or kind not in ("async", "async.global"):
         return
     warp.launch.events += 1
-    fence = Fence(warp.agent, warp.launch.events, warp.clock.copy())
-    kept = warp.block.cluster.fences.setdefault(warp.agent, [])
+    fence = Fence(warp.clock_index, warp.launch.events, warp.clock.copy())
+    kept = warp.block.cluster.fences.setdefault(warp.clock_index, [])
     kept.append(fence)
     del kept[:-_MOST_FENCES]
 

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.lane_conflicts import check_lanes
 from tilewright.simulator.memory import GLOBAL, LOCAL, SHARED, MemRef, beyond, bytes_at
 from tilewright.simulator.proxies import note_elements

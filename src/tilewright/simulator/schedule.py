@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Note
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Suspending
-from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.faults import Fault, note_at
 from tilewright.simulator.groups import Group, gather
 from tilewright.simulator.ops.barriers import ParityWait
 from tilewright.simulator.ops.registers import RegisterWait, check_trades
@@ -298,7 +298,7 @@ def _report_transactions(barrier: MBarrier) -> None:
 
 def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) -> None:
     """Report a load that no warp has waited for: the block's memory may be gone when it lands."""
-    if all(warp.clock[barrier.agent] <= phase for warp in block.warps):
+    if all(warp.clock[barrier.clock_index] <= phase for warp in block.warps):
         block.cluster.launch.findings.add(
             codes.UNWAITED_COPY,
             f"the block ends, and no warp has waited for the TMA load for phase {phase} of "

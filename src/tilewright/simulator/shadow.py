@@ -1,13 +1,13 @@
 """Who wrote and read each byte of a block's shared memory, and who has seen it.
 
-Every warp and every mbarrier of a cluster is an *agent* with a clock. A warp's own clock grows when
+Every warp and every mbarrier of a cluster is a thread of execution, with an entry in the vector clocks. A warp's own clock grows when
 it releases; barriers pass on what was seen before an arrival to who waits. An access is ordered
 behind a write if the warp has seen the writer's clock at the write. The bytes of a TMA load belong
-to the agent of its mbarrier, at the phase that they complete; bytes whose copy has not landed carry
+to its mbarrier, at the phase that they complete; bytes whose copy has not landed carry
 a clock that nobody sees.
 
 What is known of a byte are stamps, of the last write and of the last read of each warp: a clock
-above the number of a site, which tells what was done, above that of an agent. Bytes that were only ever accessed together
+above the number of a site, which tells what was done, above that of a thread of execution. Bytes that were only ever accessed together
 share their stamps: a *granule* has 16 bytes until an access begins or ends inside of it.
 """
 
@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Findings, OneByOne, note_at
+from tilewright.simulator.faults import DiagnosticCollector, OneByOne, note_at
 from tilewright.simulator.state import NEVER, Warp
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Proxy(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Site:
     """A kind of access: where, what it is called, and through what; ``who`` is None for the warp
-    that is the agent."""
+    that does it."""
 
     op: Operation
     what: str
@@ -72,20 +72,27 @@ _LAST = np.iinfo(np.int64).max
 class Shadow:
     """The history of the bytes of shared memory of a block.
 
-    ``agents`` are those of its cluster; the ``warps`` of the block begin at ``first_agent``.
+    ``clock_entries`` are those of its cluster; the ``warps`` of the block begin at ``first_clock_index``.
     """
 
-    def __init__(self, size: int, warps: int, first_agent: int, agents: int, findings: Findings):
+    def __init__(
+        self,
+        size: int,
+        warps: int,
+        first_clock_index: int,
+        clock_entries: int,
+        findings: DiagnosticCollector,
+    ):
         self.findings = findings
-        self.first_agent, self.warps = first_agent, warps
+        self.first_clock_index, self.warps = first_clock_index, warps
         self.sites: list[Site] = []
         self._ids: dict[tuple[Any, ...], int] = {}
         self._proxies = np.zeros(64, np.int8)
-        # One more agent, nobody, is who wrote what nobody has written.
-        self._nobody = agents
-        self._agent_bits = agents.bit_length()
-        self._agent = (1 << self._agent_bits) - 1
-        self._by_agent: dict[int, Warp] = {}
+        # One more, nobody, is who wrote what nobody has written.
+        self._nobody = clock_entries
+        self._index_bits = clock_entries.bit_length()
+        self._index_mask = (1 << self._index_bits) - 1
+        self._by_clock_index: dict[int, Warp] = {}
         self._limits: dict[Any, tuple[int, Array]] = {}
         self.granule = _LARGEST_GRANULE
         self._shift = _LARGEST_GRANULE.bit_length() - 1
@@ -103,18 +110,18 @@ class Shadow:
             if number == self._proxies.size:
                 self._proxies = np.concatenate((self._proxies, np.zeros_like(self._proxies)))
             self._proxies[number] = proxy
-            found = self._ids[key] = number << self._agent_bits
+            found = self._ids[key] = number << self._index_bits
             assert found >> _LOW_BITS == 0
         return found
 
     def _stamp(self, warp: Warp, op: Operation, what: str, proxy: Proxy) -> int:
         """The stamp of what a warp does now."""
-        self._by_agent[warp.agent] = warp
-        clock = int(warp.clock[warp.agent])
-        return clock << _LOW_BITS | self._site(op, what, None, proxy) | warp.agent
+        self._by_clock_index[warp.clock_index] = warp
+        clock = int(warp.clock[warp.clock_index])
+        return clock << _LOW_BITS | self._site(op, what, None, proxy) | warp.clock_index
 
     def _proxies_of(self, stamps: Array) -> Array:
-        return self._proxies[(stamps & _LOW) >> self._agent_bits]
+        return self._proxies[(stamps & _LOW) >> self._index_bits]
 
     def granules(self, where: Where) -> Any:
         """The numbers of the granules of these bytes, as a slice or a flat array."""
@@ -148,7 +155,7 @@ class Shadow:
         index = self.granules(where)
         self._check_read(index, warp, op, what, Proxy.GENERIC)
         stamp = self._stamp(warp, op, what, Proxy.GENERIC)
-        self.reads[warp.agent - self.first_agent][index] = stamp
+        self.reads[warp.clock_index - self.first_clock_index][index] = stamp
 
     def write(
         self,
@@ -166,29 +173,29 @@ class Shadow:
     def stamp(
         self,
         where: Where,
-        agent: int,
+        clock_index: int,
         clock: int,
         op: Operation,
         who: str,
         what: str,
         proxy: Proxy,
     ) -> None:
-        """These bytes were written by an agent at its clock."""
+        """These bytes were written by a thread of execution at its clock."""
         site = self._site(op, what, who, proxy)
-        self.writes[self.granules(where)] = clock << _LOW_BITS | site | agent
+        self.writes[self.granules(where)] = clock << _LOW_BITS | site | clock_index
 
     def reading(self, where: Where, warp: Warp, number: int, op: Operation, what: str) -> None:
         """An asynchronous operation of the warp, with that number, begins to read."""
         site = self._site(op, what, warp.name(), Proxy.ASYNC)
-        stamp = (NEVER + number) << _LOW_BITS | site | warp.agent
-        self.reads[warp.agent - self.first_agent][self.granules(where)] = stamp
+        stamp = (NEVER + number) << _LOW_BITS | site | warp.clock_index
+        self.reads[warp.clock_index - self.first_clock_index][self.granules(where)] = stamp
 
     def read_done(self, where: Where, warp: Warp, number: int) -> None:
         """That operation has ended, and the warp knows."""
         index = self.granules(where)
-        own = self.reads[warp.agent - self.first_agent]
+        own = self.reads[warp.clock_index - self.first_clock_index]
         stamps = own[index]
-        ended = warp.clock[warp.agent] << _LOW_BITS | stamps & _LOW
+        ended = warp.clock[warp.clock_index] << _LOW_BITS | stamps & _LOW
         own[index] = np.where(stamps >> _LOW_BITS == NEVER + number, ended, stamps)
 
     def check_read(
@@ -205,7 +212,7 @@ class Shadow:
 
     def _check_read(self, index: Any, warp: Warp, op: Operation, what: str, proxy: Proxy) -> None:
         stamps = self.writes[index]
-        late = stamps >= self._writes_seen(warp, 0)[stamps & self._agent]
+        late = stamps >= self._writes_seen(warp, 0)[stamps & self._index_mask]
         if np.count_nonzero(late):
             untouched = stamps == self._nobody
             bad = late & ~untouched
@@ -229,7 +236,7 @@ class Shadow:
         generic = (stamps != self._nobody) & (self._proxies_of(stamps) != _ASYNC)
         if not np.count_nonzero(generic):
             return
-        fenced = warp.fenced.take(stamps & self._agent, mode="clip")
+        fenced = warp.fenced.take(stamps & self._index_mask, mode="clip")
         bad = generic & (fenced < stamps >> _LOW_BITS)
         if bad.any():
             site, who = self._first_site(stamps, bad)
@@ -246,7 +253,7 @@ class Shadow:
 
     def _check_write(self, index: Any, warp: Warp, op: Operation, what: str, proxy: Proxy) -> None:
         stamps = self.writes[index]
-        bad = stamps >= self._writes_seen(warp, _LAST)[stamps & self._agent]
+        bad = stamps >= self._writes_seen(warp, _LAST)[stamps & self._index_mask]
         if np.count_nonzero(bad):
             if proxy is Proxy.ATOMIC:
                 bad &= self._proxies_of(stamps) != Proxy.ATOMIC
@@ -269,12 +276,12 @@ class Shadow:
             self._check_fence(index, stamps, warp, op, what)
 
     def _writes_seen(self, warp: Warp, untouched: int) -> Array:
-        """For each agent, the first stamp of a write by it that the warp has not seen.
+        """For each thread of execution, the first stamp of a write by it that the warp has not seen.
 
         ``untouched`` is what stands for nobody: 0 where the bytes that nobody has written count among
         these, else ``_LAST``.
         """
-        key = warp.agent, untouched
+        key = warp.clock_index, untouched
         found = self._limits.get(key)
         if found is None or found[0] != warp.version:
             limits = np.append((warp.clock + 1) << _LOW_BITS, untouched)
@@ -283,10 +290,10 @@ class Shadow:
 
     def _reads_seen(self, warp: Warp) -> Array:
         """For each warp of the block, the first stamp of a read that the warp has not seen."""
-        key = warp.agent, "reads"
+        key = warp.clock_index, "reads"
         found = self._limits.get(key)
         if found is None or found[0] != warp.version:
-            clocks = warp.clock[self.first_agent : self.first_agent + self.warps]
+            clocks = warp.clock[self.first_clock_index : self.first_clock_index + self.warps]
             found = self._limits[key] = warp.version, (clocks + 1) << _LOW_BITS
         return found[1]
 
@@ -304,7 +311,7 @@ class Shadow:
         index, own = self._shares(where, group, owners)
         stamps = self.writes[index]
         limits = self._together_seen(group, 0)
-        if np.count_nonzero(stamps >= limits[own, stamps & self._agent]):
+        if np.count_nonzero(stamps >= limits[own, stamps & self._index_mask]):
             raise OneByOne
         self.reads[group.rows[own], index] = self._stamps(group, op, what)[own]
 
@@ -322,7 +329,7 @@ class Shadow:
         index, own = self._shares(where, group, owners)
         before = self.writes[index]
         limits = self._together_seen(group, _LAST)
-        if np.count_nonzero(before >= limits[own, before & self._agent]):
+        if np.count_nonzero(before >= limits[own, before & self._index_mask]):
             raise OneByOne
         reads = self.reads.take(index, axis=1)
         if np.count_nonzero(reads >= self._together_reads(group)[:, own]):
@@ -346,8 +353,8 @@ class Shadow:
         return index, owners if each == 1 else owners.repeat(each)
 
     def _together_seen(self, group: Group, untouched: int) -> Array:
-        """The limits of all warps: warps of the group x agents."""
-        key, version = (group.agents, untouched), group.clock_version()
+        """The limits of all warps: warps of the group x clock entries."""
+        key, version = (group.clock_indices, untouched), group.clock_version()
         found = self._limits.get(key)
         if found is None or found[0] != version:
             limits = np.stack([self._writes_seen(m, untouched) for m in group.members])
@@ -356,7 +363,7 @@ class Shadow:
 
     def _together_reads(self, group: Group) -> Array:
         """The limits of reads, as warps of the block x warps of the group."""
-        key, version = (group.agents, "reads"), group.clock_version()
+        key, version = (group.clock_indices, "reads"), group.clock_version()
         found = self._limits.get(key)
         if found is None or found[0] != version:
             limits = np.stack([self._reads_seen(m) for m in group.members], axis=1)
@@ -365,11 +372,11 @@ class Shadow:
 
     def _stamps(self, group: Group, op: Operation, what: str) -> Array:
         """The stamps of an ordinary access by each warp."""
-        key, version = (group.agents, "stamps"), group.clock_version()
+        key, version = (group.clock_indices, "stamps"), group.clock_version()
         found = self._limits.get(key)
         if found is None or found[0] != version:
-            self._by_agent.update((m.agent, m) for m in group.members)
-            own = [int(m.clock[m.agent]) << _LOW_BITS | m.agent for m in group.members]
+            self._by_clock_index.update((m.clock_index, m) for m in group.members)
+            own = [int(m.clock[m.clock_index]) << _LOW_BITS | m.clock_index for m in group.members]
             found = self._limits[key] = version, np.array(own)
         return found[1] + self._site(op, what, None, Proxy.GENERIC)
 
@@ -401,8 +408,8 @@ class Shadow:
     def _first_site(self, stamps: Array, bad: Array) -> tuple[Site, str]:
         """The site of the first of the bad stamps, and who it was."""
         low = int(stamps[bad.argmax()]) & _LOW
-        site = self.sites[low >> self._agent_bits]
-        return site, site.who or self._by_agent[low & self._agent].name()
+        site = self.sites[low >> self._index_bits]
+        return site, site.who or self._by_clock_index[low & self._index_mask].name()
 
     def _range(self, index: Any, bad: Array) -> str:
         if isinstance(index, slice):

@@ -15,7 +15,7 @@ from tilewright.launching.time_limits import TIME_LIMIT, over_message
 from tilewright.numerics.arrays import Array
 from tilewright.simulator.address_space import AddressSpace
 from tilewright.simulator.counters import Counters
-from tilewright.simulator.findings import Findings
+from tilewright.simulator.faults import DiagnosticCollector
 from tilewright.simulator.global_conflicts import GlobalLog
 from tilewright.simulator.timeline import TensorCores, Timeline
 
@@ -100,7 +100,7 @@ class Launch:
     cluster: tuple[int, int, int]
     numerics: Any
     counters: Counters
-    findings: Findings
+    findings: DiagnosticCollector
     rng: random.Random
     timeline: Timeline
     max_steps: int
@@ -142,7 +142,7 @@ class Launch:
             and self.deadline is not None
             and monotonic() > self.deadline
         ):
-            from tilewright.simulator.findings import Fault
+            from tilewright.simulator.faults import Fault
 
             raise Fault(TIME_LIMIT, over_message(self.time_limit, where), op)
 
@@ -192,13 +192,13 @@ class ClusterBarrier:
 class MBarrier:
     """An mbarrier: the logical fields of its 64 bits, and what has been seen by arrivals."""
 
-    agent: int
+    clock_index: int
     name: str
     block: Block
     valid: bool = False
     published: bool = False
     """Whether a fence has made its initialization known to the async proxy."""
-    init_agent: int = 0
+    init_clock_index: int = 0
     init_clock: int = 0
     phase: int = 0
     expected: int = 0
@@ -221,7 +221,7 @@ class MBarrier:
         if self.pending or self.tx or not self.valid:
             return
         clock = self.clock if self.clock is not None else self.block.new_clock()
-        clock[self.agent] = self.phase + 1
+        clock[self.clock_index] = self.phase + 1
         fenced = self.fenced if self.fenced is not None else self.block.new_clock()
         self.done_clock, self.done_fenced = clock, fenced
         # What one phase has seen, the next has seen, too.
@@ -281,8 +281,8 @@ class Block:
     rank: int
     shared: Buffer
     shadow: Shadow
-    agents: int
-    first_agent: int
+    clock_entries: int
+    first_clock_index: int
     warps: list[Warp] = field(default_factory=list)
     mbarriers: dict[Any, list[MBarrier]] = field(default_factory=dict)
     named: dict[int, NamedBarrier] = field(default_factory=dict)
@@ -298,12 +298,12 @@ class Block:
     """For each lane of a warp: those that its warps have given back."""
     loops: dict[tuple[Operation, int], Turns] = field(default_factory=dict)
     """The loops that may be waiting, by the warp that goes round them (``polling``)."""
-    agents_before_barriers: int = 0
+    clocks_before_barriers: int = 0
     barriers_made: int = 0
 
     def new_clock(self) -> Clock:
-        """A clock of zeros, one entry for each agent that orders memory."""
-        return np.zeros(self.agents, np.int64)
+        """A clock of zeros, one entry for each warp or barrier that orders memory."""
+        return np.zeros(self.clock_entries, np.int64)
 
     def barrier(self, number: int) -> NamedBarrier:
         """The named barrier of that number, 0 to 15, made when it is first asked for."""
@@ -346,7 +346,7 @@ class Warp:
     launch: Launch
     block: Block
     index: int
-    agent: int
+    clock_index: int
     regs: list[Any]
     exists: Array
     mask: Array
@@ -403,7 +403,7 @@ class Warp:
 
     def tick(self) -> None:
         """Begin a new interval, which nobody has seen."""
-        self.clock[self.agent] += 1
+        self.clock[self.clock_index] += 1
         self.version += 1
 
     def acquire(self, clock: Clock | None, fenced: Clock | None) -> None:
@@ -445,7 +445,7 @@ class Warp:
             self.launch.check_time(f"{self.name()} was in this loop", op)
         if self.steps > self.launch.max_steps:
             from tilewright.simulator import codes
-            from tilewright.simulator.findings import Fault
+            from tilewright.simulator.faults import Fault
 
             raise Fault(
                 codes.STEP_LIMIT,

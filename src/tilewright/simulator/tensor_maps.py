@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 
 if TYPE_CHECKING:
     from tilewright.dialects.nvgpu.types import TensorMapDescriptorType

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.simulator import codes
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.state import WARP_SIZE
 
 _FLOATS: dict[type[Attribute], str] = {

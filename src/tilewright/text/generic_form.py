@@ -33,7 +33,7 @@ from tilewright.dialects.cuda_tile.constants import scalar_bits
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
-from tilewright.dialects.cuda_tile.ops.reductions import Fold, identity, parse_identity
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan, identity, parse_identity
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import COUNT_MISMATCH, SyntaxOp
 from tilewright.dialects.syntax.tokens import fail, token_start
@@ -137,7 +137,7 @@ def _parse_value(parser: TileParser, op_type: type[Operation], key: str) -> Attr
         return UnitAttr()
     if issubclass(op_type, SyntaxOp) and (special := op_type.PROPERTY_PARSERS.get(key)):
         return special(parser)
-    if key != "identities" or not issubclass(op_type, Fold):
+    if key != "identities" or not issubclass(op_type, ReduceOrScan):
         return parser.parse_attribute()
     if parser.token.text == "[":
         values = parser.parse_comma_separated_list(

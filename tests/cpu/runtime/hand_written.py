@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cpu.abi import Site
-from tilewright.cpu.compiled import CompiledKernel
+from tilewright.cpu.compiled_kernels import CompiledKernel
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.kernels import NativeKernel, load_kernel
 from tilewright.cpu.target import cpu_target

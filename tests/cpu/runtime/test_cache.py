@@ -13,7 +13,7 @@ import pytest
 from tests.cpu.runtime.hand_written import COUNT, compiled
 
 from tilewright.cpu import Program
-from tilewright.cpu.compiled import CompileOptions
+from tilewright.cpu.compiled_kernels import CompileOptions
 from tilewright.cpu.runtime import kernels
 from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings

@@ -12,11 +12,11 @@ _CRASH = """
 import {extra}
 from tests.cpu.runtime.hand_written import CRASH, Launch, native
 from tilewright.cpu.runtime.crash import report_crashes
-from tilewright.cpu.runtime.pool import POOL, Pace
+from tilewright.cpu.runtime.pool import POOL, ChunkFeedback
 {before}
 report_crashes()
 launch = Launch(native(CRASH), 4)
-POOL.run(launch.state, 0, {threads}, Pace())
+POOL.run(launch.state, 0, {threads}, ChunkFeedback())
 """
 _OTHER_CRASH = """
 import ctypes

@@ -11,7 +11,7 @@ import pytest
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
-from tilewright.cpu.compiled import CompileOptions
+from tilewright.cpu.compiled_kernels import CompileOptions
 from tilewright.cpu.runtime import kernels
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.runtime.records import record_key

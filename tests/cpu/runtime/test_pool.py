@@ -15,7 +15,7 @@ from tests.cpu.runtime.hand_written import BUSY, CHUNKS, COUNT, Launch, native
 
 from tilewright.cpu.runtime.arena import Arena
 from tilewright.cpu.runtime.driver import ALL_DONE, MORE_TO_DO, driver
-from tilewright.cpu.runtime.pool import POOL, Pace, Pool, thread_count
+from tilewright.cpu.runtime.pool import POOL, ChunkFeedback, Pool, thread_count
 from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError
 
@@ -24,10 +24,10 @@ from tilewright.diagnostics import TileIRError
 @pytest.mark.parametrize("threads", [1, 2, 5, 16])
 def test_every_block_runs_once(total: int, threads: int) -> None:
     counts = np.zeros(total, np.int64)
-    pace = Pace()
+    feedback = ChunkFeedback()
     for _ in range(3):
         launch = Launch(native(COUNT), total, counts)
-        POOL.run(launch.state, 128, threads, pace)
+        POOL.run(launch.state, 128, threads, feedback)
         assert launch.state.finished == total
         assert not launch.state.stop
     assert (counts == 3).all()
@@ -38,7 +38,7 @@ def test_chunks_get_smaller_towards_the_end(threads: int) -> None:
     total = 10_000
     sizes = np.zeros(total, np.int64)
     # At a pace of a microsecond no chunk is too long.
-    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, threads, Pace(1e-6))
+    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, threads, ChunkFeedback(1e-6))
     for number in range(threads):
         first, behind = (total * n // threads for n in (number, number + 1))
         begins = first + np.flatnonzero(sizes[first:behind])
@@ -72,21 +72,21 @@ def test_a_thread_begins_with_its_own_blocks_and_helps_with_the_others(threads: 
 def test_no_chunk_takes_long() -> None:
     total = 1000
     sizes = np.zeros(total, np.int64)
-    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, 2, Pace(1e-3))
+    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, 2, ChunkFeedback(1e-3))
     assert sizes.max() == 10
 
 
 def test_the_pace_is_learnt() -> None:
-    pace = Pace()
+    feedback = ChunkFeedback()
     launch = Launch(native(BUSY), 20, number=200_000)
-    POOL.run(launch.state, 0, 1, pace)
-    assert 1e-6 < pace.seconds < 1.0
+    POOL.run(launch.state, 0, 1, feedback)
+    assert 1e-6 < feedback.seconds < 1.0
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, int]] = []
     launch = Launch(native(BUSY), 200, number=1_000_000)
-    POOL.run(launch.state, 0, 2, Pace(), lambda done, total: told.append((done, total)))
+    POOL.run(launch.state, 0, 2, ChunkFeedback(), lambda done, total: told.append((done, total)))
     assert told
     assert told == sorted(told)
     assert all(total == 200 for _, total in told)
@@ -98,7 +98,7 @@ def test_launches_from_several_threads() -> None:
 
     def run(array: np.ndarray) -> None:
         for _ in range(20):
-            POOL.run(Launch(kernel, total, array).state, 64, 2, Pace())
+            POOL.run(Launch(kernel, total, array).state, 64, 2, ChunkFeedback())
 
     threads = [threading.Thread(target=run, args=(array,)) for array in counts]
     for thread in threads:
@@ -115,14 +115,14 @@ def test_a_launch_that_is_over_is_left_alone() -> None:
     for number in range(300):
         counts = np.zeros(2, np.int64)
         launch = Launch(kernel, 2, counts)
-        pool.run(launch.state, 64 << number // 20, 2, Pace())
+        pool.run(launch.state, 64 << number // 20, 2, ChunkFeedback())
         assert (counts == 1).all()
         if number % 10 == 0:
             time.sleep(0.002)  # The helping thread goes to sleep.
     array = np.zeros(1000, np.int64)
     used = weakref.ref(array)
     launch = Launch(kernel, 1000, array)
-    pool.run(launch.state, 64, 2, Pace())
+    pool.run(launch.state, 64, 2, ChunkFeedback())
     del array, launch
     assert used() is None
 
@@ -130,7 +130,7 @@ def test_a_launch_that_is_over_is_left_alone() -> None:
 def test_a_stop_ends_it() -> None:
     launch = Launch(native(COUNT), 1000, np.zeros(1000, np.int64))
     launch.state.stop = 1
-    POOL.run(launch.state, 0, 2, Pace())
+    POOL.run(launch.state, 0, 2, ChunkFeedback())
     assert launch.state.finished == 0
 
 
@@ -142,23 +142,23 @@ def test_ctrl_c(threads: int) -> None:
     timer.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        POOL.run(launch.state, 0, threads, Pace())
+        POOL.run(launch.state, 0, threads, ChunkFeedback())
     assert time.monotonic() - started < 10
     assert 0 < launch.state.finished < 1_000_000
     # The pool is as good as new.
     counts = np.zeros(100, np.int64)
-    POOL.run(Launch(native(COUNT), 100, counts).state, 0, threads, Pace())
+    POOL.run(Launch(native(COUNT), 100, counts).state, 0, threads, ChunkFeedback())
     assert (counts == 1).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_process_gets_threads_of_its_own() -> None:
     total = 1000
-    POOL.run(Launch(native(COUNT), total, np.zeros(total, np.int64)).state, 0, 2, Pace())
+    POOL.run(Launch(native(COUNT), total, np.zeros(total, np.int64)).state, 0, 2, ChunkFeedback())
     child = os.fork()
     if child == 0:
         counts = np.zeros(total, np.int64)
-        POOL.run(Launch(native(COUNT), total, counts).state, 0, 2, Pace())
+        POOL.run(Launch(native(COUNT), total, counts).state, 0, 2, ChunkFeedback())
         os._exit(0 if (counts == 1).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -166,7 +166,7 @@ def test_a_forked_process_gets_threads_of_its_own() -> None:
 def test_memory_that_cannot_be_had() -> None:
     launch = Launch(native(COUNT), 1000, np.zeros(1000, np.int64))
     with pytest.raises(TileIRError) as error:
-        Pool().run(launch.state, sys.maxsize // 2, 2, Pace())
+        Pool().run(launch.state, sys.maxsize // 2, 2, ChunkFeedback())
     assert error.value.diagnostics[0].code == "cpu-out-of-memory"
     assert launch.state.finished == 0
 
@@ -203,7 +203,7 @@ def test_helpers_stay_off_the_processor_of_the_launch() -> None:
 
     def places() -> set[int]:
         """Where the helper may run after a launch."""
-        pool.run(Launch(native(COUNT), 64, counts).state, 128, 2, Pace())
+        pool.run(Launch(native(COUNT), 64, counts).state, 128, 2, ChunkFeedback())
         number = pool._workers[0]._thread.native_id
         assert number is not None
         return os.sched_getaffinity(number)

@@ -7,7 +7,7 @@ import pytest
 from tests.cpu.runtime.hand_written import REPORT, Launch, native
 
 from tilewright.cpu.abi import AssertSite, PrintSite, Site
-from tilewright.cpu.runtime.pool import POOL, Pace
+from tilewright.cpu.runtime.pool import POOL, ChunkFeedback
 from tilewright.cpu.runtime.reports import Reports
 from tilewright.diagnostics import ByteSpan, TileIRError
 from tilewright.launching.assertions import OperationSource
@@ -18,7 +18,7 @@ SOURCE = OperationSource(ByteSpan("k.tileirbc", 3, 9), ("kernel.py", 12, 4))
 def report(site: Site, payload: np.ndarray, count: int, blocks: int = 1, print_to=None) -> Reports:
     launch = Launch(native(REPORT), blocks, payload, count)
     with Reports([site], launch.state, print_to) as reports:
-        POOL.run(launch.state, 0, 2, Pace())
+        POOL.run(launch.state, 0, 2, ChunkFeedback())
     return reports
 
 

@@ -26,7 +26,9 @@ def always_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "_WORTH_SHARING", 0.0)
     for module in (pool, warm):
         monkeypatch.setattr(
-            module, "is_for_one", lambda total, threads, pace, worth=0.0: threads == 1 or total == 1
+            module,
+            "is_for_one",
+            lambda total, threads, feedback, worth=0.0: threads == 1 or total == 1,
         )
 
 

@@ -13,9 +13,9 @@ import pytest
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
+from tilewright.cpu.runtime.argument_fast_path import fast_path
 from tilewright.cpu.runtime.native_packing import native_packer
 from tilewright.cpu.runtime.packing import Packer
-from tilewright.cpu.runtime.quick_packing import quick_packer
 from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.modules import kernel_of
@@ -161,7 +161,7 @@ def test_a_launch_that_begins_during_another_does_not_take_its_words(
     running, may_end = threading.Event(), threading.Event()
     runs: list[str] = []
 
-    def run(self: WarmLaunch, state: object, total: int, pace: Any) -> bool:
+    def run(self: WarmLaunch, state: object, total: int, feedback: Any) -> bool:
         runs.append(threading.current_thread().name)
         running.set()
         assert may_end.wait(timeout=10)
@@ -209,7 +209,7 @@ def _type(element: str) -> TileLike:
 )
 def test_numbers_are_packed_as_by_the_other_ways(element: str, values: list[object]) -> None:
     types = [_type(element)]
-    native, quick = native_packer(types, ()), quick_packer(types, ())
+    native, quick = native_packer(types, ()), fast_path(types, ())
     assert native is not None
     for value in values:
         slots = np.full(1, 77, np.uint64)

@@ -27,7 +27,36 @@ def _insert(offsets: str, strides: str) -> str:
 
 _MEMORY = "memref<128x128xf32, 3>"
 
+
+def _compared(result: str, right: str = "%x", predicate: int = 1) -> str:
+    types = f"vector<4x8xf32>, {'vector<8xf32>' if right == '%y' else 'vector<4x8xf32>'}"
+    return f'%r = "arith.cmpf"(%x, {right}) <{{predicate = {predicate} : i64}}> : ({types}) -> {result}'
+
+
 CASES = [
+    _case(
+        "arith.cmpf",
+        "expected two values of one type and 'vector<4x8xi1>', got 'vector<4x8xf32>', "
+        "'vector<4x8xf32>' and 'vector<8xi1>'",
+        _compared("vector<8xi1>"),
+        _compared("vector<4x8xi1>"),
+        "nvgpu-element-type",
+    ),
+    _case(
+        "arith.cmpf",
+        "expected two values of one type and 'vector<4x8xi1>', got 'vector<4x8xf32>', "
+        "'vector<8xf32>' and 'vector<4x8xi1>'",
+        _compared("vector<4x8xi1>", "%y"),
+        _compared("vector<4x8xi1>"),
+        "nvgpu-element-type",
+    ),
+    _case(
+        "arith.cmpf",
+        "there is no comparison 16",
+        _compared("vector<4x8xi1>", predicate=16),
+        _compared("vector<4x8xi1>", predicate=15),
+        "nvgpu-element-type",
+    ),
     _case(
         "vector.extract_strided_slice",
         "the slice takes elements 1 to 5 of dimension 0, which has 4",

@@ -11,9 +11,9 @@ from tests.lowering.nvgpu.support import random_layout
 from tests.machine.kernels import ELEMENTS, checked, kernel_text, tile_of
 
 from tilewright import LaunchOptions
-from tilewright.layouts.folds import beyond_warps, places_along
+from tilewright.layouts.reductions import beyond_warps, index_bits_along
 from tilewright.machine import Program as Reference
-from tilewright.passes.tileas import assign_layouts, fold_layouts
+from tilewright.passes.tileas import assign_layouts, reduction_layouts
 from tilewright.simulator.tiles import TileProgram
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120a")
@@ -111,7 +111,7 @@ def test_any_layout(seed: int, backwards: bool, monkeypatch: pytest.MonkeyPatch)
     shape, axis = rng.choice([((512,), 0), ((16, 32), 0), ((8, 64), 1), ((4, 16, 8), 1)])
     while True:
         layout = random_layout(rng, 512, 128)
-        places = places_along(layout, shape, axis)
+        places = index_bits_along(layout, shape, axis)
         assert places is not None
         if beyond_warps(places) <= 32:
             break
@@ -152,9 +152,9 @@ def test_one_barrier_and_few_shuffles() -> None:
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 @pytest.mark.parametrize("threads", [32, 128, 1024])
 def test_layouts_of_scans(shape: tuple[int, ...], axis: int, threads: int) -> None:
-    layout = fold_layouts.scan_layout(shape, axis, threads)
+    layout = reduction_layouts.scan_layout(shape, axis, threads)
     assert (layout.size, layout.threads) == (prod(shape), threads)
-    assert fold_layouts.scans_well(layout, shape, axis)
+    assert reduction_layouts.scans_well(layout, shape, axis)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -20,8 +20,8 @@ from tilewright.dialects.nv_tileas.stores import AsyncTiledTmaStoreOp
 from tilewright.lowering.scheduled import schedule
 from tilewright.machine.launch import Program
 from tilewright.passes import run_pipeline
-from tilewright.passes.tileas.exchanges import SCRATCH
 from tilewright.passes.tileas.insert_barriers import insert_barriers
+from tilewright.passes.tileas.shared_conversions import SCRATCH
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 

@@ -13,9 +13,9 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileas.asynchronous import BarrierOp
 from tilewright.dialects.nv_tileas.ops import DotOp
 from tilewright.machine.launch import Program
-from tilewright.passes.tileas.exchanges import scratch_of
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule import schedule_products
+from tilewright.passes.tileas.shared_conversions import scratch_of
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 

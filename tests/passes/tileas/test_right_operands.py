@@ -120,7 +120,7 @@ def test_they_do_not_go_to_shared_memory_again(case: Weights) -> None:
         if isinstance(op, ConvertLayoutOp):
             source, target = layout_of(op.source.type), layout_of(op.result.type)
             assert source is not None and target is not None
-            assert plan_conversion(source, target, 2).exchange is None
+            assert plan_conversion(source, target, 2).shared_conversion is None
     for steps in (0, 1, 2):
         expected, found = arguments(steps), arguments(steps)
         Program(parse(text_of(case))).launch("k", 1, expected)

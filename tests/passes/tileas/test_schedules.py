@@ -100,7 +100,7 @@ def test_a_transposed_store_converts_once_without_conflicts() -> None:
     (op,) = of(module, ConvertLayoutOp)
     given, wanted = layout_of(op.source.type), layout_of(op.result.type)
     assert given is not None and wanted is not None
-    exchange = plan_conversion(given, wanted, 4).exchange
+    exchange = plan_conversion(given, wanted, 4).shared_conversion
     assert exchange is not None
     assert exchange.shared.waves(exchange.source, exchange.write, 4) == 1
     assert exchange.shared.waves(exchange.target, exchange.read, 4) == 1

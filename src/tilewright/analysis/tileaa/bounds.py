@@ -166,6 +166,7 @@ class BulkCopy:
 
     @property
     def eligible(self) -> bool:
+        """Whether nothing stands in the way of a copy by the tensor memory accelerator."""
         return not self.obstacles
 
     def __str__(self) -> str:

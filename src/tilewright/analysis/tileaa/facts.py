@@ -29,36 +29,45 @@ class Facts:
 
     @cached_property
     def ranges(self) -> Ranges:
+        """What is the least and the greatest value of each integer."""
         return Ranges(self.function, self.grid or self.function.launch_grid)
 
     @cached_property
     def patterns(self) -> Patterns:
+        """Runs, divisors and repeats of integer and pointer tiles."""
         return Patterns(self.function, self.ranges)
 
     @cached_property
     def provenances(self) -> Provenances:
+        """Which arguments, globals and scratch memory pointers come from."""
         return Provenances(self.function)
 
     @cached_property
     def aliases(self) -> Aliases:
+        """Which accesses may meet."""
         return Aliases(self.provenances, self.ranges)
 
     @cached_property
     def tokens(self) -> TokenGraph:
+        """Which effects tokens put in order."""
         return TokenGraph.of(self.function)
 
     @cached_property
     def bounds(self) -> Bounds:
+        """Which accesses stay inside of their memrefs, and which are aligned."""
         return Bounds(self.ranges, self.patterns)
 
     @cached_property
     def bulk_copies(self) -> BulkCopies:
+        """Which loads and stores could be bulk copies, and why the others could not."""
         return BulkCopies(self.patterns)
 
     @cached_property
     def uniformities(self) -> Uniformities:
+        """Which values vary between elements, and which between tile blocks."""
         return Uniformities(self.function)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
+        """From where to where each value is needed."""
         return Lifetimes(self.function)

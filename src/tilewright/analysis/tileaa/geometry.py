@@ -100,5 +100,6 @@ def int_of(attribute: Attribute | None) -> int | None:
 
 
 def int_array(attribute: Attribute) -> tuple[int, ...]:
+    """The numbers of a dense array."""
     assert isinstance(attribute, DenseArrayBase)
     return tuple(int(value) for value in attribute.iter_values())

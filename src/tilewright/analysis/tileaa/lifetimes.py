@@ -37,9 +37,11 @@ class Lifetimes:
         self._found = {value: self._of(value) for value in self._values()}
 
     def of(self, value: SSAValue) -> Lifetime:
+        """From which operation to which a value of the function is needed."""
         return self._found[value]
 
     def position(self, op: Operation) -> int:
+        """The number of an operation in the order of the text."""
         return self._start[op]
 
     def peak(self) -> tuple[int, Operation]:

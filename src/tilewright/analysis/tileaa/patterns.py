@@ -79,6 +79,8 @@ class Pattern:
         return max(axis.each for axis in self.axes)
 
     def show(self) -> str:
+        """The pattern in words, as ``--remarks`` and ``explain`` print it."""
+
         def side(values: list[int]) -> str:
             return str(values[0]) if len(values) == 1 else str(values)
 
@@ -89,6 +91,7 @@ class Pattern:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The extents of a value; one axis of 1 for scalars."""
     return T.dims_of(value.type) or (1,)
 
 
@@ -142,6 +145,7 @@ class Patterns(ForwardAnalysis[Pattern]):
         return None if found is None else (found,)
 
     def never_negative(self, *values: SSAValue) -> bool:
+        """Whether these integers are known not to be negative."""
         return all(self.ranges.of(value).low >= 0 for value in values)
 
 

@@ -239,6 +239,7 @@ def _changes(value: SSAValue) -> bool:
 
 
 def points_to_memref(base: SSAValue) -> bool:
+    """Whether a base is a memref or a view of one, not a pointer."""
     return isinstance(base.type, T.MemrefType | T.TiledViewType)
 
 

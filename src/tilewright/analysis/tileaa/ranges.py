@@ -51,15 +51,19 @@ class Range:
 
     @property
     def constant(self) -> int | None:
+        """The only value, if there is one."""
         return self.low if self.low == self.high else None
 
     def holds(self, value: int) -> bool:
+        """Whether a value lies in the range, ends included."""
         return self.low <= value <= self.high
 
     def within(self, other: Range) -> bool:
+        """Whether all its values lie in another range."""
         return other.low <= self.low and self.high <= other.high
 
     def hull(self, other: Range) -> Range:
+        """The least range that holds both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def cut(self, other: Range) -> Range:
@@ -69,6 +73,7 @@ class Range:
 
 
 def all_of(width: int) -> Range:
+    """All values of a signed integer of so many bits; 0 and 1 for i1."""
     return Range(0, 1) if width == 1 else Range(-(2 ** (width - 1)), 2 ** (width - 1) - 1)
 
 

@@ -62,6 +62,7 @@ class TokenGraph:
 
     @classmethod
     def of(cls, function: FuncOp) -> TokenGraph:
+        """The graph of a function: an edge from each effect to those that wait for its token."""
         graph = cls(function, tuple(op for op in function.walk() if is_effect(op)))
         flow = _Flow(function)
         for op in graph.effects:

@@ -37,7 +37,7 @@ _BOTH = Uniformity(True, True)
 _OF_THE_BLOCK = (GetProgramIdOp, AllocaOp)
 _SAME_FOR_ALL = (GetNumProgramsOp, GetGlobalOp)
 #: Of operands with equal elements each, these make tiles with equal elements.
-_KEEPS_EQUAL = frozenset({Elements.AT_PLACE, Elements.RESHAPED, Elements.MOVED})
+_KEEPS_EQUAL = frozenset({Elements.SAME_POSITION, Elements.RESHAPED, Elements.MOVED})
 
 
 class Uniformities(ForwardAnalysis[Uniformity]):

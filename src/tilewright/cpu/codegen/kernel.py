@@ -15,7 +15,7 @@ from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
 from tilewright.cpu.codegen.analysis.strips import Strips
 from tilewright.cpu.codegen.control import block_keys, control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
-from tilewright.cpu.codegen.coroutines.agent_memory import find_strands
+from tilewright.cpu.codegen.coroutines.agent_memory import find_coroutines
 from tilewright.cpu.codegen.coroutines.scheduling import TileBlock
 from tilewright.cpu.codegen.elementwise import operations
 from tilewright.cpu.codegen.emitter.function import (
@@ -43,8 +43,8 @@ from tilewright.cpu.codegen.memory import (
     single_thread,
     view_access,
 )
-from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
-from tilewright.cpu.codegen.memory.private_merging import close_copies
+from tilewright.cpu.codegen.memory.noalias_ranges import NoaliasRanges
+from tilewright.cpu.codegen.memory.privatization_merge import close_copies
 from tilewright.cpu.codegen.products import (
     contraction,
     convolution,
@@ -106,7 +106,7 @@ def emit(
     if number_of is not None:
         unit.origins = module.origins = Origins(module, lambda op: number_of(origin.get(op, op)))
     ops = list(func.walk())
-    unit.strands = find_strands(ops, unit.sites)
+    unit.coroutines = find_coroutines(ops, unit.sites)
     unit.order = block_order.order_of_blocks(ops)
     if unit.order != block_order.ROW_BY_ROW:
         axes = ", then ".join("xyz"[axis] for axis in unit.order)
@@ -118,7 +118,7 @@ def emit(
         return make_plan(
             body,
             distinct_arguments=distinct_arguments,
-            groups=not checked and unit.strands is None,
+            groups=not checked and unit.coroutines is None,
             # Half of the registers; the others hold what is being computed.
             run_bytes=target.vector_registers * target.vector_bits // 16,
         )
@@ -136,7 +136,11 @@ def emit(
     f = FunctionEmitter(unit, plan, b, _frame(b, function, place, cursor))
     f.waiting = waiting
     f.values |= _arguments(body, b, function.args[0])
-    if unit.strands is None and not may_wait and any(single_thread.can_be_alone(op) for op in ops):
+    if (
+        unit.coroutines is None
+        and not may_wait
+        and any(single_thread.can_be_alone(op) for op in ops)
+    ):
         f.alone = single_thread.is_launch(b, function.args[2], ALONE)
     targets = privatization.find_targets(func, distinct_arguments=distinct_arguments)
     privatization.tell_why_not(unit.remarks, ops, targets)
@@ -145,17 +149,17 @@ def emit(
         unit.remarks.add("buffer", f"a tile is kept in a buffer: {reason}", value.owner)
     if checked or targets:
         table = _parameter(b, function.args[0], len(body.args), ELEMENTS["ptr"])
-        unit.memory = KnownMemory(func, b.inttoptr(table, PTR))
+        unit.memory = NoaliasRanges(func, b.inttoptr(table, PTR))
     blocks = _counted(f, function) if targets else None
     if blocks is not None and unit.memory is not None:
         f.copies = privatization.open_copies(
             f, targets, partial(_span, f, unit.memory, body), blocks
         )
-    if unit.strands is not None:
+    if unit.coroutines is not None:
         # What follows concerns all operations of a kernel, and knows nothing of agents.
-        ops, f.strand = [], TileBlock(f)
-    products = packed_operands.find_kept(ops, plan, distinct_arguments=distinct_arguments)
-    f.kept_panels = packed_operands.open_panels(f, products)
+        ops, f.coroutine = [], TileBlock(f)
+    products = packed_operands.find_packed(ops, plan, distinct_arguments=distinct_arguments)
+    f.packed_panels = packed_operands.open_panels(f, products)
     f.sums = running_sums.find_sums(ops, plan, target, checked=checked)
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
@@ -172,7 +176,7 @@ def emit(
     _blocks(f, function, body, together, blocks)
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None
-    size = f.arena.size if unit.strands is None else unit.strands.settle(f.arena.size)
+    size = f.arena.size if unit.coroutines is None else unit.coroutines.settle(f.arena.size)
     if may_wait:
         unit.prepare(waiting_blocks.make_kernel(module, symbol, function, size))
     key = lock_keys.find_key(list(func.walk())) if may_wait and distinct_arguments else None
@@ -188,7 +192,7 @@ def emit(
         unit.sites,
         may_wait,
         asks,
-        unit.strands is not None,
+        unit.coroutines is not None,
         takes_over,
         tuple(unit.global_pointers),
         tuple(unit.loops),
@@ -210,7 +214,9 @@ def _counted(f: FunctionEmitter, function: ir.Function) -> privatization.Blocks:
     return privatization.Blocks(b.sub(end, begin), total, threads, closed)
 
 
-def _span(f: FunctionEmitter, memory: KnownMemory, body: Block, number: int) -> tuple[Value, Value]:
+def _span(
+    f: FunctionEmitter, memory: NoaliasRanges, body: Block, number: int
+) -> tuple[Value, Value]:
     """The address that a parameter holds, and that behind its array."""
     return f.scalar(body.args[number]), memory.of_parameter(f.builder, number)[1]
 
@@ -316,8 +322,8 @@ def _blocks(
     result = b.phi(I32)
     for block, code in ends:
         result.add_incoming(ir.Constant(I32, code), block)
-    if isinstance(f.strand, TileBlock):
-        f.strand.end_all(b)
+    if isinstance(f.coroutine, TileBlock):
+        f.coroutine.end_all(b)
     if counted is not None:
         close_copies(b, f.copies.values(), begin, counted.total, counted.closed)
     if f.unit.streams:

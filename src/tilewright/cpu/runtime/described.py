@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.cpu.runtime.argument_fast_path import Span, are_apart
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed
-from tilewright.cpu.runtime.quick_packing import Span, are_apart
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.checks import first_writes

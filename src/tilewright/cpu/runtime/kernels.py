@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import keys_symbol, symbol_of
-from tilewright.cpu.compiled import CompiledKernel, CompileOptions
+from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import disk_cache, key_of
+from tilewright.cpu.runtime.coroutine_scheduler import coroutine_symbols
 from tilewright.cpu.runtime.engine import (
     DEFAULT_LEVEL,
     Library,
@@ -23,9 +24,8 @@ from tilewright.cpu.runtime.engine import (
     load_object,
 )
 from tilewright.cpu.runtime.interrupts import attention_symbols
-from tilewright.cpu.runtime.pool import Choice, Pace
+from tilewright.cpu.runtime.pool import Choice, ChunkFeedback
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
-from tilewright.cpu.runtime.strands import strand_symbols
 from tilewright.cpu.runtime.waiting import waiting_symbols
 from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
@@ -44,7 +44,7 @@ class NativeKernel:
     library: Library
     keys: int = 0
     """The address of what gives the keys of blocks; 0 where there is none."""
-    pace: Pace = field(default_factory=Pace)
+    feedback: ChunkFeedback = field(default_factory=ChunkFeedback)
     choice: Choice = field(default_factory=Choice)
 
 
@@ -151,7 +151,7 @@ def _in_memory(
     imports = {symbol_of("global", name): global_addresses[name] for name in compiled.globals}
     imports |= attention_symbols()
     if compiled.has_agents:
-        imports |= strand_symbols()
+        imports |= coroutine_symbols()
     if compiled.may_wait:
         imports |= waiting_symbols()
     symbols = [compiled.symbol]

@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED
-from tilewright.cpu.compiled import CompileOptions
+from tilewright.cpu.compiled_kernels import CompileOptions
+from tilewright.cpu.runtime.argument_fast_path import Span
 from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.described import DescribedPacker
 from tilewright.cpu.runtime.driver import LaunchState
@@ -28,7 +29,6 @@ from tilewright.cpu.runtime.lock_order import arranged_by_key
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
-from tilewright.cpu.runtime.quick_packing import Span
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.updates import UPDATE_LOCK
 from tilewright.cpu.runtime.waiting import watched_for_deadlock
@@ -280,7 +280,7 @@ class Program:
         slots: Sequence[int] = packed.slots
         table: c_array[int] | None = None
         if compiled.asks_for_memory:
-            table = c_array(_UNSIGNED, self._known_memory(kernel, entry.packer, packed, settings))
+            table = c_array(_UNSIGNED, self._noalias_ranges(kernel, entry.packer, packed, settings))
             slots = [*slots, table.buffer_info()[0]]
         keep = table, packed.keep, packed.copies, kernel
         state = LaunchState(kernel.address, slots, packed.grid, keep, settings.threads)
@@ -331,7 +331,7 @@ class Program:
                 self._run_blocks(state, kernel, replace(settings, threads=1) if alone else settings)
         else:
             # Without a pace calls are too short for copies of large arrays.
-            may_close = compiled.asks_for_memory and kernel.pace.seconds > 0
+            may_close = compiled.asks_for_memory and kernel.feedback.seconds > 0
             with UPDATE_LOCK.alone() if may_close else UPDATE_LOCK.together() as closed:
                 state.alone = CLOSED if closed else 0
                 self._run_blocks(state, kernel, settings)
@@ -351,7 +351,7 @@ class Program:
                 state,
                 compiled.arena_bytes,
                 settings.threads,
-                kernel.pace,
+                kernel.feedback,
                 options.progress,
                 divide=divide,
                 gathers=compiled.updates and compiled.asks_for_memory and not options.checked,
@@ -392,7 +392,7 @@ class Program:
             found = self._entries[name] = next(same, None) or _Entry(op, Packer(op))
         return found
 
-    def _known_memory(
+    def _noalias_ranges(
         self, kernel: NativeKernel, packer: Packer, packed: Packed, settings: _Settings
     ) -> list[int]:
         """The table of memory for code that asks for it (``abi``)."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.cpu.runtime.argument_fast_path import Slots, Span, are_apart, fast_path
 from tilewright.cpu.runtime.buffers import tile_bytes
 from tilewright.cpu.runtime.native_packing import NativePacker, native_packer
-from tilewright.cpu.runtime.quick_packing import Slots, Span, are_apart, quick_packer
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import place_of
 from tilewright.launching.arguments import check_grid, misaligned
@@ -71,7 +71,7 @@ class Packer:
     def _quick(self) -> Callable[[Sequence[Any]], Slots | None]:
         written = first_writes(self._kernel)
         numbers = [n for n in range(len(self._types)) if n in written or None in written]
-        return quick_packer(self._types, numbers)
+        return fast_path(self._types, numbers)
 
     def spans(self, packed: Packed) -> list[Span]:
         """The memory that each pointer argument stands for: ``ALL_MEMORY`` for a bare address."""

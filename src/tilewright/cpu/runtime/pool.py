@@ -28,7 +28,7 @@ from tilewright.cpu.runtime.driver import (
     driver,
 )
 from tilewright.cpu.runtime.interrupts import WATCHER
-from tilewright.cpu.runtime.placing import ANYWHERE, keep_away, own_processor
+from tilewright.cpu.runtime.thread_affinity import ANYWHERE, keep_away, own_processor
 from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError, define_code
 
@@ -79,7 +79,7 @@ def thread_count(requested: int | None = None) -> int:
 
 
 @dataclass(slots=True)
-class Pace:
+class ChunkFeedback:
     """How long a kernel takes for one block, by the last launches; 0 before the first."""
 
     seconds: float = 0.0
@@ -217,7 +217,7 @@ class Pool:
         state: LaunchState,
         arena_bytes: int,
         threads: int,
-        pace: Pace,
+        feedback: ChunkFeedback,
         progress: Progress | None = None,
         *,
         divide: Callable[[LaunchState, int], object] | None = LaunchState.divide,
@@ -227,23 +227,23 @@ class Pool:
         threads ranges of their own to begin with. ``gathers``: a call of the kernel gathers what it hands on at its end, so that
         chunks are to be large."""
         total = state.total
-        alone = is_for_one(total, threads, pace)
+        alone = is_for_one(total, threads, feedback)
         # Asked for first, as only ``with`` is sure to give back what it took, whenever Ctrl-C comes.
         if alone or self._busy.locked():
-            state.chunk, state.shares = _chunk(total, 1, pace), 1
-            self._share(state, arena_bytes, 1, pace, progress)
+            state.chunk, state.shares = _chunk(total, 1, feedback), 1
+            self._share(state, arena_bytes, 1, feedback, progress)
             return
         with self._busy:
             helpers = min(threads, total) - 1
             parts = 1 if gathers else _CHUNKS_PER_THREAD
-            state.chunk = _chunk(total, helpers + 1, pace, parts)
+            state.chunk = _chunk(total, helpers + 1, feedback, parts)
             state.shares = 1 if gathers else _SHARES_PER_THREAD
             if divide is not None:
                 divide(state, helpers + 1)
             else:
                 state.shares *= helpers + 1
             self._grow(helpers)
-            self._with_helpers(self._workers[:helpers], state, arena_bytes, pace, progress)
+            self._with_helpers(self._workers[:helpers], state, arena_bytes, feedback, progress)
 
     def is_awake(self, threads: int) -> bool:
         """Whether so many threads, with the calling one, could begin at once."""
@@ -252,17 +252,24 @@ class Pool:
             return False
         return bool(driver().are_there(self._mailboxes(helpers), helpers))
 
-    def run_again(self, state: LaunchState, arena_bytes: int, threads: int, pace: Pace) -> bool:
+    def run_again(
+        self, state: LaunchState, arena_bytes: int, threads: int, feedback: ChunkFeedback
+    ) -> bool:
         """Run a launch that is over once more, on threads that are awake; whether it was done: else another launch
         has them, or one of them sleeps. All that is looked at in ``run`` is to be as it was."""
         total, helpers = state.total, min(threads, state.total) - 1
         if len(self._workers) < helpers or self._busy.locked():
             return False
         with self._busy:
-            return self._run_again(state, arena_bytes, helpers, pace, total)
+            return self._run_again(state, arena_bytes, helpers, feedback, total)
 
     def _run_again(
-        self, state: LaunchState, arena_bytes: int, helpers: int, pace: Pace, total: int
+        self,
+        state: LaunchState,
+        arena_bytes: int,
+        helpers: int,
+        feedback: ChunkFeedback,
+        total: int,
     ) -> bool:
         native, boxes = driver(), self._mailboxes(helpers)
         if not native.are_there(boxes, helpers):
@@ -270,16 +277,17 @@ class Pool:
         workers = self._workers[:helpers]
         for worker in workers:
             worker.look_at(state, arena_bytes)
-        chunk = _chunk(total, helpers + 1, pace)
+        chunk = _chunk(total, helpers + 1, feedback)
         state.chunk, state.shares = chunk, _SHARES_PER_THREAD
         if state.shared_by != helpers + 1:
             state.divide(helpers + 1)
-        arena, where = self.own_arena(arena_bytes), state.address
-        chunk_seconds = pace.seconds * chunk
+        own, where = self.take_arena(), state.address
+        chunk_seconds = feedback.seconds * chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         finished, started = False, time.perf_counter()
         watched = WATCHER.begin_again(state)
         try:
+            arena = own.address(arena_bytes)
             signals = WATCHER.signals.address if watched else 0
             serial = state.new_serial()
             result = native.together(where, arena, allowed, signals, serial, boxes, helpers, _LOOKS)
@@ -294,7 +302,8 @@ class Pool:
                 WATCHER.end(state)
             if not finished:
                 _join(workers, state)
-        pace.learn((time.perf_counter() - started) * (helpers + 1) / total)
+            self.give_back_arena(own)
+        feedback.learn((time.perf_counter() - started) * (helpers + 1) / total)
         return True
 
     def _mailboxes(self, count: int) -> int:
@@ -312,7 +321,7 @@ class Pool:
         helpers: list[Worker],
         state: LaunchState,
         arena_bytes: int,
-        pace: Pace,
+        feedback: ChunkFeedback,
         progress: Progress | None,
     ) -> None:
         for helper in helpers:
@@ -323,7 +332,7 @@ class Pool:
             for number, helper in enumerate(helpers, start=1):
                 begun.append(helper)
                 helper.begin(state, arena_bytes, number, elsewhere=True)
-            finished = self._share(state, arena_bytes, len(helpers) + 1, pace, progress)
+            finished = self._share(state, arena_bytes, len(helpers) + 1, feedback, progress)
         except BaseException:
             state.stop = 1
             raise
@@ -336,55 +345,61 @@ class Pool:
         state: LaunchState,
         arena_bytes: int,
         threads: int,
-        pace: Pace,
+        feedback: ChunkFeedback,
         progress: Progress | None,
     ) -> bool:
         """The calling thread's share of the work; whether all is known to be finished."""
-        arena = self._arena().address(arena_bytes)
+        own = self.take_arena()
         work, where, total = driver().work, state.address, state.total
-        chunk_seconds = pace.seconds * state.chunk
+        chunk_seconds = feedback.seconds * state.chunk
         allowed = max(1, int(_SLICE / chunk_seconds)) if chunk_seconds else 1
         started = time.perf_counter()
         try:
+            arena = own.address(arena_bytes)
             WATCHER.begin(state)
             while (result := work(where, arena, allowed, _LOOKS)) == MORE_TO_DO:
                 if progress is not None:
                     progress(state.finished, total)
         finally:
             WATCHER.end(state)
+            self.give_back_arena(own)
         if not state.stop:
-            pace.learn((time.perf_counter() - started) * threads / total)
+            feedback.learn((time.perf_counter() - started) * threads / total)
         return result == FINISHED
 
-    def own_arena(self, arena_bytes: int) -> int:
-        """The address of the calling thread's arena."""
-        found = getattr(self._own, "arena", None) or self._arena()
-        return found.address(arena_bytes)
-
-    def _arena(self) -> Arena:
-        found = getattr(self._own, "arena", None)
-        if found is None:
-            found = self._own.arena = Arena()
+    def take_arena(self) -> Arena:
+        """The calling thread's arena, to be given back. A launch that begins before that, as from the progress of
+        this one or a function that a kernel calls, has another: this one holds tiles, and must not move."""
+        found = getattr(self._own, "arena", None) or Arena()
+        self._own.arena = None
         return found
 
+    def give_back_arena(self, arena: Arena) -> None:
+        """The next launch of the calling thread uses the arena."""
+        self._own.arena = arena
 
-def is_for_one(total: int, threads: int, pace: Pace, worth: float = _WORTH_SHARING) -> bool:
+
+def is_for_one(
+    total: int, threads: int, feedback: ChunkFeedback, worth: float = _WORTH_SHARING
+) -> bool:
     """Whether the calling thread runs a grid alone, by the launches before: it takes less than ``worth`` seconds."""
-    return threads == 1 or total == 1 or 0 < pace.seconds * total < worth
+    return threads == 1 or total == 1 or 0 < feedback.seconds * total < worth
 
 
-def at_once(total: int, pace: Pace) -> tuple[int, int]:
+def at_once(total: int, feedback: ChunkFeedback) -> tuple[int, int]:
     """For a thread that runs a grid alone: how many blocks it takes in a chunk, and how many chunks before it
     looks for signals."""
-    chunk = _chunk(total, 1, pace)
-    seconds = pace.seconds * chunk
+    chunk = _chunk(total, 1, feedback)
+    seconds = feedback.seconds * chunk
     return chunk, max(1, int(_SLICE / seconds)) if seconds else 1
 
 
-def _chunk(total: int, threads: int, pace: Pace, parts: int = _CHUNKS_PER_THREAD) -> int:
+def _chunk(
+    total: int, threads: int, feedback: ChunkFeedback, parts: int = _CHUNKS_PER_THREAD
+) -> int:
     """How many blocks a thread takes at most at once: few enough to share them well, where other work
     holds a thread up, and to stop soon."""
-    in_time = int(_CHUNK_SECONDS / pace.seconds) if pace.seconds else _FIRST_CHUNK
+    in_time = int(_CHUNK_SECONDS / feedback.seconds) if feedback.seconds else _FIRST_CHUNK
     return max(1, min(in_time, -(-total // threads) // parts))
 
 

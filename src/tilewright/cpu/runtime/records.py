@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import symbol_of
-from tilewright.cpu.compiled import CompiledKernel, CompileOptions
+from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.cache import DiskCache, key_of
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.target import cpu_target

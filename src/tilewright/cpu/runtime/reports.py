@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.cpu.abi import AssertSite, DeadlockSite, PluginSite, PrintSite, Site
 from tilewright.cpu.runtime.driver import LaunchState
-from tilewright.cpu.runtime.foreign import call_plugin
+from tilewright.cpu.runtime.external_functions import call_plugin
 from tilewright.diagnostics import Note, TileIRError
 from tilewright.launching.agents import deadlock_message, waits_here
 from tilewright.launching.assertions import AssertionFailure
@@ -143,9 +143,9 @@ class Reports:
 SILENCE = Reports((), LaunchState(0, (), (0, 0, 0)), None)
 
 
-def _deadlock(site: DeadlockSite, strands: Sequence[Sequence[int]]) -> TileIRError:
-    """The error that all strands of a tile block wait: the number of each, and of its place."""
-    waits = [(site.names[name], *site.places[place]) for name, place in strands]
+def _deadlock(site: DeadlockSite, coroutines: Sequence[Sequence[int]]) -> TileIRError:
+    """The error that all coroutines of a tile block wait: the number of each, and of its place."""
+    waits = [(site.names[name], *site.places[place]) for name, place in coroutines]
     message = deadlock_message([(name, what) for name, what, _ in waits])
     notes = [Note(waits_here(name), source.place) for name, _, source in waits]
     return TileIRError.single(AGENT_DEADLOCK, message, waits[0][2].place, notes=notes)

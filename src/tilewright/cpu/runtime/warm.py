@@ -20,7 +20,13 @@ from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import Packed
-from tilewright.cpu.runtime.pool import POOL, WORTH_SHARING_AWAKE, Pace, at_once, is_for_one
+from tilewright.cpu.runtime.pool import (
+    POOL,
+    WORTH_SHARING_AWAKE,
+    ChunkFeedback,
+    at_once,
+    is_for_one,
+)
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.result import RunResult
 from tilewright.numerics.arrays import Array
@@ -30,7 +36,16 @@ class WarmLaunch:
     """A launch that can be made again. ``given`` are the options that its caller gave."""
 
     __slots__ = (
-        *("_again", "_arena_bytes", "_kinds", "_mine", "_outputs", "_offset", "_pace", "_packer"),
+        *(
+            "_again",
+            "_arena_bytes",
+            "_kinds",
+            "_mine",
+            "_outputs",
+            "_offset",
+            "_feedback",
+            "_packer",
+        ),
         *("_shared", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
     )
 
@@ -49,7 +64,7 @@ class WarmLaunch:
         self.kernel, self.given, self.grid, self.state = kernel, given, grid, state
         self._kinds = [type(extent) for extent in grid]
         self._packer, self._threads, self._total = packer, threads, state.total
-        self._pace = kernel.pace
+        self._feedback = kernel.feedback
         # A thread may still look at the last launch that it has helped with when one begins that it has no part in.
         self._shared: LaunchState | None = None
         self._arena_bytes, self._again = kernel.compiled.arena_bytes, driver().again
@@ -71,7 +86,7 @@ class WarmLaunch:
             type(grid) is not tuple or grid != known or [type(each) for each in grid] != self._kinds
         ):
             return None
-        total, pace = self._total, self._pace
+        total, feedback = self._total, self._feedback
         if (
             self._packer is None
             or type(args) is not tuple
@@ -79,10 +94,10 @@ class WarmLaunch:
         ):
             return None
         try:
-            state = self._chosen(total, pace)
+            state = self._chosen(total, feedback)
             if not self._packer.pack(args, state.slots_address):
                 return None
-            if not self._run(state, total, pace):
+            if not self._run(state, total, feedback):
                 return None
             return RunResult(self._outputs(args))
         finally:
@@ -90,40 +105,41 @@ class WarmLaunch:
 
     def launch_packed(self, grid: tuple[int, int, int], packed: Packed) -> bool:
         """Whether the launch was like the one before and has run."""
-        total, pace = self._total, self._pace
+        total, feedback = self._total, self._feedback
         if grid != self.grid or not packed.distinct:
             return False
         if not self._mine.acquire(blocking=False):
             return False
         try:
-            state = self._chosen(total, pace)
+            state = self._chosen(total, feedback)
             self._write(state.words, self._offset, *packed.slots)
-            return self._run(state, total, pace)
+            return self._run(state, total, feedback)
         finally:
             self._mine.release()
 
-    def _chosen(self, total: int, pace: Pace) -> LaunchState:
+    def _chosen(self, total: int, feedback: ChunkFeedback) -> LaunchState:
         """The state of the launch: another one where several threads share it."""
         threads = self._threads
-        if is_for_one(total, threads, pace, WORTH_SHARING_AWAKE):
+        if is_for_one(total, threads, feedback, WORTH_SHARING_AWAKE):
             return self.state
-        if is_for_one(total, threads, pace) and not POOL.is_awake(min(threads, total)):
+        if is_for_one(total, threads, feedback) and not POOL.is_awake(min(threads, total)):
             return self.state
         if self._shared is None:
             self._shared = self.state.copy()
         return self._shared
 
-    def _run(self, state: LaunchState, total: int, pace: Pace) -> bool:
+    def _run(self, state: LaunchState, total: int, feedback: ChunkFeedback) -> bool:
         """Whether the launch was made: not where threads that are to share it sleep."""
         if state is not self.state:
-            return POOL.run_again(state, self._arena_bytes, self._threads, pace)
+            return POOL.run_again(state, self._arena_bytes, self._threads, feedback)
         allowed, started = 1, 0.0
-        arena = POOL.own_arena(self._arena_bytes)
+        own = POOL.take_arena()
         if total > 1:
-            state.chunk, allowed = at_once(total, pace)
+            state.chunk, allowed = at_once(total, feedback)
             started = time.perf_counter()
         watched = WATCHER.begin_again(state)
         try:
+            arena = own.address(self._arena_bytes)
             signals = WATCHER.signals.address if watched else 0
             where = state.address
             result = self._again(where, arena, allowed, signals, state.new_serial())
@@ -132,8 +148,9 @@ class WarmLaunch:
         finally:
             if watched:
                 WATCHER.end(state)
+            POOL.give_back_arena(own)
         if total > 1:
-            pace.learn((time.perf_counter() - started) / total)
+            feedback.learn((time.perf_counter() - started) / total)
         assert result in (FINISHED, ALL_DONE), "a kernel has stopped without a reason"
         return True
 

@@ -88,7 +88,7 @@ class ArithOp(DeclaredOp):
     """
 
     TYPE_SYNTAX: ClassVar = TYPE_SYNTAX
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     KEYWORDS: ClassVar[Mapping[str, str | bool]] = {}
     SOURCE: ClassVar[str] = ""
@@ -126,6 +126,8 @@ class ArithOp(DeclaredOp):
         return ElementCall(self.MEANING, element, keywords)
 
     def property_keywords(self) -> dict[str, str | bool]:
+        """The properties of the operation as the keywords that its function in
+        ``numerics.semantics`` takes; those at their defaults are left out."""
         found: dict[str, str | bool] = {}
         for name, value in self.properties.items():
             if isinstance(value, IntegerOverflowAttr):
@@ -155,7 +157,7 @@ def arith_op(name: str, *, group: str) -> Callable[[_OpT], _OpT]:
     return declare
 
 
-def truth_like(ty: Attribute) -> Attribute:
+def i1_like(ty: Attribute) -> Attribute:
     """i1 in the shape of a type."""
     return T.TileType(ty.dims, i1, ty.layout) if isinstance(ty, T.TileType) else i1
 

@@ -15,8 +15,8 @@ from tilewright.dialects.arith.base import (
     WORD,
     ArithOp,
     arith_op,
+    i1_like,
     syntax,
-    truth_like,
 )
 from tilewright.dialects.declare import (
     Report,
@@ -43,7 +43,7 @@ GROUP = "comparison"
 
 
 def _truth_of_lhs(state: ParseState) -> Sequence[Attribute]:
-    return [truth_like(state.types["lhs"][0])]
+    return [i1_like(state.types["lhs"][0])]
 
 
 class Comparison(ArithOp):
@@ -67,10 +67,11 @@ class Comparison(ArithOp):
 
     @classmethod
     def result_type(cls, operands: Sequence[Attribute]) -> Attribute:
-        return truth_like(operands[0])
+        return i1_like(operands[0])
 
     @property
     def predicate_name(self) -> str:
+        """The predicate as its text spells it, such as ``slt`` or ``oeq``."""
         return predicate_name(self, self.NAMES)
 
     def property_keywords(self) -> dict[str, str | bool]:

@@ -81,12 +81,14 @@ class ElementsAttr(ParametrizedAttribute):
 
     @property
     def format(self) -> ElementFormat:
+        """The element type of the tile, as ``numerics`` describes it."""
         found = format_of(self.type)
         assert found is not None
         return found
 
     @property
     def is_splat(self) -> bool:
+        """Whether one element is stored, which all of the tile are."""
         return len(self.data.data) == element_bytes(self.format)
 
     def bits(self) -> list[int]:

@@ -104,6 +104,7 @@ class MaximumfOp(Extremum):
     MEANING: ClassVar = "maxf"
     COST: ClassVar = 3
     KEYWORDS: ClassVar = {"propagate_nan": True}
+    NEUTRAL: ClassVar = float("-inf")
     SOURCE: ClassVar = "maxf propagate_nan"
     EXAMPLES: ClassVar = examples("%s = arith.maximumf %f, %g : tile<8xf32>")
 
@@ -115,6 +116,7 @@ class MinimumfOp(Extremum):
     MEANING: ClassVar = "minf"
     COST: ClassVar = 3
     KEYWORDS: ClassVar = {"propagate_nan": True}
+    NEUTRAL: ClassVar = float("inf")
     SOURCE: ClassVar = "minf propagate_nan"
     EXAMPLES: ClassVar = examples("%s = arith.minimumf %f, %g {flush_to_zero} : tile<8xf32>")
 
@@ -128,6 +130,7 @@ class MaxnumfOp(Extremum):
 
     MEANING: ClassVar = "maxf"
     COST: ClassVar = 3
+    NEUTRAL: ClassVar = float("nan")
     SOURCE: ClassVar = "maxf"
     EXAMPLES: ClassVar = examples("%s = arith.maxnumf %f, %g {flush_to_zero} : tile<8xf32>")
 
@@ -141,6 +144,7 @@ class MinnumfOp(Extremum):
 
     MEANING: ClassVar = "minf"
     COST: ClassVar = 3
+    NEUTRAL: ClassVar = float("nan")
     SOURCE: ClassVar = "minf"
     EXAMPLES: ClassVar = examples("%s = arith.minnumf %x, %x : f32")
 

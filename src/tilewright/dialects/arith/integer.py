@@ -19,6 +19,7 @@ from tilewright.dialects.arith.base import (
     arith_op,
 )
 from tilewright.dialects.declare import examples, same_type
+from tilewright.dialects.facts import Extreme
 
 WRAPS = ("a result that wraps in a reading that the overflow flags promise not to",)
 TOO_FAR = ("a shift by the width or more",)
@@ -63,6 +64,7 @@ class AddiOp(Wrapping):
     """lhs + rhs modulo 2**width."""
 
     MEANING: ClassVar = "addi"
+    NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "addi"
     EXAMPLES: ClassVar = examples(
         "%s = arith.addi %k, %k : tile<8xi32>",
@@ -75,6 +77,7 @@ class SubiOp(Wrapping):
     """lhs - rhs modulo 2**width."""
 
     MEANING: ClassVar = "subi"
+    RIGHT_NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "subi, negi"
     EXAMPLES: ClassVar = examples("%s = arith.subi %i, %j overflow<nsw> : index")
 
@@ -84,6 +87,7 @@ class MuliOp(Wrapping):
     """lhs * rhs modulo 2**width."""
 
     MEANING: ClassVar = "muli"
+    NEUTRAL: ClassVar = 1
     SOURCE: ClassVar = "muli"
     EXAMPLES: ClassVar = examples("%s = arith.muli %k, %k overflow<nuw> : tile<8xi32>")
 
@@ -95,6 +99,7 @@ class DivSIOp(Division):
     MEANING: ClassVar = "divi"
     COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "zero"}
+    RIGHT_NEUTRAL: ClassVar = 1
     SOURCE: ClassVar = "divi signed"
     EXAMPLES: ClassVar = examples("%s = arith.divsi %k, %k : tile<8xi32>")
     UNDEFINED: ClassVar = OVERFLOWING_DIVISION
@@ -107,6 +112,7 @@ class DivUIOp(Division):
     MEANING: ClassVar = "divi"
     COST: ClassVar = 20
     KEYWORDS: ClassVar = {**UNSIGNED, "rounding": "zero"}
+    RIGHT_NEUTRAL: ClassVar = 1
     SOURCE: ClassVar = "divi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.divui %n, %n : i32")
     UNDEFINED: ClassVar = ZERO_DIVISOR
@@ -181,6 +187,7 @@ class MaxSIOp(IntegerBinary):
 
     MEANING: ClassVar = "maxi"
     KEYWORDS: ClassVar = SIGNED
+    NEUTRAL: ClassVar = Extreme.LOWEST
     SOURCE: ClassVar = "maxi signed"
     EXAMPLES: ClassVar = examples("%s = arith.maxsi %k, %k : tile<8xi32>")
 
@@ -191,6 +198,7 @@ class MaxUIOp(IntegerBinary):
 
     MEANING: ClassVar = "maxi"
     KEYWORDS: ClassVar = UNSIGNED
+    NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "maxi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.maxui %i, %j : index")
 
@@ -201,6 +209,7 @@ class MinSIOp(IntegerBinary):
 
     MEANING: ClassVar = "mini"
     KEYWORDS: ClassVar = SIGNED
+    NEUTRAL: ClassVar = Extreme.HIGHEST
     SOURCE: ClassVar = "mini signed"
     EXAMPLES: ClassVar = examples("%s = arith.minsi %k, %k : tile<8xi32>")
 
@@ -211,6 +220,7 @@ class MinUIOp(IntegerBinary):
 
     MEANING: ClassVar = "mini"
     KEYWORDS: ClassVar = UNSIGNED
+    NEUTRAL: ClassVar = -1
     SOURCE: ClassVar = "mini unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.minui %n, %n : i32")
 
@@ -220,6 +230,7 @@ class AndIOp(IntegerBinary):
     """Bitwise and."""
 
     MEANING: ClassVar = "andi"
+    NEUTRAL: ClassVar = -1
     SOURCE: ClassVar = "andi"
     EXAMPLES: ClassVar = examples("%s = arith.andi %mask, %mask : tile<8xi1>")
 
@@ -229,6 +240,7 @@ class OrIOp(IntegerBinary):
     """Bitwise or."""
 
     MEANING: ClassVar = "ori"
+    NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "ori"
     EXAMPLES: ClassVar = examples("%s = arith.ori %k, %k : tile<8xi32>")
 
@@ -238,6 +250,7 @@ class XOrIOp(IntegerBinary):
     """Bitwise exclusive or."""
 
     MEANING: ClassVar = "xori"
+    NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "xori"
     EXAMPLES: ClassVar = examples("%s = arith.xori %c, %c : i1")
 
@@ -250,6 +263,7 @@ class ShLIOp(Wrapping):
     """
 
     MEANING: ClassVar = "shli"
+    RIGHT_NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "shli"
     EXAMPLES: ClassVar = examples("%s = arith.shli %k, %k overflow<nsw> : tile<8xi32>")
     UNDEFINED: ClassVar = (*WRAPS, *TOO_FAR)
@@ -261,6 +275,7 @@ class ShRSIOp(IntegerBinary):
 
     MEANING: ClassVar = "shri"
     KEYWORDS: ClassVar = SIGNED
+    RIGHT_NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "shri signed"
     EXAMPLES: ClassVar = examples("%s = arith.shrsi %k, %k : tile<8xi32>")
     UNDEFINED: ClassVar = TOO_FAR
@@ -272,6 +287,7 @@ class ShRUIOp(IntegerBinary):
 
     MEANING: ClassVar = "shri"
     KEYWORDS: ClassVar = UNSIGNED
+    RIGHT_NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "shri unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.shrui %n, %n : i32")
     UNDEFINED: ClassVar = TOO_FAR

@@ -65,6 +65,8 @@ class OptimizationHintsAttr(ParametrizedAttribute):
 
     @property
     def targets(self) -> dict[str, dict[str, Attribute]]:
+        """The hints by target (``sm_100``), each by name; entries that are no dictionaries, which
+        the verifier reports, are left out."""
         return {
             key: dict(entry.data)
             for key, entry in self.value.data.items()
@@ -197,6 +199,7 @@ class Bounds(ParametrizedAttribute):
 
     @property
     def bounds(self) -> tuple[int | None, int | None]:
+        """The least and the greatest value, both included; None where there is no limit."""
         return number_of(self.lower), number_of(self.upper)
 
     @classmethod
@@ -340,6 +343,8 @@ def parse_predicate(parser: AttrParser) -> AssumePredicateAttr:
 
 
 def print_predicate(printer: Printer, predicate: Attribute) -> None:
+    """Print a predicate of ``assume`` as the operation shows it: without ``#cuda_tile.``, its
+    parameters behind the name."""
     printer.print_string(predicate.name.removeprefix("cuda_tile."))
     assert isinstance(predicate, AssumePredicateAttr)
     predicate.print_parameters(printer)

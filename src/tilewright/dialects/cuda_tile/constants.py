@@ -87,10 +87,12 @@ class TileConstantAttr(ParametrizedAttribute):
 
     @property
     def format(self) -> ElementFormat:
+        """The element type of the tile, as ``numerics`` describes it."""
         return FORMATS[self.type.element]
 
     @property
     def is_splat(self) -> bool:
+        """Whether one element is stored, which all of the tile are."""
         return len(self.data.data) == element_bytes(self.format)
 
     def bits(self) -> list[int]:
@@ -130,6 +132,8 @@ class TileConstantAttr(ParametrizedAttribute):
 
 
 def value_to_bits(value: float | bool, element: str) -> int:
+    """The bits of a number in an element type: integers wrap, i1 is whether it is not zero, floats
+    are rounded to nearest even."""
     fmt = FORMATS[element]
     if fmt.is_int:
         return int(value != 0) if fmt.bits == 1 else int(value) & fmt.mask
@@ -137,6 +141,7 @@ def value_to_bits(value: float | bool, element: str) -> int:
 
 
 def bits_to_value(bits: int, element: str) -> float:
+    """The number that the bits of an element mean; integers are signed, those of i1 are 0 and 1."""
     fmt = FORMATS[element]
     if fmt.is_float:
         return bits_to_float(bits, fmt)
@@ -155,6 +160,7 @@ def format_scalar(bits: int, fmt: ElementFormat) -> str:
 
 
 def format_elements(constant: TileConstantAttr) -> str:
+    """The elements as text: one number for a splat, else nested lists in row-major order."""
     fmt = constant.format
     texts = [format_scalar(bits, fmt) for bits in constant.bits()]
     return texts[0] if constant.is_splat else format_nested(texts, constant.type.dims)
@@ -291,6 +297,8 @@ class Literal:
         self.tokens.append((parse_scalar(parser), start))
 
     def resolve(self, parser: AttrParser, ty: TileType, start: int, end: int) -> TileConstantAttr:
+        """The constant that the literal is as a tile of a type; ``start`` and ``end`` are where its
+        text lies. Reports ``bad-constant`` where it does not fit."""
         data = self.data(parser, FORMATS[ty.element], ty.dims, format_type(ty), start, end)
         return TileConstantAttr(ty, data)
 
@@ -436,10 +444,12 @@ class FloatBitsAttr(ParametrizedAttribute):
 
     @property
     def bits_value(self) -> int:
+        """The bits as an unsigned integer; they are stored least byte first."""
         return int.from_bytes(self.bits.data, "little")
 
     @property
     def value(self) -> float:
+        """The number, which a float of 64 bits holds for every element type."""
         return bits_to_float(self.bits_value, FORMATS[element_name(self.type)])
 
     @classmethod

@@ -158,12 +158,14 @@ class FieldKind(NamedConstraint):
 
     @property
     def enum(self) -> type[TileEnumAttribute]:
+        """The attribute class of the enumeration; for kinds made by ``enum_field`` only."""
         (cls,) = self.classes
         assert issubclass(cls, TileEnumAttribute)
         return cls
 
 
 def enum_field(cls: type[TileEnumAttribute]) -> FieldKind:
+    """The kind of a property that is one member of an enumeration."""
     values = ", ".join(m.value for m in cls.enum_type)
     return FieldKind(f"one of {values}", "enum", (cls,))
 

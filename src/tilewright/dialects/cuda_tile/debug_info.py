@@ -217,6 +217,7 @@ class DISubprogramAttr(DILocalScope):
         compile_unit: DICompileUnitAttr,
         scope_line: int = 0,
     ) -> DISubprogramAttr:
+        """The attribute of a function from Python values; lines count from 1."""
         return cls(
             file,
             IntAttr(line),
@@ -443,6 +444,7 @@ def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:
 
 
 def is_known(location: Attribute) -> bool:
+    """Whether a location says anything."""
     return not isinstance(location, UnknownLoc | NoneAttr)
 
 

@@ -118,6 +118,7 @@ class TileEnumAttribute(AngledAttr):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
+        """The member whose keyword stands in angle brackets."""
         with parser.in_angle_brackets():
             return parser.parse_str_enum(cls.enum_type)
 

@@ -93,6 +93,7 @@ def _end_of_type(parser: AttrParser, start: int) -> int:
 
 
 def parse_element(parser: AttrParser) -> Attribute:
+    """An element type: a scalar, or a pointer."""
     return parse_type(parser)
 
 
@@ -112,6 +113,7 @@ def _parse_shape(parser: AttrParser, allow_dynamic: bool) -> tuple[int, ...]:
 
 
 def parse_tile(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a tile type from ``<4x8xf32>``: extents and element type."""
     with parser.in_angle_brackets():
         dims = _parse_shape(parser, allow_dynamic=False)
         element = parse_element(parser)
@@ -119,6 +121,8 @@ def parse_tile(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def parse_ptr(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a pointer type from ``<f32>``: what it points to, and its attribute or
+    none."""
     with parser.in_angle_brackets():
         pointee = parse_element(parser)
         attr: Attribute = NoneAttr()
@@ -135,6 +139,7 @@ def _parse_ptr_attr(parser: AttrParser) -> Attribute:
 
 
 def parse_tensor_view(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a tensor view from ``<?x4xf32, strides=[4,1]>``, in elements."""
     strides: tuple[int, ...] = ()
     attr: Attribute = NoneAttr()
     with parser.in_angle_brackets():
@@ -254,6 +259,8 @@ def _parse_view_tail(
 
 
 def parse_partition_view(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a partition view: the extents of a tile, the tensor view, which axis goes
+    along which dimension, padding."""
     with parser.in_angle_brackets():
         dims = _parse_tile_shape(parser)
         parser.parse_punctuation(",")
@@ -263,6 +270,7 @@ def parse_partition_view(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def parse_strided_view(parser: AttrParser) -> Sequence[Attribute]:
+    """The same of a strided view, with the steps from tile to tile in elements."""
     with parser.in_angle_brackets():
         dims = _parse_tile_shape(parser)
         parser.parse_punctuation(",")
@@ -275,6 +283,7 @@ def parse_strided_view(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def parse_gather_scatter_view(parser: AttrParser) -> Sequence[Attribute]:
+    """The same of a gather-scatter view, with the dimension whose indices are given one by one."""
     with parser.in_angle_brackets():
         dims = _parse_tile_shape(parser)
         parser.parse_punctuation(",")
@@ -316,6 +325,7 @@ def format_type(ty: Attribute) -> str:
 
 
 def print_type(printer: Printer, ty: Attribute) -> None:
+    """Print a type as :func:`format_type` spells it."""
     printer.print_string(format_type(ty))
 
 
@@ -328,16 +338,19 @@ def _shaped(dims: Sequence[int], element: Attribute) -> str:
 
 
 def tile_body(ty: T.TileType) -> str:
+    """What ``parse_tile`` reads."""
     return f"<{_shaped(ty.dims, ty.element_type)}>"
 
 
 def ptr_body(ty: T.PtrType) -> str:
+    """What ``parse_ptr`` reads."""
     attr = ty.ptr_attr
     suffix = f", <{attr.data.value}>" if isinstance(attr, PtrAttrAttr) else ""
     return f"<{format_type(ty.pointee)}{suffix}>"
 
 
 def tensor_view_body(ty: T.TensorViewType) -> str:
+    """What ``parse_tensor_view`` reads."""
     strides = f", strides=[{_dims(ty.stride_dims, ',')}]" if ty.dims else ""
     attr = ty.ptr_attr
     suffix = f", #cuda_tile.ptr_attr<{attr.data.value}>" if isinstance(attr, PtrAttrAttr) else ""
@@ -356,17 +369,20 @@ def _dim_map_suffix(dim_map: tuple[int, ...]) -> str:
 
 
 def partition_view_body(ty: T.PartitionViewType) -> str:
+    """What ``parse_partition_view`` reads."""
     shape, padding, view = _view_parts(ty)
     return f"<{shape}, {padding}{view}{_dim_map_suffix(ty.dim_map_dims)}>"
 
 
 def strided_view_body(ty: T.StridedViewType) -> str:
+    """What ``parse_strided_view`` reads."""
     shape, padding, view = _view_parts(ty)
     strides = f"traversal_strides=[{_dims(ty.traversal, ',')}]"
     return f"<{shape}, {strides}, {padding}{view}{_dim_map_suffix(ty.dim_map_dims)}>"
 
 
 def gather_scatter_view_body(ty: T.GatherScatterViewType) -> str:
+    """What ``parse_gather_scatter_view`` reads."""
     shape, padding, view = _view_parts(ty)
     return f"<{shape}, {padding}{view}, sparse_dim={ty.sparse_dim.data}>"
 

@@ -97,9 +97,9 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def show_dims(dims: Sequence[int], separator: str = ", ") -> str:
+def show_dims(dims: Sequence[int]) -> str:
     """Extents in words, ``?`` for a dynamic one."""
-    return separator.join("?" if d == DYNAMIC else str(d) for d in dims)
+    return ", ".join("?" if d == DYNAMIC else str(d) for d in dims)
 
 
 @irdl_attr_definition
@@ -186,6 +186,7 @@ class TileType(ShapedType, TypeAttribute):
 
     @property
     def element_count(self) -> int:
+        """The product of the extents; 1 for rank 0."""
         return prod(self.shape.data)
 
     @property
@@ -194,9 +195,11 @@ class TileType(ShapedType, TypeAttribute):
         return element_name(self.element_type)
 
     def with_shape(self, shape: Sequence[int]) -> TileType:
+        """The type with other extents."""
         return tile(tuple(shape), self.element_type)
 
     def with_element(self, element_type: Attribute) -> TileType:
+        """The type with another element type."""
         return tile(self.shape.data, element_type)
 
     def verify(self) -> None:
@@ -312,10 +315,12 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def tile_dims(self) -> tuple[int, ...]:
+        """The extents of a tile, in elements."""
         return self.tile_shape.data
 
     @property
     def view(self) -> TensorViewType:
+        """The type of the tensor view that is cut into tiles."""
         assert isinstance(self.tensor_view, TensorViewType)
         return self.tensor_view
 
@@ -331,6 +336,8 @@ class TileViewType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def padding(self) -> PaddingValue | None:
+        """What elements outside of the tensor read as; None where that is not said, and they are
+        undefined."""
         attr = self.padding_value
         return attr.data if isinstance(attr, PaddingValueAttr) else None
 

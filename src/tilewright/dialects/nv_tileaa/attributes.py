@@ -54,23 +54,28 @@ class RecordAttr(ParametrizedAttribute):
         )
 
     def integer(self, name: str, default: int = 0) -> int:
+        """The integer of a name, or ``default`` where there is none."""
         found = self.value.data.get(name)
         return found.data if is_int(found) else default
 
     def integers(self, name: str) -> tuple[int, ...]:
+        """The integers of a name; none where there is no list of them."""
         found = self.value.data.get(name)
         return found.data if isinstance(found, DimsAttr) else ()
 
     def text(self, name: str) -> str:
+        """The string of a name; empty where there is none."""
         found = self.value.data.get(name)
         return found.data if isinstance(found, StringAttr) else ""
 
     def words(self, name: str) -> tuple[str, ...]:
+        """The strings in the list of a name; none where there is no list."""
         found = self.value.data.get(name)
         items = found.data if is_array(found) else ()
         return tuple(item.data for item in items if isinstance(item, StringAttr))
 
     def has(self, name: str) -> bool:
+        """Whether the record has an entry of this name, of any kind."""
         return name in self.value.data
 
     def verify(self) -> None:

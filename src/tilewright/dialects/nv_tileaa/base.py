@@ -40,6 +40,8 @@ class TokenlessSegments(AttrSizedOperandSegments):
     """
 
     def container(self, op: Operation) -> dict[str, Attribute]:
+        """Where sizes are looked up: those of the text, and behind them how many operands are left,
+        none or the token."""
         sizes = op.properties.get(SEGMENTS)
         if not is_dense_array(sizes) or sizes.elt_type != builtin_i32:
             return op.properties
@@ -133,6 +135,7 @@ def ancestors(op: Operation) -> Iterator[Operation]:
 
 
 def show_types(types: Sequence[Attribute]) -> str:
+    """Types for a message, in parentheses."""
     return "(" + ", ".join(map(format_type, types)) + ")"
 
 
@@ -145,6 +148,8 @@ class Target:
 
     @property
     def has_block_scale(self) -> bool:
+        """Whether tensor cores multiply with scales of blocks: by the features if they are given,
+        else from the compute capability."""
         if self.features is not None:
             return "block_scale_mma" in self.features
         return self.capability >= BLOCK_SCALE_CAPABILITY

@@ -169,6 +169,7 @@ _EnumT = TypeVar("_EnumT", bound=AliasEnumAttribute)
 
 
 def enum_kind(cls: type[_EnumT]) -> PropertyKind[_EnumT]:
+    """The kind of a property that is one member of an enumeration."""
     values = ", ".join(m.value for m in cls.enum_type)
     return PropertyKind(f"one of {values}", (cls,))
 

@@ -124,6 +124,8 @@ class AliasEnumAttribute(KeywordAttr):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
+        """The member whose keyword stands here; reports ``bad-keyword`` with the ones that there
+        are."""
         text = token_text(parser)
         if (member := cls.member(text)) is None:
             keyword = cls.name.removeprefix("nv_tileaa.").replace("_", " ")

@@ -87,6 +87,7 @@ class Groups:
         return found
 
     def named(self, sizes: Sequence[int]) -> dict[str, int]:
+        """How many operands each group has, by name."""
         return {group.name: n for group, n in zip(self.operands, sizes, strict=True)}
 
     def written_order(self, brackets: str) -> list[int]:

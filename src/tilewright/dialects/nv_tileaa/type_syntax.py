@@ -90,6 +90,8 @@ def _shaped(dims: Sequence[int], element: Attribute) -> str:
 
 
 def parse_tile(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a tile type from ``<4x8xf32>``: extents, element type, and its layout or
+    none."""
     with parser.in_angle_brackets():
         dims = _parse_shape(parser, allow_dynamic=False)
         element = parse_type(parser)
@@ -100,11 +102,14 @@ def parse_tile(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def tile_body(ty: T.TileType) -> str:
+    """What ``parse_tile`` reads."""
     layout = "" if isinstance(ty.layout, NoneAttr) else f", {format_type(ty.layout)}"
     return f"<{_shaped(ty.dims, ty.element_type)}{layout}>"
 
 
 def parse_ptr(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a pointer type from ``<f32, 1>``: what it points to, and the address space,
+    global where none is said."""
     space = T.GLOBAL_SPACE
     with parser.in_angle_brackets():
         pointee = parse_type(parser)
@@ -114,6 +119,7 @@ def parse_ptr(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def ptr_body(ty: T.PtrType) -> str:
+    """What ``parse_ptr`` reads; the address space is always printed."""
     return f"<{format_type(ty.pointee)}, {ty.space}>"
 
 
@@ -155,6 +161,7 @@ def parse_memref(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def memref_body(ty: T.MemrefType) -> str:
+    """A memref's parameters behind its name; strides are left out where all are dynamic."""
     known = any(stride != DYNAMIC for stride in ty.stride_dims)
     strides = f", strides = [{T.show_dims(ty.stride_dims)}]" if known else ""
     scope = "" if ty.alias_scope is None else f", alias_scope = {ty.alias_scope}"
@@ -162,6 +169,8 @@ def memref_body(ty: T.MemrefType) -> str:
 
 
 def parse_tiled_view(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a tiled view: the extents of a tile, what it is cut from, and its layout or
+    none."""
     layout: Attribute = NoneAttr()
     with parser.in_angle_brackets():
         dims = _parse_shape(parser, allow_dynamic=False)
@@ -190,11 +199,13 @@ def parse_tiled_view(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def tiled_view_body(ty: T.TiledViewType) -> str:
+    """What ``parse_tiled_view`` reads."""
     layout = "" if isinstance(ty.layout, NoneAttr) else f", layout = {format_type(ty.layout)}"
     return f"<{_shaped(ty.dims, ty.element_type)}, source = {format_type(ty.source)}{layout}>"
 
 
 def parse_queue(parser: AttrParser) -> Sequence[Attribute]:
+    """The parameters of a queue: the types of an item's values, and whether it is ``isolated``."""
     items: list[Attribute] = []
     isolated: Attribute = NoneAttr()
     with parser.in_angle_brackets():
@@ -208,5 +219,6 @@ def parse_queue(parser: AttrParser) -> Sequence[Attribute]:
 
 
 def queue_body(ty: T.QueueType) -> str:
+    """What ``parse_queue`` reads."""
     isolated = ", isolated" if ty.is_isolated else ""
     return f"<{', '.join(map(format_type, ty.item_types))}{isolated}>"

@@ -91,6 +91,7 @@ class ElementLayout(ParametrizedAttribute):
 
     @property
     def layout(self) -> Layout:
+        """Which thread of a block holds which element, as a linear map."""
         raise NotImplementedError
 
 
@@ -151,6 +152,7 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def space(self) -> int:
+        """The number of the address space; 1 is global memory."""
         return self.address_space.data
 
     def verify(self) -> None:
@@ -197,10 +199,12 @@ class MemrefType(StridedType, TypeAttribute):
 
     @property
     def space(self) -> int:
+        """The number of the address space; 1 is global memory."""
         return self.address_space.data
 
     @property
     def alias_scope(self) -> int | None:
+        """The number of the alias scope; None where nothing is said."""
         return self.scope.data if is_int(self.scope) else None
 
     def verify(self) -> None:
@@ -235,11 +239,13 @@ class TiledViewType(ShapedType, TypeAttribute):
 
     @property
     def element_type(self) -> Attribute:
+        """The type of an element of the source."""
         source = self.source
         return source.element_type if isinstance(source, MemrefType | TileType) else source
 
     @property
     def space(self) -> int:
+        """The address space of the memref behind the view; global memory where there is none."""
         return self.source.space if isinstance(self.source, MemrefType) else GLOBAL_SPACE
 
     @property
@@ -295,10 +301,12 @@ class QueueType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def item_types(self) -> tuple[Attribute, ...]:
+        """The types of the values that one item holds."""
         return self.items.data
 
     @property
     def is_isolated(self) -> bool:
+        """Whether its producers and consumers share nothing else."""
         return isinstance(self.isolated, UnitAttr)
 
     def verify(self) -> None:
@@ -338,6 +346,7 @@ def without_layout(ty: Attribute) -> Attribute:
 
 
 def is_scalar_or_tile(ty: Attribute) -> bool:
+    """Whether a type is a tile, or the type of one element."""
     return isinstance(ty, TileType) or element_name(ty) != "?"
 
 

@@ -17,7 +17,7 @@ from tilewright.layouts.broadcasts import broadcast_registers
 def is_elementwise(op: Operation) -> bool:
     """Whether each element of the results comes from those at its place, so that one layout holds
     for all of the operation's tiles."""
-    if facts.elements(op) is not Elements.AT_PLACE:
+    if facts.elements(op) is not Elements.SAME_POSITION:
         return False
     if isinstance(op, BitcastOp):  # it may pack several elements into one
         return T.dims_of(op.source.type) == T.dims_of(op.result.type)

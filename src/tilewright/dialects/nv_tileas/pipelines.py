@@ -72,6 +72,7 @@ class PipelineType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(stages: int, storage: Sequence[Attribute]) -> PipelineType:
+        """The type of a ring of so many stages over storages of these types."""
         return PipelineType(IntAttr(stages), ArrayAttr(storage))
 
     @property

@@ -51,6 +51,8 @@ class Lifetime:
     is_ring: bool = False
 
     def meets(self, other: Lifetime) -> bool:
+        """Whether both need their storage at some operation, so that they cannot share bytes; rings
+        always do."""
         both = self.is_ring and other.is_ring
         return both or (self.first <= other.last and other.first <= self.last)
 

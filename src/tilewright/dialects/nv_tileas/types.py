@@ -53,6 +53,7 @@ class LayoutAttr(T.ElementLayout):
 
     @classmethod
     def of(cls, layout: Layout) -> LayoutAttr:
+        """The attribute of a layout: a basis vector for each bit of register, lane and warp."""
         return cls(DimsAttr(layout.register), DimsAttr(layout.lane), DimsAttr(layout.warp))
 
     @property
@@ -112,10 +113,13 @@ class SharedAttr(ParametrizedAttribute):
 
     @classmethod
     def of(cls, layout: SharedLayout) -> SharedAttr:
+        """The attribute of a layout of shared memory: a basis vector for each bit of an element's
+        number."""
         return cls(DimsAttr(layout.basis))
 
     @property
     def layout(self) -> SharedLayout:
+        """The layout that the basis gives."""
         return _shared(self.basis.data)
 
     def verify(self) -> None:
@@ -156,6 +160,7 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def dims(self) -> tuple[int, ...]:
+        """The extents, in elements."""
         return self.shape.data
 
     @property

@@ -43,6 +43,7 @@ def trades_of(kernel: Operation) -> list[Trade]:
 
 
 def warps_of(threads: int) -> int:
+    """How many warps hold so many threads, the last one maybe in part."""
     return -(-threads // WARP_SIZE)
 
 

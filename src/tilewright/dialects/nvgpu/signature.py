@@ -190,14 +190,17 @@ class ParenthesizedTypes(Directive):
 
 
 def map_type(name: str) -> ShortType:
+    """The syntax of the type of a value that is a tensor map."""
     return ShortType(name, TensorMapDescriptorType)
 
 
 def descriptor_type(name: str) -> ShortType:
+    """The syntax of the type of a value that is a matrix descriptor of a warpgroup."""
     return ShortType(name, WarpgroupMatrixDescriptorType)
 
 
 def accumulator_type(name: str) -> ShortType:
+    """The syntax of the type of a value that is an accumulator of a warpgroup."""
     return ShortType(name, WarpgroupAccumulatorType)
 
 

@@ -263,12 +263,11 @@ def parse_enum_keyword(
     state: ParseState,
     name: str,
     attribute: type[KeywordAttr],
-    allowed: Sequence[str] = (),
     what: str = "",
 ) -> None:
     """Read a bare keyword, or the ``#cuda_tile.x<value>`` spelling, into a property."""
     start = token_start(parser)
-    values = tuple(allowed) or tuple(m.value for m in attribute.enum_type)
+    values = tuple(m.value for m in attribute.enum_type)
     text = token_text(parser)
     if text == f"#{attribute.name}":
         consume(parser)
@@ -449,7 +448,5 @@ def format_symbol(name: str) -> str:
     return "@" + (name if plain else quote(name))
 
 
-COMMA = Punct(",")
-COLON = Punct(":")
 ARROW = Punct("->")
 ATTR_DICT = AttrDict()

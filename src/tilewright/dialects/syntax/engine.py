@@ -53,13 +53,16 @@ class ParseState:
 
     @property
     def op_name(self) -> str:
+        """The name of the operation that is read, with its dialect."""
         return self.op_class.name
 
     @property
     def type_syntax(self) -> TypeSyntax:
+        """How types are spelled in it."""
         return self.op_class.TYPE_SYNTAX
 
     def mark(self, part: Part, start: int, end: int) -> None:
+        """Note where a part lies, in characters from the beginning of the file."""
         self.parts[part] = (start, end)
 
 
@@ -67,10 +70,14 @@ class Directive(ABC):
     """One element of an operation's syntax."""
 
     @abstractmethod
-    def parse(self, parser: Parser, state: ParseState) -> None: ...
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        """Read the element from a parser into the state. Raises xDSL's ParseError where it does not
+        stand there."""
 
     @abstractmethod
-    def print(self, printer: Printer, op: Any) -> None: ...
+    def print(self, printer: Printer, op: Any) -> None:
+        """Print the element of an operation, with the space that precedes it; what is at its
+        default may print nothing."""
 
     @abstractmethod
     def grammar(self) -> str:
@@ -97,12 +104,14 @@ class SyntaxOp(IRDLOperation, ABC):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """The operation that the text behind its name says, as ``SYNTAX`` reads it."""
         state = ParseState(cls, token_start(parser))
         for directive in cls.SYNTAX:
             directive.parse(parser, state)
         return cls.from_state(parser, state)
 
     def print(self, printer: Printer) -> None:
+        """Print all behind the name, so that ``parse`` reads the same operation."""
         for directive in self.SYNTAX:
             directive.print(printer, self)
 

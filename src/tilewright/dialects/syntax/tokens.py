@@ -104,26 +104,32 @@ def token_text(parser: AttrParser) -> str:
 
 
 def token_start(parser: AttrParser) -> int:
+    """Where the next token begins, in characters from the beginning of the file."""
     return _Inside.token(parser).span.start
 
 
 def token_end(parser: AttrParser) -> int:
+    """Where the next token ends."""
     return _Inside.token(parser).span.end
 
 
 def content(parser: AttrParser) -> str:
+    """The whole text that is read."""
     return parser.lexer.input.content
 
 
 def resume_at(parser: AttrParser, offset: int) -> None:
+    """Go on at a character, forwards or backwards."""
     _Inside.resume(parser, offset)
 
 
 def is_identifier(parser: AttrParser) -> bool:
+    """Whether the next token is a bare word."""
     return _Inside.token(parser).kind is MLIRTokenKind.BARE_IDENT
 
 
 def is_value_name(parser: AttrParser) -> bool:
+    """Whether the next token is a value, ``%name``."""
     return _Inside.token(parser).kind is MLIRTokenKind.PERCENT_IDENT
 
 

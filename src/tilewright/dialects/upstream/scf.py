@@ -24,6 +24,8 @@ class ParallelOp(scf.ParallelOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """``(%i, ...) = (...) to (...) step (...) init (...) -> types region``, as upstream writes
+        it."""
         variables = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
         )
@@ -45,6 +47,8 @@ class ParallelOp(scf.ParallelOp):
         return op
 
     def print(self, printer: Printer) -> None:
+        """What ``parse`` reads."""
+
         def listed(values: Sequence[SSAValue]) -> None:
             with printer.in_parens():
                 printer.print_list(values, printer.print_ssa_value)
@@ -88,6 +92,7 @@ class ReduceOp(scf.ReduceOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """``(%a, ... : types) { regions }``: a region for each value, none without."""
         values: list[SSAValue] = []
         regions: list[Region] = []
         if parser.parse_optional_punctuation("("):
@@ -105,6 +110,7 @@ class ReduceOp(scf.ReduceOp):
         return op
 
     def print(self, printer: Printer) -> None:
+        """What ``parse`` reads."""
         if self.args:
             with printer.in_parens():
                 printer.print_list(self.args, printer.print_ssa_value)

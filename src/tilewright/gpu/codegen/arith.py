@@ -96,6 +96,8 @@ def fast_flags(op: Operation) -> str:
 
 
 def overflow_flags(op: Operation) -> str:
+    """``nuw`` and ``nsw`` as LLVM writes them before operands, with a space behind each; empty for
+    none."""
     found = op.properties.get("overflowFlags") or op.properties.get("overflow_flags")
     if not isinstance(found, arith.IntegerOverflowAttr):
         return ""
@@ -112,7 +114,7 @@ def map_parts(f: Function, op: Operation, make: Callable[..., Value]) -> None:
 
 
 def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribute) -> list[Value]:
-    """The parts of a constant."""
+    """What a constant becomes, as ``layout.parts`` says: for a vector a value for each of its rows."""
     types = layout.parts(ty)
     if isinstance(attribute, IntegerAttr):
         return [_number(types[0], attribute.value.data)]

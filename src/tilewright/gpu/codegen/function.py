@@ -50,6 +50,7 @@ class Function:
         return found
 
     def all_parts(self, values: Sequence[SSAValue]) -> list[Value]:
+        """The registers of several values, one after the other."""
         return [part for value in values for part in self.parts(value)]
 
     def value(self, value: SSAValue) -> Value:
@@ -58,6 +59,7 @@ class Function:
         return part
 
     def memref(self, value: SSAValue) -> Memref:
+        """The address, extents and strides that a memref's value stands for."""
         found = self._values[value]
         assert isinstance(found, Memref)
         return found

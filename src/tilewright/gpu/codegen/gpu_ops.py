@@ -36,6 +36,7 @@ def special_register(f: Function, name: str) -> Value:
 
 
 def as_index(f: Function, number: Value) -> Value:
+    """An unsigned number of at most 64 bits as i64."""
     return f.code.resize(number, ir.I64)
 
 
@@ -142,6 +143,8 @@ def _width(ty: str) -> int:
 
 
 def from_words(f: Function, words: list[Value], ty: str) -> Value:
+    """The value of a type, of 64 bits at most, whose bits these words of 32 bits hold, the lowest
+    first."""
     width = _width(ty)
     if width <= 32:
         return f.code.cast("bitcast", f.code.resize(words[0], f"i{width}"), ty)

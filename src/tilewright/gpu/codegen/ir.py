@@ -38,10 +38,12 @@ class Value:
 
 
 def integer(ty: str, number: int) -> Value:
+    """A constant of an integer type."""
     return Value(ty, str(number))
 
 
 def index(number: int) -> Value:
+    """A constant of type i64, as ``index`` is on GPUs."""
     return Value(I64, str(number))
 
 
@@ -89,6 +91,7 @@ class Block:
     terminated: bool = False
 
     def text(self) -> str:
+        """The block as LLVM's text: label, phis, instructions."""
         merged = [
             f"  {value.ref} = phi {value.type} "
             + ", ".join(f"[ {source.ref}, %{label} ]" for source, label in incoming)
@@ -149,6 +152,7 @@ class Code:
         then_values: Sequence[Value] = (),
         other_values: Sequence[Value] = (),
     ) -> None:
+        """End the block with a branch on an i1; each target's phis take its values."""
         if then is otherwise and then.phis:
             chosen = [
                 self.select(condition, a, b) for a, b in zip(then_values, other_values, strict=True)
@@ -166,9 +170,11 @@ class Code:
         self._end(f"switch {value}, label %{default.label} [ {listed} ]")
 
     def ret(self, value: Value | None = None) -> None:
+        """End the block with a return."""
         self._end("ret void" if value is None else f"ret {value}")
 
     def unreachable(self) -> None:
+        """End the block where nothing goes on."""
         self._end("unreachable")
 
     def _pass(self, target: Block, values: Sequence[Value]) -> None:
@@ -198,6 +204,7 @@ class Code:
         self.block.lines.append(f"  {text}{self.origin}")
 
     def binary(self, opcode: str, a: Value, b: Value) -> Value:
+        """``opcode a, b`` on two values of one type."""
         assert a.type == b.type, f"{opcode} of {a.type} and {b.type}"
         return self.op(a.type, f"{opcode} {a}, {b.ref}")
 
@@ -218,6 +225,7 @@ class Code:
         return integer(a.type, 0) if 0 in (a.number, b.number) else self.binary("mul", a, b)
 
     def cast(self, opcode: str, value: Value, ty: str) -> Value:
+        """The value as another type by a conversion of LLVM; itself where it has the type."""
         return value if value.type == ty else self.op(ty, f"{opcode} {value} to {ty}")
 
     def resize(self, value: Value, ty: str, *, signed: bool = False) -> Value:
@@ -230,9 +238,12 @@ class Code:
         return self.cast("trunc" if narrower else "sext" if signed else "zext", value, ty)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """``a`` where the condition holds, else ``b``; vectors by element for a vector of
+        conditions."""
         return self.op(a.type, f"select {condition}, {a}, {b}")
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
+        """``icmp`` with a predicate of LLVM's, as an i1."""
         return self.op(I1, f"icmp {predicate} {a}, {b.ref}")
 
     def extract(self, aggregate: Value, ty: str, place: int) -> Value:
@@ -240,15 +251,19 @@ class Code:
         return self.op(ty, f"extractvalue {aggregate}, {place}")
 
     def element(self, vector: Value, ty: str, place: Value) -> Value:
+        """The element of a vector at a position; out of range it is poison."""
         return self.op(ty, f"extractelement {vector}, {place}")
 
     def with_element(self, vector: Value, value: Value, place: Value) -> Value:
+        """The vector with another element at a position."""
         return self.op(vector.type, f"insertelement {vector}, {value}, {place}")
 
     def load(self, ty: str, address: Value, align: int) -> Value:
+        """What is at an address, aligned to so many bytes."""
         return self.op(ty, f"load {ty}, {address}, align {align}")
 
     def store(self, value: Value, address: Value, align: int) -> None:
+        """Write a value to an address, aligned to so many bytes."""
         self.effect(f"store {value}, {address}, align {align}")
 
     def offset(self, base: Value, ty: str, count: Value) -> Value:
@@ -272,6 +287,8 @@ class Code:
     def call_defined(
         self, name: str, result: str, args: Sequence[Value], attributes: str = ""
     ) -> Value:
+        """Call a function of this module; its value is of no use for ``void``. ``attributes`` stand
+        before the type."""
         text = f"call {attributes}{result} @{name}({', '.join(map(str, args))})"
         if result == "void":
             self.effect(text)

@@ -87,6 +87,7 @@ _CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_
 
 
 def symbol_of(op: AnyFunction) -> str:
+    """The name of a function, without ``@``."""
     return op.symbol if isinstance(op, gpu_kernels.FuncOp) else op.sym_name.data
 
 
@@ -105,6 +106,7 @@ def block_size(op: Operation) -> tuple[int, ...] | None:
 
 
 def cluster_size(op: Operation) -> tuple[int, ...] | None:
+    """The blocks of a cluster along x, y and z, if the kernel says how many."""
     return _extents(op, _CLUSTER_SIZES)
 
 

@@ -125,6 +125,7 @@ class MemrefLayout:
 
     @property
     def pointer(self) -> str:
+        """LLVM's type of a pointer to its memory."""
         return pointer(self.space)
 
     def parts(self) -> tuple[str, ...]:

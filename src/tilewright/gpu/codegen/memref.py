@@ -51,6 +51,7 @@ def load_element(f: Function, ty: str, address: Value, align: int) -> Value:
 
 
 def store_element(f: Function, value: Value, address: Value, align: int) -> None:
+    """Write an element; an i1 takes a byte, 0 or 1."""
     if value.type == ir.I1:
         value = f.code.cast("zext", value, ir.I8)
     f.code.store(value, address, align)
@@ -370,6 +371,7 @@ def _view(f: Function, op: Operation) -> None:
 
 
 def dense_strides(f: Function, sizes: Sequence[Value]) -> tuple[Value, ...]:
+    """The strides of a row-major memref of these extents, in elements."""
     strides: list[Value] = []
     step = ir.index(1)
     for size in reversed(sizes):

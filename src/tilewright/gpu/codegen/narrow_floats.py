@@ -62,6 +62,7 @@ class Format:
 
     @property
     def integer(self) -> str:
+        """LLVM's integer type of as many bits."""
         return f"i{self.bits}"
 
 

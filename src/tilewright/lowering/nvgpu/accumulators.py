@@ -8,10 +8,10 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AndIOp, ConstantOp, ShRUIOp
 from xdsl.ir import SSAValue
 
-from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
 from tilewright.lowering.nvgpu.matrices import Index, Matrix, matrix
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import SharedConversion
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import element_bytes
 from tilewright.lowering.nvgpu.vectors import as_index, joined, moved, part, stacked
 
@@ -21,12 +21,12 @@ _ROOM = 40 << 10
 _PADDING = 8
 
 
-def lane(low: Threads) -> SSAValue:
+def lane(low: ThreadLowering) -> SSAValue:
     """The place of the thread in its warp."""
     return low.binary(AndIOp, low.thread(), 31)
 
 
-def warp_place(low: Threads, layout: FragmentLayout) -> list[SSAValue]:
+def warp_place(low: ThreadLowering, layout: FragmentLayout) -> list[SSAValue]:
     """The place of the warp in the grid: matrix, row, column."""
     number = low.binary(ShRUIOp, low.thread(), 5)
     found: list[SSAValue] = []
@@ -37,9 +37,9 @@ def warp_place(low: Threads, layout: FragmentLayout) -> list[SSAValue]:
     return found[::-1]
 
 
-def _first_place(low: Threads, layout: FragmentLayout) -> Index:
+def _first_place(low: ThreadLowering, layout: FragmentLayout) -> Index:
     """Where the first element of the thread's first fragment is; matrices lie below one another."""
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         batch, row, column = warp_place(low, layout)
         within = lane(low)
         down = low.plus(low.times(batch, layout.rows), low.times(row, layout.m))
@@ -59,7 +59,7 @@ def _steps(layout: FragmentLayout, place: tuple[int, int, int]) -> tuple[int, in
     )
 
 
-def _rounds(low: Threads, layout: FragmentLayout) -> list[tuple[int, list[int]]]:
+def _rounds(low: ThreadLowering, layout: FragmentLayout) -> list[tuple[int, list[int]]]:
     """How a tile is brought over: for each round its first row, and the numbers of the fragments.
 
     There are as few as ``_ROOM`` allows. Of each round's rows every warp has whole fragments, and every
@@ -86,11 +86,11 @@ def _padding(layout: FragmentLayout) -> int:
     return 0 if layout.columns == 8 else _PADDING
 
 
-def _matrix(low: Threads, layout: FragmentLayout, first: int, rounds: int) -> Matrix:
+def _matrix(low: ThreadLowering, layout: FragmentLayout, first: int, rounds: int) -> Matrix:
     """Room for the rows of one round, from ``first`` on."""
     rows = layout.batches * layout.rows
     return matrix(
-        Exchange(low),
+        SharedConversion(low),
         low,
         layout.element,
         (rows, layout.columns),
@@ -100,7 +100,7 @@ def _matrix(low: Threads, layout: FragmentLayout, first: int, rounds: int) -> Ma
     )
 
 
-def to_fragments(low: Threads, value: SSAValue, layout: FragmentLayout) -> Fragments:
+def to_fragments(low: ThreadLowering, value: SSAValue, layout: FragmentLayout) -> Fragments:
     """A tile in fragments."""
     places = list(layout.places())
     number = _splat(value)
@@ -119,7 +119,7 @@ def to_fragments(low: Threads, value: SSAValue, layout: FragmentLayout) -> Fragm
     return Fragments(layout, tuple(parts[at] for at in range(len(places))))
 
 
-def to_tile(low: Threads, held: Fragments) -> SSAValue:
+def to_tile(low: ThreadLowering, held: Fragments) -> SSAValue:
     """Fragments as the tile that they are."""
     layout = held.layout
     places = list(layout.places())
@@ -127,7 +127,7 @@ def to_tile(low: Threads, held: Fragments) -> SSAValue:
     rounds = _rounds(low, layout)
     used = None
     if 32 * layout.warps < low.threads:
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             used = low.compare("ult", low.thread(), 32 * layout.warps)
     chunks: list[SSAValue] = []
     for first, numbers in rounds:
@@ -149,11 +149,15 @@ def to_tile(low: Threads, held: Fragments) -> SSAValue:
 
 
 def _rows(
-    low: Threads, layout: FragmentLayout, start: Index, place: tuple[int, int, int], first: int
+    low: ThreadLowering,
+    layout: FragmentLayout,
+    start: Index,
+    place: tuple[int, int, int],
+    first: int,
 ) -> list[Index]:
     """Where the rows of a fragment lie in the matrix that starts with row ``first``."""
     down, across = _steps(layout, place)
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         column = moved(low, start[1], across)
         return [
             (moved(low, start[0], down - first + 8 * row), column) for row in range(layout.m // 8)

@@ -14,9 +14,9 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp
 from tilewright.dialects.upstream.llvm import atomics as L
 from tilewright.dialects.upstream.llvm.syntax import BIN_OPS, ORDERINGS
+from tilewright.lowering.nvgpu.address_ranges import address_range_of
 from tilewright.lowering.nvgpu.memory import each_element, ordering, pointers
-from tilewright.lowering.nvgpu.places import place_of_access
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I64, element_bytes, scalar_of
 
@@ -41,7 +41,7 @@ Update: TypeAlias = Callable[[SSAValue, Sequence[SSAValue]], SSAValue]
 
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")
-def atomic_rmw(low: Threads, op: Atomic) -> None:
+def atomic_rmw(low: ThreadLowering, op: Atomic) -> None:
     """One atomic update for each element. Barriers on both sides order it with what threads of the block did before
     and do after."""
     value = low.value(op.moved)
@@ -49,7 +49,9 @@ def atomic_rmw(low: Threads, op: Atomic) -> None:
     _each(low, op, (value,), element, updating(low, op, element))
 
 
-def updating(low: Threads, op: Atomic, element: Attribute, *, fenced: bool = False) -> Update:
+def updating(
+    low: ThreadLowering, op: Atomic, element: Attribute, *, fenced: bool = False
+) -> Update:
     """How an element is updated; ``fenced``: between fences, which give it its order."""
     keyword = _KEYWORDS[enum_property(op, "rmw_mode")]
     properties: dict[str, Attribute] = {
@@ -67,7 +69,7 @@ def updating(low: Threads, op: Atomic, element: Attribute, *, fenced: bool = Fal
 
 
 @lowers("atomic_cas")
-def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
+def atomic_cas(low: ThreadLowering, op: AtomicCasOp) -> None:
     """One compare-and-exchange for each element; where the mask is false the result is what was compared with."""
     given = low.values((op.compare, op.replacement))
     element = scalar_of(given[0].type)
@@ -76,7 +78,7 @@ def atomic_cas(low: Threads, op: AtomicCasOp) -> None:
 
 
 def exchanging(
-    low: Threads, op: AtomicCasOp, element: Attribute, *, fenced: bool = False
+    low: ThreadLowering, op: AtomicCasOp, element: Attribute, *, fenced: bool = False
 ) -> Update:
     """How an element is compared and replaced; ``fenced`` as above. Bits are compared, so floats go as
     integers."""
@@ -113,14 +115,14 @@ def exchanging(
     return one
 
 
-def refuse_truths(low: Threads, element: Attribute) -> None:
+def refuse_truths(low: ThreadLowering, element: Attribute) -> None:
     """Bits have no addresses."""
     if element == I1:
         raise low.refuse("there are no atomic updates of i1")
 
 
 def _each(
-    low: Threads,
+    low: ThreadLowering,
     op: Atomic,
     values: Sequence[SSAValue],
     element: Attribute,
@@ -132,7 +134,7 @@ def _each(
     result, *tokens = op.results
     low.sync.expect_all()
     low.before_write()
-    place = place_of_access(low, op)
+    place = address_range_of(low, op)
     wanted = element if result.first_use is not None else None
     found = each_element(low, op.moved, place, values, wanted, one, unchanged)
     low.sync.expect_all()

@@ -22,11 +22,11 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.llvm import ops as L
+from tilewright.lowering.nvgpu.address_ranges import Order, known, view_of_access
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
-from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
-from tilewright.lowering.nvgpu.places import Order, known, view_of_access
-from tilewright.lowering.nvgpu.state import Threads, View
+from tilewright.lowering.nvgpu.shared_conversion import SharedConversion
+from tilewright.lowering.nvgpu.state import ThreadLowering, View
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I1, I64, element_bytes, scalar_of
 from tilewright.lowering.nvgpu.vectors import joined, part, split
 
@@ -37,11 +37,11 @@ _TURNED = 48 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Straight:
+class ContiguousAccess:
     """A tile whose chunks lie in one piece each, at these addresses, if ``condition`` holds; None
     always does."""
 
-    low: Threads
+    low: ThreadLowering
     layout: Layout
     width: int
     alignment: int
@@ -73,7 +73,7 @@ class Straight:
         return self.low.one(L.IntToPtrOp, (address,), GLOBAL_POINTER)
 
 
-def memory_order(low: Threads, op: Access) -> Order | None:
+def memory_order(low: ThreadLowering, op: Access) -> Order | None:
     """The order of axes in which elements of the tile lie side by side, if it is not that of the tile,
     and the tile can be turned in shared memory."""
     if _goes_by_element(op) or values_of(op, "mask"):
@@ -93,7 +93,7 @@ def memory_order(low: Threads, op: Access) -> Order | None:
 
 
 def turned(
-    low: Threads, value: SSAValue, dims: tuple[int, ...], order: Order, *, back: bool
+    low: ThreadLowering, value: SSAValue, dims: tuple[int, ...], order: Order, *, back: bool
 ) -> SSAValue:
     """A tile of ``dims`` dealt to threads in an order of its axes, or ``back`` in its own.
 
@@ -109,11 +109,11 @@ def turned(
     ]
     if not back:
         places.reverse()
-    exchange = Exchange(low)
-    buffer = exchange.buffer(element, prod(extents[:-1]) * stride)
-    exchange.put(buffer, value, places[0])
-    exchange.meet()
-    return exchange.take(buffer, places[1])
+    shared_conversion = SharedConversion(low)
+    buffer = shared_conversion.buffer(element, prod(extents[:-1]) * stride)
+    shared_conversion.put(buffer, value, places[0])
+    shared_conversion.meet()
+    return shared_conversion.take(buffer, places[1])
 
 
 def _goes_by_element(op: Access) -> bool:
@@ -121,7 +121,9 @@ def _goes_by_element(op: Access) -> bool:
     return isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType)
 
 
-def straight_access(low: Threads, op: Access, order: Order | None = None) -> Straight | None:
+def contiguous_access(
+    low: ThreadLowering, op: Access, order: Order | None = None
+) -> ContiguousAccess | None:
     """How an access moves whole vectors; None where it does not."""
     if _goes_by_element(op):
         return None
@@ -146,12 +148,12 @@ def straight_access(low: Threads, op: Access, order: Order | None = None) -> Str
         None if extent == 1 else stride for extent, stride in zip(view.dims, strides, strict=True)
     ]
     condition = low.both(inside, _aligned(low, start, steps, inner, size, alignment))
-    return Straight(
+    return ContiguousAccess(
         low, layout, width, alignment, _chunks(low, view, start, steps, width, size), condition
     )
 
 
-def _straight_pointers(low: Threads, op: Access) -> Straight | None:
+def _straight_pointers(low: ThreadLowering, op: Access) -> ContiguousAccess | None:
     """The same through a tile of pointers, of which chunks are known to rise by one element.
 
     What is asked is whether the thread's pointers are aligned, and none of them is masked off.
@@ -179,11 +181,15 @@ def _straight_pointers(low: Threads, op: Access) -> Straight | None:
         bits = reduce(lambda one, other: low.binary(A.OrIOp, one, other), chunks)
         aligned = low.compare("eq", low.binary(A.AndIOp, bits, alignment - 1), 0)
         condition = low.both(condition, aligned)
-    return Straight(low, layout, width, alignment, chunks, condition)
+    return ContiguousAccess(low, layout, width, alignment, chunks, condition)
 
 
 def _start(
-    low: Threads, view: View, indices: Sequence[SSAValue], promised: Sequence[bool], size: int
+    low: ThreadLowering,
+    view: View,
+    indices: Sequence[SSAValue],
+    promised: Sequence[bool],
+    size: int,
 ) -> tuple[SSAValue, SSAValue | None]:
     """The address of a tile's first element, and whether all its elements lie inside of the view."""
     start: SSAValue = view.memref.address
@@ -202,7 +208,7 @@ def _start(
 
 
 def _aligned(
-    low: Threads,
+    low: ThreadLowering,
     start: SSAValue,
     steps: Sequence[SSAValue | None],
     inner: int,
@@ -223,7 +229,7 @@ def _aligned(
 
 
 def _chunks(
-    low: Threads,
+    low: ThreadLowering,
     view: View,
     start: SSAValue,
     steps: Sequence[SSAValue | None],
@@ -249,7 +255,7 @@ def _chunks(
     return tuple(found)
 
 
-def _scaled(low: Threads, one: SSAValue, other: SSAValue) -> SSAValue:
+def _scaled(low: ThreadLowering, one: SSAValue, other: SSAValue) -> SSAValue:
     """A product, folded where both numbers are known."""
     numbers = known(one), known(other)
     if numbers[0] is not None and numbers[1] is not None:

@@ -18,20 +18,20 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.matrices import matrix, padding
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.mma import plan_for, product
 from tilewright.lowering.nvgpu.pieces import cut, dealt, together
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion, held_bytes
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, scalar_of, vector_like, width_of
 from tilewright.lowering.nvgpu.vectors import as_index, repeated, reshaped
 
 
 @lowers("dot")
-def dot(low: Threads, op: DotOp) -> None:
+def dot(low: ThreadLowering, op: DotOp) -> None:
     """A product on tensor cores where a plan for them fits, else sums of products that each thread makes, of
     operands in shared memory.
     """
@@ -50,7 +50,7 @@ def dot(low: Threads, op: DotOp) -> None:
 
 
 def _added_up(
-    low: Threads,
+    low: ThreadLowering,
     op: DotOp,
     a: SSAValue,
     other: SSAValue,
@@ -93,7 +93,7 @@ def _added_up(
 
 
 def _add_pieces(
-    low: Threads,
+    low: ThreadLowering,
     op: DotOp,
     pieces: tuple[tuple[int, SSAValue], tuple[int, SSAValue]],
     cuts: tuple[tuple[int, int], Sequence[int]],
@@ -105,15 +105,15 @@ def _add_pieces(
     *batch_dims, _, columns = dims
     depth = T.dims_of(op.a.type)[-1]
     each = [size // count for size, count in zip(*cuts, strict=True)]
-    exchange = Exchange(low)
+    shared_conversion = SharedConversion(low)
     buffers = [
-        exchange.buffer(scalar_of(value.type), size)
+        shared_conversion.buffer(scalar_of(value.type), size)
         for (_, value), size in zip(pieces, each, strict=True)
     ]
     for buffer, (_, value) in zip(buffers, pieces, strict=True):
-        exchange.put(buffer, value)
-    scales = _scales(low, op, exchange)
-    exchange.meet()
+        shared_conversion.put(buffer, value)
+    scales = _scales(low, op, shared_conversion)
+    shared_conversion.meet()
     *batch, row, column = low.coordinates(dims)
     count = low.layout(dims).registers
     a_start = low.times(low.linear([*batch, row], dims[:-1]), depth)
@@ -127,7 +127,7 @@ def _add_pieces(
         lower, upper = (depth * (pieces[1][0] + n) // cuts[1][1] for n in (0, 1))
     zero, one, end = (low.constant(n, I32) for n in (lower, 1, upper))
     body = Block(arg_types=[I32, start.type])
-    with low.filling(body):
+    with low.building(body):
         k = low.splat(body.args[0], count)
         places = [low.plus(a_start, k), low.plus(b_start, low.times(k, columns))]
         here: SSAValue | None = None
@@ -136,7 +136,7 @@ def _add_pieces(
                 places[number] = low.plus(places[number], -piece * each[number])
                 here = low.both(here, low.compare("ult", places[number], each[number]))
         taken = [
-            exchange.take(buffer, place, here)
+            shared_conversion.take(buffer, place, here)
             for buffer, place in zip(buffers, places, strict=True)
         ]
         factors = [
@@ -159,17 +159,17 @@ def _add_pieces(
     return found
 
 
-def _room(low: Threads, op: DotOp) -> int:
+def _room(low: ThreadLowering, op: DotOp) -> int:
     """The bytes of shared memory that both operands may take together."""
     scales = [value for value in (op.sfa, op.sfb) if value is not None]
     taken = sum(
         held_bytes(scalar_of(low.value(value).type), prod(T.dims_of(value.type)))
         for value in scales
     )
-    return low.options.shared_bytes - low.exchange_start - taken
+    return low.options.shared_bytes - low.conversion_start - taken
 
 
-def _shares_columns(low: Threads, op: DotOp) -> bool:
+def _shares_columns(low: ThreadLowering, op: DotOp) -> bool:
     """Whether all chunks of a thread lie in the same columns of the same matrix, whose elements of B
     are loaded once for all of them."""
     dims, layout = T.dims_of(op.c.type), low.layout(T.dims_of(op.c.type))
@@ -189,23 +189,25 @@ def _shares_columns(low: Threads, op: DotOp) -> bool:
     )
 
 
-def _by_chunks(low: Threads, op: DotOp) -> None:
+def _by_chunks(low: ThreadLowering, op: DotOp) -> None:
     """Each thread adds up its chunks: one element of A for each, and a row of B for all."""
     a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     depth, columns, shape = a_dims[-1], dims[-1], (prod(dims[:-1]), dims[-1])
     layout = low.layout(dims)
     width = min(layout.chunk, columns)
     a, other, c = low.values((op.a, op.b, op.c))
-    exchange = Exchange(low)
+    shared_conversion = SharedConversion(low)
     element = scalar_of(a.type)
-    rows = matrix(exchange, low, element, (shape[0], depth), padding(depth, width_of(element)))
-    lines = matrix(exchange, low, scalar_of(other.type), (prod(b_dims[:-1]), columns), 0)
+    rows = matrix(
+        shared_conversion, low, element, (shape[0], depth), padding(depth, width_of(element))
+    )
+    lines = matrix(shared_conversion, low, scalar_of(other.type), (prod(b_dims[:-1]), columns), 0)
     rows.put(a)
     lines.put(other)
-    exchange.meet()
+    shared_conversion.meet()
     sums = sum_type(c.type)
     start = to_sum(low, c, element_name(op.c), sums)
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         row, column = low.first_coordinates(shape)
         steps = [coordinates_of(at, shape)[0] * rows.stride for at in layout.offsets[::width]]
         first = low.splat(low.times(row, rows.stride), len(steps))
@@ -215,9 +217,9 @@ def _by_chunks(low: Threads, op: DotOp) -> None:
         line = low.times(matrix_number, depth)
     zero, one, end = (low.constant(n, I32) for n in (0, 1, depth))
     body = Block(arg_types=[I32, sums])
-    with low.filling(body):
+    with low.building(body):
         k = body.args[0]
-        left = exchange.take(rows.buffer, low.plus(places, low.splat(k, len(steps))))
+        left = shared_conversion.take(rows.buffer, low.plus(places, low.splat(k, len(steps))))
         right = lines.read((as_index(low, low.plus(line, k)), across), width)
         factors = [
             as_factor(
@@ -242,12 +244,12 @@ class _Scales:
     """The scale factors of both operands in shared memory, one for each ``block`` of the depth."""
 
     buffers: tuple[Buffer, Buffer]
-    exchange: Exchange
+    shared_conversion: SharedConversion
     block: int
 
     def applied(
         self,
-        low: Threads,
+        low: ThreadLowering,
         op: DotOp,
         factors: Sequence[SSAValue],
         place: tuple[SSAValue, SSAValue],
@@ -266,23 +268,23 @@ class _Scales:
         for factor, buffer, at, origin in zip(
             factors, self.buffers, places, (op.sfa, op.sfb), strict=True
         ):
-            taken = self.exchange.take(buffer, at)
+            taken = self.shared_conversion.take(buffer, at)
             scale = float_cast(low, taken, factor.type, element_name(origin), "f32")
             found.append(low.binary(MulfOp, factor, scale))
         return found
 
 
-def _scales(low: Threads, op: DotOp, exchange: Exchange) -> _Scales | None:
+def _scales(low: ThreadLowering, op: DotOp, shared_conversion: SharedConversion) -> _Scales | None:
     if op.sfa is None or op.sfb is None:
         return None
     made: list[Buffer] = []
     for origin in (op.sfa, op.sfb):
         value = low.value(origin)
-        buffer = exchange.buffer(scalar_of(value.type), prod(T.dims_of(origin.type)))
-        exchange.put(buffer, value)
+        buffer = shared_conversion.buffer(scalar_of(value.type), prod(T.dims_of(origin.type)))
+        shared_conversion.put(buffer, value)
         made.append(buffer)
     depth, count = T.dims_of(op.a.type)[-1], T.dims_of(op.sfa.type)[-1]
-    return _Scales((made[0], made[1]), exchange, depth // count)
+    return _Scales((made[0], made[1]), shared_conversion, depth // count)
 
 
 def sum_type(ty: Attribute) -> Attribute:
@@ -292,14 +294,14 @@ def sum_type(ty: Attribute) -> Attribute:
     return ty
 
 
-def to_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
+def to_sum(low: ThreadLowering, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
     """An element of the type ``name`` in the type ``ty`` of sums."""
     if value.type == ty:
         return value
     return float_cast(low, value, ty, name, "f32")
 
 
-def from_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
+def from_sum(low: ThreadLowering, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
     """A sum rounded to an element of the type ``name``, which threads hold as ``ty``."""
     if value.type == ty:
         return value
@@ -307,7 +309,7 @@ def from_sum(low: Threads, value: SSAValue, name: str, ty: Attribute) -> SSAValu
 
 
 def as_factor(
-    low: Threads, value: SSAValue, name: str, signedness: str, sums: Attribute
+    low: ThreadLowering, value: SSAValue, name: str, signedness: str, sums: Attribute
 ) -> SSAValue:
     """An operand in the type of the sum."""
     if name[0] == "i":
@@ -318,7 +320,7 @@ def as_factor(
     return float_cast(low, value, sums, name, "f32")
 
 
-def add_product(low: Threads, a: SSAValue, c: SSAValue, total: SSAValue) -> SSAValue:
+def add_product(low: ThreadLowering, a: SSAValue, c: SSAValue, total: SSAValue) -> SSAValue:
     """``a * c + total``: wrapping for integers, rounded once for floats."""
     if isinstance(scalar_of(total.type), b.IntegerType):
         return low.plus(total, low.times(a, c))

@@ -16,7 +16,7 @@ from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.accumulators import to_fragments, to_tile
 from tilewright.lowering.nvgpu.fragments import FragmentLayout, Fragments
 from tilewright.lowering.nvgpu.mma import carried_layouts
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I64, scalar_of
 
@@ -26,7 +26,7 @@ def is_order(ty: Attribute) -> bool:
     return isinstance(ty, T.MemTokenType | AsyncTokenType)
 
 
-def carried(low: Threads, values: Sequence[SSAValue]) -> list[SSAValue]:
+def carried(low: ThreadLowering, values: Sequence[SSAValue]) -> list[SSAValue]:
     """Those of the values that threads hold: all but tokens."""
     found: list[SSAValue] = []
     for value in values:
@@ -40,28 +40,30 @@ def carried(low: Threads, values: Sequence[SSAValue]) -> list[SSAValue]:
     return found
 
 
-def _types(low: Threads, values: Sequence[SSAValue]) -> list[Attribute]:
+def _types(low: ThreadLowering, values: Sequence[SSAValue]) -> list[Attribute]:
     return [low.type_of(value.type) for value in carried(low, values)]
 
 
-def bind_all(low: Threads, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
+def bind_all(low: ThreadLowering, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
     """Bind what control brings along; tokens are held by nothing."""
     given = iter(new)
     for value in old:
         low.bind(value, None if is_order(value.type) else next(given))
 
 
-def block_of(low: Threads, op: Operation, old: Block, arguments: Sequence[SSAValue]) -> Block:
+def block_of(
+    low: ThreadLowering, op: Operation, old: Block, arguments: Sequence[SSAValue]
+) -> Block:
     """A new block with what ``old`` does, whose arguments stand for ``arguments``."""
     new = Block(arg_types=_types(low, arguments))
     bind_all(low, arguments, new.args)
-    with low.filling(new):
+    with low.building(new):
         low.enter_regions(op)
         low.block_body(old)
     return new
 
 
-def _yielded(low: Threads, op: Operation | None) -> list[SSAValue]:
+def _yielded(low: ThreadLowering, op: Operation | None) -> list[SSAValue]:
     if op is None:
         return []
     found: list[SSAValue] = []
@@ -72,7 +74,7 @@ def _yielded(low: Threads, op: Operation | None) -> list[SSAValue]:
 
 
 @lowers("scf.if")
-def lower_if(low: Threads, op: scf.IfOp) -> None:
+def lower_if(low: ThreadLowering, op: scf.IfOp) -> None:
     """The same ``scf.if``, with what threads hold as results; in the body of an element-wise region, a select."""
     if low.lanes is not None:
         _choose(low, op)
@@ -90,7 +92,7 @@ def lower_if(low: Threads, op: scf.IfOp) -> None:
     bind_all(low, op.results, results)
 
 
-def _choose(low: Threads, op: scf.IfOp) -> None:
+def _choose(low: ThreadLowering, op: scf.IfOp) -> None:
     """In a body that computes elements, of which each goes its own way: both are computed, which have
     no effects, and one is taken."""
     condition, outer = low.value(op.operands[0]), low.chosen
@@ -107,19 +109,19 @@ def _choose(low: Threads, op: scf.IfOp) -> None:
     bind_all(low, op.results, chosen)
 
 
-def _refuse_in_body(low: Threads) -> None:
+def _refuse_in_body(low: ThreadLowering) -> None:
     if low.lanes is not None:
         raise low.refuse("it is in a body of elements, which may not agree how often it runs")
 
 
 @lowers("scf.yield")
-def lower_yield(low: Threads, op: scf.YieldOp) -> None:
+def lower_yield(low: ThreadLowering, op: scf.YieldOp) -> None:
     """The values that the threads hold of each result. Tokens are dropped."""
     low.emit(scf.YieldOp, _yielded(low, op))
 
 
 @lowers("scf.condition")
-def lower_condition(low: Threads, op: scf.ConditionOp) -> None:
+def lower_condition(low: ThreadLowering, op: scf.ConditionOp) -> None:
     """The condition, and what the threads hold of the values that go on."""
     low.emit(
         scf.ConditionOp, (low.value(op.operands[0]), *low.values(carried(low, op.operands[1:])))
@@ -127,7 +129,7 @@ def lower_condition(low: Threads, op: scf.ConditionOp) -> None:
 
 
 @lowers("scf.for")
-def lower_for(low: Threads, op: scf.ForOp) -> None:
+def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
     """Bounds that are compared unsigned are counted in 64 bits."""
     _refuse_in_body(low)
     bounds = [low.value(value) for value in op.operands[:3]]
@@ -144,7 +146,7 @@ def lower_for(low: Threads, op: scf.ForOp) -> None:
     types = [value.type for value in initial]
     new = Block(arg_types=[I64 if widens else ty, *types])
     new.args[0].name_hint = counter.name_hint
-    with low.filling(new):
+    with low.building(new):
         number: SSAValue = new.args[0]
         if widens:
             number = low.one(V.TruncIOp, (number,), ty)
@@ -162,7 +164,7 @@ def lower_for(low: Threads, op: scf.ForOp) -> None:
 
 
 def _entering(
-    low: Threads, values: Sequence[SSAValue], layouts: Mapping[int, FragmentLayout]
+    low: ThreadLowering, values: Sequence[SSAValue], layouts: Mapping[int, FragmentLayout]
 ) -> list[SSAValue]:
     """What a loop starts with; sums of products enter as fragments."""
     carried(low, values)
@@ -176,7 +178,7 @@ def _entering(
 
 
 def _bind_carried(
-    low: Threads,
+    low: ThreadLowering,
     old: Sequence[SSAValue],
     new: Sequence[SSAValue],
     layouts: Mapping[int, FragmentLayout],
@@ -193,7 +195,7 @@ def _bind_carried(
 
 
 @lowers("scf.while")
-def lower_while(low: Threads, op: scf.WhileOp) -> None:
+def lower_while(low: ThreadLowering, op: scf.WhileOp) -> None:
     """The same ``scf.while`` on what threads hold. Raises ``not-lowered-to-threads`` within an element-wise region."""
     _refuse_in_body(low)
     initial = low.values(carried(low, op.operands))
@@ -207,7 +209,7 @@ def lower_while(low: Threads, op: scf.WhileOp) -> None:
 
 
 @lowers("ub.poison")
-def lower_poison(low: Threads, op: Any) -> None:
+def lower_poison(low: ThreadLowering, op: Any) -> None:
     """Nobody looks at it."""
     result = op.results[0]
     if isinstance(result.type, T.MemTokenType):

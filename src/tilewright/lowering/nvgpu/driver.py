@@ -20,22 +20,22 @@ from tilewright.dialects.upstream.llvm import ops as llvm
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu import (
+    address_ranges,
     atomics,
     contraction,
     control,
     effects,
     elementwise,
-    folds,
+    hidden_memory,
     memory,
-    places,
     printing,
+    reductions,
     shapes,
-    tables,
 )
+from tilewright.lowering.nvgpu.hidden_memory import GivenMemory, block_number
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import RULES
-from tilewright.lowering.nvgpu.tables import GivenMemory, block_number
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE, element_type
 from tilewright.nesting import deep_recursion
@@ -43,17 +43,17 @@ from tilewright.passes.tileas.warp_counts import check_warps
 
 #: The files that fill the table.
 FAMILIES = (
+    address_ranges,
     atomics,
     contraction,
     control,
     effects,
     elementwise,
-    folds,
+    hidden_memory,
     memory,
-    places,
     printing,
+    reductions,
     shapes,
-    tables,
 )
 _SHARED_ALIGNMENT = 16
 
@@ -147,7 +147,7 @@ def warps_of(func: FuncOp, options: NvgpuOptions) -> int:
     return warps
 
 
-class Kernel(Threads):
+class Kernel(ThreadLowering):
     """One kernel while it is lowered."""
 
     def __init__(
@@ -244,7 +244,7 @@ class Kernel(Threads):
 
     @property
     def block_threads(self) -> int:
-        """The threads of a block."""
+        """How many threads a launch gives each block."""
         return self.threads
 
     @property
@@ -263,7 +263,7 @@ class Kernel(Threads):
     def _bind_parameter(self, old: SSAValue, new: SSAValue) -> None:
         new.name_hint = old.name_hint
         if isinstance(old.type, T.PtrType):
-            with self.filling(self.prologue):
+            with self.building(self.prologue):
                 address = self.one(llvm.PtrToIntOp, (new,), I64)
             self.held[old] = address
         else:
@@ -271,7 +271,7 @@ class Kernel(Threads):
 
     def _take_memory(self, pointers: Sequence[SSAValue]) -> None:
         """The addresses of the memory that the launch gives beside the arguments."""
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             for name, pointer in zip(self.given.globals, pointers, strict=False):
                 pointer.name_hint = name if SSAValue.is_valid_name(name) else None
                 self._addresses[name] = self.one(llvm.PtrToIntOp, (pointer,), I64)

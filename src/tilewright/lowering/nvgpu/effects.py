@@ -13,7 +13,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I64, INDEX
 
@@ -23,7 +23,7 @@ _AXES = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
 
 @lowers("get_program_id")
-def program_id(low: Threads, op: TileAAOp) -> None:
+def program_id(low: ThreadLowering, op: TileAAOp) -> None:
     """The number of the block along the axis. Raises ``not-lowered-to-threads`` where it asks for work taken over from another
     block.
     """
@@ -33,19 +33,19 @@ def program_id(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("get_num_programs")
-def num_programs(low: Threads, op: TileAAOp) -> None:
+def num_programs(low: ThreadLowering, op: TileAAOp) -> None:
     """The number of blocks along the axis."""
     low.bind(op.results[0], _along(low, gpu_ops.GridDimOp, op))
 
 
-def _along(low: Threads, kind: type[Operation], op: TileAAOp) -> SSAValue:
+def _along(low: ThreadLowering, kind: type[Operation], op: TileAAOp) -> SSAValue:
     axis = DimensionAttr(_AXES[int_property(op, "axis")])
     index = low.one(kind, (), INDEX, {"dimension": axis})
     return low.one(V.IndexCastOp, (index,), low.type_of(op.results[0].type))
 
 
 @lowers("assert")
-def assertion(low: Threads, op: TileAAOp) -> None:
+def assertion(low: ThreadLowering, op: TileAAOp) -> None:
     """An assertion of each thread on what it holds; the coordinates of its elements stand in attributes, for reports."""
     condition = low.value(op.operands[0])
     places: dict[str, Attribute] = {}
@@ -58,7 +58,7 @@ def assertion(low: Threads, op: TileAAOp) -> None:
         low.bind(result, None)
 
 
-def _places(low: Threads, ty: Attribute) -> dict[str, Attribute]:
+def _places(low: ThreadLowering, ty: Attribute) -> dict[str, Attribute]:
     """Which elements of a tile a thread asserts something of: its shape, and the basis vectors of what
     the bits of a register and of a thread stand for."""
     layout = low.distribution(ty)
@@ -66,6 +66,6 @@ def _places(low: Threads, ty: Attribute) -> dict[str, Attribute]:
     return {name: b.DenseArrayBase.from_list(I64, list(n)) for name, n in found.items()}
 
 
-def _all(low: Threads, condition: SSAValue) -> SSAValue:
+def _all(low: ThreadLowering, condition: SSAValue) -> SSAValue:
     kind = {"kind": CombiningKindAttr(CombiningKindFlag.AND)}
     return low.one(ReductionOp, (condition,), I1, kind)

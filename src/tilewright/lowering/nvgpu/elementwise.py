@@ -16,7 +16,7 @@ from tilewright.dialects.upstream import arith as S
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.arith.floats import ROUNDING_MODES, TruncFOp
 from tilewright.lowering.nvgpu.rounding import computed, direction, redirected, to_odd, to_tf32
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import (
     I32,
@@ -47,11 +47,11 @@ _PLAIN_MATH = (
 )
 
 
-def _result_type(low: Threads, op: Operation) -> Attribute:
+def _result_type(low: ThreadLowering, op: Operation) -> Attribute:
     return low.type_of(op.results[0].type)
 
 
-def apply(low: Threads, kind: type[Operation], op: Operation) -> SSAValue:
+def apply(low: ThreadLowering, kind: type[Operation], op: Operation) -> SSAValue:
     """The operation of that kind on the operands of ``op``."""
     ty = _result_type(low, op)
     operands = [low.operand(value, ty) for value in op.operands]
@@ -59,13 +59,13 @@ def apply(low: Threads, kind: type[Operation], op: Operation) -> SSAValue:
 
 
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
-def plain(low: Threads, op: ArithOp) -> None:
+def plain(low: ThreadLowering, op: ArithOp) -> None:
     """The operation of threads under the same name, on the vector that a thread holds."""
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
 @lowers("arith.sitofp", "arith.uitofp")
-def convert_integer(low: Threads, op: ArithOp) -> None:
+def convert_integer(low: ThreadLowering, op: ArithOp) -> None:
     """To what no instruction makes of integers through f32, which is exact: what f32 has no bits for is told
     by one, which the narrower type rounds off."""
     name = T.element_name(T.element_of(op.results[0].type))
@@ -80,7 +80,7 @@ def convert_integer(low: Threads, op: ArithOp) -> None:
 
 
 @lowers("arith.fptosi", "arith.fptoui")
-def to_integer(low: Threads, op: ArithOp) -> None:
+def to_integer(low: ThreadLowering, op: ArithOp) -> None:
     """Of floats of 8 bits through f32, which has them all."""
     ty, given = _result_type(low, op), op.operands[0]
     name, value = T.element_name(T.element_of(given.type)), low.operand(given, ty)
@@ -98,7 +98,7 @@ _MAKES_BF16 = 90
 _STICKY = ((24, 9), (32, 21), (44, 33), (56, 41))
 
 
-def _in_24_bits(low: Threads, value: SSAValue, *, signed: bool) -> SSAValue:
+def _in_24_bits(low: ThreadLowering, value: SSAValue, *, signed: bool) -> SSAValue:
     """Integers that f32 has, and that tf32 rounds as it rounds those given."""
     found, width = value, width_of(value.type)
     for power, count in _STICKY:
@@ -116,7 +116,7 @@ def _in_24_bits(low: Threads, value: SSAValue, *, signed: bool) -> SSAValue:
 
 
 @lowers(*(f"arith.{name}" for name in _DIVISIONS))
-def divide(low: Threads, op: ArithOp) -> None:
+def divide(low: ThreadLowering, op: ArithOp) -> None:
     """Elements that do not take the branch are divided by 1: the program does not divide them."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
@@ -125,7 +125,7 @@ def divide(low: Threads, op: ArithOp) -> None:
     low.bind(op.results[0], low.one(_SAME[op.name], (left, right), ty))
 
 
-def bits_constant(low: Threads, bits: int, name: str, ty: Attribute) -> SSAValue:
+def bits_constant(low: ThreadLowering, bits: int, name: str, ty: Attribute) -> SSAValue:
     """The constant of a number or vector type with these bits in every element."""
     fmt = FORMATS[name]
     if name[0] == "i":
@@ -148,7 +148,7 @@ def held_bits(bits: int, name: str) -> int:
 
 
 @lowers("math.fpowi")
-def integer_power(low: Threads, op: ArithOp) -> None:
+def integer_power(low: ThreadLowering, op: ArithOp) -> None:
     """The exponent, read signed, as a number of 32 bits."""
     ty = _result_type(low, op)
     base, exponent = (low.operand(value, ty) for value in op.operands)
@@ -159,18 +159,18 @@ def integer_power(low: Threads, op: ArithOp) -> None:
 
 
 @lowers("arith.cmpi")
-def compare_integers(low: Threads, op: Operation) -> None:
+def compare_integers(low: ThreadLowering, op: Operation) -> None:
     """By the same predicate: both dialects number them as upstream does."""
     _compare(low, op, V.CmpiOp)
 
 
 @lowers("arith.cmpf")
-def compare_floats(low: Threads, op: Operation) -> None:
+def compare_floats(low: ThreadLowering, op: Operation) -> None:
     """By the same predicate: both dialects number them as upstream does."""
     _compare(low, op, V.CmpfOp)
 
 
-def _compare(low: Threads, op: Operation, kind: type[Operation]) -> None:
+def _compare(low: ThreadLowering, op: Operation, kind: type[Operation]) -> None:
     ty = _result_type(low, op)
     operands = [low.operand(value, ty) for value in op.operands]
     # Both dialects number comparisons alike, as upstream does.
@@ -178,7 +178,7 @@ def _compare(low: Threads, op: Operation, kind: type[Operation]) -> None:
 
 
 @lowers("arith.select")
-def select(low: Threads, op: Operation) -> None:
+def select(low: ThreadLowering, op: Operation) -> None:
     """A scalar condition chooses all elements at once."""
     condition, yes, no = op.operands
     ty = _result_type(low, op)
@@ -189,7 +189,7 @@ def select(low: Threads, op: Operation) -> None:
 
 
 @lowers("arith.shli", "arith.shrui", "arith.shrsi")
-def shift(low: Threads, op: ArithOp) -> None:
+def shift(low: ThreadLowering, op: ArithOp) -> None:
     """A shift by the width or more gives zeros, or copies of the sign; here it would be undefined."""
     ty = _result_type(low, op)
     value, amount = (low.operand(v, ty) for v in op.operands)
@@ -209,7 +209,7 @@ def shift(low: Threads, op: ArithOp) -> None:
 
 
 @lowers("arith.index_cast", "arith.index_castui")
-def index_cast(low: Threads, op: ArithOp) -> None:
+def index_cast(low: ThreadLowering, op: ArithOp) -> None:
     """Indices are numbers of 64 bits here."""
     ty = _result_type(low, op)
     value = low.operand(op.operands[0], ty)
@@ -224,12 +224,12 @@ def index_cast(low: Threads, op: ArithOp) -> None:
 
 
 @lowers("arith.bitcast")
-def bitcast(low: Threads, op: ArithOp) -> None:
+def bitcast(low: ThreadLowering, op: ArithOp) -> None:
     """Another type of the same number of bits; nothing where it is the same."""
     low.bind(op.results[0], cast_bits(low, low.value(op.operands[0]), _result_type(low, op)))
 
 
-def cast_bits(low: Threads, value: SSAValue, ty: Attribute) -> SSAValue:
+def cast_bits(low: ThreadLowering, value: SSAValue, ty: Attribute) -> SSAValue:
     """The same bits as another type of the same width."""
     return value if value.type == ty else low.one(A.BitcastOp, (value,), ty)
 
@@ -249,13 +249,13 @@ _FLOATS: dict[str, type[Operation]] = {
 
 
 @lowers(*_FLOATS)
-def float_operation(low: Threads, op: TileAAOp) -> None:
+def float_operation(low: ThreadLowering, op: TileAAOp) -> None:
     """With its rounding mode and flushing of subnormals, by upstream's operation or one of PTX."""
     low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
 
 
 @lowers("clampf")
-def clamp(low: Threads, op: TileAAOp) -> None:
+def clamp(low: ThreadLowering, op: TileAAOp) -> None:
     """``min(max(source, lower), upper)``; with ``propagate_nan`` a NaN stays one, else the other operand is the
     result.
     """
@@ -269,7 +269,7 @@ def clamp(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("mulhiui")
-def high_half(low: Threads, op: TileAAOp) -> None:
+def high_half(low: ThreadLowering, op: TileAAOp) -> None:
     """The upper half of the product, by one of twice the width; for 64 bits by four of 32."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
@@ -293,7 +293,7 @@ def high_half(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("fp_to_fp")
-def convert_float(low: Threads, op: TileAAOp) -> None:
+def convert_float(low: ThreadLowering, op: TileAAOp) -> None:
     """Rounds to nearest even, or as the operation says; ``f8E8M0FNU``, which has no sign and no fraction, by its
     exponent.
     """
@@ -306,7 +306,7 @@ def convert_float(low: Threads, op: TileAAOp) -> None:
 
 
 def _rounded(
-    low: Threads, source: SSAValue, ty: Attribute, names: Sequence[str], mode: str
+    low: ThreadLowering, source: SSAValue, ty: Attribute, names: Sequence[str], mode: str
 ) -> SSAValue:
     """Floats of the first format as those of the second, whose type is ``ty``, rounded once by ``mode``."""
     given, wanted = names
@@ -329,7 +329,9 @@ def _rounded(
     return redirected(low, source, float_cast(low, source, ty, given, wanted), widen, mode)
 
 
-def _to_scale(low: Threads, source: SSAValue, given: str, mode: str, ty: Attribute) -> SSAValue:
+def _to_scale(
+    low: ThreadLowering, source: SSAValue, given: str, mode: str, ty: Attribute
+) -> SSAValue:
     """Powers of two without a sign: the magnitude is what is rounded, by way of f32."""
     single = vector_like(ty, b.Float32Type())
     found = float_cast(low, source, single, given, "f32")
@@ -346,7 +348,9 @@ def _to_scale(low: Threads, source: SSAValue, given: str, mode: str, ty: Attribu
     return low.one(TruncFOp, (found,), ty, properties)
 
 
-def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted: str) -> SSAValue:
+def float_cast(
+    low: ThreadLowering, source: SSAValue, ty: Attribute, given: str, wanted: str
+) -> SSAValue:
     """Floats of the format ``given`` as those of ``wanted``, whose type is ``ty``."""
     if given == wanted:
         return source
@@ -365,7 +369,7 @@ def float_cast(low: Threads, source: SSAValue, ty: Attribute, given: str, wanted
 
 
 @lowers("addptr")
-def add_pointer(low: Threads, op: TileAAOp) -> None:
+def add_pointer(low: ThreadLowering, op: TileAAOp) -> None:
     """Addresses are numbers of 64 bits; offsets count elements and are read signed."""
     ty = _result_type(low, op)
     base, offset = (low.operand(value, ty) for value in op.operands)
@@ -377,7 +381,7 @@ def add_pointer(low: Threads, op: TileAAOp) -> None:
     low.bind(op.results[0], low.plus(base, low.times(offset, size)))
 
 
-def pointee_bytes(low: Threads, pointer: T.PtrType) -> int:
+def pointee_bytes(low: ThreadLowering, pointer: T.PtrType) -> int:
     """The bytes of an element behind a pointer; refuses those that share bytes."""
     fmt = FORMATS.get(T.element_name(pointer.pointee))
     if fmt is None or (fmt.bits < 8 and fmt.name != "i1"):
@@ -386,6 +390,6 @@ def pointee_bytes(low: Threads, pointer: T.PtrType) -> int:
 
 
 @lowers("int_to_ptr", "ptr_to_int")
-def pointer_number(low: Threads, op: TileAAOp) -> None:
+def pointer_number(low: ThreadLowering, op: TileAAOp) -> None:
     """Pointers are numbers of 64 bits already."""
     low.bind(op.results[0], low.value(op.operands[0]))

@@ -9,9 +9,9 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import memref, vector
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange
 from tilewright.lowering.nvgpu.layouts import coordinates_of
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import SHARED_SPACE
 from tilewright.lowering.nvgpu.vectors import as_index, moved, split
 
@@ -27,7 +27,7 @@ class Matrix:
     where a row starts ``stride`` elements behind the one before.
     """
 
-    low: Threads
+    low: ThreadLowering
     buffer: Buffer
     memory: SSAValue
     element: Attribute
@@ -80,7 +80,7 @@ class Matrix:
     def _place(self, offset: int) -> Index:
         """The indices of the thread's element with that offset."""
         low = self.low
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             row, column = (as_index(low, at) for at in low.first_coordinates(self.dims))
             steps = coordinates_of(offset, self.dims)
             row = moved(low, row, steps[0] - self.first)
@@ -89,8 +89,8 @@ class Matrix:
 
 
 def matrix(
-    exchange: Exchange,
-    low: Threads,
+    shared_conversion: SharedConversion,
+    low: ThreadLowering,
     element: Attribute,
     dims: tuple[int, int],
     padding: int,
@@ -105,10 +105,10 @@ def matrix(
     if is_turned:
         shape = shape[1], shape[0]
     stride = shape[1] + padding
-    buffer = exchange.buffer(element, shape[0] * stride)
+    buffer = shared_conversion.buffer(element, shape[0] * stride)
     view = buffer.memory.owner
     assert isinstance(view, memref.ViewOp)
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         ty = b.MemRefType(element, [shape[0], stride], memory_space=SHARED_SPACE)
         memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
     return Matrix(low, buffer, memory, element, shape[0], shape[1], stride, dims, first, is_turned)

@@ -23,11 +23,16 @@ from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.llvm import atomics as llvm_atomics
 from tilewright.dialects.upstream.llvm import ops as L
 from tilewright.dialects.upstream.llvm.syntax import ORDERINGS
-from tilewright.lowering.nvgpu.contiguous import memory_order, straight_access, turned
+from tilewright.lowering.nvgpu.address_ranges import (
+    AddressRange,
+    Order,
+    address_range_of,
+    padding_name,
+)
+from tilewright.lowering.nvgpu.contiguous import contiguous_access, memory_order, turned
 from tilewright.lowering.nvgpu.elementwise import bits_constant
-from tilewright.lowering.nvgpu.exchange import Exchange
-from tilewright.lowering.nvgpu.places import Order, Place, padding_name, place_of_access
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import SharedConversion
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import (
     GLOBAL_POINTER,
@@ -47,7 +52,7 @@ _SCOPES = {"tl_blk": "block", "cluster": "cluster", "gpu": "device", "sys": ""}
 _TF32_MASK = -(1 << 13)
 
 
-def pointers(low: Threads, addresses: SSAValue) -> SSAValue:
+def pointers(low: ThreadLowering, addresses: SSAValue) -> SSAValue:
     """Addresses as pointers to global memory."""
     return low.one(L.IntToPtrOp, (addresses,), vector_like(addresses.type, GLOBAL_POINTER))
 
@@ -57,7 +62,7 @@ def in_memory(element: Attribute) -> Attribute:
     return I8 if element == I1 else element
 
 
-def from_memory(low: Threads, value: SSAValue, name: str) -> SSAValue:
+def from_memory(low: ThreadLowering, value: SSAValue, name: str) -> SSAValue:
     """What was read from memory as an element, or elements, of the type of that name."""
     if name == "i1":
         return low.compare("ne", value, low.constant(0, value.type))
@@ -68,7 +73,7 @@ def from_memory(low: Threads, value: SSAValue, name: str) -> SSAValue:
     return value
 
 
-def to_memory(low: Threads, value: SSAValue) -> SSAValue:
+def to_memory(low: ThreadLowering, value: SSAValue) -> SSAValue:
     """The reverse."""
     if scalar_of(value.type) == I1:
         return low.one(V.ExtUIOp, (value,), vector_like(value.type, I8))
@@ -93,18 +98,18 @@ def ordering(op: Operation, default: str = "weak") -> dict[str, Attribute]:
     return found
 
 
-def spread(low: Threads, value: SSAValue, size: int) -> SSAValue:
+def spread(low: ThreadLowering, value: SSAValue, size: int) -> SSAValue:
     """A tile of which only owners have the elements, with all its copies."""
     if size >= low.threads:
         return value
-    exchange = Exchange(low)
-    buffer = exchange.buffer(scalar_of(value.type), size)
-    exchange.put(buffer, value)
-    exchange.meet()
-    return exchange.take(buffer, low.ids(size))
+    shared_conversion = SharedConversion(low)
+    buffer = shared_conversion.buffer(scalar_of(value.type), size)
+    shared_conversion.put(buffer, value)
+    shared_conversion.meet()
+    return shared_conversion.take(buffer, low.ids(size))
 
 
-def tile_of(low: Threads, value: SSAValue) -> SSAValue:
+def tile_of(low: ThreadLowering, value: SSAValue) -> SSAValue:
     """A scalar as a tile of one element, which is what a vector of one place holds."""
     return value if isinstance(value.type, b.VectorType) else low.splat(value, 1)
 
@@ -116,20 +121,20 @@ def element_name(value: SSAValue) -> str:
 
 
 @lowers("load", "tiled_load", "gather_load")
-def load(low: Threads, op: Load) -> None:
+def load(low: ThreadLowering, op: Load) -> None:
     """Loads what a thread holds, masked and padded; volatile and ordered loads go by element."""
     result = op.moved
     low.before_read()
     for token in op.results[1:]:
         low.bind(token, None)
     if is_set(op, "volatile") or ordering(op):
-        low.bind(result, _load_each(low, op, place_of_access(low, op)))
+        low.bind(result, _load_each(low, op, address_range_of(low, op)))
         return
     element = element_type(T.element_of(result.type))
     assert element is not None
     held = in_memory(element)
     order = memory_order(low, op)
-    straight = straight_access(low, op, order)
+    straight = contiguous_access(low, op, order)
     if straight is None:
         low.bind(result, _load_places(low, op, held, None))
         return
@@ -143,9 +148,9 @@ def load(low: Threads, op: Load) -> None:
     low.bind(result, loaded)
 
 
-def _load_places(low: Threads, op: Load, held: Attribute, order: Order | None) -> SSAValue:
+def _load_places(low: ThreadLowering, op: Load, held: Attribute, order: Order | None) -> SSAValue:
     """Elements from wherever each lies."""
-    result, place = op.moved, place_of_access(low, op, order)
+    result, place = op.moved, address_range_of(low, op, order)
     dims = T.dims_of(result.type)
     addresses = tile_of(low, place.addresses)
     ty = vector_like(addresses.type, held)
@@ -164,7 +169,9 @@ def _load_places(low: Threads, op: Load, held: Attribute, order: Order | None) -
     return loaded if dims else low.first(loaded)
 
 
-def _with_background(low: Threads, op: Load, place: Place, loaded: SSAValue) -> SSAValue:
+def _with_background(
+    low: ThreadLowering, op: Load, place: AddressRange, loaded: SSAValue
+) -> SSAValue:
     """Loaded elements, and what stands where nothing was loaded."""
     result = op.moved
     (base,) = values_of(op, "base")
@@ -187,7 +194,7 @@ def _with_background(low: Threads, op: Load, place: Place, loaded: SSAValue) -> 
     return low.select(place.inside, loaded, padding)
 
 
-def _load_each(low: Threads, op: Load, place: Place) -> SSAValue:
+def _load_each(low: ThreadLowering, op: Load, place: AddressRange) -> SSAValue:
     """Element by element, each by its owner, and then told to all: others may write meanwhile."""
     result = op.moved
     element = element_type(T.element_of(result.type))
@@ -209,9 +216,9 @@ def _load_each(low: Threads, op: Load, place: Place) -> SSAValue:
 
 
 def each_element(
-    low: Threads,
+    low: ThreadLowering,
     moved: SSAValue,
-    place: Place,
+    place: AddressRange,
     values: Sequence[SSAValue],
     result: Attribute | None,
     make: Callable[[SSAValue, Sequence[SSAValue]], SSAValue | None],
@@ -252,7 +259,7 @@ def each_element(
 
 
 @lowers("store", "tiled_store", "scatter_store")
-def store(low: Threads, op: Store) -> None:
+def store(low: ThreadLowering, op: Store) -> None:
     """Stores what a thread holds, each element by one thread; volatile and ordered stores go by element."""
     low.before_write()
     for token in op.results:
@@ -269,11 +276,11 @@ def store(low: Threads, op: Store) -> None:
 
         if enum_property(op, "mem_semantic") == "release":
             low.barrier()
-        each_element(low, op.moved, place_of_access(low, op), (value,), None, one)
+        each_element(low, op.moved, address_range_of(low, op), (value,), None, one)
         low.sync.writes = True
         return
     order = memory_order(low, op)
-    straight = straight_access(low, op, order)
+    straight = contiguous_access(low, op, order)
     if straight is None:
         _store_places(low, op, value, None)
         return
@@ -291,9 +298,9 @@ def store(low: Threads, op: Store) -> None:
     low.either(straight.condition, whole, each)
 
 
-def _store_places(low: Threads, op: Store, value: SSAValue, order: Order | None) -> None:
+def _store_places(low: ThreadLowering, op: Store, value: SSAValue, order: Order | None) -> None:
     """Elements to wherever each lies."""
-    place, held = place_of_access(low, op, order), scalar_of(value.type)
+    place, held = address_range_of(low, op, order), scalar_of(value.type)
     dims = T.dims_of(op.moved.type)
     addresses = tile_of(low, place.addresses)
     tile = tile_of(low, value)
@@ -313,7 +320,7 @@ def _store_places(low: Threads, op: Store, value: SSAValue, order: Order | None)
 
 
 @lowers("ext.fence")
-def fence(low: Threads, op: Operation) -> None:
+def fence(low: ThreadLowering, op: Operation) -> None:
     """Orders memory for the whole device, and the threads among themselves."""
     low.barrier()
     low.emit(
@@ -329,7 +336,7 @@ def fence(low: Threads, op: Operation) -> None:
 
 
 @lowers("ext.grid_dependency")
-def grid_dependency(low: Threads, op: Operation) -> None:
+def grid_dependency(low: ThreadLowering, op: Operation) -> None:
     """Launches run one after the other, so that there is nothing to wait for."""
     for result in op.results:
         low.bind(result, None)

@@ -23,7 +23,6 @@ from tilewright.lowering.nvgpu.accumulators import (
     warp_place,
 )
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.exchange import Exchange
 from tilewright.lowering.nvgpu.fragments import (
     FragmentLayout,
     Fragments,
@@ -33,7 +32,8 @@ from tilewright.lowering.nvgpu.fragments import (
 )
 from tilewright.lowering.nvgpu.matrices import Index, Matrix, matrix, padding
 from tilewright.lowering.nvgpu.memory import element_name
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import SharedConversion
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, vector_like
 from tilewright.lowering.nvgpu.vectors import as_index, moved, stacked
 
@@ -84,7 +84,7 @@ class Plan:
         return (count + rows * (columns + self.b_padding)) * self.instruction.bits // 8 + 16
 
 
-def plan_for(low: Threads, op: DotOp) -> Plan | None:
+def plan_for(low: ThreadLowering, op: DotOp) -> Plan | None:
     """How the tensor cores make a product; None where they do not.
 
     f32 is none of their types, and unsigned integers have no operation in ``nvgpu``.
@@ -103,10 +103,10 @@ def plan_for(low: Threads, op: DotOp) -> Plan | None:
     element = T.element_of(op.c.type)
     layout = layout_for(instruction, prod(batch), rows, columns, low.threads // 32, element)
     found = Plan(name, instruction, layout, depth)
-    return found if found.shared_bytes <= low.options.shared_bytes - low.exchange_start else None
+    return found if found.shared_bytes <= low.options.shared_bytes - low.conversion_start else None
 
 
-def carried_layouts(low: Threads, op: scf.ForOp) -> dict[int, FragmentLayout]:
+def carried_layouts(low: ThreadLowering, op: scf.ForOp) -> dict[int, FragmentLayout]:
     """Which of the values that a loop carries are sums of products and nothing else, so that they
     can stay in fragments all along; by their number."""
     body = op.regions[0].blocks[0]
@@ -118,7 +118,7 @@ def carried_layouts(low: Threads, op: scf.ForOp) -> dict[int, FragmentLayout]:
 
 
 def _carried_layout(
-    low: Threads, value: SSAValue, body: Block, number: int
+    low: ThreadLowering, value: SSAValue, body: Block, number: int
 ) -> FragmentLayout | None:
     layout: FragmentLayout | None = None
     while True:
@@ -136,7 +136,7 @@ def _carried_layout(
         layout, value = plan.layout, user.result
 
 
-def product(low: Threads, op: DotOp, plan: Plan) -> SSAValue | Fragments:
+def product(low: ThreadLowering, op: DotOp, plan: Plan) -> SSAValue | Fragments:
     """The product plus ``c``: in fragments if ``c`` is."""
     held = low.held[op.c]
     given = held
@@ -159,7 +159,7 @@ def product(low: Threads, op: DotOp, plan: Plan) -> SSAValue | Fragments:
 
 
 def _converted(
-    low: Threads, value: SSAValue, given: b.VectorType, wanted: b.VectorType
+    low: ThreadLowering, value: SSAValue, given: b.VectorType, wanted: b.VectorType
 ) -> SSAValue:
     """Sums of f16 are kept in f32 while they are added up."""
     if given == wanted:
@@ -171,21 +171,23 @@ def _converted(
 class _Product:
     """One product while it is written."""
 
-    def __init__(self, low: Threads, op: DotOp, plan: Plan):
+    def __init__(self, low: ThreadLowering, op: DotOp, plan: Plan):
         self.low, self.plan, self.instruction = low, plan, plan.instruction
         layout, depth = plan.layout, plan.depth
         values = [self._operand(value) for value in (op.a, op.b)]
-        exchange = Exchange(low)
+        shared_conversion = SharedConversion(low)
         element = plan.instruction.element
         shape = (layout.batches * layout.rows, depth)
-        self.a = matrix(exchange, low, element, shape, plan.a_stride - depth)
+        self.a = matrix(shared_conversion, low, element, shape, plan.a_stride - depth)
         shape = (layout.batches * depth, layout.columns)
         self.b_turned = plan.b_is_turned
-        self.b = matrix(exchange, low, element, shape, plan.b_padding, is_turned=self.b_turned)
+        self.b = matrix(
+            shared_conversion, low, element, shape, plan.b_padding, is_turned=self.b_turned
+        )
         self.a.put(values[0])
         self.b.put(values[1])
-        exchange.meet()
-        with low.filling(low.prologue):
+        shared_conversion.meet()
+        with low.building(low.prologue):
             self.a_place, self.b_place = self._a_start(), self._b_start()
 
     def _operand(self, value: SSAValue) -> SSAValue:
@@ -207,7 +209,7 @@ class _Product:
             return sums
         types = [value.type for value in sums]
         body = Block(arg_types=[INDEX, *types])
-        with low.filling(body):
+        with low.building(body):
             low.emit(scf.YieldOp, self._step(body.args[1:], 0, body.args[0]))
         bounds = [low.constant(number, INDEX) for number in (0, depth, k)]
         return low.emit(scf.ForOp, (*bounds, *sums), types, regions=[Region(body)])
@@ -351,7 +353,7 @@ class _Product:
     ) -> Index:
         """A place some steps on, and ``more`` along the axis of k."""
         low = self.low
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             found = [moved(low, at, step) for at, step in zip(place, steps, strict=True)]
         if more is not None:
             found[k_axis] = low.plus(found[k_axis], more)

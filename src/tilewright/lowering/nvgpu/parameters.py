@@ -6,14 +6,14 @@ from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
-from tilewright.passes.base import clone_with_places
+from tilewright.passes.base import clone_with_locations
 
 
 def copy_with_kernel(
     module: b.ModuleOp, kernel: gpu_kernels.FuncOp
 ) -> tuple[b.ModuleOp, gpu_kernels.FuncOp]:
     """A copy of a module, and in it the copy of one of its kernels."""
-    copy = clone_with_places(module, {})
+    copy = clone_with_locations(module, {})
     assert isinstance(copy, b.ModuleOp)
     place = next(i for i, op in enumerate(module.walk()) if op is kernel)
     found = next(op for i, op in enumerate(copy.walk()) if i == place)

@@ -15,33 +15,33 @@ from xdsl.dialects.arith import AndIOp
 from xdsl.ir import SSAValue
 
 from tilewright.dialects.upstream.vector.shapes import ShuffleOp
-from tilewright.lowering.nvgpu.exchange import Exchange, held_bytes
 from tilewright.lowering.nvgpu.layouts import CHUNK
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import SharedConversion, held_bytes
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import scalar_of
 from tilewright.lowering.nvgpu.vectors import joined, length
 
 
-def dealt(low: Threads) -> int:
+def dealt(low: ThreadLowering) -> int:
     """How many elements are dealt, a chunk to each thread, before the first one gets another."""
     return CHUNK * low.threads
 
 
-def fits(low: Threads, values: Sequence[SSAValue], size: int, *, beside: int = 0) -> bool:
+def fits(low: ThreadLowering, values: Sequence[SSAValue], size: int, *, beside: int = 0) -> bool:
     """Whether a block can have tiles of ``size`` elements, of the types of these values, in shared
     memory at once, ``beside`` so many bytes."""
     total = beside + sum(held_bytes(scalar_of(value.type), size) for value in values)
-    return total <= low.options.shared_bytes - low.exchange_start
+    return total <= low.options.shared_bytes - low.conversion_start
 
 
-def registers(low: Threads, value: SSAValue, numbers: Sequence[int]) -> SSAValue:
+def registers(low: ThreadLowering, value: SSAValue, numbers: Sequence[int]) -> SSAValue:
     """Some registers of a thread."""
     mask = b.DenseArrayBase.from_list(b.i64, list(numbers))
     ty = b.VectorType(scalar_of(value.type), [len(numbers)])
     return low.one(ShuffleOp, (value, value), ty, {"mask": mask})
 
 
-def cut(low: Threads, value: SSAValue, count: int) -> list[SSAValue]:
+def cut(low: ThreadLowering, value: SSAValue, count: int) -> list[SSAValue]:
     """A tile as ``count`` tiles, one behind the other, each of at least ``dealt`` elements."""
     size = length(value) // count
     return [
@@ -49,7 +49,7 @@ def cut(low: Threads, value: SSAValue, count: int) -> list[SSAValue]:
     ]
 
 
-def halves(low: Threads, value: SSAValue, distance: int) -> tuple[SSAValue, SSAValue]:
+def halves(low: ThreadLowering, value: SSAValue, distance: int) -> tuple[SSAValue, SSAValue]:
     """The elements whose number has the bit ``distance``, at least ``dealt``, clear, and those with the
     bit set; each in the layout of a tile of half the size, as if the bit were not there."""
     step, every = distance // low.threads, range(length(value))
@@ -59,48 +59,48 @@ def halves(low: Threads, value: SSAValue, distance: int) -> tuple[SSAValue, SSAV
 
 
 def gathered(
-    low: Threads, value: SSAValue, size: int, places: SSAValue, mask: SSAValue | None = None
+    low: ThreadLowering, value: SSAValue, size: int, places: SSAValue, mask: SSAValue | None = None
 ) -> SSAValue:
     """Elements of a tile of ``size`` by their numbers; zeros where the mask does not hold."""
     count = 1
     while not fits(low, [value], size // count) and size // count > dealt(low):
         count *= 2
     if count == 1:
-        exchange = Exchange(low)
-        buffer = exchange.buffer(scalar_of(value.type), size)
-        exchange.put(buffer, value)
-        exchange.meet()
-        return exchange.take(buffer, places, mask)
+        shared_conversion = SharedConversion(low)
+        buffer = shared_conversion.buffer(scalar_of(value.type), size)
+        shared_conversion.put(buffer, value)
+        shared_conversion.meet()
+        return shared_conversion.take(buffer, places, mask)
     each, total = size // count, None
     numbers = low.binary(AndIOp, places, each - 1)
     for number, piece in enumerate(cut(low, value, count)):
-        exchange = Exchange(low)
-        buffer = exchange.buffer(scalar_of(value.type), each)
-        exchange.put(buffer, piece)
-        exchange.meet()
+        shared_conversion = SharedConversion(low)
+        buffer = shared_conversion.buffer(scalar_of(value.type), each)
+        shared_conversion.put(buffer, piece)
+        shared_conversion.meet()
         past = low.compare("uge", places, number * each)
         here = low.both(low.both(past, low.compare("ult", places, (number + 1) * each)), mask)
         assert here is not None
-        found = exchange.take(buffer, numbers, here)
+        found = shared_conversion.take(buffer, numbers, here)
         total = found if total is None else low.select(here, found, total)
     assert total is not None
     return total
 
 
-def in_two(low: Threads, value: SSAValue, size: int) -> list[SSAValue] | None:
+def in_two(low: ThreadLowering, value: SSAValue, size: int) -> list[SSAValue] | None:
     """A tile too large for shared memory cut in two; None where that is not needed, or not possible."""
     if fits(low, [value], size) or size < 2 * dealt(low):
         return None
     return cut(low, value, 2)
 
 
-def together(low: Threads, parts: Sequence[SSAValue]) -> SSAValue:
+def together(low: ThreadLowering, parts: Sequence[SSAValue]) -> SSAValue:
     """The reverse of ``cut``."""
     return joined(low, parts)
 
 
 def rearranged(
-    low: Threads,
+    low: ThreadLowering,
     source: SSAValue,
     source_dims: tuple[int, ...],
     dims: tuple[int, ...],

@@ -17,10 +17,10 @@ from tilewright.dialects.print_formats import Conversion, parse_format
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.pieces import cut, dealt, fits
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion, held_bytes
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I64, scalar_of
 
@@ -28,7 +28,7 @@ _FLOAT, _UNSIGNED = frozenset("eEfFgGaA"), frozenset("uoxXp")
 
 
 @lowers("print")
-def lower_print(low: Threads, op: TileAAOp) -> None:
+def lower_print(low: ThreadLowering, op: TileAAOp) -> None:
     """The text is that of ``launching.printing``; pieces of several blocks may mix on a GPU."""
     given = [value for value in op.operands if not isinstance(value.type, T.MemTokenType)]
     text = op.properties["format"]
@@ -36,7 +36,7 @@ def lower_print(low: Threads, op: TileAAOp) -> None:
     tiles = dict.fromkeys(value for value in given if T.dims_of(value.type))
     pieces = parse_format(text.data)
     sizes = [held_bytes(scalar_of(low.value(v).type), prod(T.dims_of(v.type))) for v in tiles]
-    if sum(sizes) > low.options.shared_bytes - low.exchange_start:
+    if sum(sizes) > low.options.shared_bytes - low.conversion_start:
         _in_turn(low, pieces, given)
     else:
         _at_once(low, pieces, given, list(tiles))
@@ -45,19 +45,19 @@ def lower_print(low: Threads, op: TileAAOp) -> None:
 
 
 def _at_once(
-    low: Threads,
+    low: ThreadLowering,
     pieces: Sequence[str | Conversion],
     given: Sequence[SSAValue],
     tiles: Sequence[SSAValue],
 ) -> None:
     """All tiles lie in shared memory when the thread begins."""
-    exchange = Exchange(low)
+    shared_conversion = SharedConversion(low)
     buffers: dict[SSAValue, Buffer] = {}
     for value in tiles:
         held = low.value(value)
-        buffers[value] = exchange.buffer(scalar_of(held.type), prod(T.dims_of(value.type)))
-        exchange.put(buffers[value], held)
-    exchange.meet()
+        buffers[value] = shared_conversion.buffer(scalar_of(held.type), prod(T.dims_of(value.type)))
+        shared_conversion.put(buffers[value], held)
+    shared_conversion.meet()
     low.sync.shared = True
     operands = iter(given)
 
@@ -76,7 +76,9 @@ def _at_once(
     _by_first(low, work)
 
 
-def _in_turn(low: Threads, pieces: Sequence[str | Conversion], given: Sequence[SSAValue]) -> None:
+def _in_turn(
+    low: ThreadLowering, pieces: Sequence[str | Conversion], given: Sequence[SSAValue]
+) -> None:
     """Pieces of the text one after the other."""
     operands = iter(given)
     for piece in pieces:
@@ -97,10 +99,10 @@ def _in_turn(low: Threads, pieces: Sequence[str | Conversion], given: Sequence[S
         while not fits(low, [held], size // count) and size // count >= 2 * dealt(low):
             count *= 2
         for number, part in enumerate(cut(low, held, count) if count > 1 else [held]):
-            exchange = Exchange(low)
-            buffer = exchange.buffer(scalar_of(held.type), size // count)
-            exchange.put(buffer, part)
-            exchange.meet()
+            shared_conversion = SharedConversion(low)
+            buffer = shared_conversion.buffer(scalar_of(held.type), size // count)
+            shared_conversion.put(buffer, part)
+            shared_conversion.meet()
             low.sync.shared = True
             place = number, count
             _by_first(
@@ -111,7 +113,7 @@ def _in_turn(low: Threads, pieces: Sequence[str | Conversion], given: Sequence[S
             )
 
 
-def _by_first(low: Threads, work: Callable[[], object]) -> None:
+def _by_first(low: ThreadLowering, work: Callable[[], object]) -> None:
     """What the first thread of the block does."""
 
     def nothing_made() -> list[SSAValue]:
@@ -121,12 +123,12 @@ def _by_first(low: Threads, work: Callable[[], object]) -> None:
     low.either(low.compare("eq", low.thread(), 0), nothing_made)
 
 
-def _say(low: Threads, text: str, *values: SSAValue) -> None:
+def _say(low: ThreadLowering, text: str, *values: SSAValue) -> None:
     low.emit(gpu_ops.PrintfOp, values, (), {"format": b.StringAttr(text)})
 
 
 def _print_part(
-    low: Threads, piece: Conversion, value: SSAValue, buffer: Buffer, place: tuple[int, int]
+    low: ThreadLowering, piece: Conversion, value: SSAValue, buffer: Buffer, place: tuple[int, int]
 ) -> None:
     """One of some equal parts of a tile, of which there are a power of two: each dimension between
     brackets, by a loop where the part has all of it."""
@@ -169,21 +171,21 @@ def _print_part(
     rows(T.dims_of(value.type), low.constant(0, I64), place)
 
 
-def _said(low: Threads, text: str) -> list[SSAValue]:
+def _said(low: ThreadLowering, text: str) -> list[SSAValue]:
     _say(low, text)
     return []
 
 
-def _loop(low: Threads, count: int, turn: Callable[[SSAValue], None]) -> None:
+def _loop(low: ThreadLowering, count: int, turn: Callable[[SSAValue], None]) -> None:
     body = Block(arg_types=[I64])
-    with low.filling(body):
+    with low.building(body):
         turn(body.args[0])
         low.emit(scf.YieldOp)
     bounds = [low.constant(number, I64) for number in (0, count, 1)]
     low.emit(scf.ForOp, bounds, (), regions=[Region(body)])
 
 
-def _print_number(low: Threads, piece: Conversion, value: SSAValue, name: str) -> None:
+def _print_number(low: ThreadLowering, piece: Conversion, value: SSAValue, name: str) -> None:
     """A number as its conversion wants it: a float for an integer is truncated, and the reverse."""
     if piece.letter in "n%":
         return
@@ -205,7 +207,7 @@ def _print_number(low: Threads, piece: Conversion, value: SSAValue, name: str) -
     _say(low, f"%{piece.options}ll{piece.letter}", value)
 
 
-def _to_f64(low: Threads, value: SSAValue, name: str) -> SSAValue:
+def _to_f64(low: ThreadLowering, value: SSAValue, name: str) -> SSAValue:
     if name == "f64":
         return value
     f32 = float_cast(low, value, b.Float32Type(), name, "f32")

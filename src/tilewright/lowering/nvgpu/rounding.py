@@ -36,7 +36,7 @@ from tilewright.dialects.upstream.nvvm.conversions import (
     FPRoundingMode,
     FPRoundingModeAttr,
 )
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, vector_like
 
 _HALF_UNIT, _KEPT = 1 << 12, -(1 << 13)
@@ -86,7 +86,9 @@ def _mode(op: Operation) -> str:
     return enum_property(op, "rounding_mode")  # pyright: ignore[reportArgumentType]
 
 
-def computed(low: Threads, op: Operation, operands: Sequence[SSAValue], plain: Compute) -> SSAValue:
+def computed(
+    low: ThreadLowering, op: Operation, operands: Sequence[SSAValue], plain: Compute
+) -> SSAValue:
     """The operation on these operands, with the rounding and flushing that it asks for; ``plain``
     rounds to nearest and flushes nothing."""
     given = list(operands)
@@ -101,7 +103,7 @@ def computed(low: Threads, op: Operation, operands: Sequence[SSAValue], plain: C
     return found
 
 
-def _by_intrinsic(low: Threads, op: Operation, operands: list[SSAValue]) -> SSAValue:
+def _by_intrinsic(low: ThreadLowering, op: Operation, operands: list[SSAValue]) -> SSAValue:
     """An operation of f32 that flushes, or may be approximate. Of both operands and result subnormal numbers
     become zeros of the same sign where an instruction has `.ftz`."""
     ty = operands[0].type
@@ -119,7 +121,7 @@ def _by_intrinsic(low: Threads, op: Operation, operands: list[SSAValue]) -> SSAV
     return intrinsic(low, f"llvm.nvvm.{stem}{flush}{behind}", operands, ty)
 
 
-def _of_sum(low: Threads, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
+def _of_sum(low: ThreadLowering, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
     """The operands of an addition that is a difference."""
     if not isinstance(op, SubFOp):
         return operands
@@ -127,7 +129,7 @@ def _of_sum(low: Threads, op: Operation, operands: list[SSAValue]) -> list[SSAVa
     return [left, low.one(A.NegfOp, (right,), right.type)]
 
 
-def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) -> SSAValue:
+def _directed(low: ThreadLowering, op: Operation, operands: list[SSAValue], mode: str) -> SSAValue:
     stem = _INTRINSICS.get(op.name)
     element = scalar_of(operands[0].type)
     if stem is not None and element in _HALVES:
@@ -144,7 +146,9 @@ def _directed(low: Threads, op: Operation, operands: list[SSAValue], mode: str) 
     return intrinsic(low, name, _of_sum(low, op, operands), operands[0].type)
 
 
-def intrinsic(low: Threads, name: str, operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
+def intrinsic(
+    low: ThreadLowering, name: str, operands: Sequence[SSAValue], ty: Attribute
+) -> SSAValue:
     """A call of an intrinsic function, element by element."""
     sizes = b.DenseArrayBase.from_list(I32, [len(operands), 0])
     properties = {"intrin": b.StringAttr(name), "operandSegmentSizes": sizes}
@@ -152,7 +156,7 @@ def intrinsic(low: Threads, name: str, operands: Sequence[SSAValue], ty: Attribu
 
 
 def redirected(
-    low: Threads,
+    low: ThreadLowering,
     source: SSAValue,
     nearest: SSAValue,
     widen: Callable[[SSAValue], SSAValue],
@@ -193,13 +197,13 @@ def redirected(
     return low.one(A.BitcastOp, (chosen,), nearest.type)
 
 
-def _compare(low: Threads, predicate: str, left: SSAValue, right: SSAValue) -> SSAValue:
+def _compare(low: ThreadLowering, predicate: str, left: SSAValue, right: SSAValue) -> SSAValue:
     number = V.FLOAT_PREDICATES.index(predicate)
-    ty = V.truth_like(left.type)
+    ty = V.i1_like(left.type)
     return low.one(V.CmpfOp, (left, right), ty, {"predicate": b.IntegerAttr(number, I64)})
 
 
-def to_odd(low: Threads, source: SSAValue, ty: Attribute) -> SSAValue:
+def to_odd(low: ThreadLowering, source: SSAValue, ty: Attribute) -> SSAValue:
     """Numbers of f64 as those of f32 that round on as those given: where f32 lacks one, of its two
     neighbours that with the odd pattern."""
 
@@ -215,7 +219,7 @@ def to_odd(low: Threads, source: SSAValue, ty: Attribute) -> SSAValue:
     return low.one(A.BitcastOp, (odd,), ty)
 
 
-def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
+def to_tf32(low: ThreadLowering, value: SSAValue, mode: str = "") -> SSAValue:
     """Numbers of f32 rounded to those of tf32: to nearest, ties to even, or as ``mode`` says."""
     if not mode and low.options.compute >= ROUNDS_TO_TF32:
         return _by_instruction(low, value)
@@ -246,7 +250,7 @@ def to_tf32(low: Threads, value: SSAValue, mode: str = "") -> SSAValue:
     return low.one(A.BitcastOp, (found,), value.type)
 
 
-def _by_instruction(low: Threads, value: SSAValue) -> SSAValue:
+def _by_instruction(low: ThreadLowering, value: SSAValue) -> SSAValue:
     """Each number rounded to tf32, to even, by an instruction."""
     mode = {"rnd": FPRoundingModeAttr(FPRoundingMode.RN)}
     if not isinstance(value.type, b.VectorType):

@@ -14,7 +14,6 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.elementwise import cast_bits
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, narrowed
 from tilewright.lowering.nvgpu.pieces import (
     dealt,
     fits,
@@ -23,20 +22,21 @@ from tilewright.lowering.nvgpu.pieces import (
     rearranged,
     together,
 )
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion, narrowed
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, width_of
 
 
 @lowers("splat")
-def splat(low: Threads, op: TileAAOp) -> None:
+def splat(low: ThreadLowering, op: TileAAOp) -> None:
     """The scalar in every register of the tile's vector."""
     source = low.value(op.operands[0])
     low.bind(op.results[0], low.splat(source, low.count(op.results[0].type)))
 
 
 @lowers("expand_dims", "view")
-def reshape(low: Threads, op: TileAAOp) -> None:
+def reshape(low: ThreadLowering, op: TileAAOp) -> None:
     """The same elements in row-major order, so that no register changes. Raises ``not-lowered-to-threads`` for memrefs."""
     source, result = op.operands[0], op.results[0]
     if not T.is_scalar_or_tile(source.type):
@@ -51,7 +51,7 @@ def reshape(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("broadcast")
-def broadcast(low: Threads, op: TileAAOp) -> None:
+def broadcast(low: ThreadLowering, op: TileAAOp) -> None:
     """Element 0 along the axes that have extent 1, through shared memory where threads do not hold it."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -70,7 +70,7 @@ def broadcast(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("permute")
-def permute(low: Threads, op: TileAAOp) -> None:
+def permute(low: ThreadLowering, op: TileAAOp) -> None:
     """The element whose coordinates stand in the other order, through shared memory."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -91,7 +91,7 @@ def permute(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("extract")
-def extract(low: Threads, op: TileAAOp) -> None:
+def extract(low: ThreadLowering, op: TileAAOp) -> None:
     """Leading indices; what they leave of the source is the result."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -110,7 +110,7 @@ def extract(low: Threads, op: TileAAOp) -> None:
     low.bind(result, found if wanted else low.first(found))
 
 
-def _number(low: Threads, value: SSAValue) -> SSAValue:
+def _number(low: ThreadLowering, value: SSAValue) -> SSAValue:
     """An index into a tile, of 32 bits."""
     found = low.value(value)
     if scalar_of(found.type) == I32:
@@ -120,7 +120,9 @@ def _number(low: Threads, value: SSAValue) -> SSAValue:
     return low.one(kind, (found,), I32)
 
 
-def _starts(low: Threads, op: TileAAOp, indices: Sequence[SSAValue], count: int) -> list[SSAValue]:
+def _starts(
+    low: ThreadLowering, op: TileAAOp, indices: Sequence[SSAValue], count: int
+) -> list[SSAValue]:
     """Where a slice starts along each axis: vectors of i32."""
     if "offsets" in op.properties:
         ty = VectorType(I32, [count])
@@ -129,7 +131,7 @@ def _starts(low: Threads, op: TileAAOp, indices: Sequence[SSAValue], count: int)
 
 
 @lowers("extract_slice")
-def extract_slice(low: Threads, op: TileAAOp) -> None:
+def extract_slice(low: ThreadLowering, op: TileAAOp) -> None:
     """The elements behind the offsets, which count elements along each axis; through shared memory."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -142,7 +144,7 @@ def extract_slice(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("ext.insert_slice")
-def insert_slice(low: Threads, op: TileAAOp) -> None:
+def insert_slice(low: ThreadLowering, op: TileAAOp) -> None:
     """The destination, with the elements of the source where they lie in the slice."""
     destination, source, *indices = op.operands
     result = op.results[0]
@@ -161,7 +163,7 @@ def insert_slice(low: Threads, op: TileAAOp) -> None:
 
 
 @lowers("cat")
-def cat(low: Threads, op: TileAAOp) -> None:
+def cat(low: ThreadLowering, op: TileAAOp) -> None:
     """Both tiles lie in one buffer, one behind the other; or in one each, one after the other."""
     lhs, rhs = (T.dims_of(value.type) for value in op.operands)
     result, axis = op.results[0], int_property(op, "axis")
@@ -170,13 +172,13 @@ def cat(low: Threads, op: TileAAOp) -> None:
     if not fits(low, values[:1], sum(sizes)):
         low.bind(result, _cat_apart(low, values, (lhs, rhs), T.dims_of(result.type), axis))
         return
-    exchange = Exchange(low)
+    shared_conversion = SharedConversion(low)
     element = scalar_of(values[0].type)
-    buffer = exchange.buffer(element, sum(sizes))
-    exchange.put(buffer, values[0], low.ids(sizes[0]), low.owned(sizes[0]))
+    buffer = shared_conversion.buffer(element, sum(sizes))
+    shared_conversion.put(buffer, values[0], low.ids(sizes[0]), low.owned(sizes[0]))
     behind = low.plus(low.ids(sizes[1]), sizes[0])
-    exchange.put(buffer, values[1], behind, low.owned(sizes[1]))
-    exchange.meet()
+    shared_conversion.put(buffer, values[1], behind, low.owned(sizes[1]))
+    shared_conversion.meet()
     coordinates = list(low.coordinates(T.dims_of(result.type)))
     along = coordinates[axis]
     is_first = low.compare("ult", along, lhs[axis])
@@ -184,11 +186,11 @@ def cat(low: Threads, op: TileAAOp) -> None:
     in_second[axis] = low.binary(SubiOp, along, lhs[axis])
     first = low.linear(coordinates, lhs)
     second = low.plus(low.linear(in_second, rhs), sizes[0])
-    low.bind(result, exchange.take(buffer, low.select(is_first, first, second)))
+    low.bind(result, shared_conversion.take(buffer, low.select(is_first, first, second)))
 
 
 def _cat_apart(
-    low: Threads,
+    low: ThreadLowering,
     values: Sequence[SSAValue],
     given: tuple[tuple[int, ...], tuple[int, ...]],
     wanted: tuple[int, ...],
@@ -209,7 +211,7 @@ def _cat_apart(
 
 
 @lowers("make_range")
-def make_range(low: Threads, op: TileAAOp) -> None:
+def make_range(low: ThreadLowering, op: TileAAOp) -> None:
     """The numbers of the elements that a thread holds, from ``start``, in the width of the result."""
     result = op.results[0]
     ty = low.type_of(result.type)
@@ -235,7 +237,7 @@ def _bits(value: SSAValue) -> int:
 
 
 @lowers("bitcast")
-def bitcast(low: Threads, op: TileAAOp) -> None:
+def bitcast(low: ThreadLowering, op: TileAAOp) -> None:
     """Pointers are addresses whatever they point at. Where widths differ, rows of bytes are cut anew:
     the elements of the narrower type lie side by side, the low bits first."""
     source, result = op.operands[0], op.results[0]
@@ -247,25 +249,31 @@ def bitcast(low: Threads, op: TileAAOp) -> None:
     low.bind(result, _recut(low, value, scalar_of(ty), *sizes))
 
 
-def _recut(low: Threads, value: SSAValue, wanted: Attribute, size: int, new: int) -> SSAValue:
+def _recut(
+    low: ThreadLowering, value: SSAValue, wanted: Attribute, size: int, new: int
+) -> SSAValue:
     """The bytes of a tile of ``size`` elements as one of ``new`` elements of another width."""
     if new >= 2 * dealt(low) and (parts := in_two(low, value, size)) is not None:
         return together(low, [_recut(low, p, wanted, size // 2, new // 2) for p in parts])
     given, ids = scalar_of(value.type), low.ids(new)
-    exchange = Exchange(low)
-    buffer = exchange.buffer(given, size)
-    exchange.put(buffer, value)
-    exchange.meet()
+    shared_conversion = SharedConversion(low)
+    buffer = shared_conversion.buffer(given, size)
+    shared_conversion.put(buffer, value)
+    shared_conversion.meet()
     if width_of(given) < 8:
-        return _joined(low, exchange, buffer, ids, vector_like(ids.type, wanted))
+        return _joined(low, shared_conversion, buffer, ids, vector_like(ids.type, wanted))
     if width_of(wanted) < 8:
-        octets = exchange.reading(buffer, I8, size * width_of(given) // 8)
-        return _parted(low, exchange, octets, ids, vector_like(ids.type, wanted))
-    return exchange.take(exchange.reading(buffer, wanted, new), ids)
+        octets = shared_conversion.reading(buffer, I8, size * width_of(given) // 8)
+        return _parted(low, shared_conversion, octets, ids, vector_like(ids.type, wanted))
+    return shared_conversion.take(shared_conversion.reading(buffer, wanted, new), ids)
 
 
 def _joined(
-    low: Threads, exchange: Exchange, narrow: Buffer, ids: SSAValue, ty: Attribute
+    low: ThreadLowering,
+    shared_conversion: SharedConversion,
+    narrow: Buffer,
+    ids: SSAValue,
+    ty: Attribute,
 ) -> SSAValue:
     """Elements of ``ty`` from as many of less than 8 bits as each holds, the first one in the lowest
     place."""
@@ -275,32 +283,36 @@ def _joined(
     first = low.times(ids, width // step)
     total = low.constant(0, words)
     for place in range(width // step):
-        part = exchange.take(octets, low.plus(first, place))
+        part = shared_conversion.take(octets, low.plus(first, place))
         wide = part if part.type == words else low.one(V.ExtUIOp, (part,), words)
         total = low.binary(OrIOp, total, low.binary(ShLIOp, wide, place * step))
     return cast_bits(low, total, ty)
 
 
 def _parted(
-    low: Threads, exchange: Exchange, octets: Buffer, ids: SSAValue, ty: Attribute
+    low: ThreadLowering,
+    shared_conversion: SharedConversion,
+    octets: Buffer,
+    ids: SSAValue,
+    ty: Attribute,
 ) -> SSAValue:
     """Elements of less than 8 bits from the bytes that hold them."""
     each = 8 // width_of(ty)
-    octet = exchange.take(octets, low.binary(ShRUIOp, ids, each.bit_length() - 1))
+    octet = shared_conversion.take(octets, low.binary(ShRUIOp, ids, each.bit_length() - 1))
     number = low.one(V.TruncIOp, (low.binary(AndIOp, ids, each - 1),), octet.type)
     place = low.times(number, width_of(ty))
     return narrowed(low, low.binary(ShRUIOp, octet, place), scalar_of(ty))
 
 
 @lowers("assume", "optimization_barrier", "pragma")
-def same(low: Threads, op: Operation) -> None:
+def same(low: ThreadLowering, op: Operation) -> None:
     """What is known of values, and how they should be computed, changes none of them."""
     for value, result in zip(op.operands, op.results, strict=True):
         low.bind(result, low.held[value])
 
 
 @lowers("mark_for_reuse", "message", "create_mem_token", "join_mem_token")
-def nothing(low: Threads, op: Operation) -> None:
+def nothing(low: ThreadLowering, op: Operation) -> None:
     """Nothing is left of hints, and of the order of memory, which the barriers of threads give."""
     for result in op.results:
         low.bind(result, None)

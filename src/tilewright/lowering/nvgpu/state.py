@@ -22,7 +22,7 @@ from tilewright.dialects.source_map import place_of
 from tilewright.dialects.upstream.arith import vectors as arith_vectors
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.layouts import Layout as Distribution
-from tilewright.lowering.filling import Filler, Properties
+from tilewright.lowering.block_builder import BlockBuilder, Properties
 from tilewright.lowering.nvgpu.fragments import Fragments
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
@@ -41,7 +41,7 @@ from tilewright.lowering.nvgpu.types import (
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 
 if TYPE_CHECKING:
-    from tilewright.lowering.nvgpu.tables import GivenMemory
+    from tilewright.lowering.nvgpu.hidden_memory import GivenMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Sync:
         self.shared = self.reads = self.writes = True
 
 
-class Threads(Filler[Operation]):
+class ThreadLowering(BlockBuilder[Operation]):
     """Builds the per-thread code of a kernel.
 
     ``op`` is the operation being lowered, whose place new operations inherit. ``block`` is where
@@ -111,7 +111,7 @@ class Threads(Filler[Operation]):
         self.sync = Sync()
         self.scratch_bytes = 0
         #: Where the exchange buffer begins: behind the storage that the program has allocated.
-        self.exchange_start = 0
+        self.conversion_start = 0
         self.constant_tables: list[Operation] = []
         self.held: dict[SSAValue, Held] = {}
         self._constants: dict[tuple[Attribute, Any], SSAValue] = {}
@@ -176,7 +176,7 @@ class Threads(Filler[Operation]):
         blocks = [Block(), Block()]
         types: list[Attribute] = []
         for block, work in zip(blocks, (make, otherwise), strict=True):
-            with self.filling(block):
+            with self.building(block):
                 found = work()
                 types = [value.type for value in found]
                 self.emit(scf.YieldOp, found)
@@ -320,7 +320,7 @@ class Threads(Filler[Operation]):
             right = self.constant(right, left.type)
         number = arith_vectors.INTEGER_PREDICATES.index(predicate)
         properties = {"predicate": b.IntegerAttr(number, I64)}
-        ty = arith_vectors.truth_like(left.type)
+        ty = arith_vectors.i1_like(left.type)
         return self.one(arith_vectors.CmpiOp, (left, right), ty, properties)
 
     def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
@@ -363,7 +363,7 @@ class Threads(Filler[Operation]):
 
     def thread(self) -> SSAValue:
         """The number of the thread in its block, of 32 bits."""
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             found = self._ids.get(0)
             if found is None:
                 x = {"dimension": DimensionAttr(DimensionEnum.X)}
@@ -377,7 +377,7 @@ class Threads(Filler[Operation]):
         found = self._ids.get(size)
         if found is None:
             layout, thread = Layout(size, self.threads), self.thread()
-            with self.filling(self.prologue):
+            with self.building(self.prologue):
                 if layout.is_replicated:
                     found = self.splat(self.binary(AndIOp, thread, size - 1), 1)
                 else:
@@ -398,7 +398,7 @@ class Threads(Filler[Operation]):
             made: list[SSAValue] = []
             for axis, first in enumerate(self.first_coordinates(dims)):
                 steps = [place[axis] for place in places]
-                with self.filling(self.prologue):
+                with self.building(self.prologue):
                     number = self.splat(first, layout.registers)
                     if any(steps):
                         number = self.binary(AddiOp, number, self.constant_vector(steps, I32))
@@ -414,7 +414,7 @@ class Threads(Filler[Operation]):
         layout, inner = self.layout(dims), prod(dims)
         made: list[SSAValue] = []
         thread = self.thread()
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             first = self.times(thread, layout.chunk)
             most = prod(dims) if layout.is_replicated else self.threads * layout.chunk
             for extent in dims:
@@ -443,16 +443,16 @@ class Threads(Filler[Operation]):
     def scratch(self) -> SSAValue:
         """The exchange buffer; its type is known at the end."""
         if self._scratch is None:
-            with self.filling(self.prologue):
+            with self.building(self.prologue):
                 poison = {"value": PoisonAttr()}
                 self._scratch = self.one(PoisonOp, (), SCRATCH_PLACEHOLDER, poison)
         return self._scratch
 
-    def room_for_exchange(self, needs: int | None) -> int:
+    def offset_for_conversion(self, needs: int | None) -> int:
         """Where an exchange may begin to write; all threads have read what was there."""
         if self.sync.shared:
             self.barrier()
-        return self.exchange_start
+        return self.conversion_start
 
     def barrier(self) -> None:
         """All threads of the block wait for one another here."""

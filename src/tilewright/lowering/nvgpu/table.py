@@ -8,9 +8,9 @@ from typing import Any
 from tilewright.dialects import nv_tileaa
 from tilewright.dialects.backends import Table
 from tilewright.dialects.nv_tileaa.ops import contraction, functions, pointers, queues, shapes
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 
-Rule = Callable[["Threads", Any], None]
+Rule = Callable[[ThreadLowering, Any], None]
 
 RULES: Table[Rule] = Table("the lowering to threads", dialect=nv_tileaa.NAME)
 REFUSED = RULES.refused

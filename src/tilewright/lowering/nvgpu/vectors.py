@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects.upstream.arith import vectors as arith_vectors
 from tilewright.dialects.upstream.vector.ops import ShapeCastOp
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import INDEX, scalar_of
 
 
@@ -22,7 +22,7 @@ def length(value: SSAValue) -> int:
     return value.type.get_shape()[0]
 
 
-def part(low: Threads, value: SSAValue, number: int) -> SSAValue:
+def part(low: ThreadLowering, value: SSAValue, number: int) -> SSAValue:
     """An element of a vector, or a row of one of more dimensions."""
     assert isinstance(value.type, b.VectorType)
     inner = value.type.get_shape()[1:]
@@ -31,7 +31,7 @@ def part(low: Threads, value: SSAValue, number: int) -> SSAValue:
     return low.add(vector.ExtractOp(value, [number], ty)).results[0]
 
 
-def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
+def stacked(low: ThreadLowering, rows: Sequence[SSAValue]) -> SSAValue:
     """Vectors of one type as the rows of another."""
     ty = rows[0].type
     assert isinstance(ty, b.VectorType)
@@ -42,25 +42,25 @@ def stacked(low: Threads, rows: Sequence[SSAValue]) -> SSAValue:
     return made
 
 
-def reshaped(low: Threads, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+def reshaped(low: ThreadLowering, value: SSAValue, shape: Sequence[int]) -> SSAValue:
     """The elements of a vector in another shape."""
     return low.one(ShapeCastOp, (value,), b.VectorType(scalar_of(value.type), shape))
 
 
-def repeated(low: Threads, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+def repeated(low: ThreadLowering, value: SSAValue, shape: Sequence[int]) -> SSAValue:
     """A vector repeated along the dimensions that it lacks, or has with extent 1; as one row."""
     ty = b.VectorType(scalar_of(value.type), shape)
     return reshaped(low, low.one(vector.BroadcastOp, (value,), ty), [prod(shape)])
 
 
-def joined(low: Threads, parts: Sequence[SSAValue]) -> SSAValue:
+def joined(low: ThreadLowering, parts: Sequence[SSAValue]) -> SSAValue:
     """Vectors of one type as one, one behind the other."""
     if len(parts) == 1:
         return parts[0]
     return reshaped(low, stacked(low, parts), [len(parts) * length(parts[0])])
 
 
-def split(low: Threads, value: SSAValue, width: int) -> list[SSAValue]:
+def split(low: ThreadLowering, value: SSAValue, width: int) -> list[SSAValue]:
     """A vector cut into vectors of ``width`` elements."""
     count = length(value) // width
     if count == 1:
@@ -69,11 +69,11 @@ def split(low: Threads, value: SSAValue, width: int) -> list[SSAValue]:
     return [part(low, rows, number) for number in range(count)]
 
 
-def as_index(low: Threads, number: SSAValue) -> SSAValue:
+def as_index(low: ThreadLowering, number: SSAValue) -> SSAValue:
     """A number of 32 bits that is not negative as an index."""
     return low.one(arith_vectors.IndexCastOp, (number,), INDEX)
 
 
-def moved(low: Threads, index: SSAValue, step: int) -> SSAValue:
+def moved(low: ThreadLowering, index: SSAValue, step: int) -> SSAValue:
     """An index plus a number."""
     return low.binary(AddiOp, index, low.constant(step, INDEX)) if step else index

@@ -18,13 +18,15 @@ from tilewright.lowering.nvgpu.types import I64, element_bytes
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
-    from tilewright.lowering.nvgpu.state import Threads
+    from tilewright.lowering.nvgpu.state import ThreadLowering
 
 #: The bytes of the widest access of a thread.
 _WIDEST = 16
 
 
-def load_whole(low: Threads, memory: SSAValue, place: SSAValue, ty: b.VectorType) -> SSAValue:
+def load_whole(
+    low: ThreadLowering, memory: SSAValue, place: SSAValue, ty: b.VectorType
+) -> SSAValue:
     """A vector of shared memory; ``place``, the number of its first element, is a multiple of its length, up to
     elements of 16 bytes."""
     op = vector.LoadOp(memory, [place], ty)
@@ -33,7 +35,7 @@ def load_whole(low: Threads, memory: SSAValue, place: SSAValue, ty: b.VectorType
     return op.result
 
 
-def store_whole(low: Threads, value: SSAValue, memory: SSAValue, place: SSAValue) -> None:
+def store_whole(low: ThreadLowering, value: SSAValue, memory: SSAValue, place: SSAValue) -> None:
     """Writes a vector to shared memory, to such a place."""
     op = vector.StoreOp(value, memory, [place])
     assert isinstance(value.type, b.VectorType)

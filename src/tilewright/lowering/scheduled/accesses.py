@@ -19,8 +19,8 @@ from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.llvm import ops as L
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu import memory
+from tilewright.lowering.nvgpu.address_ranges import known, padding_name, view_of_access
 from tilewright.lowering.nvgpu.elementwise import bits_constant, pointee_bytes
-from tilewright.lowering.nvgpu.places import known, padding_name, view_of_access
 from tilewright.lowering.nvgpu.state import View
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, element_type, scalar_of
 from tilewright.lowering.nvgpu.vectors import part
@@ -56,7 +56,7 @@ class Moves:
         masks = values_of(op, "mask")
         self.mask = low.value(masks[0]) if masks else None
         self.addresses: SSAValue | None = None
-        self.places: ViewPlaces | None = None
+        self.places: ViewPositions | None = None
         self._find_places()
         self.guard = self._guard(shape.axis) if self.known < self.wide else None
 
@@ -79,7 +79,7 @@ class Moves:
             (axis < len(promised) and promised[axis]) or (axis < len(bounds) and bounds[axis])
             for axis in range(len(indices))
         ]
-        self.places = ViewPlaces(low, view, indices, promised, self.layout)
+        self.places = ViewPositions(low, view, indices, promised, self.layout)
 
     def groups(self, width: int, *, guarded: bool = False) -> list[Group]:
         """The groups of ``width`` registers; ``guarded``: where the guard holds."""
@@ -171,7 +171,7 @@ def _scattered(low: ScheduledKernel, op: Scattered) -> SSAValue:
     return total
 
 
-class ViewPlaces:
+class ViewPositions:
     """Where a thread's elements of a tile of a view lie: what all threads share, what is the
     thread's own, and what is its register's."""
 
@@ -209,7 +209,7 @@ class ViewPlaces:
                 start = low.plus(start, low.times(mine, self.size))
         self.start = start
 
-    def afresh(self) -> ViewPlaces:
+    def afresh(self) -> ViewPositions:
         """The same, in a block where conditions that were made elsewhere do not hold."""
         self._conditions = {}
         return self

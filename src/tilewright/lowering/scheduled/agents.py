@@ -28,10 +28,10 @@ def _agent(low: ScheduledKernel, op: AgentSwitchOp, number: int, first_warp: int
         return
     behind = first_warp + op.warps[number]
     own, others = Block(), Block()
-    with low.filling(own):
+    with low.building(own):
         _do(low, op, number, first_warp)
         low.emit(scf.YieldOp)
-    with low.filling(others):
+    with low.building(others):
         _agent(low, op, number + 1, behind)
         low.emit(scf.YieldOp)
     condition = low.compare("ult", low.thread(), 32 * behind)
@@ -57,7 +57,7 @@ def _do(low: ScheduledKernel, op: AgentSwitchOp, number: int, first_warp: int) -
             low.block_body(body)
         return
     first = Block()
-    with low.filling(first):
+    with low.building(first):
         with low.own_prologue():
             low.block_body(body)
         low.emit(scf.YieldOp)

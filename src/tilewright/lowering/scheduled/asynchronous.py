@@ -32,7 +32,7 @@ from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts import Layout
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I32, I64, INDEX, element_bytes
 from tilewright.lowering.nvgpu.whole_vectors import store_whole
-from tilewright.lowering.scheduled.accesses import ViewPlaces, chosen, guard_of_pointers
+from tilewright.lowering.scheduled.accesses import ViewPositions, chosen, guard_of_pointers
 from tilewright.lowering.scheduled.conversions import storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
@@ -47,7 +47,7 @@ def tiled_load(low: ScheduledKernel, op: AsyncTiledLoadOp) -> None:
     """Each thread copies vectors of up to 16 bytes; what lies outside of the view is zeros."""
     layout = copy_layout(op, low.threads)
     promised = bool_values(op.properties.get("in_bounds"))
-    places = ViewPlaces(low, low.view(op.base), op.indices, promised, layout)
+    places = ViewPositions(low, low.view(op.base), op.indices, promised, layout)
     copy = _Copy(low, op, layout)
     guard = None
     if "proven" in op.properties:
@@ -95,7 +95,7 @@ class _Copy:
         self.tile = storage_tile(low, op.target)
         self.element = self.tile.memory.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
         self.size = element_bytes(self.element)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             self.base = low.one(ExtractAlignedPointerAsIndexOp, (self.tile.memory,), INDEX)
         self.targets = [self.tile.layout.place(basis) for basis in layout.thread]
 
@@ -131,7 +131,7 @@ class _Copy:
         }
         for register in range(0, self.layout.registers, self.width):
             place = self._place(register)
-            with low.filling(low.prologue if self.tile.start is None else low.block):
+            with low.building(low.prologue if self.tile.start is None else low.block):
                 number = low.binary(AddiOp, self.base, low.binary(MuliOp, place, self.size))
                 number = low.one(V.IndexCastOp, (number,), I64)
                 target = low.one(L.IntToPtrOp, (number,), SHARED_POINTER)

@@ -75,7 +75,7 @@ def _permuted(
     low: ScheduledKernel, first: SSAValue, second: SSAValue, selectors: tuple[int, int]
 ) -> SSAValue:
     """Bytes of each two words, as a selector of the thread's says."""
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         is_upper = low.compare("ne", low.binary(AndIOp, low.thread(), _UPPER_HALF), 0)
         choice = low.select(is_upper, *(low.constant(n, I32) for n in reversed(selectors)))
     where = low.splat(choice, 2)
@@ -93,7 +93,7 @@ def _in_pairs(low: ScheduledKernel, storage: SSAValue) -> SharedTile:
     view = tile.memory.owner
     assert isinstance(view, memref.ViewOp) and isinstance(tile.memory.type, b.MemRefType)
     count = prod(tile.memory.type.get_shape()) // 2
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         ty = b.MemRefType(_I16, [count], memory_space=SHARED_SPACE)
         memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
     start = None if tile.start is None else low.binary(ShRUIOp, tile.start, 1)

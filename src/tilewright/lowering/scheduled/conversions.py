@@ -22,7 +22,13 @@ from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
-from tilewright.lowering.nvgpu.exchange import Exchange, held_bytes, in_bytes, narrowed, widened
+from tilewright.lowering.nvgpu.shared_conversion import (
+    SharedConversion,
+    held_bytes,
+    in_bytes,
+    narrowed,
+    widened,
+)
 from tilewright.lowering.nvgpu.types import (
     I32,
     INDEX,
@@ -56,7 +62,7 @@ class SharedTile:
         for target in targets:
             mask |= target
         first = low.thread_part(targets)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             if offset & mask:
                 # Bits that no thread has are added, for an address has room for them.
                 first = low.binary(XOrIOp, first, offset & mask)
@@ -98,7 +104,7 @@ def storage_tile(low: ScheduledKernel, storage: SSAValue) -> SharedTile:
     count = 1
     for extent in ty.dims:  # pyright: ignore[reportAttributeAccessIssue]
         count *= extent
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         offset = low.constant(low.storage[base], INDEX)
         whole = b.MemRefType(in_bytes(element), [count], memory_space=SHARED_SPACE)
         memory = low.one(memref.ViewOp, (low.scratch(), offset), whole)
@@ -205,9 +211,12 @@ def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Lay
     """The thread's elements of a tile in another layout."""
     held = in_bytes(scalar_of(value.type))
     size = source.size * element_bytes(held)
-    if size > low.options.shared_bytes - low.exchange_start:
+    if size > low.options.shared_bytes - low.conversion_start:
         bit = _bit_of_registers(source, target)
-        if bit is not None and plan_conversion(source, target, element_bytes(held)).exchange:
+        if (
+            bit is not None
+            and plan_conversion(source, target, element_bytes(held)).shared_conversion
+        ):
             return _in_halves(low, value, (source, target), bit)
     return converted_together(low, [value], source, target)[0]
 
@@ -228,27 +237,30 @@ def converted_together(
         return [low.picked(value, registers) for value in values]
     if plans[0].lanes is not None and not holder:
         return [moved_by_lanes(low, value, plans[0].lanes) for value in values]
-    room = Exchange(low, sum(held_bytes(element, source.size) for element in elements))
+    room = SharedConversion(low, sum(held_bytes(element, source.size) for element in elements))
     tiles: list[SharedTile] = []
     for value, element, plan in zip(values, elements, plans, strict=True):
-        held, exchange = in_bytes(element), plan.exchange
-        assert exchange is not None
+        held, shared_conversion = in_bytes(element), plan.shared_conversion
+        assert shared_conversion is not None
         if held != element:
             value = widened(low, value)
         buffer = room.buffer(held, source.size)
-        tile = SharedTile(low, buffer.memory, exchange.shared)
+        tile = SharedTile(low, buffer.memory, shared_conversion.shared)
         tile.write(
-            low.picked(value, exchange.source_order), exchange.source, exchange.write, holder
+            low.picked(value, shared_conversion.source_order),
+            shared_conversion.source,
+            shared_conversion.write,
+            holder,
         )
         tiles.append(tile)
     room.meet()
     results: list[SSAValue] = []
     for tile, element, plan in zip(tiles, elements, plans, strict=True):
-        held, exchange = in_bytes(element), plan.exchange
-        assert exchange is not None
-        found = tile.read(held, exchange.target, exchange.read)
+        held, shared_conversion = in_bytes(element), plan.shared_conversion
+        assert shared_conversion is not None
+        found = tile.read(held, shared_conversion.target, shared_conversion.read)
         low.sync.shared = True
-        found = in_given_order(low, found, exchange.target_order)
+        found = in_given_order(low, found, shared_conversion.target_order)
         results.append(found if held == element else narrowed(low, found, element))
     return results
 

@@ -21,7 +21,7 @@ def moved_by_lanes(low: ScheduledKernel, value: SSAValue, moves: LaneMoves) -> S
 
 def thread_bit(low: ScheduledKernel, bit: int, count: int) -> SSAValue:
     """Whether a bit of the thread's number is set, as a vector."""
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         condition = low.compare("ne", low.binary(AndIOp, low.thread(), 1 << bit), 0)
     return low.splat(condition, count)
 
@@ -85,7 +85,7 @@ def _taken(low: ScheduledKernel, value: SSAValue, take: Take) -> SSAValue:
 def _from(low: ScheduledKernel, value: SSAValue, take: Take, lane: int) -> SSAValue:
     if take.stays:
         return from_lanes(low, value, Mode.XOR, lane) if lane else value
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         number = low.thread_part(take.thread)
         if lane:
             number = low.binary(XOrIOp, number, lane)

@@ -11,7 +11,7 @@ from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nvgpu.tensor_maps import SWIZZLE_OF_ROWS
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-from tilewright.lowering.nvgpu.exchange import in_bytes
+from tilewright.lowering.nvgpu.shared_conversion import in_bytes
 from tilewright.lowering.nvgpu.tensor_maps import Argument, Number, TensorMapPlan
 from tilewright.lowering.nvgpu.types import SHARED_SPACE, element_bytes, element_type
 from tilewright.passes.tileas.tma_boxes import argument_behind, pointer_of

@@ -11,7 +11,11 @@ from tilewright.lowering.nvgpu import shapes
 from tilewright.lowering.scheduled.lane_moves import thread_bit
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
-from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_places, static_part
+from tilewright.passes.tileas.part_layouts import (
+    cat_keeps_positions,
+    part_keeps_positions,
+    static_part,
+)
 
 
 @lowers("extract_slice")
@@ -19,7 +23,7 @@ def extract_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     """A part whose elements stay in their threads is a choice of registers; any other goes through
     shared memory."""
     source, result = op.operands[0], op.results[0]
-    if not part_keeps_places(op, low.threads):
+    if not part_keeps_positions(op, low.threads):
         shapes.extract_slice(low, op)
         return
     part = static_part(op, source, result)
@@ -33,7 +37,7 @@ def extract_slice(low: ScheduledKernel, op: TileAAOp) -> None:
 def insert_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     """Of the threads that hold elements of the part each takes what it has of it."""
     whole, source = op.operands[:2]
-    if not part_keeps_places(op, low.threads):
+    if not part_keeps_positions(op, low.threads):
         shapes.insert_slice(low, op)
         return
     part, layout = static_part(op, whole, source), low.layout_of(whole.type)
@@ -57,7 +61,7 @@ def insert_slice(low: ScheduledKernel, op: TileAAOp) -> None:
     found = low.picked(low.joined([low.value(whole), room]), order)
     if in_thread:
         mine = low.thread_part([basis & in_thread for basis in layout.thread])
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             inside = low.compare("eq", mine, part.value & in_thread)
         found = low.select(low.splat(inside, layout.registers), found, low.value(whole))
     low.bind(op.results[0], found)
@@ -71,7 +75,7 @@ def cat(low: ScheduledKernel, op: TileAAOp) -> None:
     result = op.results[0]
     bit = axis_bits(T.dims_of(result.type))[int_property(op, "axis")].stop - 1
     given, layout = low.layout_of(op.operands[0].type), low.layout_of(result.type)
-    if not cat_keeps_places(op, low.threads):
+    if not cat_keeps_positions(op, low.threads):
         shapes.cat(low, op)
         return
     if 0 in given.thread:

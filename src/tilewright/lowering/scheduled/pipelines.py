@@ -28,7 +28,7 @@ from tilewright.dialects.nvgpu.types import (
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts.layout import axis_bits
-from tilewright.lowering.nvgpu.exchange import in_bytes
+from tilewright.lowering.nvgpu.shared_conversion import in_bytes
 from tilewright.lowering.nvgpu.types import (
     I32,
     INDEX,
@@ -78,7 +78,7 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
         size += prod(view.dims) * element_bytes(in_bytes(element))
     group = MBarrierGroupType(SHARED_SPACE, stages)
     full, empty = (low.one(mbarrier.MBarrierCreateOp, (), group) for _ in range(2))
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         first = low.compare("eq", low.thread(), 0)
         one, warps = low.constant(1, INDEX), low.constant(low.threads // 32, INDEX)
     for stage in range(stages):
@@ -123,7 +123,7 @@ def _wait(low: ScheduledKernel, barriers: SSAValue, parity: SSAValue, stage: SSA
 
 
 def _only_if(low: ScheduledKernel, condition: SSAValue, block: Block) -> None:
-    with low.filling(block):
+    with low.building(block):
         low.emit(scf.YieldOp)
     low.emit(scf.IfOp, (condition,), (), regions=[Region(block), Region()])
 
@@ -136,11 +136,11 @@ def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
     stage, odd = _place(low, low.value(op.iterator))
     first = low.is_first_thread()
     block = low.block if low.agent else Block()
-    with low.filling(block):
+    with low.building(block):
         # In round 0 nobody has released it: the phase before the first counts as ended.
         _wait(low, ring.empty, low.binary(XOrIOp, odd, 1), stage)
     if not low.agent:
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             leading = low.compare("ult", low.thread(), 32)
         _only_if(low, leading, block)
     count = low.constant(ring.bytes, INDEX)
@@ -176,14 +176,14 @@ def producer_commit(low: ScheduledKernel, op: P.ProducerCommitOp) -> None:
 def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
     """One lane of each warp arrives, when all have read, unless it is no stage."""
     ring, stage = low.pipelines[op.pipeline], low.value(op.stage)
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         lane = low.binary(AndIOp, low.thread(), 31)
         leads = low.compare("eq", lane, 0)
     if not isinstance(op.stage.owner, P.ConsumerWaitOp):
         leads = low.binary(AndIOp, leads, low.compare("sge", stage, 0))
     low.emit(nvvm.SyncWarpOp, (low.constant(-1, I32),))
     block = Block()
-    with low.filling(block):
+    with low.building(block):
         low.emit(mbarrier.MBarrierArriveOp, (ring.empty, stage), (MBARRIER_TOKEN,))
     _only_if(low, leads, block)
 
@@ -206,7 +206,7 @@ def tiled_tma_load(low: ScheduledKernel, op: P.AsyncTiledTmaLoadOp) -> None:
     box = ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)
     first = low.is_first_thread()
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         whole = low.constant(low.storage[base_of(op.target)], INDEX)
     start = low.held[op.target]
     assert isinstance(start, SSAValue)

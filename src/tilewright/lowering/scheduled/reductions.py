@@ -12,9 +12,9 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.layouts import Layout
-from tilewright.layouts.folds import partials_layouts
 from tilewright.layouts.layout import axis_bits
-from tilewright.lowering.nvgpu.folds import combine
+from tilewright.layouts.reductions import partials_layouts
+from tilewright.lowering.nvgpu.reductions import combine
 from tilewright.lowering.scheduled.conversions import converted_together
 from tilewright.lowering.scheduled.shuffles import Mode, from_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel

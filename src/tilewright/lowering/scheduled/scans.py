@@ -22,8 +22,8 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import ScanOp
 from tilewright.layouts import Layout
-from tilewright.layouts.folds import Place, leading, places_along, totals_layout
-from tilewright.lowering.nvgpu.folds import combine
+from tilewright.layouts.reductions import IndexBit, index_bits_along, leading, totals_layout
+from tilewright.lowering.nvgpu.reductions import combine
 from tilewright.lowering.nvgpu.types import I1
 from tilewright.lowering.scheduled.conversions import converted_together
 from tilewright.lowering.scheduled.shuffles import Mode, from_lanes
@@ -71,7 +71,7 @@ class _Scan:
     def results(self) -> list[SSAValue]:
         low, op = self.low, self.op
         dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
-        places = places_along(self.layout, dims, axis)
+        places = index_bits_along(self.layout, dims, axis)
         if places is None:
             raise low.refuse("its layout mixes bits of the axis")
         own = leading(places, "register")
@@ -97,7 +97,7 @@ class _Scan:
         return self.chosen(condition, self.combined(values, parts), values)
 
     def carried(
-        self, totals: list[SSAValue], places: Sequence[Place], registers: Sequence[int]
+        self, totals: list[SSAValue], places: Sequence[IndexBit], registers: Sequence[int]
     ) -> Carried | None:
         """What comes before each part along the axis; ``places`` tell the parts apart, and ``registers``
         are the bits of the vectors' places."""
@@ -132,7 +132,7 @@ class _Scan:
         return self.chosen(some_near, both, far), low.binary(OrIOp, some_near, some_far)
 
     def over_registers(
-        self, totals: list[SSAValue], run: Sequence[Place], registers: Sequence[int]
+        self, totals: list[SSAValue], run: Sequence[IndexBit], registers: Sequence[int]
     ) -> tuple[list[SSAValue], SSAValue, list[SSAValue]]:
         """What comes before each part, whether something does, and what all come to."""
         low = self.low
@@ -157,7 +157,7 @@ class _Scan:
         return found, _whole(low, some, registers, run), so_far
 
     def over_lanes(
-        self, totals: list[SSAValue], run: Sequence[Place]
+        self, totals: list[SSAValue], run: Sequence[IndexBit]
     ) -> tuple[list[SSAValue], SSAValue, list[SSAValue]]:
         """What comes before each lane, whether something does, and what comes up to each lane."""
         low = self.low
@@ -166,7 +166,7 @@ class _Scan:
         for at, place in enumerate(run):
             targets[place.bit] = 1 << at
         number = low.thread_part(targets)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             passed = low.binary(XOrIOp, number, (1 << len(run)) - 1) if self.backwards else number
         for at in range(len(run)):
             follows = low.splat(self.reaches(passed, 1 << at), width)
@@ -176,18 +176,18 @@ class _Scan:
         return before, low.splat(self.reaches(passed, 1), width), totals
 
     def reaches(self, passed: SSAValue, distance: int) -> SSAValue:
-        with self.low.filling(self.low.prologue):
+        with self.low.building(self.low.prologue):
             return self.low.compare("uge", passed, distance)
 
     def lane_before(
-        self, value: SSAValue, run: Sequence[Place], number: SSAValue, distance: int
+        self, value: SSAValue, run: Sequence[IndexBit], number: SSAValue, distance: int
     ) -> SSAValue:
         """The value of the lane so far before this one, which is that ``number`` along the axis."""
         low = self.low
         if all(place.bit == run[0].bit + at for at, place in enumerate(run)):
             mode = Mode.DOWN if self.backwards else Mode.UP
             return from_lanes(low, value, mode, distance << run[0].bit)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             kind = AddiOp if self.backwards else SubiOp
             moved = low.binary(kind, number, distance)
             mask = sum(1 << place.bit for place in run)
@@ -197,23 +197,23 @@ class _Scan:
                 lane = low.binary(OrIOp, lane, low.binary(ShLIOp, bit, place.bit))
         return from_lanes(low, value, Mode.IDX, lane)
 
-    def last_lane(self, values: Sequence[SSAValue], run: Sequence[Place]) -> list[SSAValue]:
+    def last_lane(self, values: Sequence[SSAValue], run: Sequence[IndexBit]) -> list[SSAValue]:
         """What the last lane along the axis has."""
         low, mask = self.low, sum(1 << place.bit for place in run)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             lane = low.binary(AndIOp, low.thread(), ~mask & 31)
             if not self.backwards:
                 lane = low.binary(OrIOp, lane, mask)
         return [from_lanes(low, value, Mode.IDX, lane) for value in values]
 
     def over_warps(
-        self, totals: list[SSAValue], places: Sequence[Place], registers: Sequence[int]
+        self, totals: list[SSAValue], places: Sequence[IndexBit], registers: Sequence[int]
     ) -> Carried:
         """Each thread reads what all parts come to, and combines them as far as its own one."""
         low, op = self.low, self.op
         dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
         own, everything = totals_layout(self.layout, dims, axis, places)
-        whole = places_along(self.layout, dims, axis)
+        whole = index_bits_along(self.layout, dims, axis)
         assert whole is not None
         below = [place.bit for place in whole[: -len(places)] if place.kind == "lane"]
         last = 0 if self.backwards else sum(1 << bit for bit in below)
@@ -224,7 +224,7 @@ class _Scan:
         return self.up_to_mine(parts, places, registers)
 
     def up_to_mine(
-        self, parts: Sequence[list[SSAValue]], places: Sequence[Place], registers: Sequence[int]
+        self, parts: Sequence[list[SSAValue]], places: Sequence[IndexBit], registers: Sequence[int]
     ) -> Carried:
         """From all parts along the axis what comes before each of the thread's own ones."""
         low = self.low
@@ -254,7 +254,7 @@ class _Scan:
         ]
         yes = low.constant(1, b.VectorType(I1, [width]))
         some = [yes] * len(order)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             at_first = self.is_part(mine, first & in_thread)
             some[order.index(first & ~in_thread)] = low.splat(
                 low.binary(XOrIOp, at_first, 1), width
@@ -266,17 +266,17 @@ class _Scan:
         return found, _whole(low, some, registers, inside)
 
     def is_part(self, mine: SSAValue, number: int) -> SSAValue:
-        with self.low.filling(self.low.prologue):
+        with self.low.building(self.low.prologue):
             return self.low.compare("eq", mine, number)
 
 
-def _without(registers: Sequence[int], places: Sequence[Place]) -> list[int]:
+def _without(registers: Sequence[int], places: Sequence[IndexBit]) -> list[int]:
     gone = [place.bit for place in places]
     return [bit for bit in registers if bit not in gone]
 
 
 def _parted(
-    low: ScheduledKernel, value: SSAValue, registers: Sequence[int], places: Sequence[Place]
+    low: ScheduledKernel, value: SSAValue, registers: Sequence[int], places: Sequence[IndexBit]
 ) -> list[SSAValue]:
     """For each number that ``places`` say a vector of the elements that have it. ``registers`` are the
     bits of the vector's places, in order."""
@@ -298,7 +298,7 @@ def _whole(
     low: ScheduledKernel,
     parts: Sequence[SSAValue],
     registers: Sequence[int],
-    places: Sequence[Place],
+    places: Sequence[IndexBit],
 ) -> SSAValue:
     """The reverse of ``_parted``."""
     order = [*_without(registers, places), *(place.bit for place in places)]

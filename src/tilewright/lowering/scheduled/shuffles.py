@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects.upstream.gpu import attributes as gpu_attributes
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
-from tilewright.lowering.nvgpu.exchange import narrowed, widened
+from tilewright.lowering.nvgpu.shared_conversion import narrowed, widened
 from tilewright.lowering.nvgpu.types import I1, I32, scalar_of, width_of
 from tilewright.lowering.scheduled.state import ScheduledKernel
 

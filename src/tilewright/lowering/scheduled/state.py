@@ -29,8 +29,8 @@ from tilewright.lowering.nvgpu.types import I32, I64, INDEX, scalar_of
 from tilewright.lowering.scheduled.map_plans import map_plan
 from tilewright.lowering.scheduled.table import RULES
 from tilewright.passes.tileas.allocate import ALIGNMENT
-from tilewright.passes.tileas.exchanges import scratch_of
 from tilewright.passes.tileas.insert_barriers import SYNCHRONISED, insert_barriers
+from tilewright.passes.tileas.shared_conversions import scratch_of
 
 if TYPE_CHECKING:
     from tilewright.lowering.scheduled.pipelines import Ring
@@ -93,7 +93,7 @@ class ScheduledKernel(Kernel):
                 self.storage[op.result] = int_property(op, "offset")
         ends = [start + storage_bytes(storage) for storage, start in self.storage.items()]
         offset = -(-max(ends, default=0) // ALIGNMENT) * ALIGNMENT
-        self.exchange_start = self.scratch_bytes = offset
+        self.conversion_start = self.scratch_bytes = offset
         if offset:
             self.shared_alignment = ALIGNMENT
         if offset > self.options.shared_bytes:
@@ -106,13 +106,13 @@ class ScheduledKernel(Kernel):
     def lower(self, op: Operation) -> None:
         """What operations do to memory that others share, barriers of the program keep apart; what one does within
         itself, its rule does."""
-        outer = self.exchange_start
+        outer = self.conversion_start
         if (scratch := scratch_of(op)) is not None:
-            self.exchange_start = scratch[0]
+            self.conversion_start = scratch[0]
         if self.lanes is None:
             self.sync.clear()
         self._lower(op)
-        self.exchange_start = outer
+        self.conversion_start = outer
 
     def _lower(self, op: Operation) -> None:
         rule = RULES.rule_of(op)
@@ -161,7 +161,7 @@ class ScheduledKernel(Kernel):
 
     def is_first_thread(self) -> SSAValue:
         """Whether a thread is the first one of its agent."""
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             return self.compare("eq", self.thread(), 32 * self.first_warp)
 
     # Layouts.
@@ -193,7 +193,7 @@ class ScheduledKernel(Kernel):
                 if target >> bit & 1:
                     moves[bit - source] = moves.get(bit - source, 0) | 1 << source
         thread = self.thread()
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             total = self.constant(0, I32)
             for number, (shift, mask) in enumerate(sorted(moves.items())):
                 part = thread
@@ -239,7 +239,7 @@ class ScheduledKernel(Kernel):
         mask = 0
         for target in targets:
             mask |= target
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             found = self.splat(first, len(steps))
             if any(steps):
                 kind = XOrIOp if any(step & mask for step in steps) else AddiOp
@@ -265,7 +265,7 @@ class ScheduledKernel(Kernel):
         mask = layout.free_thread_bits
         if not mask:
             return None
-        with self.filling(self.prologue):
+        with self.building(self.prologue):
             return self.compare("eq", self.binary(AndIOp, self.thread(), mask), holder)
 
     # Vectors.
@@ -304,17 +304,17 @@ class ScheduledKernel(Kernel):
 
     # Order.
 
-    def room_for_exchange(self, needs: int | None) -> int:
+    def offset_for_conversion(self, needs: int | None) -> int:
         """What an operation with a rule for layouts needs, it must have been given: barriers were placed by that."""
         if needs is not None:
             scratch = scratch_of(self.op)
             end = None if scratch is None else scratch[1]
-            if end is None or self.exchange_start + needs > end:
+            if end is None or self.conversion_start + needs > end:
                 raise self.refuse(
                     f"it needs {needs} bytes of scratch memory, which it was not given",
                     help="the pass tileas-allocate gives it its place, and tileas-insert-barriers those of barriers",
                 )
-        return super().room_for_exchange(needs)
+        return super().offset_for_conversion(needs)
 
     def barrier(self) -> None:
         """All threads of the agent meet."""

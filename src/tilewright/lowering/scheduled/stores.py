@@ -33,7 +33,7 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
     base, view = base_of(op.source), low.view(made.base)
     order, box = int_list(made.properties["order"]), ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         offset: SSAValue = low.constant(low.storage[base], INDEX)
     if op.source is not base:
         start = low.held[op.source]
@@ -41,7 +41,7 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
         offset = low.binary(AddiOp, low.times(start, low.constant(size, INDEX)), offset)
     coordinates = [low.times(low.value(op.indices[axis]), view.steps[axis]) for axis in order]
     fast = axis_bits(source.dims)[order[-1]]
-    with low.filling(low.prologue):
+    with low.building(low.prologue):
         # The first thread of the last warp: that of the first warp brings tiles ahead.
         leads = low.compare("eq", low.thread(), low.threads - 32)
     for panel in range(source.dims[order[-1]] // box[-1]):

@@ -60,7 +60,7 @@ def thread_dot(low: ScheduledKernel, op: DotOp) -> None:
     else:
         zero, one, end = (low.constant(n, I32) for n in (0, 1, count))
         body = Block(arg_types=[I32, sums])
-        with low.filling(body):
+        with low.building(body):
             low.emit(scf.YieldOp, (add(*body.args),))
         (total,) = low.emit(scf.ForOp, (zero, end, one, total), (sums,), regions=[Region(body)])
     low.bind(op.result, from_sum(low, total, element_name(op.c), c.type))

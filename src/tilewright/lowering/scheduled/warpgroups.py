@@ -147,7 +147,7 @@ class _Matrix:
         fields |= _PATTERN_ROWS * self.row_bytes >> _UNIT << _STRIDE
         fields |= _SWIZZLES[self.row_bytes] << _SWIZZLE
         signed = fields - (1 << 64) if fields >> 63 else fields
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             base = low.one(ExtractAlignedPointerAsIndexOp, (tile.memory,), INDEX)
             place = SharedTile(low, tile.memory, tile.layout).index(targets, 0)
             address = _as_i64(low, low.plus(base, low.times(place, low.constant(self.size, INDEX))))

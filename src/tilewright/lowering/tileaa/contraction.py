@@ -12,7 +12,7 @@ from tilewright.dialects.cuda_tile import types as C
 from tilewright.dialects.cuda_tile.base import enum_property, int_property
 from tilewright.dialects.cuda_tile.constants import exact_float, scalar_bits
 from tilewright.dialects.cuda_tile.ops import matrix as M
-from tilewright.dialects.cuda_tile.ops.reductions import Fold, ReduceOp, ScanOp
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ReduceOrScan, ScanOp
 from tilewright.dialects.nv_tileaa.enums import SignednessAttr
 from tilewright.dialects.nv_tileaa.ops import contraction as N
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
@@ -69,7 +69,7 @@ def scan(low: Lowering, op: ScanOp) -> Nested:
 
 
 def _fold(
-    low: Lowering, op: Fold, kind: type[Operation], properties: dict[str, Attribute | None]
+    low: Lowering, op: ReduceOrScan, kind: type[Operation], properties: dict[str, Attribute | None]
 ) -> Nested:
     """A collective and its body, whose arguments and results are scalars."""
     old = op.regions[0].blocks[0]
@@ -96,7 +96,7 @@ def _end_in_yield(low: Lowering, values: Sequence[SSAValue]) -> None:
     low.emit(YieldOp, values)
 
 
-def _check_captures(low: Lowering, op: Fold, body: Block) -> None:
+def _check_captures(low: Lowering, op: ReduceOrScan, body: Block) -> None:
     """Bodies of nv_tileaa take scalars from outside, but no tiles."""
     for inner in body.walk():
         for value in inner.operands:

@@ -253,7 +253,7 @@ def _predicate_rest(low: Lowering, op: C.IfOp, after: After | None, frame: Frame
     rest, otherwise = Block(), Block()
     yield lower_block(low, rest, op.next_op, after, frame.inside())
     low.op = op
-    with low.filling(otherwise):
+    with low.building(otherwise):
         end_in_yield(low, frame.passed_on(low, inner, outcome))
     frame.end(low, _if(low, outcome[0], frame.result_types(), (rest, otherwise)))
     return ()
@@ -269,7 +269,7 @@ def _returning_loop(low: Lowering, op: C.LoopOp, after: After | None, frame: Fra
     rest, otherwise = Block(), Block()
     yield lower_block(low, rest, op.next_op, after, frame.inside())
     low.op = op
-    with low.filling(otherwise):
+    with low.building(otherwise):
         end_in_yield(low, frame.outcome(low, Exit.RETURN, values_for(Exit.RETURN)))
     frame.end(low, _if(low, outcome[0], frame.result_types(), (rest, otherwise)))
     return ()
@@ -305,7 +305,7 @@ def _lower_branches(low: Lowering, op: C.IfOp, frame: Frame) -> Nested:
     elif types:
         blocks.append(Block())
         low.op = op
-        with low.filling(blocks[1]):
+        with low.building(blocks[1]):
             end_in_yield(low, frame.outcome(low, Exit.FALL, ()))
     low.op = op
     return _if(low, low.value(op.condition), types, blocks)
@@ -357,7 +357,7 @@ def _lower_while(low: Lowering, op: C.LoopOp, frame: Frame) -> Nested:
     low.op = op
     passed = frame.result_types()[1:]
     step = Block(arg_types=passed)
-    with low.filling(step):
+    with low.building(step):
         going_on = frame.values_for(Exit.CONTINUE, step.args, flags=frame.flags - 1)
         end_in_yield(low, going_on)
     return low.emit(scf.WhileOp, initial, passed, regions=[Region(before), Region(step)])

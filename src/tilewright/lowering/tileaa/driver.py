@@ -26,7 +26,7 @@ from tilewright.lowering.tileaa.functions import lower_function, lower_global
 from tilewright.lowering.tileaa.options import TileAAOptions
 from tilewright.lowering.tileaa.state import Lowering
 from tilewright.nesting import deep_recursion
-from tilewright.passes.base import clone_with_places, inherit_place
+from tilewright.passes.base import clone_with_locations, inherit_location
 
 #: The files that fill the table, beside those of functions and control flow.
 FAMILIES = (arithmetic, assumptions, contraction, memory, shapes, views)
@@ -99,7 +99,7 @@ def _lower_around(low: Lowering, module: builtin.ModuleOp, problems: Collector) 
             case builtin.ModuleOp():
                 block.add_op(_lower_around(low, op, problems))
             case _:
-                block.add_op(clone_with_places(op, {}))
+                block.add_op(clone_with_locations(op, {}))
     new = builtin.ModuleOp(Region(block), dict(module.attributes), module.sym_name)
-    inherit_place(new, module)
+    inherit_location(new, module)
     return new

@@ -15,7 +15,7 @@ from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.groups import SEGMENTS
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
-from tilewright.lowering.filling import Filler, Properties
+from tilewright.lowering.block_builder import BlockBuilder, Properties
 from tilewright.lowering.tileaa.options import TileAAOptions
 from tilewright.lowering.tileaa.types import lower_type
 
@@ -28,7 +28,7 @@ TRUE, FALSE = IntegerAttr(1, I1), IntegerAttr(0, I1)
 Nested: TypeAlias = Generator["Nested", Sequence[SSAValue], Sequence[SSAValue]]
 
 
-class Lowering(Filler[TileOp]):
+class Lowering(BlockBuilder[TileOp]):
     """Fills blocks with operations of ``nv_tileaa`` that stand for those of ``cuda_tile``."""
 
     def __init__(self, options: TileAAOptions):

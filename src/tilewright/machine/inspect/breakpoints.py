@@ -12,7 +12,7 @@ from tilewright.diagnostics import Place, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.cuda_tile.ops.reductions import Fold
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan
 from tilewright.dialects.source_map import place_of, source_of
 from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.inspect.stops import Stop, When, print_stop
@@ -208,7 +208,7 @@ def _outside_folds(op: Operation) -> Operation:
     """The operation, or the reduce or scan whose body it is in."""
     parent = op.parent_op()
     while parent is not None:
-        if isinstance(parent, Fold):
+        if isinstance(parent, ReduceOrScan):
             op = parent
         parent = parent.parent_op()
     return op

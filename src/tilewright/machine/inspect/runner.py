@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.cuda_tile.ops.reductions import Fold
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import (
     BAD_RUN_OPTION,
@@ -63,7 +63,7 @@ class InspectingTranslator(Translator):
     _folds: int = 0
 
     def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
-        fold = isinstance(op, Fold)
+        fold = isinstance(op, ReduceOrScan)
         self._folds += fold
         step = Translator.operation(self, op)
         self._folds -= fold

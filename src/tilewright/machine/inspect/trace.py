@@ -14,7 +14,7 @@ from tilewright.diagnostics.render_html import preformatted
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.cuda_tile.ops.reductions import Fold
+from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
@@ -171,7 +171,7 @@ class Recorder:
         """Records an operation when it ends, one with regions when it is entered and left."""
         if self._leaves_out_assumptions and isinstance(op, AssumeOp):
             return None
-        nests = bool(op.regions) and not isinstance(op, Fold)
+        nests = bool(op.regions) and not isinstance(op, ReduceOrScan)
         if when == "before":
             return self._hook(op, t, "enter") if nests else None
         return self._hook(op, t, "leave" if nests else "op")

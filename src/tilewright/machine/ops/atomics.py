@@ -111,7 +111,7 @@ def _set(memory: Memory, cell: Array, before: Array, after: Array) -> None:
 
 
 @implements(atomics.AtomicRMWTkoOp)
-def atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
+def _atomic_rmw(op: atomics.AtomicRMWTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
     combine = combination(enum_property(op, "mode"), tile_type(op.arg).element, t.arithmetic)
 
@@ -152,7 +152,7 @@ def update_step(
 
 
 @implements(atomics.AtomicCASTkoOp)
-def atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
+def _atomic_cas(op: atomics.AtomicCASTkoOp, t: Translator) -> SwitchPoint:
     storage = pointer_storage(op, "pointers")
     t.preset(op.result_token, TOKEN)
     pointers, wanted, value, result = t.slots((op.pointers, op.cmp, op.val, op.result))
@@ -215,12 +215,12 @@ def swap_step(
 
 
 @implements(atomics.AtomicRedViewTkoOp)
-def atomic_red_view(op: atomics.AtomicRedViewTkoOp, t: Translator) -> SwitchPoint:
+def _atomic_red_view(op: atomics.AtomicRedViewTkoOp, t: Translator) -> SwitchPoint:
     return _reduce_into_view(op, t, enum_property(op, "mode"), t.slot(op.value))
 
 
 @implements(multimem.MultimemReduceViewTkoOp)
-def multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> SwitchPoint:
+def _multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> SwitchPoint:
     """Updates the one replica."""
     return _reduce_into_view(op, t, enum_property(op, "reduction"), t.slot(op.tile))
 
@@ -238,24 +238,14 @@ def view_update_step(
     access: ViewAccess,
     combine: Combine,
     argument: int,
-    mask: int | None = None,
-    result: int | None = None,
 ) -> Step:
-    """Combines the elements of a view's tile with those of another, where it is not masked off.
-
-    ``result`` gets the old elements, and zero where there is none.
-    """
+    """Combines the elements of a view's tile with those of another, as far as it lies in the tensor."""
     memory, storage = access.memory, access.storage
 
     def step(regs: Registers) -> None:
         addresses, inside = access.addresses(regs)
         given = regs[argument]
         lanes = np.ones(given.shape, np.bool_) if inside is None else inside
-        if mask is not None:
-            lanes = lanes & regs[mask]
-        old = update(memory, storage, addresses[lanes], given[lanes], combine)
-        if result is not None:
-            regs[result] = tile = np.zeros(given.shape, given.dtype)
-            tile[lanes] = old
+        update(memory, storage, addresses[lanes], given[lanes], combine)
 
     return step

@@ -45,29 +45,29 @@ def copy_slots(sources: tuple[int, ...], targets: tuple[int, ...], signal: Signa
 
 
 @implements(cf.BreakOp)
-def break_(op: cf.BreakOp, t: Translator) -> Step:
+def _break(op: cf.BreakOp, t: Translator) -> Step:
     return copy_slots(t.flow(op.operands), t.loops[-1].results, BREAK)
 
 
 @implements(cf.ContinueOp)
-def continue_(op: cf.ContinueOp, t: Translator) -> Step:
+def _continue(op: cf.ContinueOp, t: Translator) -> Step:
     return copy_slots(t.flow(op.operands), t.loops[-1].carried, CONTINUE)
 
 
 @implements(cf.YieldOp)
-def yield_(op: cf.YieldOp, t: Translator) -> Step | None:
+def _yield(op: cf.YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
     return copy_slots(t.flow(op.operands), t.yields[-1].results)
 
 
 @implements(cf.ReturnOp)
-def return_(op: cf.ReturnOp, t: Translator) -> Step:
+def _return(op: cf.ReturnOp, t: Translator) -> Step:
     return copy_slots((), (), RETURN)
 
 
 @implements(cf.IfOp)
-def if_(op: cf.IfOp, t: Translator) -> Step | Nested:
+def _if(op: cf.IfOp, t: Translator) -> Step | Nested:
     return if_step(op, t)
 
 
@@ -197,7 +197,7 @@ def induction_values(
 
 
 @implements(cf.LoopOp)
-def loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
+def _loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
     block = op.body.blocks[0]
     carried = t.flow(block.args)
     enter = called(copy_slots(t.flow(op.initValues), carried))

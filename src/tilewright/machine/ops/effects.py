@@ -21,7 +21,7 @@ from tilewright.machine.values import TOKEN, Registers
 
 
 @implements(misc.PrintTkoOp)
-def print_(op: misc.PrintTkoOp, t: Translator) -> Step:
+def _print(op: misc.PrintTkoOp, t: Translator) -> Step:
     t.preset(op.result_token, TOKEN)
     return print_step(t, op.format, op.args)
 
@@ -40,7 +40,7 @@ def print_step(t: Translator, text: str, values: Sequence[SSAValue]) -> Step:
 
 
 @implements(control_flow.AssertOp)
-def assert_(op: control_flow.AssertOp, t: Translator) -> Step:
+def _assert(op: control_flow.AssertOp, t: Translator) -> Step:
     return assert_step(op, t, op.condition)
 
 

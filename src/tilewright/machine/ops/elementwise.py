@@ -156,6 +156,7 @@ def _checked(
 
 
 def is_elementwise(op: Operation) -> bool:
+    """Whether an operation computes each element of its results from those at the same position."""
     return type(op) in ELEMENT_CALLS
 
 

@@ -16,7 +16,7 @@ from tilewright.numerics.rounding import unguarded
 
 
 @implements(matrix.MmaFOp)
-def float_product(op: matrix.MmaFOp, t: Translator) -> Step:
+def _float_product(op: matrix.MmaFOp, t: Translator) -> Step:
     return float_step(t, op.lhs, op.rhs, op.acc, op.result)
 
 
@@ -50,7 +50,7 @@ def float_step(t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue
 
 
 @implements(matrix.MmaIOp)
-def integer_product(op: matrix.MmaIOp, t: Translator) -> Step:
+def _integer_product(op: matrix.MmaIOp, t: Translator) -> Step:
     signs = enum_property(op, "signedness_lhs"), enum_property(op, "signedness_rhs")
     return integer_step(t, op.lhs, op.rhs, op.acc, op.result, signs)
 
@@ -76,7 +76,7 @@ def integer_step(
 
 
 @implements(matrix.MmaFScaledOp)
-def scaled_product(op: matrix.MmaFScaledOp, t: Translator) -> Step:
+def _scaled_product(op: matrix.MmaFScaledOp, t: Translator) -> Step:
     return scaled_step(t, (op.lhs, op.rhs, op.acc, op.lhs_scale, op.rhs_scale), op.result)
 
 

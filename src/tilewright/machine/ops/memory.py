@@ -61,7 +61,7 @@ def scalar_cell(memory: Memory, address: int, storage: Storage, *, write: bool =
 
 
 @implements(ops.LoadPtrTkoOp)
-def load_ptr(op: ops.LoadPtrTkoOp, t: Translator) -> Step | SwitchPoint:
+def _load_ptr(op: ops.LoadPtrTkoOp, t: Translator) -> Step | SwitchPoint:
     storage = pointer_storage(op, "source")
     t.preset(op.result_token, TOKEN)
     mask, padding = t.optional(op.mask), t.optional(op.paddingValue)
@@ -110,7 +110,7 @@ def load_step(
 
 
 @implements(ops.StorePtrTkoOp)
-def store_ptr(op: ops.StorePtrTkoOp, t: Translator) -> Step | SwitchPoint:
+def _store_ptr(op: ops.StorePtrTkoOp, t: Translator) -> Step | SwitchPoint:
     storage = pointer_storage(op, "destination")
     t.preset(op.result_token, TOKEN)
     slots = t.slot(op.destination), t.slot(op.value), t.optional(op.mask)
@@ -142,7 +142,7 @@ def store_step(
 
 
 @implements(ops.AllocaOp)
-def alloca(op: ops.AllocaOp, t: Translator) -> Step:
+def _alloca(op: ops.AllocaOp, t: Translator) -> Step:
     shared = "global" in op.properties
     count, alignment = int_property(op, "num_elem"), int_property(op, "alignment")
     return alloca_step(t, op.result, count, alignment, shared=shared)

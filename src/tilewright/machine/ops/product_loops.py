@@ -48,7 +48,7 @@ _MAX_BYTES = 1 << 19
 
 
 @implements(cf.ForOp)
-def for_(op: cf.ForOp, t: Translator) -> Step | Nested:
+def _for(op: cf.ForOp, t: Translator) -> Step | Nested:
     loop = None if t.is_observed else _product_loop(op, t)
     return for_step(op, t, unsigned=_is_unsigned(op)) if loop is None else loop.run
 

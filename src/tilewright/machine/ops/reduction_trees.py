@@ -16,7 +16,7 @@ Combine = Callable[[list[Array], list[Array]], list[Array]]
 """(elements, accumulators) to combinations; one array per operand, all of one shape."""
 
 
-def fold_as_tree(
+def reduce_as_tree(
     body: Callable[[Registers, tuple[int, ...]], Combine],
     is_vector: bool,
     keep_all: bool,

@@ -36,7 +36,7 @@ from tilewright.machine.compile import (
 )
 from tilewright.machine.fused_blocks import fused_block
 from tilewright.machine.ops.elementwise import ElementCall, call_of, is_elementwise
-from tilewright.machine.ops.reduction_trees import fold_as_tree
+from tilewright.machine.ops.reduction_trees import reduce_as_tree
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import reduce_maxf, reduce_minf
@@ -125,7 +125,7 @@ def _pairwise(function: Callable[..., Array], rows: Array) -> Array:
 
 
 @implements(ReduceOp)
-def reduce(op: ReduceOp, t: Translator) -> Step:
+def _reduce(op: ReduceOp, t: Translator) -> Step:
     return reduce_step(op, t, int_property(op, "dim"))
 
 
@@ -197,7 +197,7 @@ def _accumulated_scan(folding: Folding, function: np.ufunc) -> Step:
 
 
 @implements(ScanOp)
-def scan(op: ScanOp, t: Translator) -> Step:
+def _scan(op: ScanOp, t: Translator) -> Step:
     return scan_step(op, t, int_property(op, "dim"), reverse=op.is_reverse)
 
 
@@ -238,7 +238,7 @@ def _loop(
         return kept if keep_all else state
 
     if t.arithmetic.reductions == "tree":
-        fold = partial(fold_as_tree, body, vector, keep_all)
+        fold = partial(reduce_as_tree, body, vector, keep_all)
 
     def all_lanes(regs: Registers) -> list[Array]:
         return fold(regs, [np.ascontiguousarray(rows) for rows in folding.rows(regs)])

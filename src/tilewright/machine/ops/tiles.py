@@ -32,12 +32,12 @@ def rearranged(
 
 
 @implements(core.ConstantOp)
-def constant(op: core.ConstantOp, t: Translator) -> None:
+def _constant(op: core.ConstantOp, t: Translator) -> None:
     t.preset(op.result, array_of_constant(op.constant))
 
 
 @implements(core.IotaOp)
-def iota(op: core.IotaOp, t: Translator) -> None:
+def _iota(op: core.IotaOp, t: Translator) -> None:
     t.preset(op.result, counted(0, tile_type(op.result)))
 
 
@@ -50,19 +50,19 @@ def counted(start: int, ty: TileLike) -> Array:
 
 
 @implements(core.ReshapeOp)
-def reshape(op: core.ReshapeOp, t: Translator) -> Step | None:
+def _reshape(op: core.ReshapeOp, t: Translator) -> Step | None:
     dims = tile_type(op.result).dims
     return rearranged(t, op.source, op.result, lambda tile: tile.reshape(dims))
 
 
 @implements(core.PermuteOp)
-def permute(op: core.PermuteOp, t: Translator) -> Step | None:
+def _permute(op: core.PermuteOp, t: Translator) -> Step | None:
     axes = op.axes
     return rearranged(t, op.source, op.result, lambda tile: tile.transpose(axes))
 
 
 @implements(core.BroadcastOp)
-def broadcast(op: core.BroadcastOp, t: Translator) -> Step | None:
+def _broadcast(op: core.BroadcastOp, t: Translator) -> Step | None:
     return rearranged(t, op.source, op.result, spreading(tile_type(op.result)))
 
 
@@ -82,7 +82,7 @@ def spreading(ty: TileLike) -> Callable[[Array], Array]:
 
 
 @implements(core.CatOp)
-def cat(op: core.CatOp, t: Translator) -> Step:
+def _cat(op: core.CatOp, t: Translator) -> Step:
     return cat_step(t.slot(op.lhs), t.slot(op.rhs), t.slot(op.result), int_property(op, "dim"))
 
 
@@ -120,7 +120,7 @@ def _sub_tile(
 
 
 @implements(core.ExtractOp)
-def extract(op: core.ExtractOp, t: Translator) -> Step:
+def _extract(op: core.ExtractOp, t: Translator) -> Step:
     source, result = t.slot(op.source), t.slot(op.result)
     locate = _sub_tile(t, op, tile_type(op.source).dims, tile_type(op.result).dims)
 
@@ -132,7 +132,7 @@ def extract(op: core.ExtractOp, t: Translator) -> Step:
 
 
 @implements(core.InsertOp)
-def insert(op: core.InsertOp, t: Translator) -> Step:
+def _insert(op: core.InsertOp, t: Translator) -> Step:
     source, destination, result = t.slot(op.source), t.slot(op.destination), t.slot(op.result)
     locate = _sub_tile(t, op, tile_type(op.destination).dims, tile_type(op.source).dims)
 
@@ -145,7 +145,7 @@ def insert(op: core.InsertOp, t: Translator) -> Step:
 
 
 @implements(core.PackOp)
-def pack(op: core.PackOp, t: Translator) -> Step:
+def _pack(op: core.PackOp, t: Translator) -> Step:
     return pack_step(tile_type(op.source).element, t.slot(op.source), t.slot(op.result))
 
 
@@ -162,7 +162,7 @@ def pack_step(element: str, source: int, result: int) -> Step:
 
 
 @implements(core.UnpackOp)
-def unpack(op: core.UnpackOp, t: Translator) -> Step:
+def _unpack(op: core.UnpackOp, t: Translator) -> Step:
     return unpack_step(tile_type(op.result), t.slot(op.source), t.slot(op.result))
 
 
@@ -181,27 +181,27 @@ def unpack_step(ty: TileLike, source: int, result: int) -> Step:
 
 
 @implements(core.GetGlobalOp)
-def get_global(op: core.GetGlobalOp, t: Translator) -> None:
+def _get_global(op: core.GetGlobalOp, t: Translator) -> None:
     t.preset(op.result, np.array(t.global_addresses[op.symbol], np.uint64))
 
 
 @implements(core.GetNumTileBlocksOp)
-def get_num_tile_blocks(op: core.GetNumTileBlocksOp, t: Translator) -> None:
+def _get_num_tile_blocks(op: core.GetNumTileBlocksOp, t: Translator) -> None:
     t.grid_slots.extend((t.slot(value), axis) for axis, value in enumerate(op.results))
 
 
 @implements(core.GetTileBlockIdOp)
-def get_tile_block_id(op: core.GetTileBlockIdOp, t: Translator) -> None:
+def _get_tile_block_id(op: core.GetTileBlockIdOp, t: Translator) -> None:
     t.block_slots.extend((t.slot(value), axis) for axis, value in enumerate(op.results))
 
 
 @implements(memory.MakeTokenOp, memory.JoinTokensOp)
-def token(op: memory.MakeTokenOp | memory.JoinTokensOp, t: Translator) -> None:
+def _token(op: memory.MakeTokenOp | memory.JoinTokensOp, t: Translator) -> None:
     t.preset(op.result, TOKEN)
 
 
 @implements(misc.AssumeOp)
-def assume(op: misc.AssumeOp, t: Translator) -> Step | None:
+def _assume(op: misc.AssumeOp, t: Translator) -> Step | None:
     return rearranged(t, op.value, op.result, _same)
 
 

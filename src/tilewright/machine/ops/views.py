@@ -33,7 +33,7 @@ _ADDRESSES = 1 << 64
 
 
 @implements(views.MakeTensorViewOp)
-def make_tensor_view(op: views.MakeTensorViewOp, t: Translator) -> Step:
+def _make_tensor_view(op: views.MakeTensorViewOp, t: Translator) -> Step:
     ty = op.view_type
     shape = dims_text(ty.dims, t, op.dynamicShape)
     strides = dims_text(ty.stride_dims, t, op.dynamicStrides)
@@ -76,7 +76,7 @@ def dims_text(static: tuple[int, ...], t: Translator, dynamic: Any) -> str:
 
 
 @implements(views.MakePartitionViewOp, views.MakeStridedViewOp, views.MakeGatherScatterViewOp)
-def make_view(op: views.MakeView, t: Translator) -> Step:
+def _make_view(op: views.MakeView, t: Translator) -> Step:
     return copy_slots((t.slot(op.operands[0]),), (t.slot(op.results[0]),))
 
 
@@ -101,12 +101,12 @@ def _store_extents(op: TileOp, t: Translator, extents: Callable[[TensorView], li
 
 
 @implements(views.GetTensorShapeOp)
-def get_tensor_shape(op: views.GetTensorShapeOp, t: Translator) -> Step:
+def _get_tensor_shape(op: views.GetTensorShapeOp, t: Translator) -> Step:
     return _store_extents(op, t, lambda view: list(view.shape))
 
 
 @implements(views.GetIndexSpaceShapeOp)
-def get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Step:
+def _get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Step:
     ty = op.src.type
     assert isinstance(ty, T.TileViewType)
     walks = tuple(zip(ty.cut.dim_map, ty.cut.steps, strict=True))
@@ -155,7 +155,7 @@ def access_of(op: accesses.ViewAccess, t: Translator) -> tuple[ViewAccess, Stora
 
 
 @implements(views.LoadViewTkoOp, multimem.MultimemLoadReduceViewTkoOp)
-def load_view(
+def _load_view(
     op: views.LoadViewTkoOp | multimem.MultimemLoadReduceViewTkoOp, t: Translator
 ) -> Step | SwitchPoint:
     """A multimem load reads and reduces one replica: the memory there is."""
@@ -235,7 +235,7 @@ def _keeping(
 
 
 @implements(views.StoreViewTkoOp, multimem.MultimemStoreViewTkoOp)
-def store_view(
+def _store_view(
     op: views.StoreViewTkoOp | multimem.MultimemStoreViewTkoOp, t: Translator
 ) -> Step | SwitchPoint:
     """A multimem store writes the one replica."""

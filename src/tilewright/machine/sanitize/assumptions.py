@@ -15,7 +15,7 @@ from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.findings import (
     BROKEN_ASSUME,
     NEGATIVE_SCALE,
-    OVERFLOW_PROMISE,
+    OVERFLOW_FLAG,
     SHIFT_TOO_FAR,
     show_index,
 )
@@ -68,11 +68,11 @@ def _flagged(
 
     def hook(regs: Registers) -> None:
         operands = [regs[slot] for slot in slots]
-        lanes = int_ops.breaks_promise(flag, *wraps(*operands))
+        lanes = int_ops.breaks_overflow_flag(flag, *wraps(*operands))
         if lanes.any() and (lanes := _determined(regs, lanes, taints)).any():
             shown = " and ".join(str(_first(value, lanes)) for value in operands)
             findings.add(
-                OVERFLOW_PROMISE,
+                OVERFLOW_FLAG,
                 f"{op.mnemonic()} of {shown} wraps, but is marked {flag}{show_index(lanes)}",
                 op,
             )

@@ -218,6 +218,7 @@ class Releases:
         return len(self._of_block)
 
     def copy(self) -> Releases:
+        """The same releases, which then grow by themselves."""
         other = Releases()
         other._wide, other._of_block = dict(self._wide), dict(self._of_block)
         other._last, other._holds_all = self._last, self._holds_all

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.machine.sanitize.races import Race
     from tilewright.machine.sanitize.signals import Signal
 
-UNDETERMINED = define_code(
+UNINITIALIZED = define_code(
     "undetermined-value",
     "A value that nothing determines reaches a place where it matters.",
     "Elements outside a tensor have no value unless the view has a padding value; masked-off "
@@ -34,7 +34,7 @@ UNDETERMINED = define_code(
     "They may be computed with, but must not reach a store, a branch, an address, an atomic, an "
     "assertion or a print.",
 )
-OVERFLOW_PROMISE = define_code(
+OVERFLOW_FLAG = define_code(
     "overflow-promise",
     "An operation wraps although its overflow flag promises that it does not.",
 )
@@ -72,7 +72,7 @@ class Origin:
 
     op: Operation
     reason: str
-    code: str = UNDETERMINED
+    code: str = UNINITIALIZED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,6 +167,7 @@ class Findings:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
+        """What was found as diagnostics, in the order in which it was."""
         return [finding.diagnostic for finding in self.found]
 
     def add(
@@ -198,7 +199,7 @@ class Findings:
     def undetermined(self, op: Operation, taint: Taint, mask: Array, what: str) -> None:
         """An undetermined value reaches ``op``, where it becomes ``what``."""
         origins = taint.origins
-        special = [o for o in origins if o.code != UNDETERMINED]
+        special = [o for o in origins if o.code != UNINITIALIZED]
         if special and len(special) == len(origins):
             for origin in special:
                 self.add(
@@ -211,14 +212,14 @@ class Findings:
         notes = [
             note
             for o in origins
-            if o.code == UNDETERMINED
+            if o.code == UNINITIALIZED
             for note in (
                 Note(f"undetermined because {o.reason}", place_of(o.op)),
                 *source_note(o.op),
             )
         ]
         self.add(
-            UNDETERMINED,
+            UNINITIALIZED,
             f"an undetermined value becomes {what}{show_index(mask)}",
             op,
             key=(what,),

@@ -18,7 +18,7 @@ from tilewright.machine.compile import Translator
 from tilewright.machine.grid import Progress
 from tilewright.machine.launch import Given, Program, RunResult, given_arguments
 from tilewright.machine.sanitize import accesses, assumptions, guards, taint
-from tilewright.machine.sanitize.alias_promises import broken_promises
+from tilewright.machine.sanitize.alias_assumptions import broken_assumptions
 from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
 from tilewright.machine.sanitize.translator import SanitizingTranslator
@@ -54,10 +54,12 @@ class SanitizeReport:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The findings as diagnostics, for the renderers."""
         return tuple(finding.diagnostic for finding in self.findings)
 
     @property
     def is_clean(self) -> bool:
+        """Whether no launch broke a rule."""
         return not self.findings
 
     def summary(self) -> str:
@@ -142,7 +144,7 @@ def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> San
     arrays = [*given.outputs, *loaded.own_memory]
     initial = [a.copy() for a in arrays]
     found: dict[tuple[object, ...], Finding] = {}
-    for diagnostic in broken_promises(kernel, given.arguments):
+    for diagnostic in broken_assumptions(kernel, given.arguments):
         found[(diagnostic.code, diagnostic.message)] = Finding(diagnostic, numbers[0])
     result: RunResult | None = None
     for position, seed in enumerate(numbers):

@@ -117,6 +117,7 @@ class Listed:
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is no cell, as where a mask leaves out all elements."""
         return not self._index.size
 
     def common(self) -> int | None:
@@ -168,6 +169,7 @@ class Strided:
 
     @cached_property
     def states(self) -> Array:
+        """The number of each cell, a view of the shadow memory; only where there is no tiling."""
         shadow = self._shadow
         assert shadow.tiling is None
         within = self._size // shadow.cell_size
@@ -181,6 +183,7 @@ class Strided:
         return tiling.numbers.get(self._elements.byte_offset, 0)
 
     def index(self, chosen: Array | None = None) -> Array:
+        """The indices of all cells, or of those chosen by a mask like ``states``."""
         unit, elements = self._shadow.cell_size, self._elements
         found = np.array(elements.byte_offset // unit)
         walks = [
@@ -192,6 +195,7 @@ class Strided:
         return found.ravel() if chosen is None else found[chosen]
 
     def put(self, number: int, chosen: Array | None = None) -> None:
+        """Give all cells, or those chosen, a state."""
         if (tiling := self._shadow.tiling) is not None:
             tiling.numbers[self._elements.byte_offset] = number
         elif chosen is None:
@@ -200,6 +204,8 @@ class Strided:
             self.states[chosen] = number
 
     def repeated(self) -> Array | None:
+        """The indices of cells that several elements share, where strides are smaller than what
+        they span; None where there are none."""
         reach = self._size
         elements = self._elements
         for stride, extent in sorted(zip(elements.byte_strides, elements.extents, strict=True)):

@@ -218,7 +218,7 @@ def _through_lanes(
 
 
 @implements(memory.LoadOp, memory.TiledLoadOp, memory.GatherLoadOp)
-def load(op: Load, t: Translator) -> Step | SwitchPoint | Nested:
+def _load(op: Load, t: Translator) -> Step | SwitchPoint | Nested:
     """With ``multimem``, the one replica is all there is to combine."""
     parts, weak = Parts.of(op), is_weak(op)
     result = t.slot(op.moved)
@@ -276,7 +276,7 @@ def _load_lanes(
 
 
 @implements(memory.StoreOp, memory.TiledStoreOp, memory.ScatterStoreOp)
-def store(op: Store, t: Translator) -> Step | SwitchPoint | Nested:
+def _store(op: Store, t: Translator) -> Step | SwitchPoint | Nested:
     """With ``multimem``, the one replica is written."""
     parts = Parts.of(op)
     value, mask, rank = t.slot(op.moved), t.optional(parts.mask), parts.moved.rank
@@ -312,7 +312,7 @@ def _each_lane(parts: Parts, t: Translator, make: Make) -> Callable[[ViewAccess,
 
 
 @implements(memory.AtomicRMWOp, memory.TiledAtomicRMWOp)
-def atomic_rmw(op: Atomic, t: Translator) -> Step | SwitchPoint | Nested:
+def _atomic_rmw(op: Atomic, t: Translator) -> Step | SwitchPoint | Nested:
     parts = Parts.of(op)
     ty, machine_memory = parts.moved, t.machine.memory
     combine = atomic_steps.combination(enum_property(op, "rmw_mode"), ty.element, t.arithmetic)
@@ -334,7 +334,7 @@ def atomic_rmw(op: Atomic, t: Translator) -> Step | SwitchPoint | Nested:
 
 
 @implements(memory.AtomicCasOp)
-def atomic_cas(op: memory.AtomicCasOp, t: Translator) -> Step | SwitchPoint | Nested:
+def _atomic_cas(op: memory.AtomicCasOp, t: Translator) -> Step | SwitchPoint | Nested:
     parts, machine_memory = Parts.of(op), t.machine.memory
     wanted, value, result = t.slots((op.compare, op.replacement, op.result))
 
@@ -361,6 +361,6 @@ def _atomic(parts: Parts, t: Translator, make: Make) -> Step:
 
 
 @implements(extensions.AllocaOp)
-def alloca(op: extensions.AllocaOp, t: Translator) -> Step:
+def _alloca(op: extensions.AllocaOp, t: Translator) -> Step:
     count, alignment = int_property(op, "num_elem"), int_property(op, "alignment")
     return pointer_steps.alloca_step(t, op.result, count, alignment, shared=is_set(op, "global"))

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from tilewright.analysis.tileaa.agents import first_user
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp
-from tilewright.launching.foreign_code import function_named
+from tilewright.launching.external_functions import function_named
 from tilewright.machine.compile import (
     CompiledBlock,
     Coroutine,
@@ -28,7 +28,7 @@ from tilewright.machine.compile import (
 from tilewright.machine.fused_blocks import called
 from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.tileaa.coroutines import AgentCoroutine, Started, Wait, waiting
-from tilewright.machine.tileaa.foreign import plugin_step
+from tilewright.machine.tileaa.external_functions import plugin_step
 from tilewright.machine.tileaa.functions import beginning, function_of
 from tilewright.machine.values import ARENA, Registers
 
@@ -37,7 +37,7 @@ Begin = Callable[[Registers], Registers]
 
 
 @implements(ExecuteOp)
-def execute(op: ExecuteOp, t: Translator) -> Step | Nested:
+def _execute(op: ExecuteOp, t: Translator) -> Step | Nested:
     if op.body.blocks:
         return _agent(op, t, *_region(op, t))
     target = function_named(op)
@@ -109,7 +109,7 @@ def _name(op: ExecuteOp) -> str:
 
 
 @implements(AgentSwitchOp)
-def agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
+def _agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
     """The first agent is the tile block itself, and ends when all others have. Their values have slots of
     their own."""
     bodies = [t.block(region.block) for region in op.agents]
@@ -139,5 +139,5 @@ def agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
 
 
 @implements(AgentYieldOp)
-def agent_yield(op: AgentYieldOp, t: Translator) -> None:
+def _agent_yield(op: AgentYieldOp, t: Translator) -> None:
     """The agent ends."""

@@ -26,7 +26,7 @@ from tilewright.numerics.int_ops import as_numbers
 
 
 @implements(contraction.DotOp)
-def dot(op: contraction.DotOp, t: Translator) -> Step:
+def _dot(op: contraction.DotOp, t: Translator) -> Step:
     if op.sfa is not None and op.sfb is not None:
         return scaled_step(t, (op.a, op.b, op.c, op.sfa, op.sfb), op.result)
     if FORMATS[tile_type(op.a).element].is_float:
@@ -36,17 +36,17 @@ def dot(op: contraction.DotOp, t: Translator) -> Step:
 
 
 @implements(contraction.ReduceOp)
-def reduce(op: contraction.ReduceOp, t: Translator) -> Step:
+def _reduce(op: contraction.ReduceOp, t: Translator) -> Step:
     return reduce_step(op, t, int_property(op, "axis"))
 
 
 @implements(contraction.ScanOp)
-def scan(op: contraction.ScanOp, t: Translator) -> Step:
+def _scan(op: contraction.ScanOp, t: Translator) -> Step:
     return scan_step(op, t, int_property(op, "axis"), reverse=is_set(op, "reverse"))
 
 
 @implements(YieldOp)
-def yield_(op: YieldOp, t: Translator) -> Step | None:
+def _yield(op: YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
     return copy_slots(t.flow(op.operands), t.yields[-1].results)
@@ -56,7 +56,7 @@ YIELDS.add(YieldOp)
 
 
 @implements(contraction.HistogramOp)
-def histogram(op: contraction.HistogramOp, t: Translator) -> Step:
+def _histogram(op: contraction.HistogramOp, t: Translator) -> Step:
     """Values that are no index of the result are not counted; counts wrap in 32 bits."""
     source, mask, result = t.slot(op.source), t.optional(op.mask), t.slot(op.result)
     count = tile_type(op.result).element_count
@@ -85,6 +85,7 @@ class Convolution:
 
     @classmethod
     def of(cls, params: ConvParamsAttr) -> Convolution:
+        """The numbers of the attribute, one for each axis of the image."""
         names = ("filter", "stride", "dilation", "padding_low", "padding_high")
         return cls(*(params.integers(name) for name in names))
 
@@ -120,7 +121,7 @@ class Convolution:
 
 
 @implements(contraction.ConvDotOp)
-def conv_dot(op: contraction.ConvDotOp, t: Translator) -> Step:
+def _conv_dot(op: contraction.ConvDotOp, t: Translator) -> Step:
     """A matrix product of the windows of the activation with the filter.
 
     The filter and the accumulator have the axes of the activation: the filter output channels in
@@ -131,7 +132,7 @@ def conv_dot(op: contraction.ConvDotOp, t: Translator) -> Step:
     convolution = Convolution.of(params)
     to_last = _channels_last(layout)
     activation, weights, acc = (tile_type(v) for v in (op.activation, op.filter, op.acc))
-    _refuse_undetermined(op, convolution, [to_last(v.dims) for v in (activation, weights, acc)])
+    _refuse_uninitialized(op, convolution, [to_last(v.dims) for v in (activation, weights, acc)])
     element, acc_element = activation.element, acc.element
     padding = padding_of(enum_property(op, "padding_value") or "zero", (), element)
     slots = t.slots((op.activation, op.filter, op.acc, op.result))
@@ -157,7 +158,7 @@ def _channels_last(layout: str) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
     return lambda dims: (dims[0], *dims[2:], dims[1])
 
 
-def _refuse_undetermined(
+def _refuse_uninitialized(
     op: contraction.ConvDotOp, convolution: Convolution, shapes: Sequence[tuple[int, ...]]
 ) -> None:
     activation, weights, acc = shapes

@@ -26,18 +26,18 @@ from tilewright.numerics.arrays import dtype_of
 
 
 @implements(scf.IfOp)
-def if_(op: scf.IfOp, t: Translator) -> Step | Nested:
+def _if(op: scf.IfOp, t: Translator) -> Step | Nested:
     return if_step(op, t)
 
 
 @implements(scf.ForOp)
-def for_(op: scf.ForOp, t: Translator) -> Step | Nested:
+def _for(op: scf.ForOp, t: Translator) -> Step | Nested:
     unsigned = isinstance(op.attributes.get("unsignedCmp"), UnitAttr)
     return for_step(op, t, unsigned=unsigned)
 
 
 @implements(scf.YieldOp)
-def yield_(op: scf.YieldOp, t: Translator) -> Step | None:
+def _yield(op: scf.YieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
     in_branch = isinstance(op.parent_op(), scf.IfOp)
@@ -46,7 +46,7 @@ def yield_(op: scf.YieldOp, t: Translator) -> Step | None:
 
 
 @implements(scf.ConditionOp)
-def condition(op: scf.ConditionOp, t: Translator) -> Step:
+def _condition(op: scf.ConditionOp, t: Translator) -> Step:
     loop = op.parent_op()
     assert isinstance(loop, scf.WhileOp)
     flag, passed = t.slot(op.operands[0]), t.flow(op.operands[1:])
@@ -64,7 +64,7 @@ def condition(op: scf.ConditionOp, t: Translator) -> Step:
 
 
 @implements(scf.WhileOp)
-def while_(op: scf.WhileOp, t: Translator) -> Step | Nested:
+def _while(op: scf.WhileOp, t: Translator) -> Step | Nested:
     carried = t.flow(op.before_region.block.args)
     enter = called(copy_slots(t.flow(op.operands), carried))
     machine = t.machine
@@ -96,7 +96,7 @@ def while_(op: scf.WhileOp, t: Translator) -> Step | Nested:
 
 
 @implements(ub.PoisonOp)
-def poison(op: ub.PoisonOp, t: Translator) -> None:
+def _poison(op: ub.PoisonOp, t: Translator) -> None:
     """Zero, for a value that nothing may look at."""
     ty = tile_like(op.result.type)
     if ty is not None:

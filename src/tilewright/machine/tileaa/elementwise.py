@@ -74,7 +74,7 @@ ELEMENT_CALLS[arith.SelectOp] = _arith_call
 
 
 @implements(arith.SelectOp)
-def select(op: arith.SelectOp, t: Translator) -> Step:
+def _select(op: arith.SelectOp, t: Translator) -> Step:
     """A scalar condition may choose between values that are no tiles, too."""
     if tile_like(op.result.type) is not None:
         return translate(op, t)
@@ -87,7 +87,7 @@ def select(op: arith.SelectOp, t: Translator) -> Step:
 
 
 @implements(pointers.BitcastOp)
-def bitcast(op: pointers.BitcastOp, t: Translator) -> Step:
+def _bitcast(op: pointers.BitcastOp, t: Translator) -> Step:
     source, result = tile_type(op.source), tile_type(op.result)
     if source.dims == result.dims:
         return translate(op, t)

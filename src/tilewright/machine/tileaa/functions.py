@@ -87,14 +87,14 @@ def function_of(op: Operation, name: str, t: Translator) -> Function:
 
 
 @implements(functions.ReturnOp)
-def return_(op: functions.ReturnOp, t: Translator) -> Step | None:
+def _return(op: functions.ReturnOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
     return copy_slots(t.flow(op.operands), t.yields[-1].results)
 
 
 @implements(functions.CallOp)
-def call(op: functions.CallOp, t: Translator) -> Step | Nested:
+def _call(op: functions.CallOp, t: Translator) -> Step | Nested:
     function = function_of(op, reference(op, "callee"), t)
     return call_step(t, function, op.operands, op.results)
 

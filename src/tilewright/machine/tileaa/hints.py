@@ -29,36 +29,36 @@ def preset_tokens(t: Translator, results: Sequence[SSAValue]) -> None:
     extensions.FenceOp,
     extensions.GridDependencyOp,
 )
-def token(op: hints.CreateMemTokenOp, t: Translator) -> None:
+def _token(op: hints.CreateMemTokenOp, t: Translator) -> None:
     """A run has one grid and one address space: nothing has to wait, start or be ordered."""
     preset_tokens(t, op.results)
 
 
 @implements(hints.MarkForReuseOp, hints.MessageOp)
-def nothing(op: hints.MarkForReuseOp | hints.MessageOp, t: Translator) -> None:
+def _nothing(op: hints.MarkForReuseOp | hints.MessageOp, t: Translator) -> None:
     """Storage is never shared here; messages are for those who compile."""
 
 
 @implements(hints.AssumeOp)
-def assume(op: hints.AssumeOp, t: Translator) -> Step | None:
+def _assume(op: hints.AssumeOp, t: Translator) -> Step | None:
     return rearranged(t, op.value, op.result, lambda value: value)
 
 
 @implements(hints.OptimizationBarrierOp, hints.PragmaOp)
-def same(op: hints.OptimizationBarrierOp | hints.PragmaOp, t: Translator) -> Step | None:
+def _same(op: hints.OptimizationBarrierOp | hints.PragmaOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
     return copy_slots(t.slots(op.operands), t.slots(op.results))
 
 
 @implements(hints.AssertOp)
-def assert_(op: hints.AssertOp, t: Translator) -> Step:
+def _assert(op: hints.AssertOp, t: Translator) -> Step:
     preset_tokens(t, op.results)
     return assert_step(op, t, op.condition)
 
 
 @implements(hints.PrintOp)
-def print_(op: hints.PrintOp, t: Translator) -> Step:
+def _print(op: hints.PrintOp, t: Translator) -> Step:
     preset_tokens(t, op.results)
     text = op.properties["format"]
     assert isinstance(text, StringAttr)

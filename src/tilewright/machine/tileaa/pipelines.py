@@ -101,7 +101,7 @@ def _making_ready(t: Translator, step: Step) -> Step | Nested:
 
 
 @implements(P.CreatePipelineOp)
-def create_pipeline(op: P.CreatePipelineOp, t: Translator) -> Step:
+def _create_pipeline(op: P.CreatePipelineOp, t: Translator) -> Step:
     storages, result = t.slots(op.storages), t.slot(op.result)
     ty = op.result.type
     assert isinstance(ty, P.PipelineType)
@@ -119,17 +119,17 @@ def create_pipeline(op: P.CreatePipelineOp, t: Translator) -> Step:
 
 
 @implements(P.CreateIteratorOp)
-def create_iterator(op: P.CreateIteratorOp, t: Translator) -> None:
+def _create_iterator(op: P.CreateIteratorOp, t: Translator) -> None:
     t.preset(op.result, 0)
 
 
 @implements(P.CreateNullTokenOp)
-def create_null_token(op: P.CreateNullTokenOp, t: Translator) -> None:
+def _create_null_token(op: P.CreateNullTokenOp, t: Translator) -> None:
     t.preset(op.result, _NONE)
 
 
 @implements(P.IncIterOp)
-def inc_iter(op: P.IncIterOp, t: Translator) -> Step:
+def _inc_iter(op: P.IncIterOp, t: Translator) -> Step:
     given, result = t.slot(op.iterator), t.slot(op.result)
 
     def step(regs: Registers) -> None:
@@ -139,7 +139,7 @@ def inc_iter(op: P.IncIterOp, t: Translator) -> Step:
 
 
 @implements(P.ProducerAcquireOp)
-def producer_acquire(op: P.ProducerAcquireOp, t: Translator) -> Step | Nested:
+def _producer_acquire(op: P.ProducerAcquireOp, t: Translator) -> Step | Nested:
     ring, given, result = t.slots((op.pipeline, op.iterator, op.result))
 
     def step(regs: Registers) -> None:
@@ -150,7 +150,7 @@ def producer_acquire(op: P.ProducerAcquireOp, t: Translator) -> Step | Nested:
 
 
 @implements(P.ConsumerWaitOp)
-def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step | Nested:
+def _consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step | Nested:
     ring, given, result = t.slots((op.pipeline, op.iterator, op.result))
 
     def step(regs: Registers) -> None:
@@ -164,7 +164,7 @@ def consumer_wait(op: P.ConsumerWaitOp, t: Translator) -> Step | Nested:
 
 
 @implements(P.ProducerWriteOp, P.ConsumerReadOp)
-def open_stage(op: P.ProducerWriteOp | P.ConsumerReadOp, t: Translator) -> Step:
+def _open_stage(op: P.ProducerWriteOp | P.ConsumerReadOp, t: Translator) -> Step:
     ring, stage, *results = t.slots((op.pipeline, op.stage, *op.views))
     types = [value.type for value in op.views]
     shapes = [ty.dims for ty in types if isinstance(ty, TiledViewType)]
@@ -178,7 +178,7 @@ def open_stage(op: P.ProducerWriteOp | P.ConsumerReadOp, t: Translator) -> Step:
 
 
 @implements(P.ProducerCommitOp)
-def producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step | Nested:
+def _producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step | Nested:
     ring, stage = t.slots((op.pipeline, op.stage))
 
     def step(regs: Registers) -> None:
@@ -190,7 +190,7 @@ def producer_commit(op: P.ProducerCommitOp, t: Translator) -> Step | Nested:
 
 
 @implements(P.ConsumerReleaseOp)
-def consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step | Nested:
+def _consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step | Nested:
     ring, stage = t.slots((op.pipeline, op.stage))
     ty = op.pipeline.type
     assert isinstance(ty, P.PipelineType)
@@ -207,12 +207,12 @@ def consumer_release(op: P.ConsumerReleaseOp, t: Translator) -> Step | Nested:
 
 
 @implements(P.MakeTiledTmaDescOp)
-def make_tiled_tma_desc(op: P.MakeTiledTmaDescOp, t: Translator) -> None:
+def _make_tiled_tma_desc(op: P.MakeTiledTmaDescOp, t: Translator) -> None:
     t.preset(op.result, 0)
 
 
 @implements(P.AsyncTiledTmaLoadOp)
-def async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
+def _async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
     target_type, made = op.target.type, op.desc.owner
     assert isinstance(target_type, TiledViewType)
     if not isinstance(made, P.MakeTiledTmaDescOp):

@@ -91,12 +91,12 @@ def _copies(regs: Registers, slot: int) -> Copies:
 
 
 @implements(ops.ConvertLayoutOp)
-def convert_layout(op: ops.ConvertLayoutOp, t: Translator) -> Step | None:
+def _convert_layout(op: ops.ConvertLayoutOp, t: Translator) -> Step | None:
     return rearranged(t, op.source, op.result, lambda tile: tile)
 
 
 @implements(ops.AllocTensorOp)
-def alloc_tensor(op: ops.AllocTensorOp, t: Translator) -> Step:
+def _alloc_tensor(op: ops.AllocTensorOp, t: Translator) -> Step:
     ty, result = op.result.type, t.slot(op.result)
     assert isinstance(ty, TiledViewType)
 
@@ -107,7 +107,7 @@ def alloc_tensor(op: ops.AllocTensorOp, t: Translator) -> Step:
 
 
 @implements(ops.ExtractSliceOp)
-def extract_slice(op: ops.ExtractSliceOp, t: Translator) -> Step:
+def _extract_slice(op: ops.ExtractSliceOp, t: Translator) -> Step:
     source, index, result = t.slots((op.source, op.index, op.result))
     ty = op.result.type
     assert isinstance(ty, TiledViewType)
@@ -122,7 +122,7 @@ def extract_slice(op: ops.ExtractSliceOp, t: Translator) -> Step:
 
 
 @implements(ops.CopyOp)
-def copy(op: ops.CopyOp, t: Translator) -> Step:
+def _copy(op: ops.CopyOp, t: Translator) -> Step:
     source, target = t.slots((op.source, op.target))
 
     def step(regs: Registers) -> None:
@@ -132,7 +132,7 @@ def copy(op: ops.CopyOp, t: Translator) -> Step:
 
 
 @implements(ops.LocalLoadOp)
-def local_load(op: ops.LocalLoadOp, t: Translator) -> Step:
+def _local_load(op: ops.LocalLoadOp, t: Translator) -> Step:
     source, result = t.slots((op.source, op.result))
 
     def step(regs: Registers) -> None:
@@ -143,7 +143,7 @@ def local_load(op: ops.LocalLoadOp, t: Translator) -> Step:
 
 
 @implements(ops.PermuteViewOp)
-def permute_view(op: ops.PermuteViewOp, t: Translator) -> Step:
+def _permute_view(op: ops.PermuteViewOp, t: Translator) -> Step:
     source, result = t.slots((op.source, op.result))
     order = int_list(op.properties["permutation"])
 
@@ -154,7 +154,7 @@ def permute_view(op: ops.PermuteViewOp, t: Translator) -> Step:
 
 
 @implements(ops.DotOp)
-def dot(op: ops.DotOp, t: Translator) -> Step:
+def _dot(op: ops.DotOp, t: Translator) -> Step:
     return _product(op, t)
 
 
@@ -216,7 +216,7 @@ def _products(regs: Registers, slot: int) -> Products:
 
 
 @implements(S.AsyncDotOp)
-def async_dot(op: S.AsyncDotOp, t: Translator) -> Step:
+def _async_dot(op: S.AsyncDotOp, t: Translator) -> Step:
     """The sums are there at once; that nobody takes them early is checked in the text."""
     multiply, products = _product(op, t), t.state_slot(_PRODUCTS)
     lhs, rhs, token = t.slots((op.a, op.b, op.token))
@@ -229,12 +229,12 @@ def async_dot(op: S.AsyncDotOp, t: Translator) -> Step:
 
 
 @implements(S.CreateNoneOp)
-def create_none(op: S.CreateNoneOp, t: Translator) -> None:
+def _create_none(op: S.CreateNoneOp, t: Translator) -> None:
     t.preset(op.result, 0)
 
 
 @implements(S.FutureWaitOp)
-def future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
+def _future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
     source, result, products = t.slot(op.source), t.slot(op.result), t.state_slot(_PRODUCTS)
     token, pending = t.slot(op.token), 0 if op.pending is None else int_property(op, "pending")
 
@@ -246,7 +246,7 @@ def future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
 
 
 @implements(S.AsyncTiledLoadOp)
-def async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
+def _async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
     target_type = op.target.type
     assert isinstance(target_type, TiledViewType)
     moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
@@ -262,7 +262,7 @@ def async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoin
 
 
 @implements(S.AsyncLoadOp)
-def async_load(op: S.AsyncLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
+def _async_load(op: S.AsyncLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
     target_type = op.target.type
     assert isinstance(target_type, TiledViewType)
     moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
@@ -291,7 +291,7 @@ def _started(t: Translator, load: Step, scratch: int, storage: SSAValue) -> Step
 
 
 @implements(S.AsyncGroupOp)
-def async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
+def _async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
     result, copies = t.slot(op.result), t.state_slot(_COPIES)
 
     def step(regs: Registers) -> None:
@@ -324,7 +324,7 @@ def _wait_for_products(op: S.AsyncWaitOp, t: Translator) -> Step:
 
 
 @implements(S.AsyncWaitOp)
-def async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
+def _async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
     if S.waits_for_products(op.token):
         return _wait_for_products(op, t)
     token, copies, pending = t.slot(op.token), t.state_slot(_COPIES), int_property(op, "pending")
@@ -343,5 +343,5 @@ def async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
 
 
 @implements(S.BarrierOp)
-def barrier(op: S.BarrierOp, t: Translator) -> None:
+def _barrier(op: S.BarrierOp, t: Translator) -> None:
     """The block goes through the program as one."""

@@ -13,7 +13,7 @@ from tilewright.machine.values import Registers
 
 
 @implements(queues.GetProgramIdOp)
-def get_program_id(op: queues.GetProgramIdOp, t: Translator) -> Step | None:
+def _get_program_id(op: queues.GetProgramIdOp, t: Translator) -> Step | None:
     axis = int_property(op, "axis")
     if op.program_id is None:
         t.block_slots.append((t.slot(op.result), axis))
@@ -30,12 +30,12 @@ def get_program_id(op: queues.GetProgramIdOp, t: Translator) -> Step | None:
 
 
 @implements(queues.GetNumProgramsOp)
-def get_num_programs(op: queues.GetNumProgramsOp, t: Translator) -> None:
+def _get_num_programs(op: queues.GetNumProgramsOp, t: Translator) -> None:
     t.grid_slots.append((t.slot(op.result), int_property(op, "axis")))
 
 
 @implements(queues.CancelNextProgramIdOp)
-def cancel_next_program_id(op: queues.CancelNextProgramIdOp, t: Translator) -> SwitchPoint:
+def _cancel_next_program_id(op: queues.CancelNextProgramIdOp, t: Translator) -> SwitchPoint:
     """Takes over the block that would begin next."""
     result, machine = t.slot(op.result), t.machine
 
@@ -46,7 +46,7 @@ def cancel_next_program_id(op: queues.CancelNextProgramIdOp, t: Translator) -> S
 
 
 @implements(queues.IsValidProgramIdOp)
-def is_valid_program_id(op: queues.IsValidProgramIdOp, t: Translator) -> Step:
+def _is_valid_program_id(op: queues.IsValidProgramIdOp, t: Translator) -> Step:
     source, result = t.slot(op.program_id), t.slot(op.result)
 
     def step(regs: Registers) -> None:

@@ -65,7 +65,7 @@ class Queue:
 
 
 @implements(queues.CreateQueueOp)
-def create_queue(op: queues.CreateQueueOp, t: Translator) -> Step:
+def _create_queue(op: queues.CreateQueueOp, t: Translator) -> Step:
     depth, consumers, result = int_property(op, "depth"), consumers_of(op.result), t.slot(op.result)
 
     def step(regs: Registers) -> None:
@@ -91,7 +91,7 @@ def _run(body: CompiledBlock, regs: Registers) -> Any:
 
 
 @implements(queues.QueuePutOp)
-def put(op: queues.QueuePutOp, t: Translator) -> Nested:
+def _put(op: queues.QueuePutOp, t: Translator) -> Nested:
     """A region computes the tuple before the queue is asked for room."""
     queue_slot, values = t.slot(op.queue), t.slots(op.values)
     body: CompiledBlock | None = None
@@ -119,7 +119,7 @@ def put(op: queues.QueuePutOp, t: Translator) -> Nested:
 
 
 @implements(queues.QueueGetOp)
-def get(op: queues.QueueGetOp, t: Translator) -> Nested:
+def _get(op: queues.QueueGetOp, t: Translator) -> Nested:
     """A region works on the tuple when it has left the queue."""
     queue_slot, consumer = t.slot(op.queue), consumer_of(op)
     targets, results = t.slots(op.results), t.slots(op.results)
@@ -147,7 +147,7 @@ def get(op: queues.QueueGetOp, t: Translator) -> Nested:
 
 
 @implements(queues.QueueYieldOp)
-def queue_yield(op: queues.QueueYieldOp, t: Translator) -> Step | None:
+def _queue_yield(op: queues.QueueYieldOp, t: Translator) -> Step | None:
     if not op.operands:
         return None
     return copy_slots(t.flow(op.operands), t.yields[-1].results)

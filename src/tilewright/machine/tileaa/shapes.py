@@ -31,7 +31,7 @@ from tilewright.numerics.arrays import dtype_of
 
 
 @implements(arith.ConstantOp)
-def constant(op: arith.ConstantOp, t: Translator) -> None:
+def _constant(op: arith.ConstantOp, t: Translator) -> None:
     ty = tile_type(op.result)
     t.preset(op.result, elements_of(op.properties["value"], ty.element, ty.dims))
 
@@ -40,12 +40,12 @@ CONSTANTS.add(arith.ConstantOp)
 
 
 @implements(shapes.SplatOp, shapes.BroadcastOp)
-def broadcast(op: shapes.SplatOp | shapes.BroadcastOp, t: Translator) -> Step | None:
+def _broadcast(op: shapes.SplatOp | shapes.BroadcastOp, t: Translator) -> Step | None:
     return rearranged(t, op.source, op.result, spreading(tile_type(op.result)))
 
 
 @implements(shapes.ExpandDimsOp, shapes.ViewOp)
-def view(op: shapes.ExpandDimsOp | shapes.ViewOp, t: Translator) -> Step | None:
+def _view(op: shapes.ExpandDimsOp | shapes.ViewOp, t: Translator) -> Step | None:
     if isinstance(op.result.type, A.MemrefType):
         return _view_memref(op, t, op.result.type)
     dims = tile_type(op.result).dims
@@ -74,18 +74,18 @@ def _view_memref(op: Operation, t: Translator, result: A.MemrefType) -> Step | N
 
 
 @implements(shapes.PermuteOp)
-def permute(op: shapes.PermuteOp, t: Translator) -> Step | None:
+def _permute(op: shapes.PermuteOp, t: Translator) -> Step | None:
     axes = int_list(op.properties["permutation"])
     return rearranged(t, op.source, op.result, lambda tile: tile.transpose(axes))
 
 
 @implements(shapes.CatOp)
-def cat(op: shapes.CatOp, t: Translator) -> Step:
+def _cat(op: shapes.CatOp, t: Translator) -> Step:
     return cat_step(t.slot(op.lhs), t.slot(op.rhs), t.slot(op.result), int_property(op, "axis"))
 
 
 @implements(shapes.MakeRangeOp)
-def make_range(op: shapes.MakeRangeOp, t: Translator) -> Step | None:
+def _make_range(op: shapes.MakeRangeOp, t: Translator) -> Step | None:
     ty = tile_type(op.result)
     if not op.bounds:
         t.preset(op.result, counted(int_property(op, "start"), ty))
@@ -108,7 +108,7 @@ def make_range(op: shapes.MakeRangeOp, t: Translator) -> Step | None:
 
 
 @implements(shapes.GenerateOp)
-def generate(op: shapes.GenerateOp, t: Translator) -> Step:
+def _generate(op: shapes.GenerateOp, t: Translator) -> Step:
     block = op.body.blocks[0]
     ty, result = tile_type(op.result), t.slot(op.result)
     arguments = t.slots(block.args)
@@ -178,7 +178,7 @@ def _slices(
 
 
 @implements(shapes.ExtractOp)
-def extract(op: shapes.ExtractOp, t: Translator) -> Step:
+def _extract(op: shapes.ExtractOp, t: Translator) -> Step:
     source, result = t.slot(op.source), t.slot(op.result)
     dims = tile_type(op.result).dims
     locate = _slices(t, tile_type(op.source), list(op.indices), [1] * len(op.indices))
@@ -194,7 +194,7 @@ def _offsets(op: Operation, indices: Sequence[SSAValue]) -> Sequence[int | SSAVa
 
 
 @implements(shapes.ExtractSliceOp)
-def extract_slice(op: shapes.ExtractSliceOp, t: Translator) -> Step:
+def _extract_slice(op: shapes.ExtractSliceOp, t: Translator) -> Step:
     source, result = t.slot(op.source), t.slot(op.result)
     offsets = _offsets(op, op.indices)
     locate = _slices(t, tile_type(op.source), offsets, tile_type(op.result).dims)
@@ -206,7 +206,7 @@ def extract_slice(op: shapes.ExtractSliceOp, t: Translator) -> Step:
 
 
 @implements(extensions.InsertSliceOp)
-def insert_slice(op: extensions.InsertSliceOp, t: Translator) -> Step:
+def _insert_slice(op: extensions.InsertSliceOp, t: Translator) -> Step:
     source, destination, result = t.slots((op.source, op.destination, op.result))
     offsets = _offsets(op, op.indices)
     locate = _slices(t, tile_type(op.destination), offsets, tile_type(op.source).dims)

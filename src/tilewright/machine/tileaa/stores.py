@@ -25,7 +25,7 @@ _STORES = "stores"
 
 
 @implements(S.AsyncTiledTmaStoreOp)
-def async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
+def _async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
     source_type, made = op.source.type, op.desc.owner
     assert isinstance(source_type, TiledViewType)
     if not isinstance(made, P.MakeTiledTmaDescOp):
@@ -63,7 +63,7 @@ def async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
 
 
 @implements(S.AsyncStoreWaitOp)
-def async_store_wait(op: S.AsyncStoreWaitOp, t: Translator) -> Step:
+def _async_store_wait(op: S.AsyncStoreWaitOp, t: Translator) -> Step:
     stores, pending = t.state_slot(_STORES), int_property(op, "pending")
 
     def step(regs: Registers) -> None:

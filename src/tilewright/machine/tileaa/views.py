@@ -28,7 +28,7 @@ class TiledView(TensorView):
 
 
 @implements(memory.GetGlobalOp)
-def get_global(op: memory.GetGlobalOp, t: Translator) -> None:
+def _get_global(op: memory.GetGlobalOp, t: Translator) -> None:
     name = reference(op, "symbol")
     address = t.global_addresses[name]
     if not isinstance(op.result.type, A.MemrefType):
@@ -47,7 +47,7 @@ def get_global(op: memory.GetGlobalOp, t: Translator) -> None:
 
 
 @implements(pointers.MakeMemrefOp)
-def make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
+def _make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
     ty = op.result.type
     assert isinstance(ty, A.MemrefType)
     shape = dims_text(ty.dims, t, op.sizes)
@@ -67,7 +67,7 @@ def cut_of(op: shapes.BlockTileOp) -> Cut:
 
 
 @implements(shapes.BlockTileOp)
-def block_tile(op: shapes.BlockTileOp, t: Translator) -> Step:
+def _block_tile(op: shapes.BlockTileOp, t: Translator) -> Step:
     cut, padding = cut_of(op), enum_property(op, "padding_value") or "zero"
     source, result = t.slot(op.source), t.slot(op.result)
     last: TensorView | None = None
@@ -93,7 +93,7 @@ def known_cut(value: SSAValue) -> tuple[Cut, str] | None:
 
 
 @implements(shapes.GetDimSizeOp)
-def get_dim_size(op: shapes.GetDimSizeOp, t: Translator) -> Step:
+def _get_dim_size(op: shapes.GetDimSizeOp, t: Translator) -> Step:
     axis = int_property(op, "axis")
     source, result = t.slot(op.source), t.slot(op.result)
 

@@ -34,7 +34,7 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 )
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import decode, float_to_bits
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileas.remarks import Remarks
@@ -105,7 +105,7 @@ class _Steps:
         self.element = numeric_element(op.results[0].type)
 
     def add(self, op: Operation) -> SSAValue:
-        inherit_place(op, self._op)
+        inherit_location(op, self._op)
         Rewriter.insert_op(op, InsertPoint.before(self._op))
         return op.results[0]
 

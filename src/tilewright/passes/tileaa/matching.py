@@ -66,6 +66,7 @@ def replace_with(rewriter: PatternRewriter, op: Operation, values: Sequence[SSAV
 
 
 def is_scalar(value: SSAValue) -> bool:
+    """Whether a value has no axes, as a scalar or a tile of rank 0."""
     return not T.dims_of(value.type)
 
 
@@ -86,10 +87,12 @@ def is_plain_divisor(predicate: Attribute) -> bool:
 
 
 def keeps_axes(op: PermuteOp) -> bool:
+    """Whether each axis stays where it is."""
     return list(int_list(op.permutation)) == sorted(int_list(op.permutation))
 
 
 def keeps_shape(op: BitcastOp) -> bool:
+    """Whether source and result have the same extents, and so elements of one size."""
     return T.dims_of(op.source.type) == T.dims_of(op.result.type)
 
 

@@ -17,7 +17,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, YieldOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
-from tilewright.passes.base import blocks_below, inherit_place
+from tilewright.passes.base import blocks_below, inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
 
 _MOST = 8
@@ -161,7 +161,7 @@ def _merge(group: Sequence[ReduceOp]) -> None:
         properties={**last.properties, "identities": ArrayAttr(identities)},
         regions=[Region([body])],
     )
-    inherit_place(made, last)
+    inherit_location(made, last)
     Rewriter.insert_op(made, InsertPoint.before(last))
 
 

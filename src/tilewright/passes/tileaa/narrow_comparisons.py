@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, ExpandDimsOp, SplatOp, ViewOp
 from tilewright.numerics.element_types import FORMATS
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import integer_of
 
@@ -54,7 +54,7 @@ def narrow_comparisons(function: FuncOp) -> None:
         assert source is not None
         sides = [narrowing.narrowed(value, source) for value in (op.lhs, op.rhs)]
         made = CmpiOp.of(*sides, predicate=op.predicate)
-        inherit_place(made, op)
+        inherit_location(made, op)
         Rewriter.insert_op(made, InsertPoint.before(op))
         op.result.replace_all_uses_with(made.result)
         made.result.name_hint = op.result.name_hint
@@ -133,6 +133,6 @@ class _Narrowing:
                 result_types=[ty],
                 properties=dict(owner.properties),
             )
-        inherit_place(new, owner)
+        inherit_location(new, owner)
         Rewriter.insert_op(new, InsertPoint.after(owner))
         return new.results[0]

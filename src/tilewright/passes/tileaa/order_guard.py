@@ -55,6 +55,7 @@ class OrderGuard:
 
     @classmethod
     def watch(cls, module: Operation) -> OrderGuard:
+        """Mark the effects of a module, and remember which of them tokens put in order."""
         guard = cls(module)
         for name, function in _functions(module):
             for number, op in enumerate(filter(is_effect, function.walk())):

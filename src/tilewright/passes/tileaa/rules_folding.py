@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.pattern_rewriter import PatternRewriter
 
 from tilewright.analysis.tileaa.integers import width_of
-from tilewright.dialects import arith
+from tilewright.dialects import arith, facts
 from tilewright.dialects.arith.base import numeric_element
 from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.declare import enum_property
@@ -79,30 +79,23 @@ def _constant(ty: Attribute, result: Array) -> ConstantOp:
     return ConstantOp.from_bits(ty, [int(pattern) for pattern in bits])
 
 
+#: Operations of which a constant operand may change nothing.
+_MAY_CHANGE_NOTHING = (
+    *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.DivSIOp, arith.DivUIOp),
+    *(arith.OrIOp, arith.XOrIOp, arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp),
+)
+
+
+@FOLDING_RULES.on(*_MAY_CHANGE_NOTHING)
 def no_change(op: Any, rewriter: PatternRewriter) -> None:
     """``x + 0``, ``x - 0``, ``x * 1``, ``x | 0``, ``x ^ 0``, ``x << 0`` and the like are ``x``."""
     lhs, rhs = op.operands
-    neutral = _NEUTRAL[type(op)]
-    if integer_of(rhs) == neutral:
+    bits = FORMATS[numeric_element(rhs.type)].bits
+    right, either = facts.right_neutral(op, bits), facts.neutral(op, bits)
+    if right is not None and integer_of(rhs) == right:
         replace_value(rewriter, op, lhs)
-    elif integer_of(lhs) == neutral and isinstance(op, _COMMUTES):
+    elif either is not None and integer_of(lhs) == either:
         replace_value(rewriter, op, rhs)
-
-
-_NEUTRAL: dict[type[Operation], int] = {
-    arith.AddiOp: 0,
-    arith.SubiOp: 0,
-    arith.OrIOp: 0,
-    arith.XOrIOp: 0,
-    arith.ShLIOp: 0,
-    arith.ShRSIOp: 0,
-    arith.ShRUIOp: 0,
-    arith.MuliOp: 1,
-    arith.DivSIOp: 1,
-    arith.DivUIOp: 1,
-}
-_COMMUTES = (arith.AddiOp, arith.OrIOp, arith.XOrIOp, arith.MuliOp)
-FOLDING_RULES.on(*_NEUTRAL)(no_change)
 
 
 @FOLDING_RULES.on(AssumeOp)

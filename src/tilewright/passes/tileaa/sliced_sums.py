@@ -42,17 +42,17 @@ from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 
-#: Reductions by one of these are combined from row to row, from a number that changes no other.
-_FLOATS: dict[type[Operation], float] = {
-    AddFOp: -0.0,
-    arith.MaximumfOp: float("-inf"),
-    arith.MinimumfOp: float("inf"),
-    arith.MaxnumfOp: float("nan"),
-    arith.MinnumfOp: float("nan"),
-}
-_INTEGERS: dict[type[Operation], int] = {arith.AddiOp: 0}
+#: Reductions by one of these are combined from row to row, from the number that changes no other.
+_BY_ROW = (
+    AddFOp,
+    arith.AddiOp,
+    arith.MaximumfOp,
+    arith.MinimumfOp,
+    arith.MaxnumfOp,
+    arith.MinnumfOp,
+)
 
 
 Op = TypeVar("Op", bound=Operation)
@@ -113,8 +113,7 @@ def _is_plain(op: ReduceOp) -> bool:
         "",
         "nearest_even",
     )
-    known = type(only) in _INTEGERS or (type(only) in _FLOATS and nearest)
-    return known and set(only.operands) == set(block.args)
+    return isinstance(only, _BY_ROW) and nearest and set(only.operands) == set(block.args)
 
 
 def sliced(
@@ -127,7 +126,7 @@ def sliced(
     copy = function.clone()
     origin = dict(zip(copy.walk(), function.walk(), strict=True))
     for new, old in tuple(origin.items()):
-        inherit_place(new, old)
+        inherit_location(new, old)
     most = 0
     for found in find_sums(copy, least_bytes):
         try:
@@ -209,11 +208,10 @@ class _Slicing:
         for fold in folds:
             (only, _) = fold.regions[0].blocks[0].ops
             ty = fold.results[0].type
-            name = numeric_element(ty)
-            if type(only) in _INTEGERS:
-                bits = _INTEGERS[type(only)]
-            else:
-                bits = float_to_bits(_FLOATS[type(only)], FORMATS[name])
+            fmt = FORMATS[numeric_element(ty)]
+            number = facts.neutral(only, fmt.bits)
+            assert number is not None
+            bits = float_to_bits(number, fmt) if fmt.is_float else int(number)
             starts.append(self._ahead(ConstantOp.from_bits(ty, [bits])))
         low, high, step = (
             self._ahead(ConstantOp.from_bits(IndexType(), [n])) for n in (0, self.found.rows, 1)
@@ -234,7 +232,7 @@ class _Slicing:
         return op.results[0]
 
     def _placed(self, op: Op, old: Operation) -> Op:
-        inherit_place(op, old)
+        inherit_location(op, old)
         for each in op.walk():
             self.origin.setdefault(each, self.origin.get(old, old))
         return op
@@ -291,7 +289,7 @@ class _Slicing:
             return self._loaded(owner, axis, ty)
         if owner.regions or not is_side_effect_free(owner) or len(owner.results) != 1:
             raise _CannotSliceError
-        if facts.elements(owner) is Elements.AT_PLACE:
+        if facts.elements(owner) is Elements.SAME_POSITION:
             dims = T.dims_of(value.type)
             tiles = [v for v in owner.operands if T.dims_of(v.type)]
             if any(T.dims_of(v.type) != dims for v in tiles):

@@ -10,7 +10,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilewright.analysis.tileaa import is_token
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp, JoinMemTokenOp
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 
 
 def token_in(op: Operation) -> SSAValue | None:
@@ -46,7 +46,7 @@ def joined(tokens: Sequence[SSAValue], place: InsertPoint, like: Operation) -> S
         if distinct
         else CreateMemTokenOp.create(result_types=[T.MEM_TOKEN])
     )
-    inherit_place(made, like)
+    inherit_location(made, like)
     Rewriter.insert_op(made, place)
     return made.results[0]
 

@@ -46,7 +46,7 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
     SplatOp,
 )
 from tilewright.dialects.syntax.engine import values_of
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 
 _CASTS = (IndexCastOp, IndexCastUIOp)
 _PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
@@ -88,7 +88,7 @@ def widened(
     origin = dict(zip(copy.walk(), function.walk(), strict=True))
     values = dict(zip(_values(function), _values(copy), strict=True))
     for new, old in tuple(origin.items()):
-        inherit_place(new, old)
+        inherit_location(new, old)
     side = {values[value]: axis for value, axis in found.side.items()}
     numbers = {values[value] for value in found.numbers}
     _Rewriting(factor, side, numbers, origin).function(copy)
@@ -199,7 +199,7 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
             return rule(op, side)
     if op.regions or not is_side_effect_free(op):
         raise CannotWidenError(f"'{op.name}' takes tiles of several blocks")
-    if facts.elements(op) is Elements.AT_PLACE:
+    if facts.elements(op) is Elements.SAME_POSITION:
         return _at_place(op, side)
     if facts.elements(op) is Elements.RESHAPED:
         return _reshaped(op, side)
@@ -328,7 +328,7 @@ def can_repeat(value: SSAValue, axis: int) -> bool:
         return True
     if isinstance(owner, BroadcastOp):
         return T.dims_of(owner.source.type)[axis] == 1 or can_repeat(owner.source, axis)
-    if facts.elements(owner) is not Elements.AT_PLACE or not is_side_effect_free(owner):
+    if facts.elements(owner) is not Elements.SAME_POSITION or not is_side_effect_free(owner):
         return False
     tiles = [v for v in owner.operands if isinstance(v.type, T.TileType)]
     return all(T.dims_of(v.type) == dims and can_repeat(v, axis) for v in tiles)
@@ -442,7 +442,7 @@ class _Rewriting:
         return made.result
 
     def _insert(self, made: Operation, behind: Operation) -> Operation:
-        inherit_place(made, behind)
+        inherit_location(made, behind)
         if behind in self.origin:
             self.origin[made] = self.origin[behind]
         Rewriter.insert_op(made, InsertPoint.after(behind))

@@ -48,10 +48,6 @@ class Shape:
         proven = None if self.proven is None else min(self.proven, width)
         return Shape(self.axis, min(self.width, width), proven)
 
-    @property
-    def is_guarded(self) -> bool:
-        return self.known < self.width
-
 
 def element_bytes(ty: object) -> int:
     """The bytes that an element of a tile type takes in memory."""

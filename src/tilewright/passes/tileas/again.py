@@ -12,7 +12,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import layout_of, with_layout
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
 from tilewright.passes.tileas.assign_layouts import retype
@@ -59,7 +59,7 @@ class Again:
                 self.cost += max(words - (_words(source, own, size) or 0), 0)
                 self._instead.add(op)
                 return True
-        if plan_conversion(own, layout, size).exchange is None:
+        if plan_conversion(own, layout, size).shared_conversion is None:
             self.cost += layout.registers
             return True
         if not isinstance(op, Operation) or op.regions or len(self.order) >= _MOST:
@@ -135,7 +135,7 @@ class Again:
         new = op.clone({})
         for position, each in wanted.items():
             new.operands[position] = self.make(op.operands[position], each)
-        inherit_place(new, op)
+        inherit_location(new, op)
         Rewriter.insert_op(new, InsertPoint.after(op))
         if isinstance(op, Load) and isinstance(new, Load):
             _follow(op, new)
@@ -149,7 +149,7 @@ def _words(source: Layout, target: Layout, size: int) -> int | None:
     """What a thread hands over to others of its warp by a conversion, in registers; None where it goes through shared
     memory."""
     plan = plan_conversion(source, target, size)
-    if plan.exchange is not None:
+    if plan.shared_conversion is not None:
         return None
     return 0 if plan.lanes is None else plan.lanes.words(source.registers)
 
@@ -176,11 +176,11 @@ def _converted(value: SSAValue, layout: Layout) -> SSAValue:
     )
     owner = value.owner
     if isinstance(owner, Operation):
-        inherit_place(new, owner)
+        inherit_location(new, owner)
         Rewriter.insert_op(new, InsertPoint.after(owner))
     else:
         parent = owner.parent_op()
         if parent is not None:
-            inherit_place(new, parent)
+            inherit_location(new, parent)
         Rewriter.insert_op(new, InsertPoint.at_start(owner))
     return new.results[0]

@@ -37,9 +37,9 @@ from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.ahead_fills import fill_in_order
 from tilewright.passes.tileas.ahead_products import Candidate, Going, fills, find_candidate, shared
 from tilewright.passes.tileas.assign_layouts import block_warps
-from tilewright.passes.tileas.filler import BELOW, BELOW_UNSIGNED, Filler
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Ahead:
     def rewrite(self) -> None:
         """The loop with the product of the next round in each; a loop of no rounds makes none."""
         loop = self.loop
-        before = Filler(InsertPoint.before(loop), loop)
+        before = ScheduleBuilder(InsertPoint.before(loop), loop)
         below = BELOW_UNSIGNED if "unsignedCmp" in loop.attributes else BELOW
         lower, upper, step = loop.operands[:3]
         some = before.compare(below, lower, upper)
@@ -105,20 +105,20 @@ class _Ahead:
         for old, new in zip(loop.results, chosen.results, strict=True):
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
-        filler = Filler(InsertPoint.at_end(rounds), loop)
-        given, sums = self._first_product(filler)
-        second = filler.one(arith.AddiOp, (lower, step), lower.type)
-        start = filler.select(filler.compare(below, lower, second), second, upper)
+        builder = ScheduleBuilder(InsertPoint.at_end(rounds), loop)
+        given, sums = self._first_product(builder)
+        second = builder.one(arith.AddiOp, (lower, step), lower.type)
+        start = builder.select(builder.compare(below, lower, second), second, upper)
         given += [lower, sums]
         if self.going is not None:
-            given.append(filler.one(CreateNoneOp, (), ASYNC_TOKEN))
-            given.append(filler.one(P.CreateNullTokenOp, (self.going.wait.pipeline,), P.STAGE))
+            given.append(builder.one(CreateNoneOp, (), ASYNC_TOKEN))
+            given.append(builder.one(P.CreateNullTokenOp, (self.going.wait.pipeline,), P.STAGE))
         round_ = self._put_ahead()
         self.loop = _loop_from(loop, start, given)
-        filler.add(self.loop)
-        filler.add(scf.YieldOp.create(operands=round_.last(filler, self)))
+        builder.add(self.loop)
+        builder.add(scf.YieldOp.create(operands=round_.last(builder, self)))
 
-    def _first_product(self, filler: Filler) -> tuple[list[SSAValue], SSAValue]:
+    def _first_product(self, builder: ScheduleBuilder) -> tuple[list[SSAValue], SSAValue]:
         """Makes the product of round 0: what the loop begins with, and the sums."""
         body, loop = self.body, self.loop
         end = body.last_op
@@ -128,7 +128,7 @@ class _Ahead:
             body.args[1 + number]: loop.operands[3 + number] for number in self.found.carried
         }
         for op in (*self.found.early, self.dot, *self.found.releases):
-            filler.add(op.clone(values))
+            builder.add(op.clone(values))
         given = list(loop.operands[3:])
         for number in self.found.carried:
             given[number] = values.get(end.operands[number], end.operands[number])
@@ -151,11 +151,11 @@ class _Ahead:
                 use.operation.operands[use.index] = behind
         dot.result.replace_all_uses_with(current)
         early, behind_reduction = self._anchors(late, current)
-        here = Filler(InsertPoint.before(behind_reduction if self.going else early), dot)
+        here = ScheduleBuilder(InsertPoint.before(behind_reduction if self.going else early), dot)
         round_ = _Round(late, len(end.operands))
         end.operands = [*end.operands, counter]
         if self.going is not None and not self.found.overlaps:
-            self._take(self.going, round_, Filler(InsertPoint.before(early), dot))
+            self._take(self.going, round_, ScheduleBuilder(InsertPoint.before(early), dot))
         for op in self.found.early:
             op.detach()
             here.add(op)
@@ -163,7 +163,7 @@ class _Ahead:
             self._take(self.going, round_, here)
         started = here.add(_started(dot))
         started.results[0].name_hint = "ahead"
-        last = Filler(InsertPoint.before(end), dot)
+        last = ScheduleBuilder(InsertPoint.before(end), dot)
         following = FutureWaitOp.create(
             operands=started.results,
             result_types=(dot.result.type,),
@@ -180,7 +180,7 @@ class _Ahead:
             self._let_go_on(self.going, round_)
         return round_
 
-    def _take(self, going: Going, round_: _Round, here: Filler) -> None:
+    def _take(self, going: Going, round_: _Round, here: ScheduleBuilder) -> None:
         """Wait for the second product of the round before, and give its stage back."""
         body = self.body
         token, stage = (body.insert_arg(ty, len(body.args)) for ty in (ASYNC_TOKEN, P.STAGE))
@@ -201,7 +201,7 @@ class _Ahead:
         """Start the second product without waiting for it."""
         dot, end = going.dot, self.body.last_op
         assert end is not None
-        started = Filler(InsertPoint.before(dot), dot).add(_started(dot))
+        started = ScheduleBuilder(InsertPoint.before(dot), dot).add(_started(dot))
         dot.result.replace_all_uses_with(started.results[0])
         for op in (dot, going.release):
             op.detach()
@@ -242,7 +242,7 @@ class _Round:
     taken: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     made: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
-    def last(self, filler: Filler, ahead: _Ahead) -> list[SSAValue]:
+    def last(self, builder: ScheduleBuilder, ahead: _Ahead) -> list[SSAValue]:
         """What the last round does, behind the loop, where it waits for its second product; what all rounds leave."""
         loop, going = ahead.loop, ahead.going
         body = loop.body.block
@@ -255,10 +255,10 @@ class _Round:
                 found = FutureWaitOp.create(
                     operands=(values[sums], token), result_types=(sums.type,)
                 )
-                values[result] = filler.add(found).results[0]
-            filler.add(P.ConsumerReleaseOp.create(operands=(going.wait.pipeline, stage)))
+                values[result] = builder.add(found).results[0]
+            builder.add(P.ConsumerReleaseOp.create(operands=(going.wait.pipeline, stage)))
         for op in self.ops:
-            filler.add(op.clone(values))
+            builder.add(op.clone(values))
         values |= {started: values[dot] for started, dot in self.made.items()}
         if going is not None:
             going.release.erase()
@@ -302,7 +302,7 @@ def _compute_again(found: Candidate, own: set[Operation]) -> None:
     values: dict[SSAValue, SSAValue] = {}
     for op in shared(found.early, own, found.loop, found.carried):
         again = op.clone(values)
-        Filler(InsertPoint.after(op), op).add(again)
+        ScheduleBuilder(InsertPoint.after(op), op).add(again)
         for mine, result in zip(op.results, again.results, strict=True):
             for use in list(mine.uses):
                 if use.operation not in own and not found.keeps(use):

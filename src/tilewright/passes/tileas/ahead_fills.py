@@ -17,7 +17,7 @@ from xdsl.traits import is_side_effect_free
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
-from tilewright.passes.tileas.filler import Filler, carrying
+from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
 #: With more stages than that the copies of a round come early enough in any order.
 _FEW = 2
@@ -63,13 +63,13 @@ def _fill_in_order(loop: scf.ForOp, first: set[SSAValue]) -> None:
     body = loop.body.block
     arguments = {value: body.insert_arg(value.type, len(body.args)) for value in pairs}
     delayed = Block()
-    filler = Filler(InsertPoint.at_end(delayed), fill)
+    builder = ScheduleBuilder(InsertPoint.at_end(delayed), fill)
     values: dict[SSAValue, SSAValue] = dict(arguments)
     for op in inside:
         if op in late:
-            filler.add(op.clone(values))
-    filler.add(scf.YieldOp.create())
-    Filler(InsertPoint.after(fill), fill).add(
+            builder.add(op.clone(values))
+    builder.add(scf.YieldOp.create())
+    ScheduleBuilder(InsertPoint.after(fill), fill).add(
         scf.IfOp.create(
             operands=(arguments[fill.operands[0]],),
             regions=[Region(delayed), Region(Block([scf.YieldOp.create()]))],

@@ -20,9 +20,9 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.storage import last_uses, lifetimes, storage_bytes
-from tilewright.passes.tileas.exchanges import SCRATCH, exchanged_bytes, threads_of
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.shared_conversions import SCRATCH, exchanged_bytes, threads_of
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 #: What a storage begins at a multiple of: the period of the widest swizzle, in bytes.

@@ -43,7 +43,7 @@ from tilewright.layouts.conversions import shared_between
 from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import (
     WIDEST,
@@ -55,7 +55,6 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
-from tilewright.passes.tileas.fold_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.left_operands import computed_left
@@ -63,6 +62,7 @@ from tilewright.passes.tileas.operand_layouts import fastest_axis, operand_layou
 from tilewright.passes.tileas.part_layouts import static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
+from tilewright.passes.tileas.reduction_layouts import scan_layout, scans_well
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.right_operands import (
     MOST_ROWS,
@@ -219,12 +219,12 @@ class _Assigner:
         """Put a new operation behind what makes a value."""
         owner = value.owner
         if isinstance(owner, Operation):
-            inherit_place(op, owner)
+            inherit_location(op, owner)
             Rewriter.insert_op(op, InsertPoint.after(owner))
         else:
             parent = owner.parent_op()
             if parent is not None:
-                inherit_place(op, parent)
+                inherit_location(op, parent)
             Rewriter.insert_op(op, InsertPoint.at_start(owner))
 
     def _again(self, value: SSAValue, layout: Layout) -> SSAValue:
@@ -234,7 +234,7 @@ class _Assigner:
         new = op.clone({})
         for position, wanted in operand_layouts(op, layout).items():
             new.operands[position] = self.wanted(op.operands[position], wanted)
-        inherit_place(new, op)
+        inherit_location(new, op)
         Rewriter.insert_op(new, InsertPoint.after(op))
         (result,) = new.results
         self.settle(result, layout)
@@ -383,7 +383,7 @@ class _Assigner:
         new = S.LocalLoadOp.create(
             operands=(storage,), result_types=(with_layout(value.type, layout),)
         )
-        inherit_place(new, op)
+        inherit_location(new, op)
         Rewriter.insert_op(new, InsertPoint.before(op))
         self.settle(new.results[0], layout, strength)
         new.results[0].name_hint = value.name_hint
@@ -644,7 +644,7 @@ class _Assigner:
             if name in op.properties:
                 properties[name] = op.properties[name]
         new = S.DotOp.create(operands=(*operands, c), result_types=(c.type,), properties=properties)
-        inherit_place(new, op)
+        inherit_location(new, op)
         Rewriter.insert_op(new, InsertPoint.before(op))
         new.result.name_hint = op.result.name_hint
         op.result.replace_all_uses_with(new.result)
@@ -696,7 +696,7 @@ class _Assigner:
         storage = self._stored(op, given, SharedAttr.of(places))
         loaded = self._from_storage(op, given, storage, layout, 3)
         new = rounding.clone({given: loaded})
-        inherit_place(new, op)
+        inherit_location(new, op)
         Rewriter.insert_op(new, InsertPoint.before(op))
         self.settle(new.results[0], layout, 3)
         return new.results[0]
@@ -707,7 +707,7 @@ class _Assigner:
             return value
         ty = T.TileType(T.dims_of(value.type), b.f16)
         new = FpToFpOp.create(operands=(value,), result_types=(ty,))
-        inherit_place(new, op)
+        inherit_location(new, op)
         Rewriter.insert_op(new, InsertPoint.before(op))
         self.elementwise(new)
         return new.results[0]
@@ -735,10 +735,10 @@ class _Assigner:
         if (found := self.stored.get((value, ty, block))) is not None:
             return found
         storage = S.AllocTensorOp.create(result_types=(ty,))
-        inherit_place(storage, op)
+        inherit_location(storage, op)
         Rewriter.insert_op(storage, InsertPoint.at_start(self.func.body.block))
         copy = S.CopyOp.create(operands=(value, storage.results[0]))
-        inherit_place(copy, op)
+        inherit_location(copy, op)
         Rewriter.insert_op(copy, InsertPoint.before(op))
         self.stored[value, ty, block] = storage.results[0]
         return storage.results[0]

@@ -12,7 +12,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.element_accesses import goes_by_element
 
 
@@ -23,7 +23,7 @@ def pass_token_on(op: Access) -> None:
     before = op.token
     if before is None:
         made = CreateMemTokenOp.create(result_types=(T.MEM_TOKEN,))
-        inherit_place(made, op)
+        inherit_location(made, op)
         Rewriter.insert_op(made, InsertPoint.before(op))
         before = made.results[0]
     op.result_token.replace_all_uses_with(before)

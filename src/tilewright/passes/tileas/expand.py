@@ -35,15 +35,15 @@ from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.cleaning import erase_unused
-from tilewright.passes.tileas.filler import (
+from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.schedule_builder import (
     BELOW,
     BELOW_UNSIGNED,
     EQUAL,
     INDEX,
-    Filler,
+    ScheduleBuilder,
     carrying,
 )
-from tilewright.passes.tileas.function_pass import FunctionPass
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class _Starts:
         return [op for op in self.needs if isinstance(op, Load)]
 
     def of_round(
-        self, filler: Filler, counters: _Counters, given: Mapping[SSAValue, SSAValue]
+        self, builder: ScheduleBuilder, counters: _Counters, given: Mapping[SSAValue, SSAValue]
     ) -> None:
         """Start the copies of a round, if there is such a round. ``given``: what stands for values of the round."""
         block = Block()
-        inner = Filler(InsertPoint.at_end(block), self.loop)
+        inner = ScheduleBuilder(InsertPoint.at_end(block), self.loop)
         values: dict[SSAValue, SSAValue] = {self.body.args[0]: counters.own, **given}
         for op in self.starts:
             self._copy_needs(inner, _sources(self.body, [op]), values)
@@ -98,27 +98,27 @@ class _Starts:
         inner.add(scf.YieldOp.create())
         erase_unused(list(block.ops))
         empty = Block([scf.YieldOp.create()])
-        condition = self.is_round(filler, counters)
-        filler.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
+        condition = self.is_round(builder, counters)
+        builder.add(scf.IfOp.create(operands=(condition,), regions=[Region(block), Region(empty)]))
 
     def _copy_needs(
-        self, inner: Filler, wanted: Iterable[Operation], values: dict[SSAValue, SSAValue]
+        self, inner: ScheduleBuilder, wanted: Iterable[Operation], values: dict[SSAValue, SSAValue]
     ) -> list[Operation]:
         """Copies of what operations come from, as far as there are none in ``values`` yet."""
         needed = set(wanted)
         missing = [op for op in self.needs if op in needed and op.results[0] not in values]
         return [inner.add(op.clone(values)) for op in missing]
 
-    def is_round(self, filler: Filler, counters: _Counters) -> SSAValue:
+    def is_round(self, builder: ScheduleBuilder, counters: _Counters) -> SSAValue:
         """Whether there is a round: its counter is below the bound, and has not wrapped."""
         below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
-        condition = filler.compare(below, counters.own, counters.upper)
+        condition = builder.compare(below, counters.own, counters.upper)
         if counters.before is None:
             return condition
-        grows = filler.compare(below, counters.before, counters.own)
-        return filler.one(arith.AndIOp, (condition, grows), b.i1)
+        grows = builder.compare(below, counters.before, counters.own)
+        return builder.one(arith.AndIOp, (condition, grows), b.i1)
 
-    def load_early(self, filler: Filler, counters: _Counters) -> dict[SSAValue, SSAValue]:
+    def load_early(self, builder: ScheduleBuilder, counters: _Counters) -> dict[SSAValue, SSAValue]:
         """Load what says where the copies of a round lie, at the beginning of the round that starts them at its end; where
         there is no such round, what says it of the round that runs. The values by those that they stand for."""
         wanted = self.loaded
@@ -126,9 +126,9 @@ class _Starts:
             return {}
         own: SSAValue = self.body.args[0]
         values: dict[SSAValue, SSAValue] = {
-            own: filler.select(self.is_round(filler, counters), counters.own, own)
+            own: builder.select(self.is_round(builder, counters), counters.own, own)
         }
-        made = self._copy_needs(filler, {*wanted, *_sources(self.body, wanted)}, values)
+        made = self._copy_needs(builder, {*wanted, *_sources(self.body, wanted)}, values)
         found: dict[SSAValue, SSAValue] = {op.moved: values[op.moved] for op in wanted}
         erase_unused(made, keep=set(found.values()))
         return found
@@ -174,7 +174,7 @@ def _expand_pipelines(loop: scf.ForOp) -> scf.ForOp:
         return loop
     filled = {use.operation for op in acquired for use in op.result.uses} | {*acquired}
     starts = _Starts(loop, [op for op in body.ops if op in filled])
-    before = Filler(InsertPoint.before(loop), loop)
+    before = ScheduleBuilder(InsertPoint.before(loop), loop)
     lower, upper, step = loop.operands[:3]
     counters = _Counters(None, lower, upper)
     pipelines = [op.pipeline for op in commits]
@@ -188,7 +188,7 @@ def _expand_pipelines(loop: scf.ForOp) -> scf.ForOp:
     more = [counters.own, *now]
     counter, *own = (body.insert_arg(value.type, len(body.args)) for value in more)
     counter.name_hint = "ahead"
-    inner = Filler(InsertPoint.at_start(body), loop)
+    inner = ScheduleBuilder(InsertPoint.at_start(body), loop)
     starts.of_round(
         inner, _Counters(body.args[0], counter, upper), dict(zip(carried, own, strict=True))
     )
@@ -208,11 +208,12 @@ def _acquired(commit: P.ProducerCommitOp) -> P.ProducerAcquireOp:
 
 
 def _following(
-    filler: Filler, pipelines: Sequence[SSAValue], iterators: Sequence[SSAValue]
+    builder: ScheduleBuilder, pipelines: Sequence[SSAValue], iterators: Sequence[SSAValue]
 ) -> list[SSAValue]:
     """What stands for the next stages of pipelines."""
     return [
-        filler.one(P.IncIterOp, pair, P.ITERATOR) for pair in zip(pipelines, iterators, strict=True)
+        builder.one(P.IncIterOp, pair, P.ITERATOR)
+        for pair in zip(pipelines, iterators, strict=True)
     ]
 
 
@@ -265,7 +266,7 @@ class _Ring:
     def expand(self) -> None:
         starts, loop, body = self.starts, self.starts.loop, self.starts.body
         rounds, stages = _ahead(self.group), self.stages
-        before = Filler(InsertPoint.before(loop), loop)
+        before = ScheduleBuilder(InsertPoint.before(loop), loop)
         lower, upper, step = loop.operands[:3]
         counters = _Counters(None, lower, upper)
         tokens: list[SSAValue] = []
@@ -279,7 +280,7 @@ class _Ring:
         more = [counters.own, *tokens]
         counter, *under_way = (body.insert_arg(value.type, len(body.args)) for value in more)
         counter.name_hint = "ahead"
-        inner = Filler(InsertPoint.at_start(body), loop)
+        inner = ScheduleBuilder(InsertPoint.at_start(body), loop)
         inner.add(
             AsyncWaitOp.create(
                 operands=(under_way[0],),
@@ -291,7 +292,7 @@ class _Ring:
         early = starts.load_early(inner, own)
         end = body.last_op
         assert end is not None
-        starter = Filler(InsertPoint.before(end), loop)
+        starter = ScheduleBuilder(InsertPoint.before(end), loop)
         starter = starter if early or (stages > 2 and self._starts_late()) else inner
         starts.of_round(starter, own, {**given, **early})
         started = starter.one(AsyncGroupOp, (), ASYNC_TOKEN)
@@ -303,17 +304,17 @@ class _Ring:
         end.operands = [*end.operands, following, *under_way[1:], started]
         carrying(loop, more)
 
-    def _filled(self, filler: Filler, rounds: int) -> SSAValue:
+    def _filled(self, builder: ScheduleBuilder, rounds: int) -> SSAValue:
         """The number of the stage that is filled while a round reads its own."""
         stages = self.stages
         if rounds == stages - 1:
-            is_first = filler.compare(EQUAL, self.slot, filler.index(0))
-            before = filler.one(arith.SubiOp, (self.slot, filler.index(1)), INDEX)
-            return filler.select(is_first, filler.index(stages - 1), before)
-        wraps = filler.index(stages - rounds)
-        ahead = filler.one(arith.AddiOp, (self.slot, filler.index(rounds)), INDEX)
-        again = filler.one(arith.SubiOp, (self.slot, wraps), INDEX)
-        return filler.select(filler.compare(BELOW_UNSIGNED, self.slot, wraps), ahead, again)
+            is_first = builder.compare(EQUAL, self.slot, builder.index(0))
+            before = builder.one(arith.SubiOp, (self.slot, builder.index(1)), INDEX)
+            return builder.select(is_first, builder.index(stages - 1), before)
+        wraps = builder.index(stages - rounds)
+        ahead = builder.one(arith.AddiOp, (self.slot, builder.index(rounds)), INDEX)
+        again = builder.one(arith.SubiOp, (self.slot, wraps), INDEX)
+        return builder.select(builder.compare(BELOW_UNSIGNED, self.slot, wraps), ahead, again)
 
     def _starts_late(self) -> bool:
         """Whether a round starts its copies when it has done the rest: behind the products threads compute addresses while the

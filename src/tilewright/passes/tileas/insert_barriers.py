@@ -38,11 +38,11 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 )
 from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTmaStoreOp
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import ALLOCATED, allocate
-from tilewright.passes.tileas.exchanges import scratch_of, threads_of
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import copy_layout
+from tilewright.passes.tileas.shared_conversions import scratch_of, threads_of
 from tilewright.passes.tileas.touches import (
     Bytes,
     Made,
@@ -79,7 +79,7 @@ def insert_barriers(func: FuncOp, threads: int | None = None) -> None:
         barrier = op
         if not isinstance(op, BarrierOp):
             barrier = BarrierOp.create()
-            inherit_place(barrier, op)
+            inherit_location(barrier, op)
             Rewriter.insert_op(barrier, InsertPoint.before(op))
         if fenced:
             barrier.properties["fence"] = b.UnitAttr()

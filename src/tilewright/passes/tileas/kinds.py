@@ -34,8 +34,10 @@ LOADS, STORES, ATOMICS = (
 
 
 def is_tile(value: SSAValue) -> bool:
+    """Whether a value is a tile."""
     return isinstance(value.type, T.TileType)
 
 
 def tiles_of(values: object) -> list[SSAValue]:
+    """Those of some values that are tiles."""
     return [value for value in values if is_tile(value)]  # pyright: ignore[reportGeneralTypeIssues]

@@ -36,7 +36,7 @@ from tilewright.layouts.conversions import (
     WIDEST,
     ordered_for,
     plan_conversion,
-    plan_exchange,
+    plan_shared_conversion,
 )
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas import kinds
@@ -66,6 +66,7 @@ class Reader:
 
     @property
     def storage(self) -> SSAValue:
+        """The shared memory that the tile is copied to."""
         return self.copy.target
 
     @property
@@ -113,6 +114,7 @@ class LoadAhead:
 
     @property
     def bytes(self) -> int:
+        """The bytes of one tile, which is one stage of the ring."""
         return prod(self.target.dims) * element_bytes(self.target.element_type)
 
     @property
@@ -217,8 +219,8 @@ class LoopLoads:
         filled = self._filled(load, shape).without_copies()
         shared = _storage_between(load, filled, shape, size)
         if shared is None:
-            shared = plan_exchange(own, own, size).shared
-            both = plan_exchange(filled, own, size).shared
+            shared = plan_shared_conversion(own, own, size).shared
+            both = plan_shared_conversion(filled, own, size).shared
             if _waves(shared, filled, size) > max(
                 _waves(both, each, size) for each in (filled, own)
             ):
@@ -360,7 +362,7 @@ def _wanted(load: TileLoad, size: int) -> Layout | None:
     own, wanted = layout_of(load.result.type), found.pop() if len(found) == 1 else None
     if own is None or wanted is None or not all(isinstance(op, S.ConvertLayoutOp) for op in users):
         return None
-    return None if plan_conversion(own, wanted, size).exchange is None else wanted
+    return None if plan_conversion(own, wanted, size).shared_conversion is None else wanted
 
 
 def _waves(shared: SharedLayout, layout: Layout, size: int) -> float:

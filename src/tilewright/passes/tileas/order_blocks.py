@@ -25,7 +25,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp, Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp, GetProgramIdOp
 from tilewright.passes.tileas.decisions import WIDEST_BAND
-from tilewright.passes.tileas.filler import BELOW_UNSIGNED, Filler
+from tilewright.passes.tileas.schedule_builder import BELOW_UNSIGNED, ScheduleBuilder
 
 BAD_BAND = define_code(
     "bad-block-band",
@@ -80,7 +80,7 @@ def order_blocks(func: FuncOp, band: int, limit: int = 0) -> bool:
         return False
     first = func.body.block.first_op
     assert first is not None
-    places = _Places(Filler(InsertPoint.before(first), asked[0]), band, max(band, limit))
+    places = _Places(ScheduleBuilder(InsertPoint.before(first), asked[0]), band, max(band, limit))
     for axis, value in enumerate(places.made()):
         value.name_hint = "xy"[axis]
         for op in asked:
@@ -99,8 +99,8 @@ def _axis(op: GetProgramIdOp) -> int:
 class _Places:
     """Writes the code that computes the place of a block in bands."""
 
-    def __init__(self, filler: Filler, band: int, limit: int):
-        self._at, self._band, self._limit = filler, band, limit
+    def __init__(self, builder: ScheduleBuilder, band: int, limit: int):
+        self._at, self._band, self._limit = builder, band, limit
         self._flags = arith.overflow_attr("no_wrap")
 
     def made(self) -> tuple[SSAValue, SSAValue]:
@@ -111,9 +111,9 @@ class _Places:
         is_short = self._below(along, self._number(LONGEST + 1))
         outer = self._at
         yes, no = Block(), Block()
-        self._at = Filler(InsertPoint.at_end(yes), outer.origin)
+        self._at = ScheduleBuilder(InsertPoint.at_end(yes), outer.origin)
         self._end(self._in_bands(x, y, across, along))
-        self._at = Filler(InsertPoint.at_end(no), outer.origin)
+        self._at = ScheduleBuilder(InsertPoint.at_end(no), outer.origin)
         self._end((x, y))
         self._at = outer
         condition = outer.one(arith.AndIOp, (is_wide, is_short), b.i1)

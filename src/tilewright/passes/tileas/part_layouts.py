@@ -33,7 +33,7 @@ def static_part(op: Operation, whole: SSAValue, part: SSAValue) -> Part | None:
     return part_of(dims, extents, known) if inside else None
 
 
-def part_keeps_places(op: Operation, threads: int) -> bool:
+def part_keeps_positions(op: Operation, threads: int) -> bool:
     """Whether each element of the part that an operation takes or puts stays with its thread."""
     takes = not isinstance(op, InsertSliceOp)
     whole, other = op.operands[0], op.results[0] if takes else op.operands[1]
@@ -43,7 +43,7 @@ def part_keeps_places(op: Operation, threads: int) -> bool:
     return not takes or registers_of_part(layout, part) is not None
 
 
-def cat_keeps_places(op: TileAAOp, threads: int) -> bool:
+def cat_keeps_positions(op: TileAAOp, threads: int) -> bool:
     """Whether the elements of tiles that become one stay with their threads."""
     given, result = op.operands[0].type, op.results[0].type
     bit = axis_bits(T.dims_of(result))[int_property(op, "axis")].stop - 1

@@ -44,7 +44,7 @@ from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     access_shape,
@@ -54,13 +54,13 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.cleaning import pass_token_on
-from tilewright.passes.tileas.exchange_room import exchange_room
-from tilewright.passes.tileas.exchanges import threads_of
-from tilewright.passes.tileas.filler import EQUAL, INDEX, Filler, carrying
+from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, stages_of_ring
+from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
+from tilewright.passes.tileas.shared_conversions import threads_of
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 DEFAULT_STAGES = 3
@@ -134,6 +134,8 @@ class LoopAhead(LoopLoads):
         self.stages, self.shared_bytes, self.gpu = stages, shared_bytes, gpu
 
     def run(self) -> None:
+        """Rewrite the loop so that its loads go ahead in a ring, or remark that two stages do not
+        fit."""
         loads = self.loads()
         if not loads:
             return
@@ -160,7 +162,7 @@ class LoopAhead(LoopLoads):
 
     def budget(self, others: int) -> int:
         """The bytes that a ring may have beside ``others``."""
-        return self.shared_bytes - others - exchange_room(self.loop)
+        return self.shared_bytes - others - conversion_scratch(self.loop)
 
     def that_fit(self, each: int, budget: int) -> int:
         """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
@@ -194,10 +196,10 @@ class LoopAhead(LoopLoads):
         rings = [self.ring(load, stages) for load in loads]
         # Asked while the loop is as the analyses know it.
         properties = [self._properties(load) for load in loads]
-        first = Filler(InsertPoint.before(loop), loop).index(0)
+        first = ScheduleBuilder(InsertPoint.before(loop), loop).index(0)
         slot = body.insert_arg(INDEX, len(body.args))
         slot.name_hint = "stage"
-        inner = Filler(self.gathered(loads), loop)
+        inner = ScheduleBuilder(self.gathered(loads), loop)
         for load, ring, held in zip(loads, rings, properties, strict=True):
             inner.add(self._copy(load, inner.stage(ring, slot, load.target), held))
         group = AsyncGroupOp.create(
@@ -243,7 +245,7 @@ class LoopAhead(LoopLoads):
             (stages, *stage.dims), stage.element_type, stage.residency.data, stage.layout
         )
         new = S.AllocTensorOp.create(result_types=(ty,))
-        inherit_place(new, load.load)
+        inherit_location(new, load.load)
         Rewriter.insert_op(new, InsertPoint.at_start(self.func.body.block))
         return new.results[0]
 
@@ -276,14 +278,14 @@ class LoopAhead(LoopLoads):
         return kind.create(operands=operands, result_types=(ASYNC_TOKEN,), properties=properties)
 
     def _read_stage(
-        self, filler: Filler, load: LoadAhead, ring: SSAValue, slot: SSAValue
+        self, builder: ScheduleBuilder, load: LoadAhead, ring: SSAValue, slot: SSAValue
     ) -> list[Operation]:
         """Let products read a stage of the ring, or load the tile from there; the operations that are
         in vain then."""
         op = load.load
         if load.readers:
-            return self.read_from(filler, load, filler.stage(ring, slot, load.seen))
-        stage = filler.stage(ring, slot, load.target)
+            return self.read_from(builder, load, builder.stage(ring, slot, load.seen))
+        stage = builder.stage(ring, slot, load.target)
         # What is wanted in another layout is read in that one, where banks do not conflict.
         users = [use.operation for use in op.result.uses]
         converted = [
@@ -292,7 +294,7 @@ class LoopAhead(LoopLoads):
             if isinstance(user, S.ConvertLayoutOp) and reads_well(load.target, user)
         ]
         for reader in (*converted, op)[: len(users)]:
-            here = Filler(InsertPoint.before(reader), op)
+            here = ScheduleBuilder(InsertPoint.before(reader), op)
             result = reader.results[0]
             tile = here.one(S.LocalLoadOp, (stage,), result.type)
             tile.name_hint = result.name_hint or op.result.name_hint
@@ -300,7 +302,9 @@ class LoopAhead(LoopLoads):
         pass_token_on(op)
         return [*converted, op]
 
-    def read_from(self, filler: Filler, load: LoadAhead, stage: SSAValue) -> list[Operation]:
+    def read_from(
+        self, builder: ScheduleBuilder, load: LoadAhead, stage: SSAValue
+    ) -> list[Operation]:
         """Let all that reads a tile from storage read a stage, its axes in their order; the operations
         that are in vain then, each behind its users."""
         storages: list[Operation] = []
@@ -314,7 +318,7 @@ class LoopAhead(LoopLoads):
                     result_types=(permuted_view(stage.type, order),),
                     properties={"permutation": reader.shapes[-1].properties["permutation"]},
                 )
-                view = filler.add(new).results[0]
+                view = builder.add(new).results[0]
             for use in list(reader.storage.uses):
                 if use.operation is not reader.copy:
                     use.operation.operands[use.index] = view
@@ -350,7 +354,7 @@ def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     source, target = layout_of(conversion.source.type), layout_of(conversion.result.type)
     assert source is not None and target is not None
     size = element_bytes(stage.element_type)
-    if plan_conversion(source, target, size).exchange is None:
+    if plan_conversion(source, target, size).shared_conversion is None:
         return False
     ordered, _ = ordered_for(target, stage.shared, size)
     width = stage.shared.vector(ordered, WIDEST // size)

@@ -56,14 +56,17 @@ class Plan:
 
     @property
     def sums(self) -> Layout:
+        """The layout of the accumulator."""
         return accumulator(self.dims, self.fragment, self.warps, self.turned, self.spread)
 
     @property
     def a(self) -> Layout:
+        """The layout of the left operand."""
         return operand_a(self.a_dims, self.fragment, self.warps, self.turned[0])
 
     @property
     def b(self) -> Layout:
+        """The layout of the right operand."""
         return operand_b(self.b_dims, self.fragment, self.warps, self.turned[1], self.spread)
 
     @property

@@ -38,6 +38,7 @@ class Remarks:
     _seen: set[Remark] = field(default_factory=set[Remark])
 
     def add(self, kind: str, message: str, op: Operation | None = None) -> None:
+        """Tell a decision, at an operation; the same one at the same place is told once."""
         remark = Remark(kind, message, None if op is None else _place(op))
         if remark not in self._seen:
             self._seen.add(remark)

@@ -51,7 +51,7 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
         layout = layout_of(op.result.type)
         assert layout is not None
         again = Again(facts, made)
-        if again.find(op.source, layout) and again.cost <= _cost_of_exchange(op):
+        if again.find(op.source, layout) and again.cost <= _cost_of_shared_conversion(op):
             op.result.replace_all_uses_with(again.make(op.source, layout))
             continue
         name = op.source.name_hint or "a tile"
@@ -66,10 +66,10 @@ def _is_exchanged(op: S.ConvertLayoutOp) -> bool:
     if source is None or target is None:
         return False
     size = min(element_bytes(op.source.type), WIDEST)
-    return plan_conversion(source, target, size).exchange is not None
+    return plan_conversion(source, target, size).shared_conversion is not None
 
 
-def _cost_of_exchange(op: S.ConvertLayoutOp) -> int:
+def _cost_of_shared_conversion(op: S.ConvertLayoutOp) -> int:
     """What a thread does for it: stores, loads, and waiting for the others."""
     size = element_bytes(op.source.type)
     layouts = (layout_of(value.type) for value in (op.source, op.result))

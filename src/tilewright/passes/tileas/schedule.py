@@ -32,9 +32,9 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.passes.tileas.early_loads import load_early
-from tilewright.passes.tileas.filler import Filler, carrying
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
 #: The products that go on when a round ends: its own.
 GOING = 1
@@ -78,12 +78,12 @@ class _Running:
     def rewrite(self) -> None:
         """The loop with the product going on; behind it the sums are waited for."""
         loop, body, dot = self.loop, self.loop.body.block, self.dot
-        before = Filler(InsertPoint.before(loop), loop)
+        before = ScheduleBuilder(InsertPoint.before(loop), loop)
         none = before.one(CreateNoneOp, (), ASYNC_TOKEN)
         nothing = before.one(P.CreateNullTokenOp, (self.wait.pipeline,), P.STAGE)
         token, stage = (body.insert_arg(ty, len(body.args)) for ty in (none.type, nothing.type))
         token.name_hint, stage.name_hint = "before", "held"
-        here = Filler(InsertPoint.before(dot), dot)
+        here = ScheduleBuilder(InsertPoint.before(dot), dot)
         started = AsyncDotOp.create(
             operands=dot.operands,
             result_types=(dot.result.type, ASYNC_TOKEN),
@@ -121,7 +121,7 @@ class _Running:
 
     def _take_sums(self, loop: scf.ForOp) -> None:
         sums, token, stage = loop.results[self.number], *loop.results[-2:]
-        after = Filler(InsertPoint.after(loop), loop)
+        after = ScheduleBuilder(InsertPoint.after(loop), loop)
         taken = FutureWaitOp.create(operands=(sums, token), result_types=(sums.type,))
         sums.replace_all_uses_with(taken.result)
         taken.operands = (sums, token)

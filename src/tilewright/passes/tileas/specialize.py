@@ -24,7 +24,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
 from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.function_pass import FunctionPass
@@ -205,7 +205,7 @@ def _split(func: FuncOp, agents: Agents) -> str:
         properties=properties,
         regions=[Region(consumer), Region(producer)],
     )
-    inherit_place(switch, func)
+    inherit_location(switch, func)
     Rewriter.insert_op(switch, InsertPoint.before(end))
     return ""
 
@@ -214,7 +214,7 @@ def _copy(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
     """A copy of an operation, from the same places of the program."""
     new = op.clone(values)
     for mine, other in zip(new.walk(), op.walk(), strict=True):
-        inherit_place(mine, other)
+        inherit_location(mine, other)
     return new
 
 
@@ -337,7 +337,7 @@ class _Needs:
             properties=loop.properties,
             regions=[region],
         )
-        inherit_place(new, loop)
+        inherit_location(new, loop)
         Rewriter.insert_op(new, InsertPoint.before(loop))
         for number, result in zip(kept, new.results, strict=True):
             result.name_hint = loop.results[number].name_hint

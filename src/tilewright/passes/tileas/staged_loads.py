@@ -13,7 +13,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layout_of
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.loads_ahead import LoopLoads, TileLoad, readers_of
@@ -39,7 +39,7 @@ class StagedLoad:
                 new = S.ConvertLayoutOp.create(
                     operands=(value,), result_types=(reader.result.type,)
                 )
-                inherit_place(new, self.load)
+                inherit_location(new, self.load)
                 Rewriter.insert_op(new, InsertPoint.before(reader))
                 value = new.result
             reader.result.replace_all_uses_with(value)
@@ -81,7 +81,7 @@ def undo_others(staged: Collection[StagedLoad], kept: Collection[TileLoad]) -> N
 
 def _stage(loop: LoopLoads, load: TiledLoadOp, ty: TiledViewType) -> StagedLoad:
     storage = S.AllocTensorOp.create(result_types=(ty,))
-    inherit_place(storage, load)
+    inherit_location(storage, load)
     Rewriter.insert_op(storage, InsertPoint.at_start(loop.func.body.block))
     users = list(dict.fromkeys(use.operation for use in load.result.uses))
     readers: list[S.LocalLoadOp] = []
@@ -97,7 +97,7 @@ def _stage(loop: LoopLoads, load: TiledLoadOp, ty: TiledViewType) -> StagedLoad:
         readers.append(_reader(storage, load, load))
         load.result.replace_all_uses_with(readers[-1].result)
     copy = S.CopyOp.create(operands=(load.result, storage.result))
-    inherit_place(copy, load)
+    inherit_location(copy, load)
     Rewriter.insert_op(copy, InsertPoint.after(load))
     return StagedLoad(load, storage, copy, tuple(readers))
 
@@ -105,6 +105,6 @@ def _stage(loop: LoopLoads, load: TiledLoadOp, ty: TiledViewType) -> StagedLoad:
 def _reader(storage: S.AllocTensorOp, like: Operation, behind: Operation) -> S.LocalLoadOp:
     new = S.LocalLoadOp.create(operands=(storage.result,), result_types=(like.results[0].type,))
     new.result.name_hint = like.results[0].name_hint
-    inherit_place(new, like)
+    inherit_location(new, like)
     Rewriter.insert_op(new, InsertPoint.after(behind))
     return new

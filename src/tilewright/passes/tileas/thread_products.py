@@ -105,6 +105,7 @@ class ThreadPlan:
 
     @cached_property
     def sums(self) -> Layout:
+        """The layout of the sums."""
         return thread_sums(self.dims, self.threads)
 
     @property
@@ -115,6 +116,7 @@ class ThreadPlan:
         return self.threads // 32 >> across, 1 << across
 
     def reader(self, side: int) -> Layout:
+        """The layout in which threads read an operand, the left one for side 0."""
         return reader(self.sums, self.dims, self.depth, side, min(self.sizes))
 
     def storage(self, own: Layout, dims: Sequence[int], inner: int, side: int) -> SharedLayout:

@@ -28,12 +28,12 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
-from tilewright.passes.tileas.exchange_room import BESIDE_RINGS, exchange_room
-from tilewright.passes.tileas.filler import Filler, carrying
+from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
 from tilewright.passes.tileas.pipeline import LoopAhead
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 from tilewright.passes.tileas.staged_loads import stage_loads, undo_others
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
@@ -166,7 +166,7 @@ class _TmaLoop(LoopAhead):
         inside = any(isinstance(op, S.ConvertLayoutOp | ReduceOp) for op in self.body.walk())
         alone = not inside and isinstance(self.loop.parent_op(), FuncOp)
         stages = 0
-        room = exchange_room(self.loop)
+        room = conversion_scratch(self.loop)
         for budget in (half if alone else half - room, self.shared_bytes - room):
             stages = self.that_fit(each, budget - others)
             if stages >= 3:
@@ -187,11 +187,11 @@ class _TmaLoop(LoopAhead):
         around = _loops_around(loop)
         assert around is not None
         outermost = around[-1] if around else loop
-        early = Filler(InsertPoint.before(outermost), outermost)
+        early = ScheduleBuilder(InsertPoint.before(outermost), outermost)
         rings = [_Pipeline(early, self, group, boxes, stages) for group in groups]
         firsts = [early.one(P.CreateIteratorOp, (ring.value,), P.ITERATOR) for ring in rings]
         iterators = [body.insert_arg(P.ITERATOR, len(body.args)) for _ in rings]
-        inner = Filler(self.gathered(list(boxes)), loop)
+        inner = ScheduleBuilder(self.gathered(list(boxes)), loop)
         for ring, iterator in zip(rings, iterators, strict=True):
             ring.fill(inner, iterator, stages - 1)
         following = [
@@ -228,7 +228,7 @@ class _Pipeline:
 
     def __init__(
         self,
-        before: Filler,
+        before: ScheduleBuilder,
         loop: _TmaLoop,
         loads: Sequence[LoadAhead],
         boxes: dict[LoadAhead, Box],
@@ -242,7 +242,7 @@ class _Pipeline:
             before.add(boxes[load].descriptor(load.load.base)).results[0] for load in loads
         ]
 
-    def fill(self, inner: Filler, iterator: SSAValue, ahead: int) -> None:
+    def fill(self, inner: ScheduleBuilder, iterator: SSAValue, ahead: int) -> None:
         """Acquire a stage, start its copies, commit it, all so many rounds before the one that reads it."""
         stage = inner.one(P.ProducerAcquireOp, (self.value, iterator), P.STAGE)
         opened = P.ProducerWriteOp.create(
@@ -267,14 +267,14 @@ class _Pipeline:
         body = self.loop.body
         readers = {user for load in self.loads for user in load.users}
         order = [op for op in body.ops if op in readers]
-        first = Filler(InsertPoint.before(order[0]), order[0])
+        first = ScheduleBuilder(InsertPoint.before(order[0]), order[0])
         stage = first.one(P.ConsumerWaitOp, (self.value, iterator), P.STAGE)
         opened = P.ConsumerReadOp.create(
             operands=(self.value, stage),
             result_types=[load.seen for load in self.loads],
         )
         first.add(opened)
-        last = Filler(InsertPoint.after(order[-1]), order[-1])
+        last = ScheduleBuilder(InsertPoint.after(order[-1]), order[-1])
         last.add(P.ConsumerReleaseOp.create(operands=(self.value, stage)))
         for load, view in zip(self.loads, opened.results, strict=True):
             for dead in self.loop.read_from(first, load, view):

@@ -42,9 +42,9 @@ from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.allocate import end_of, peak
 from tilewright.passes.tileas.element_accesses import goes_by_element
-from tilewright.passes.tileas.filler import Filler
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 
@@ -119,8 +119,8 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     source, target = (layout_of(end.type) for end in (conversion.source, value))
     assert source is not None and target is not None
     size = element_bytes(value.type)
-    exchange = plan_conversion(source, target, size).exchange
-    if exchange is None:
+    shared_conversion = plan_conversion(source, target, size).shared_conversion
+    if shared_conversion is None:
         return "threads hold what they store in one access, or a shuffle away"
     if (bytes_each := target.registers * size) < _LEAST_BYTES:
         return f"a thread has {bytes_each} bytes of it only, which it stores sooner by itself"
@@ -135,7 +135,11 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     if (ways := shared.waves(ordered, width, size)) > 1:
         return f"its threads would meet {ways}-fold conflicts of banks where boxes lie"
     registers = target.registers
-    by_threads = registers // exchange.write + registers // exchange.read + bytes_each // WIDEST
+    by_threads = (
+        registers // shared_conversion.write
+        + registers // shared_conversion.read
+        + bytes_each // WIDEST
+    )
     if registers // width > by_threads:
         return f"threads would write it {width * size} bytes at a time where boxes lie"
     return ""
@@ -228,7 +232,7 @@ class _Store:
                 source, target = layout_of(op.source.type), layout_of(op.result.type)
                 assert source is not None and target is not None
                 size = element_bytes(op.source.type)
-                if plan_conversion(source, target, size).exchange is not None:
+                if plan_conversion(source, target, size).shared_conversion is not None:
                     found = max(found, source.size * size)
         return found
 
@@ -237,18 +241,18 @@ class _Store:
         op, block = self.op, self.func.body.block
         made = [other for other in block.ops if isinstance(other, S.AllocTensorOp)]
         at = InsertPoint.after(made[-1]) if made else InsertPoint.at_start(block)
-        storage = Filler(at, op).add(S.AllocTensorOp.create(result_types=(self.type,)))
+        storage = ScheduleBuilder(at, op).add(S.AllocTensorOp.create(result_types=(self.type,)))
         view, end = op.base.owner, block.last_op
         assert isinstance(view, Operation) and end is not None
-        desc = Filler(InsertPoint.after(view), op).add(self.box.descriptor(op.base))
-        here, added = Filler(InsertPoint.before(op), op), [storage, desc]
+        desc = ScheduleBuilder(InsertPoint.after(view), op).add(self.box.descriptor(op.base))
+        here, added = ScheduleBuilder(InsertPoint.before(op), op), [storage, desc]
         (room,), (mapped,) = storage.results, desc.results
         if self._is_repeated():
             added.append(here.add(_wait(room, read=not self.again)))
         added.append(here.add(S.CopyOp.create(operands=(self.tile, room))))
         store = W.AsyncTiledTmaStoreOp.create(operands=(mapped, *op.indices, room))
         added.append(here.add(store))
-        added.append(Filler(InsertPoint.before(end), op).add(_wait(room, read=True)))
+        added.append(ScheduleBuilder(InsertPoint.before(end), op).add(_wait(room, read=True)))
         return added
 
     def _is_repeated(self) -> bool:
@@ -264,7 +268,7 @@ class _Store:
         """Take away what was replaced. An order behind the store has no meaning, or it had not been chosen."""
         op = self.op
         if op.result_token is not None:
-            here = Filler(InsertPoint.before(op), op)
+            here = ScheduleBuilder(InsertPoint.before(op), op)
             order = op.token or here.one(CreateMemTokenOp, (), T.MEM_TOKEN)
             op.result_token.replace_all_uses_with(order)
         for dead in (op, self.conversion):

@@ -15,7 +15,7 @@ from tilewright.dialects.nv_tileas.storage import base_of, storage_bytes
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.passes.tileaa.matching import integer_of
-from tilewright.passes.tileas.filler import EQUAL
+from tilewright.passes.tileas.schedule_builder import EQUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ def _is_before(one: SSAValue, other: SSAValue) -> bool:
 
 
 def overlap(one: Bytes, other: Bytes) -> bool:
+    """Whether two ranges have a byte in common."""
     return one.start < other.end and other.start < one.end
 
 

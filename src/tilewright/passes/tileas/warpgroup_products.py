@@ -44,10 +44,12 @@ class WarpgroupPlan:
 
     @property
     def sums(self) -> Layout:
+        """The layout of the accumulator."""
         return warpgroup_accumulator(self.dims, self.groups)
 
     @property
     def a(self) -> Layout:
+        """The layout of the left operand, where it lies in registers."""
         return warpgroup_operand_a(self.a_dims, self.bits, self.groups)
 
     @property

@@ -21,7 +21,7 @@ from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.global_memory import ADDRESS, Access, check_space, in_memory, lanes_of
 from tilewright.simulator.memory import GLOBAL, MemRef
 from tilewright.simulator.state import Warp

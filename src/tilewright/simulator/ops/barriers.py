@@ -13,7 +13,7 @@ from tilewright.diagnostics import Severity
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Suspending, Translator, implements
-from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.faults import Fault, note_at
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.proxies import note_fence
 from tilewright.simulator.state import (
@@ -207,7 +207,7 @@ class ClusterWait(Wait):
         warp.time = max(warp.time, self.barrier.time)
 
     def describe(self) -> str:
-        absent = [w.name() for w in self.missing if w.agent not in self.barrier.arrived]
+        absent = [w.name() for w in self.missing if w.clock_index not in self.barrier.arrived]
         return f"waits for its cluster; not arrived: {', '.join(absent[:6])}"
 
 
@@ -228,13 +228,13 @@ def _cluster_arrive(op: Any, t: Translator) -> Step:
     def step(warp: Warp) -> None:
         together(warp, op)
         barrier, cluster = _cluster_barrier(warp), warp.block.cluster
-        if warp.agent in barrier.arrived:
+        if warp.clock_index in barrier.arrived:
             raise Fault(
                 codes.BARRIER_STATE,
                 f"{warp.name()} arrives twice at the barrier of its cluster",
                 op,
             )
-        barrier.arrived.add(warp.agent)
+        barrier.arrived.add(warp.clock_index)
         warp.cluster_generation = barrier.generation
         if barrier.clock is None:
             barrier.clock = warp.block.new_clock()
@@ -276,7 +276,7 @@ def _create(op: Any, t: Translator) -> None:
     t.barrier_groups.append((op, count))
 
     def make(block: Block) -> list[MBarrier]:
-        first = block.agents_before_barriers + block.barriers_made
+        first = block.clocks_before_barriers + block.barriers_made
         block.barriers_made += count
         group = [
             MBarrier(first + i, f"{shown}[{i}]" if count > 1 else shown, block)
@@ -335,7 +335,7 @@ def check_usable(warp: Warp, barrier: MBarrier, op: Operation) -> None:
             op,
             help="initialize it in one thread, and let the others pass gpu.barrier",
         )
-    if warp.clock[barrier.init_agent] < barrier.init_clock:
+    if warp.clock[barrier.init_clock_index] < barrier.init_clock:
         warp.launch.findings.add(
             codes.RACE,
             f"{op.name} of {warp.name()} uses {barrier.name}, and nothing orders that behind the "
@@ -378,8 +378,8 @@ def _init(op: Any, t: Translator) -> Step:
             barrier.valid, barrier.init_op = True, op
             barrier.phase = barrier.tx = 0
             barrier.expected = barrier.pending = wanted
-            barrier.init_agent = warp.agent
-            barrier.init_clock = int(warp.clock[warp.agent])
+            barrier.init_clock_index = warp.clock_index
+            barrier.init_clock = int(warp.clock[warp.clock_index])
             warp.block.cluster.progress += 1
 
     return step
@@ -599,7 +599,7 @@ def _publish(warp: Warp) -> None:
     """The async proxy knows the barriers whose init the warp has seen."""
     for group in warp.block.mbarriers.values():
         for barrier in group:
-            if barrier.valid and warp.clock[barrier.init_agent] >= barrier.init_clock:
+            if barrier.valid and warp.clock[barrier.init_clock_index] >= barrier.init_clock:
                 barrier.published = True
 
 

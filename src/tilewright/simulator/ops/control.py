@@ -20,7 +20,7 @@ from tilewright.simulator.compile import (
     Translator,
     implements,
 )
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.flow import order_of
 from tilewright.simulator.polling import begin_loop, next_turn
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Coroutine, Warp

@@ -13,7 +13,7 @@ from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.counters import waves_of
-from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.faults import Fault, OneByOne
 from tilewright.simulator.global_memory import ADDRESS, Access
 from tilewright.simulator.memory import MemRef, locate
 from tilewright.simulator.ops.packed import PER_BYTE, is_packed, whole_bytes
@@ -112,7 +112,7 @@ def _copy(op: Any, t: Translator) -> Step:
         where = Bytes(places * element.size, total, total)
         shadow = warp.block.shadow
         shadow.check_write(where, warp, op, "writes")
-        shadow.stamp(where, warp.agent, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
+        shadow.stamp(where, warp.clock_index, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
         begin(warp, to, np.flatnonzero(warp.mask), places[:, None] + offsets, values)
         warp.launch.counters.async_copy_bytes += warp.active * total
         if warp.launch.recorder is not None:
@@ -159,7 +159,7 @@ def _copy_by_address(op: Any, t: Translator) -> Step:
         where = Bytes(places, total, total)
         shadow = warp.block.shadow
         shadow.check_write(where, warp, op, "writes")
-        shadow.stamp(where, warp.agent, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
+        shadow.stamp(where, warp.clock_index, NEVER, op, warp.name(), _STARTS, Proxy.GENERIC)
         to = MemRef(shared, 0, (shared.data.size,), (1,))
         end = warp.time + LATENCY + active.size * total / COPY_BYTES
         groups = np.zeros(active.size, np.int64)
@@ -289,11 +289,11 @@ def _land(warp: Warp, copy: Copy, landing: Array) -> None:
     places, values = copy.places[landing], copy.values[landing]
     copy.target.buffer.view(values.dtype)[places] = values
     copy.groups[landing] = -1
-    clock = int(warp.clock[warp.agent])
+    clock = int(warp.clock[warp.clock_index])
     size = values.dtype.itemsize
     where = Bytes(places[:, 0] * size, size * places.shape[1], size * places.shape[1])
     warp.block.shadow.stamp(
-        where, warp.agent, clock, copy.op, warp.name(), "cp.async writes", Proxy.GENERIC
+        where, warp.clock_index, clock, copy.op, warp.name(), "cp.async writes", Proxy.GENERIC
     )
     warp.launch.timeline.add(warp, "copy", copy.op, copy.start, copy.end)
     warp.launch.counters.shared_bytes_written += values.nbytes

@@ -19,7 +19,7 @@ from tilewright.numerics.rounding import unguarded
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, lanes, shape_of
 

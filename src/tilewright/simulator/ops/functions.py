@@ -13,7 +13,7 @@ from tilewright.numerics.further_math import FURTHER
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, lanes

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import (
     GLOBAL,
     LOCAL,

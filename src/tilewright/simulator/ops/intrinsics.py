@@ -18,7 +18,7 @@ from tilewright.numerics.rounding import quiet, to_float64
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import lanes
 

@@ -21,7 +21,7 @@ from tilewright.numerics.tensor_cores import (
 )
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault, OneByOne
+from tilewright.simulator.faults import Fault, OneByOne
 from tilewright.simulator.layouts import (
     a_sources,
     b_sources,

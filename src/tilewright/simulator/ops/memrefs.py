@@ -16,7 +16,7 @@ from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import aligned_bytes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import (
     LOCAL,
     SHARED,

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import Index, MemRef, load, locate, row_major, spread, store
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, shape_of

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from tilewright.dialects.nvgpu.registers import WARPGROUP_WARPS, trade_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Suspending, Translator, implements
-from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.faults import Fault, note_at
 from tilewright.simulator.ops.barriers import never_resumed
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.state import Block, Coroutine, Wait, Warp

@@ -13,7 +13,7 @@ from tilewright.dialects.upstream.vector.shapes import numbers_of
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
 from tilewright.simulator.ops.vectors import combine
 from tilewright.simulator.state import WARP_SIZE, Warp

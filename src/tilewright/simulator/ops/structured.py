@@ -11,7 +11,7 @@ from xdsl.ir import Operation, Region
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Code, Suspending, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.ops.control import assign, run_code
 from tilewright.simulator.state import Coroutine, Warp
 from tilewright.simulator.values import lanes

@@ -12,7 +12,7 @@ from tilewright.launching.printf import formatted
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import MemRef
 from tilewright.simulator.ops.elementwise import is_integer_scalar
 from tilewright.simulator.ops.vectors import combine

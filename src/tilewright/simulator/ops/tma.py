@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Suspending, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.layouts import PATTERN_BYTES, box_chunks
 from tilewright.simulator.memory import MemRef
 from tilewright.simulator.ops.barriers import (
@@ -137,7 +137,7 @@ def _start_load(
     shadow, launch = block.shadow, warp.launch
     shadow.check_write(where, warp, op, "overwrites", Proxy.ASYNC)
     what = f"TMA load for phase {barrier.phase} of {barrier.name}"
-    shadow.stamp(where, barrier.agent, NEVER, op, warp.name(), what, Proxy.ASYNC)
+    shadow.stamp(where, barrier.clock_index, NEVER, op, warp.name(), what, Proxy.ASYNC)
     if launch.proxies is not None:
         launch.proxies.loads(warp, op, tensor_map, corner)
     launch.counters.tma_bytes_loaded += size
@@ -152,7 +152,7 @@ def _start_load(
         phase = barrier.phase
         barrier.last_load = phase, op
         what = f"TMA load for phase {phase} of {barrier.name}"
-        shadow.stamp(where, barrier.agent, phase + 1, op, warp.name(), what, Proxy.ASYNC)
+        shadow.stamp(where, barrier.clock_index, phase + 1, op, warp.name(), what, Proxy.ASYNC)
         launch.counters.shared_bytes_written += size
         barrier.time = max(barrier.time, end)
         barrier.tx -= size
@@ -267,7 +267,7 @@ def _commit(op: Any, t: Translator) -> Step:
 def _end_write(store: Store, warp: Warp) -> None:
     """The warp knows that what the store writes is there."""
     for written in store.written:
-        written.done = int(warp.clock[warp.agent])
+        written.done = int(warp.clock[warp.clock_index])
     store.written = []
 
 

@@ -15,7 +15,7 @@ from xdsl.ir.affine import AffineDimExpr
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import MemRef
 from tilewright.simulator.ops.packed import need_whole_bytes
 from tilewright.simulator.scattered import load_where, store_where

@@ -12,7 +12,7 @@ from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import Index, MemRef, load, locate, spread, store
 from tilewright.simulator.ops.elementwise import is_integer_scalar
 from tilewright.simulator.ops.packed import is_packed, packed_load, packed_store

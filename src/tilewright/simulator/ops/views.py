@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.memory import (
     LOCAL,
     SHARED,

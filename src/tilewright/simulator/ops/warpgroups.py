@@ -16,7 +16,7 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault, note_at
+from tilewright.simulator.faults import Fault, note_at
 from tilewright.simulator.layouts import tile_offsets
 from tilewright.simulator.memory import SHARED, MemRef
 from tilewright.simulator.ops.threads import collective

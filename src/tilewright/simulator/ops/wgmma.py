@@ -15,7 +15,7 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.tensor_cores import multiply_add, multiply_add_integers, unit_of
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
-from tilewright.simulator.findings import Fault
+from tilewright.simulator.faults import Fault
 from tilewright.simulator.layouts import swizzled
 from tilewright.simulator.ops.threads import collective
 from tilewright.simulator.ops.warpgroups import (

@@ -205,16 +205,16 @@ def test_operands_that_are_computed() -> None:
     )
 
 
-UNDETERMINED = {
+UNINITIALIZED = {
     "integers": ({"types": (np.int8, np.int8, np.int32)}, "integers"),
     "negative padding": ({"low": (-1,)}, "negative"),
     "other positions": ({"positions": (8,), "low": (0,)}, "fits"),
 }
 
 
-@pytest.mark.parametrize("what", UNDETERMINED)
+@pytest.mark.parametrize("what", UNINITIALIZED)
 def test_what_is_not_determined_is_refused(what: str) -> None:
-    changes, words = UNDETERMINED[what]
+    changes, words = UNINITIALIZED[what]
     conv = Convolution("nwc", (8,), (2,), (1,), (1,), (1,), (8,), (2, 4))
     conv = dataclasses.replace(conv, **changes)
     arrays = conv.operands()

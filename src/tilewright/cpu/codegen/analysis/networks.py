@@ -23,7 +23,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractSliceOp
 
-_MOVED = (Elements.AT_PLACE, Elements.RESHAPED, Elements.MOVED)
+_MOVED = (Elements.SAME_POSITION, Elements.RESHAPED, Elements.MOVED)
 
 
 @dataclass(slots=True)

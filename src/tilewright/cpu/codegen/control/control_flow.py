@@ -223,10 +223,10 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
 
 def _give_way(f: FunctionEmitter, op: Operation) -> None:
     """Let others go on where a loop may be waiting for them."""
-    if f.strand is not None:
-        f.strand.give_way(f, LOOKS)
+    if f.coroutine is not None:
+        f.coroutine.give_way(f, LOOKS)
     if f.waiting is not None:
-        f.waiting.end_round(f.builder, op, alone=f.strand is None)
+        f.waiting.end_round(f.builder, op, alone=f.coroutine is None)
 
 
 @lowers("return")

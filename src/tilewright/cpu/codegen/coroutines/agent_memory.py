@@ -9,7 +9,7 @@ from llvmlite import ir
 from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa import consumer_of, consumers_of
-from tilewright.cpu.abi import STRAND_BYTES, DeadlockSite, Site
+from tilewright.cpu.abi import COROUTINE_BYTES, DeadlockSite, Site
 from tilewright.cpu.codegen.analysis.arena import Arena
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Value
@@ -48,14 +48,14 @@ class AgentMemory:
 
 
 @dataclass(slots=True)
-class Strands:
-    """The strands of a kernel."""
+class Coroutines:
+    """The coroutines of a kernel."""
 
     consumers: tuple[int, ...]
     """The numbers under which tuples of queues are taken, in the order in which queues count them."""
     site: int
     board: AgentMemory = field(default_factory=AgentMemory)
-    """Where the strands themselves lie."""
+    """Where the coroutines themselves lie."""
     waiting: AgentMemory = field(default_factory=AgentMemory)
     """Room for a report of who waits where."""
     rings: AgentMemory = field(default_factory=AgentMemory)
@@ -65,9 +65,9 @@ class Strands:
     """Their names, and the places where they wait."""
 
     def add(self, name: str) -> int:
-        """A strand's number."""
+        """A coroutine's number."""
         for memory in (self.board, self.waiting):
-            memory.arena.place(STRAND_BYTES, 0, FOREVER)
+            memory.arena.place(COROUTINE_BYTES, 0, FOREVER)
         self.report.names.append(name)
         return len(self.report.names) - 1
 
@@ -83,13 +83,13 @@ class Strands:
         return behind
 
 
-def find_strands(ops: Sequence[Operation], sites: list[Site]) -> Strands | None:
-    """The strands of a kernel that has agents or queues."""
+def find_coroutines(ops: Sequence[Operation], sites: list[Site]) -> Coroutines | None:
+    """The coroutines of a kernel that has agents or queues."""
     if not any(isinstance(op, ExecuteOp | CreateQueueOp) for op in ops):
         return None
     queues = [op for op in ops if isinstance(op, CreateQueueOp)]
     consumers = {consumer for op in queues for consumer in consumers_of(op.result)}
     consumers |= {consumer_of(op) for op in ops if isinstance(op, QueueGetOp)}
-    strands = Strands(tuple(sorted(consumers)), len(sites))
-    sites.append(strands.report)
-    return strands
+    coroutines = Coroutines(tuple(sorted(consumers)), len(sites))
+    sites.append(coroutines.report)
+    return coroutines

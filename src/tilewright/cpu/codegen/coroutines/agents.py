@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.analysis.tileaa import first_user
-from tilewright.cpu.abi import SLOT_BYTES, STRAND_BYTES, UNTIL_ENDED
+from tilewright.cpu.abi import COROUTINE_BYTES, SLOT_BYTES, UNTIL_ENDED
 from tilewright.cpu.codegen.analysis.arena import Slot
 from tilewright.cpu.codegen.analysis.plan import make_plan
 from tilewright.cpu.codegen.control.control_flow import is_tile, parts
@@ -31,7 +31,7 @@ from tilewright.cpu.codegen.loops.tiles import Strided, buffer_tile
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp
 
-#: What marks a buffer in the memory of another strand: it is none of this one's.
+#: What marks a buffer in the memory of another coroutine: it is none of this one's.
 _ELSEWHERE = -3
 
 
@@ -41,12 +41,12 @@ def execute(f: FunctionEmitter, op: ExecuteOp) -> None:
     if not op.body.blocks:
         call_out(f, op)
         return
-    strands = f.unit.strands
-    assert strands is not None
+    coroutines = f.unit.coroutines
+    assert coroutines is not None
     named = op.properties.get("agent")
     name = f"agent '{named.data}'" if isinstance(named, StringAttr) else "an agent"
-    number, memory = strands.add(name), AgentMemory()
-    strands.memories.append(memory)
+    number, memory = coroutines.add(name), AgentMemory()
+    coroutines.memories.append(memory)
     captured = _captured(op)
     made = _Function(f, op, number, memory).make(captured)
     b = f.builder
@@ -86,7 +86,7 @@ def _load_scalars(
 def _seen_from(
     f: FunctionEmitter, memory: AgentMemory, value: SSAValue, slot: Slot, mark: int | None
 ) -> Strided:
-    """A tile in the memory of an agent, for a strand that the agent is not."""
+    """A tile in the memory of an agent, for a coroutine that the agent is not."""
     pointer = f.builder.gep(f.frame.root, [memory.at(slot.offset)], source_etype=I8)
     element, dims = element_of(value.type), T.dims_of(value.type)
     return replace(buffer_tile(element, dims, pointer, 0), slot=mark)
@@ -113,7 +113,7 @@ def _captured(op: ExecuteOp) -> list[SSAValue]:
 
 def _frame_values(f: FunctionEmitter) -> list[Value]:
     frame = f.frame
-    assert f.unit.strands is not None
+    assert f.unit.coroutines is not None
     found = [frame.root, frame.runtime, frame.place, frame.end, *frame.grid, *frame.block_id]
     if frame.cursor is not None:
         found.append(frame.cursor)
@@ -158,7 +158,7 @@ class _Function:
         assert len(scalars) == len(outside)
         taken = self._bind(g, captured, iter(scalars))
         record = b.gep(g.frame.root, [self._record()], source_etype=I8)
-        agent = g.strand = Agent(b, record)
+        agent = g.coroutine = Agent(b, record)
         region = op.body.blocks[0]
         end = region.last_op
         assert end is not None
@@ -173,9 +173,9 @@ class _Function:
         return _Made(function, taken, room, slots)
 
     def _record(self) -> Value:
-        strands = self._f.unit.strands
-        assert strands is not None
-        return strands.board.at(self._number * STRAND_BYTES)
+        coroutines = self._f.unit.coroutines
+        assert coroutines is not None
+        return coroutines.board.at(self._number * COROUTINE_BYTES)
 
     def _emitter(self, b: Builder, function: ir.Function) -> FunctionEmitter:
         memory, root, runtime, place, end, gx, gy, gz, x, y, z, *rest = function.args

@@ -1,4 +1,4 @@
-"""Queues between the strands of a tile block: rings of tuples in the arena.
+"""Queues between the coroutines of a tile block: rings of tuples in the arena.
 
 A queue counts, for each consumer of the kernel, how many tuples it has had; for those that it does not
 reach it counts as if they had had them all. A tuple lies in its place until every consumer has had it.
@@ -51,8 +51,8 @@ def _layout(ty: T.QueueType) -> tuple[list[int], int]:
 
 
 def _header(f: FunctionEmitter) -> int:
-    assert f.unit.strands is not None
-    return _aligned((QUEUE_HEADER + len(f.unit.strands.consumers)) * SLOT_BYTES)
+    assert f.unit.coroutines is not None
+    return _aligned((QUEUE_HEADER + len(f.unit.coroutines.consumers)) * SLOT_BYTES)
 
 
 def _made_before(op: Q.CreateQueueOp) -> list[SSAValue]:
@@ -83,11 +83,11 @@ def _ring(f: FunctionEmitter, op: Q.CreateQueueOp, size: int) -> Value:
     held = [f.scalar(value) for value in _made_before(op)]
     if not held:
         return f.pointer_to(f.scratch(size, FOREVER))
-    b, strands = f.builder, f.unit.strands
-    assert strands is not None
-    slots = [strands.rings.arena.place(size, 0, FOREVER) for _ in range(len(held) + 1)]
+    b, coroutines = f.builder, f.unit.coroutines
+    assert coroutines is not None
+    slots = [coroutines.rings.arena.place(size, 0, FOREVER) for _ in range(len(held) + 1)]
     rings = [
-        b.gep(f.frame.root, [strands.rings.at(slot.offset)], source_etype=I8) for slot in slots
+        b.gep(f.frame.root, [coroutines.rings.at(slot.offset)], source_etype=I8) for slot in slots
     ]
     chosen = rings[-1]
     for ring in rings[:-1]:
@@ -99,13 +99,13 @@ def _ring(f: FunctionEmitter, op: Q.CreateQueueOp, size: int) -> Value:
 @lowers("create_queue")
 def create_queue(f: FunctionEmitter, op: Q.CreateQueueOp) -> None:
     """A ring of ``depth`` places in the block's memory, behind a header that counts what was put in and taken out."""
-    strands, ty = f.unit.strands, op.result.type
-    assert strands is not None and isinstance(ty, T.QueueType)
+    coroutines, ty = f.unit.coroutines, op.result.type
+    assert coroutines is not None and isinstance(ty, T.QueueType)
     depth = int_property(op, "depth")
     _, size = _layout(ty)
     queue = _ring(f, op, _header(f) + depth * size)
     here = consumers_of(op.result)
-    taken = [0 if consumer in here else _ALL for consumer in strands.consumers]
+    taken = [0 if consumer in here else _ALL for consumer in coroutines.consumers]
     for number, value in enumerate([depth, 0, len(taken), *taken]):
         f.builder.store(ir.Constant(I64, value), _slot(f, queue, number))
     f.values[op.result] = queue
@@ -152,10 +152,10 @@ def put(f: FunctionEmitter, op: Q.QueuePutOp) -> None:
 @lowers(Q.QueueGetOp)
 def get(f: FunctionEmitter, op: Q.QueueGetOp) -> None:
     """A region works on the tuple when it has left the queue."""
-    b, strands, queue, ty = f.builder, f.unit.strands, f.scalar(op.queue), op.queue.type
-    assert strands is not None and isinstance(ty, T.QueueType)
+    b, coroutines, queue, ty = f.builder, f.unit.coroutines, f.scalar(op.queue), op.queue.type
+    assert coroutines is not None and isinstance(ty, T.QueueType)
     name = consumer_of(op)
-    consumer = strands.consumers.index(name)
+    consumer = coroutines.consumers.index(name)
     wait(f, op, UNTIL_MORE, f"a tuple for consumer {name} of an empty queue", queue, consumer)
     count_at = _slot(f, queue, QUEUE_HEADER + consumer)
     count = b.load(count_at, typ=I64)

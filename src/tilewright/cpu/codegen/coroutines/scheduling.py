@@ -1,7 +1,7 @@
-"""Strands of execution in a tile block: the block itself, and its agents, as coroutines of LLVM.
+"""Coroutines of execution in a tile block: the block itself, and its agents, as coroutines of LLVM.
 
-A strand that has to wait, or that starts another, gives way. The tile block then calls the scheduler;
-an agent suspends, which brings the scheduler back (``abi``, ``runtime.strands``).
+A coroutine that has to wait, or that starts another, gives way. The tile block then calls the scheduler;
+an agent suspends, which brings the scheduler back (``abi``, ``runtime.coroutines``).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from xdsl.ir import Operation
 from tilewright.cpu.abi import (
     ALL_WAIT,
     CAN_GO_ON,
-    END_STRANDS,
-    LIST_STRANDS,
+    COROUTINE_BYTES,
+    END_COROUTINES,
+    LIST_COROUTINES,
     LOOKED,
-    RUN_STRANDS,
+    RUN_COROUTINES,
     STARTS,
-    STRAND_BYTES,
     WENT_ON,
 )
 from tilewright.cpu.codegen.coroutines.coroutine import Coroutine, call
@@ -29,14 +29,14 @@ from tilewright.cpu.codegen.host.callbacks import call_host
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID
 from tilewright.cpu.codegen.ir.types import Builder, Value
 
-#: Where the fields of a strand begin.
+#: Where the fields of a coroutine begin.
 _NEXT, _PREVIOUS, _KIND, _PLACE, _OBJECT, _CONSUMER, _ENDED, _EVENT, _NAME = (
     *(8, 16, 24, 28, 32, 40, 48, 52, 56),
 )
 
 
 def field_of(b: Builder, record: Value, at: int) -> Value:
-    """The address of a field of a strand's record, ``at`` bytes behind its beginning."""
+    """The address of a field of a coroutine's record, ``at`` bytes behind its beginning."""
     return b.gep(record, [ir.Constant(I64, at)], source_etype=I8)
 
 
@@ -45,23 +45,23 @@ def _set(b: Builder, record: Value, at: int, value: Value) -> None:
 
 
 class TileBlock:
-    """The strand of the tile block, which calls the scheduler on its own stack."""
+    """The coroutine of the tile block, which calls the scheduler on its own stack."""
 
     def __init__(self, f: FunctionEmitter) -> None:
         """Where the kernel begins: no agent lives."""
-        strands = f.unit.strands
-        assert strands is not None
-        strands.add("the tile block")
+        coroutines = f.unit.coroutines
+        assert coroutines is not None
+        coroutines.add("the tile block")
         b = f.builder
-        self.record = b.gep(f.frame.arena, [strands.board.at(0)], source_etype=I8)
+        self.record = b.gep(f.frame.arena, [coroutines.board.at(0)], source_etype=I8)
         for at in (_NEXT, _PREVIOUS):
             _set(b, self.record, at, self.record)
         _set(b, self.record, _KIND, ir.Constant(I32, 0))
         _set(b, self.record, _NAME, ir.Constant(I64, 0))
 
     def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
-        """Run other strands until one gives back control; leaves the kernel where the launch stops
-        or no strand can go on."""
+        """Run other coroutines until one gives back control; leaves the kernel where the launch stops
+        or no coroutine can go on."""
         b = f.builder
         at = _PREVIOUS if event == STARTS else _NEXT
         first = b.load(field_of(b, self.record, at), typ=PTR)
@@ -74,7 +74,7 @@ class TileBlock:
         b.position_at_end(again)
         wanted = b.phi(PTR)
         wanted.add_incoming(first, before)
-        outcome = call(b, RUN_STRANDS, I32, [self.record, wanted, stop])
+        outcome = call(b, RUN_COROUTINES, I32, [self.record, wanted, stop])
         choice = b.switch(outcome, halt)
         choice.add_case(ir.Constant(I32, WENT_ON), on)
         if f.waiting is not None:
@@ -95,19 +95,19 @@ class TileBlock:
 
     def _report(self, f: FunctionEmitter) -> None:
         """Tell the host who waits for what, which ends the run."""
-        strands, b = f.unit.strands, f.builder
-        assert strands is not None
-        payload = b.gep(f.frame.root, [strands.waiting.at(0)], source_etype=I8)
-        count = call(b, LIST_STRANDS, I64, [self.record, payload])
-        call_host(f, strands.site, payload, count)
+        coroutines, b = f.unit.coroutines, f.builder
+        assert coroutines is not None
+        payload = b.gep(f.frame.root, [coroutines.waiting.at(0)], source_etype=I8)
+        count = call(b, LIST_COROUTINES, I64, [self.record, payload])
+        call_host(f, coroutines.site, payload, count)
 
     def end_all(self, b: Builder) -> None:
         """End the agents that still live."""
-        call(b, END_STRANDS, VOID, [self.record])
+        call(b, END_COROUTINES, VOID, [self.record])
 
 
 class Agent:
-    """The strand of an agent: its function is a coroutine, which this opens and closes."""
+    """The coroutine of an agent: its function is a coroutine, which this opens and closes."""
 
     def __init__(self, b: Builder, record: Value) -> None:
         """Where the function begins; the coroutine suspends at once."""
@@ -135,11 +135,11 @@ class Agent:
 
 
 def start(f: FunctionEmitter, number: int, handle: Value) -> Value:
-    """Put a strand behind all others, and let it run; the record of the strand."""
-    strands, strand, b = f.unit.strands, f.strand, f.builder
-    assert strands is not None and strand is not None
-    block = b.gep(f.frame.root, [strands.board.at(0)], source_etype=I8)
-    record = b.gep(f.frame.root, [strands.board.at(number * STRAND_BYTES)], source_etype=I8)
+    """Put a coroutine behind all others, and let it run; the record of the coroutine."""
+    coroutines, coroutine, b = f.unit.coroutines, f.coroutine, f.builder
+    assert coroutines is not None and coroutine is not None
+    block = b.gep(f.frame.root, [coroutines.board.at(0)], source_etype=I8)
+    record = b.gep(f.frame.root, [coroutines.board.at(number * COROUTINE_BYTES)], source_etype=I8)
     last = b.load(field_of(b, block, _PREVIOUS), typ=PTR)
     b.store(handle, record)
     for at, value in ((_NEXT, block), (_PREVIOUS, last)):
@@ -149,19 +149,19 @@ def start(f: FunctionEmitter, number: int, handle: Value) -> Value:
     _set(b, record, _NAME, ir.Constant(I64, number))
     _set(b, last, _NEXT, record)
     _set(b, block, _PREVIOUS, record)
-    strand.give_way(f, STARTS)
+    coroutine.give_way(f, STARTS)
     return record
 
 
 def wait(
     f: FunctionEmitter, op: Operation, kind: int, what: str, target: Value, consumer: int = 0
 ) -> None:
-    """Go on when what a strand waits for has come; ``what`` names it in reports."""
+    """Go on when what a coroutine waits for has come; ``what`` names it in reports."""
     f.flush()
-    strands, strand, b = f.unit.strands, f.strand, f.builder
-    assert strands is not None and strand is not None
-    record = strand.record
-    place = strands.place(op, what)
+    coroutines, coroutine, b = f.unit.coroutines, f.coroutine, f.builder
+    assert coroutines is not None and coroutine is not None
+    record = coroutine.record
+    place = coroutines.place(op, what)
     for at, value in (
         (_KIND, ir.Constant(I32, kind)),
         (_PLACE, ir.Constant(I32, place)),
@@ -172,7 +172,7 @@ def wait(
     hold, ahead = b.append_basic_block("hold"), b.append_basic_block("ahead")
     b.cbranch(call(b, CAN_GO_ON, I1, [record]), ahead, hold)
     b.position_at_end(hold)
-    strand.give_way(f)
+    coroutine.give_way(f)
     b.branch(ahead)
     b.position_at_end(ahead)
     _set(b, record, _KIND, ir.Constant(I32, 0))

@@ -18,7 +18,7 @@ from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen.analysis import block_order, cost_model
 from tilewright.cpu.codegen.analysis.arena import Arena, Slot
 from tilewright.cpu.codegen.analysis.plan import Plan
-from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Strands
+from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Coroutines
 from tilewright.cpu.codegen.coroutines.waiting_blocks import Waiting
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.ir import llvm
@@ -29,7 +29,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
     Range,
@@ -47,13 +47,13 @@ from tilewright.cpu.codegen.loops.tiles import (
     walk,
 )
 from tilewright.cpu.codegen.loops.transposition import block_size, by_blocks
-from tilewright.cpu.codegen.memory.known_ranges import KnownMemory
-from tilewright.cpu.codegen.memory.private_copies import Copies
+from tilewright.cpu.codegen.memory.noalias_ranges import NoaliasRanges
+from tilewright.cpu.codegen.memory.privatized_arrays import Copies
 from tilewright.cpu.codegen.products.state import (
     Deferred,
     Destination,
     Gathered,
-    Kept,
+    PackedOperand,
     Round,
     RunningSum,
 )
@@ -98,9 +98,9 @@ class Unit:
     """In which order the blocks of the grid are numbered."""
     streams: bool = False
     """Whether there are stores past the caches."""
-    memory: KnownMemory | None = None
+    memory: NoaliasRanges | None = None
     """The memory that a launch may access, where the code asks for it."""
-    strands: Strands | None = None
+    coroutines: Coroutines | None = None
     """The agents of a kernel that has any, or queues."""
     plugins: Collection[str] = ()
     """Names of the functions that are given for foreign code."""
@@ -134,10 +134,10 @@ class Frame:
     """The number of the first block that is not the call's."""
 
 
-Body = Callable[[Nest, Coords], None]
+Body = Callable[[LoopNest, Coords], None]
 
 
-class Strand(Protocol):
+class Coroutine(Protocol):
     """What code is made for: the tile block, or an agent."""
 
     record: Value
@@ -164,8 +164,8 @@ class FunctionEmitter:
         self.plan = plan
         self.builder = builder
         self.frame = frame
-        self.strand: Strand | None = None
-        """Which strand of the tile block the code is for, where there are several."""
+        self.coroutine: Coroutine | None = None
+        """Which coroutine of the tile block the code is for, where there are several."""
         self.waiting: Waiting | None = None
         """The coroutine of the tile block, where it may wait for other blocks; an agent has none."""
         self.joins: dict[Operation, list[Callable[[], None]]] = {}
@@ -181,7 +181,7 @@ class FunctionEmitter:
         self.sums: Mapping[DotOp, RunningSum] = {}
         self.destinations: dict[Operation, Destination] = {}
         """For products, and for the stores of what they give: where the last one of a loop writes."""
-        self.kept_panels: Mapping[DotOp, Kept] = {}
+        self.packed_panels: Mapping[DotOp, PackedOperand] = {}
         """The right operands of products that stay packed."""
         self.first_slots: dict[DotOp, Value] = {}
         """Where the panels of each such product, in the loop that code is in, begin."""
@@ -346,11 +346,11 @@ class FunctionEmitter:
         if (flat := flattened(pairs, lanes)) is not None:
             pairs = flat
 
-        def put(nest: Nest, coords: Coords, target: Strided, value: Value) -> None:
+        def put(nest: LoopNest, coords: Coords, target: Strided, value: Value) -> None:
             offset = target.offset(nest, coords)
             store_at(nest, target.pointer, target.element, offset, value)
 
-        def body(nest: Nest, coords: Coords) -> None:
+        def body(nest: LoopNest, coords: Coords) -> None:
             found: list[Value] = []
             for target, tile in pairs:
                 found.append(nest.vector(tile, coords))
@@ -369,7 +369,7 @@ class FunctionEmitter:
         self.flush()
 
         def one(masked: bool) -> list[Value]:
-            fill_by_runs(Nest(self.builder, masked=masked), target, tile, lanes)
+            fill_by_runs(LoopNest(self.builder, masked=masked), target, tile, lanes)
             return []
 
         with self.part():
@@ -379,7 +379,7 @@ class FunctionEmitter:
         self,
         tile: Tile,
         wanted: int,
-        put: Callable[[Nest, Coords, Value], None],
+        put: Callable[[LoopNest, Coords, Value], None],
         guard: Sequence[Value] = (),
     ) -> bool:
         """Hand vectors along ``wanted`` to ``put`` if the tile lies along another axis; else false."""
@@ -389,7 +389,7 @@ class FunctionEmitter:
         self.flush()
 
         def one(masked: bool) -> list[Value]:
-            nest = Nest(self.builder, masked=masked)
+            nest = LoopNest(self.builder, masked=masked)
             by_blocks(nest, tile, wanted, size, put)
             nest.close_all()
             return []
@@ -404,7 +404,7 @@ class FunctionEmitter:
     def part(self) -> Iterator[None]:
         """What is made meanwhile can become a function of its own, in long code (``outlining``)."""
         # Places in the source hold for one function.
-        whole = self.unit.strands is not None or self.unit.origins is not None
+        whole = self.unit.coroutines is not None or self.unit.origins is not None
         if self.inside_part or whole or self.plan.end < _LONG_CODE:
             yield
             return
@@ -450,7 +450,7 @@ class FunctionEmitter:
         work = -self._nests  # Others go by positions in the program.
 
         def one(masked: bool, beyond: bool = False) -> list[Value]:
-            nest = Nest(self.builder, masked=masked, past=beyond, work=work)
+            nest = LoopNest(self.builder, masked=masked, past=beyond, work=work)
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
             short = masked or lanes == 1 or self.rarely or self.plan.end >= _VERY_LONG_CODE
@@ -506,7 +506,7 @@ class FunctionEmitter:
         self.flush()
 
         def one(masked: bool) -> list[Value]:
-            return [Nest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
+            return [LoopNest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
 
         return self.versions(guards(tile), one)[0]
 
@@ -647,7 +647,7 @@ def unroll_of(tiles: Sequence[Tile]) -> int:
 
 
 def loops(
-    nest: Nest,
+    nest: LoopNest,
     dims: Sequence[int],
     axis: int,
     lanes: int,

@@ -18,7 +18,7 @@ from tilewright.cpu.codegen.loops.tiles import Strided
 from tilewright.cpu.codegen.memory.views import Memref, as_value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.launching.assertions import OperationSource
-from tilewright.launching.foreign_code import missing_plugin, plugin_name
+from tilewright.launching.external_functions import missing_plugin, plugin_name
 from tilewright.launching.value_types import TileLike, tile_like
 
 

@@ -15,7 +15,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, lanes_in, row_major
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Tile, buffer_tile
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.hints import AssertOp, PrintOp
@@ -73,7 +73,7 @@ def assert_(f: FunctionEmitter, op: AssertOp) -> None:
     b.store(ir.Constant(I64, 0), counter)
     strides = row_major(dims)
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         truth = nest.vector(condition, coords)
         linear = nest.sum([nest.times(i, s) for i, s in zip(coords, strides, strict=True)])
         number = nest.position(linear).value

@@ -210,7 +210,7 @@ def store_atomic(b: Builder, value: Value, pointer: Value, ordering: str, align:
     b._insert(ir.instructions.StoreAtomicInstr(b.block, value, pointer, ordering, align))
 
 
-def store_past_caches(b: Builder, value: Value, pointer: Value, align: int) -> None:
+def store_non_temporal(b: Builder, value: Value, pointer: Value, align: int) -> None:
     """A store that does not bring its cache line in; ``fence_stores`` orders it before others."""
     store = b.store(value, pointer, align=align)
     store.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, row_major
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
     Mapped,
@@ -40,7 +40,7 @@ class Stage(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         index = nest.linear(coords, row_major(self.dims))
         held = windows(index, prod(self.dims))
         if held is None:
@@ -79,7 +79,7 @@ class Row(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         (index,) = coords
         offsets = index.offsets or (0,)
         lanes = len(offsets)
@@ -101,7 +101,7 @@ class Row(Tile):
         )
 
 
-def fill_by_runs(nest: Nest, target: Strided, last: Stage, lanes: int) -> None:
+def fill_by_runs(nest: LoopNest, target: Strided, last: Stage, lanes: int) -> None:
     """Write the last stage of a network to a dense buffer; the nest has no loops yet."""
     count = prod(last.dims)
     # Stages end at buffers. The first one is found last.

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.loops.indices import Coords, Index, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
 
 _LIMIT = 1 << 31
@@ -16,7 +16,7 @@ _MOST_SHIFT = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Deltas:
+class LaneStrides:
     """What each lane has more than the first. ``exact``: no number wraps on the way; else a number
     of 32 bits or less may, which can only be told when the code runs."""
 
@@ -33,72 +33,74 @@ class Deltas:
         return not any(self.lanes)
 
 
-def lane_deltas(tile: Tile, coords: Coords, settled: frozenset[int] = frozenset()) -> Deltas | None:
+def lane_strides_of(
+    tile: Tile, coords: Coords, settled: frozenset[int] = frozenset()
+) -> LaneStrides | None:
     """The deltas of a tile's elements at a position; None where no formula gives them. ``settled``:
     the tiles, by ``id``, whose numbers are known not to wrap."""
     pattern = tuple(Index(0, index.offsets, 1 << 62) for index in coords)
-    return _deltas(tile, pattern, lanes_in(coords), _Known(settled))
+    return _lane_steps(tile, pattern, lanes_in(coords), _Known(settled))
 
 
 @dataclass(slots=True)
 class _Known:
     settled: frozenset[int]
-    deltas: dict[tuple[object, ...], Deltas | None] = field(default_factory=dict)
+    lane_steps: dict[tuple[object, ...], LaneStrides | None] = field(default_factory=dict)
 
 
-def _deltas(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | None:
+def _lane_steps(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrides | None:
     key = (id(tile), *(index.key for index in coords))
-    if key not in known.deltas:
+    if key not in known.lane_steps:
         found = _compute(tile, coords, lanes, known)
         if found is not None and id(tile) in known.settled:
-            found = Deltas(found.lanes, True)
-        known.deltas[key] = found
-    return known.deltas[key]
+            found = LaneStrides(found.lanes, True)
+        known.lane_steps[key] = found
+    return known.lane_steps[key]
 
 
-def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> Deltas | None:
+def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrides | None:
     if all(index.offsets is None for index in coords) or isinstance(tile, Uniform):
-        return Deltas((0,) * lanes, True)
+        return LaneStrides((0,) * lanes, True)
     if isinstance(tile, Range):
         offsets = coords[0].offsets
         assert offsets is not None
         starts_low = isinstance(tile.start, ir.Constant) and tile.start.constant == 0
         return _settled(offsets, tile, starts_low)
     if isinstance(tile, Mapped):
-        inner = tile.mapping(Nest(None), coords)
-        return None if inner is None else _deltas(tile.source, inner, lanes, known)
+        inner = tile.mapping(LoopNest(None), coords)
+        return None if inner is None else _lane_steps(tile.source, inner, lanes, known)
     if isinstance(tile, Elementwise) and tile.name in _FORMULAS:
-        parts = [_deltas(operand, coords, lanes, known) for operand in tile.operands]
+        parts = [_lane_steps(operand, coords, lanes, known) for operand in tile.operands]
         if any(part is None for part in parts):
             return None
         return _FORMULAS[tile.name](tile, *parts)
     return None
 
 
-def _settled(lanes: tuple[int, ...], tile: Tile, exact: bool) -> Deltas:
+def _settled(lanes: tuple[int, ...], tile: Tile, exact: bool) -> LaneStrides:
     wide = llvm.scalar_of(tile.element.register).width == 64
-    return Deltas(lanes, exact or wide)
+    return LaneStrides(lanes, exact or wide)
 
 
-def _sum(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas:
+def _sum(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides:
     lanes = tuple(x + y for x, y in zip(lhs.lanes, rhs.lanes, strict=True))
     fixed = not any(lanes)
     exact = lhs.exact and rhs.exact
-    return Deltas(lanes, True) if fixed and exact else _combined(tile, lanes, exact)
+    return LaneStrides(lanes, True) if fixed and exact else _combined(tile, lanes, exact)
 
 
-def _difference(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas:
-    return _sum(tile, lhs, Deltas(tuple(-delta for delta in rhs.lanes), rhs.exact))
+def _difference(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides:
+    return _sum(tile, lhs, LaneStrides(tuple(-delta for delta in rhs.lanes), rhs.exact))
 
 
-def _combined(tile: Elementwise, lanes: tuple[int, ...], exact: bool) -> Deltas:
+def _combined(tile: Elementwise, lanes: tuple[int, ...], exact: bool) -> LaneStrides:
     wide = tile.element.name in ("i64", "index", "ptr")
-    return Deltas(lanes, exact and wide)
+    return LaneStrides(lanes, exact and wide)
 
 
-def _product(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
+def _product(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
     if lhs.is_zero and rhs.is_zero:
-        return Deltas(lhs.lanes, lhs.exact and rhs.exact)
+        return LaneStrides(lhs.lanes, lhs.exact and rhs.exact)
     for part, other, operand in ((lhs, rhs, tile.operands[1]), (rhs, lhs, tile.operands[0])):
         if other.is_zero and isinstance(operand, Uniform):
             value = operand.value
@@ -109,10 +111,10 @@ def _product(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
     return None
 
 
-def _shifted(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
+def _shifted(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
     amount = tile.operands[1]
     if lhs.is_zero and rhs.is_zero:
-        return Deltas(lhs.lanes, lhs.exact and rhs.exact)
+        return LaneStrides(lhs.lanes, lhs.exact and rhs.exact)
     if not isinstance(amount, Uniform) or not isinstance(amount.value, ir.Constant):
         return None
     by = amount.value.constant
@@ -121,13 +123,13 @@ def _shifted(tile: Elementwise, lhs: Deltas, rhs: Deltas) -> Deltas | None:
     return _combined(tile, tuple(delta << by for delta in lhs.lanes), lhs.exact)
 
 
-def _same(tile: Elementwise, source: Deltas) -> Deltas:
+def _same(tile: Elementwise, source: LaneStrides) -> LaneStrides:
     return source
 
 
-def _moved(tile: Elementwise, base: Deltas, offset: Deltas) -> Deltas:
+def _moved(tile: Elementwise, base: LaneStrides, offset: LaneStrides) -> LaneStrides:
     lanes = tuple(x + y * tile.unit for x, y in zip(base.lanes, offset.lanes, strict=True))
-    return Deltas(lanes, base.exact and offset.exact)
+    return LaneStrides(lanes, base.exact and offset.exact)
 
 
 _FORMULAS = {

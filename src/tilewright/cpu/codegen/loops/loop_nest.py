@@ -30,12 +30,12 @@ from tilewright.cpu.codegen.loops.indices import (
 class Evaluated(Protocol):
     """What has an element at each position: a tile."""
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         """The elements at these positions."""
         ...
 
 
-class Nest:
+class LoopNest:
     """Levels of loops under construction.
 
     ``masked``: accesses through views check each element; without it whole tiles are inside. ``past``:

@@ -24,7 +24,7 @@ from tilewright.cpu.codegen.loops.indices import (
     lanes_in,
     row_major,
 )
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows
 
 
@@ -41,7 +41,7 @@ class NextRow:
     turn: int = 2
     """Which of them fetches the next one: the second, as the first waits for memory anyway, or the only one."""
 
-    def is_due(self, nest: Nest) -> bool:
+    def is_due(self, nest: LoopNest) -> bool:
         """Whether to fetch it now."""
         if nest.masked:
             return False
@@ -49,7 +49,7 @@ class NextRow:
             self.readers.append(nest.work)
         return len(self.readers) >= self.turn and nest.work == self.readers[self.turn - 1]
 
-    def fetch(self, nest: Nest, index: Index) -> None:
+    def fetch(self, nest: LoopNest, index: Index) -> None:
         """Ask for the line of the element at the first of these positions in the row."""
         first = index.offsets[0] if index.offsets else 0
         where = address(nest, self.pointer, self.unit, index, first)
@@ -90,7 +90,7 @@ class Tile(ABC):
         """The axis along which the elements lie side by side in memory; None where none is known."""
         return None
 
-    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+    def positions(self, nest: LoopNest, coords: Coords) -> tuple[Index, int] | None:
         """The elements as positions below a power of two, and that; None where they are something else."""
         return None
 
@@ -100,7 +100,7 @@ class Tile(ABC):
         return None
 
     @abstractmethod
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         """The elements at these positions; a scalar where one holds for all."""
 
 
@@ -131,7 +131,7 @@ class Uniform(Tile):
 
     value: Value
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         return Lane(self.value)
 
 
@@ -141,11 +141,11 @@ class Range(Tile):
 
     start: Value
 
-    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+    def positions(self, nest: LoopNest, coords: Coords) -> tuple[Index, int] | None:
         known = isinstance(self.start, ir.Constant) and self.start.constant == 0
         return (coords[0], self.dims[0]) if known else None
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         register, start = self.element.register, self.start
         numbers = nest.numbers(coords[0])
 
@@ -194,7 +194,7 @@ class Elementwise(Tile):
     def lies_along(self) -> int | None:
         return self._along
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         if self.name == "andi" and (bits := self._bits_of_place(nest, coords)) is not None:
             return bits
         lanes = [nest.eval(operand, coords) for operand in self.operands]
@@ -202,7 +202,7 @@ class Elementwise(Tile):
         emit = self.emit if self.name not in _EITHER_WAY else self._emit_pairs
         return nest.emit([nest.widened(lane, count) for lane in lanes], emit)
 
-    def _bits_of_place(self, nest: Nest, coords: Coords) -> Lane | None:
+    def _bits_of_place(self, nest: LoopNest, coords: Coords) -> Lane | None:
         """Known bits of the places of elements: a constant where they lie in what is known of the places, one
         number where they lie in what all lanes share; else None."""
         first, second = self.operands
@@ -234,7 +234,7 @@ class Elementwise(Tile):
         return self.emit(b, *of_pairs(b, x, y))
 
 
-Mapping = Callable[[Nest, Coords], Coords | None]
+Mapping = Callable[[LoopNest, Coords], Coords | None]
 """Positions in the source for positions in a result; None where they follow no pattern."""
 
 
@@ -255,11 +255,11 @@ class Mapped(Tile):
     def lies_along(self) -> int | None:
         return self.along
 
-    def positions(self, nest: Nest, coords: Coords) -> tuple[Index, int] | None:
+    def positions(self, nest: LoopNest, coords: Coords) -> tuple[Index, int] | None:
         inner = self.mapping(nest, coords)
         return None if inner is None else self.source.positions(nest, inner)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         inner = self.mapping(nest, coords)
         if inner is None:
             return nest.lane_by_lane(self, coords)
@@ -278,7 +278,7 @@ class Joined(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.lhs, self.rhs)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         extent = self.lhs.dims[self.axis]
         index = coords[self.axis]
         if not index.splits_bits:
@@ -315,11 +315,11 @@ class Strided(Tile):
         dense = [a for a, s in enumerate(self.strides) if s == 1 and self.dims[a] > 1]
         return dense[-1] if len(dense) == 1 else None
 
-    def offset(self, nest: Nest, coords: Coords) -> Index:
+    def offset(self, nest: LoopNest, coords: Coords) -> Index:
         """How many elements behind the pointer a position lies."""
         return nest.sum([nest.times(i, s) for i, s in zip(coords, self.strides, strict=True)])
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         index, lanes = self.offset(nest, coords), lanes_in(coords)
         if type(self) is Strided:
             index = nest.linear(coords, self.strides)
@@ -334,7 +334,7 @@ class Strided(Tile):
         parts = [self._window(nest, window, lanes) for window in held]
         return nest.emit(parts, lambda b, *found: put_together(b, found, held, offsets))
 
-    def _window(self, nest: Nest, window: Index, lanes: int) -> Lane:
+    def _window(self, nest: LoopNest, window: Index, lanes: int) -> Lane:
         """What lies in a window, loaded once in a nest."""
 
         def make() -> Lane:
@@ -354,14 +354,14 @@ class Written(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         value = nest.vector(self.source, coords)
         target = self.target
         store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
         return Lane(value, nest.depth)
 
 
-def address(nest: Nest, pointer: Value, unit: Type, index: Index, by: int = 0) -> Lane:
+def address(nest: LoopNest, pointer: Value, unit: Type, index: Index, by: int = 0) -> Lane:
     """The address of the element at the base of an index, and ``by`` elements further."""
     base = index.base
     if isinstance(base, int):
@@ -383,7 +383,7 @@ def is_run(offsets: Sequence[int]) -> bool:
     return all(offset == offsets[0] + lane for lane, offset in enumerate(offsets))
 
 
-def load_at(nest: Nest, pointer: Value, element: Element, index: Index, lanes: int) -> Lane:
+def load_at(nest: LoopNest, pointer: Value, element: Element, index: Index, lanes: int) -> Lane:
     """Elements in their buffer form at these offsets from a pointer, as register values."""
     offsets = index.offsets
     if offsets is None or all(offset == offsets[0] for offset in offsets):
@@ -432,7 +432,7 @@ def to_buffer(b: Builder, value: Value, element: Element) -> Value:
     return value
 
 
-def store_at(nest: Nest, pointer: Value, element: Element, index: Index, value: Value) -> None:
+def store_at(nest: LoopNest, pointer: Value, element: Element, index: Index, value: Value) -> None:
     """Put register values at these offsets from a pointer, in buffer form."""
     where = address(nest, pointer, element.buffer, index)
     b = nest.inner
@@ -526,7 +526,7 @@ def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
     if [result[a] for a in from_unit] == [source[a] for a in to_unit]:
         place = dict(zip(to_unit, from_unit, strict=True))
 
-        def same(nest: Nest, coords: Coords) -> Coords:
+        def same(nest: LoopNest, coords: Coords) -> Coords:
             return tuple(
                 coords[place[axis]] if axis in place else fixed(0) for axis in range(len(source))
             )
@@ -534,7 +534,7 @@ def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
         return same
     strides = row_major(result)
 
-    def general(nest: Nest, coords: Coords) -> Coords | None:
+    def general(nest: LoopNest, coords: Coords) -> Coords | None:
         linear = nest.linear(coords, strides)
         if not linear.splits_bits:
             return None
@@ -558,7 +558,7 @@ def permuted(order: Sequence[int]) -> Mapping:
 def repeated(source: Sequence[int]) -> Mapping:
     """Positions in a source that is repeated along its axes of extent 1."""
 
-    def mapping(nest: Nest, coords: Coords) -> Coords:
+    def mapping(nest: LoopNest, coords: Coords) -> Coords:
         return tuple(
             fixed(0) if extent == 1 else index for extent, index in zip(source, coords, strict=True)
         )
@@ -574,7 +574,7 @@ class Shifted:
     aligns: tuple[int, ...]
     leading: int = 0
 
-    def __call__(self, nest: Nest, coords: Coords) -> Coords:
+    def __call__(self, nest: LoopNest, coords: Coords) -> Coords:
         found: list[Index] = []
         for axis, (offset, align) in enumerate(zip(self.offsets, self.aligns, strict=True)):
             index = fixed(0) if axis < self.leading else coords[axis - self.leading]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
 
 #: A block has as many rows as its vectors have lanes; more do not fit into registers.
@@ -43,11 +43,11 @@ def transposed(b: Builder, rows: Sequence[Value]) -> list[Value]:
 
 
 def by_blocks(
-    nest: Nest,
+    nest: LoopNest,
     tile: Tile,
     wanted: int,
     size: int,
-    put: Callable[[Nest, Coords, Value], None],
+    put: Callable[[LoopNest, Coords, Value], None],
 ) -> None:
     """Hand every vector along ``wanted`` to ``put``, read in blocks as the tile lies."""
     along = tile.lies_along

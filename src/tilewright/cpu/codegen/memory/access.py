@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import NextRow, Tile, is_run, to_buffer
 from tilewright.cpu.codegen.loops.windows import put_together, windows
 from tilewright.cpu.codegen.memory.checks import (
@@ -30,7 +30,7 @@ from tilewright.cpu.codegen.memory.packing import load_packed, number_in
 from tilewright.cpu.codegen.memory.views import (
     Extent,
     Memref,
-    Place,
+    TilePosition,
     View,
     address_of,
     as_value,
@@ -65,7 +65,7 @@ class ViewLoad(Tile):
     """The elements of a tile in memory; ``padding`` for those outside, ``other`` for those that the
     mask turns off; ``once``: one nest reads them."""
 
-    place: Place
+    place: TilePosition
     padding: Value
     mask: Tile | None = None
     other: Tile | None = None
@@ -94,7 +94,7 @@ class ViewLoad(Tile):
     def lies_along(self) -> int | None:
         return None if self.element.is_packed else self.place.contiguous
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         lanes = lanes_in(coords)
         if (moved := self._from_windows(nest, coords)) is not None:
             return moved
@@ -123,7 +123,7 @@ class ViewLoad(Tile):
             self._ask_for_next_tile(nest, where)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
 
-    def _from_windows(self, nest: Nest, coords: Coords) -> Lane | None:
+    def _from_windows(self, nest: LoopNest, coords: Coords) -> Lane | None:
         """Elements that lie near one another along the dense axis; None where others do it."""
         along = self.lies_along
         moving = [axis for axis, index in enumerate(coords) if index.offsets is not None]
@@ -140,7 +140,7 @@ class ViewLoad(Tile):
             lambda b, *found: put_together(b, found, held, offsets),
         )
 
-    def _ask_ahead(self, nest: Nest, coords: Coords, where: Lane) -> None:
+    def _ask_ahead(self, nest: LoopNest, coords: Coords, where: Lane) -> None:
         """Fetch what lies some rows further: rows are too short for the processor to see a stream. Behind the last
         one that is the tile of the next round of a loop, or of the next block."""
         dims, along = self.place.dims, self.place.contiguous
@@ -160,7 +160,7 @@ class ViewLoad(Tile):
 
         nest.emit([where, further], fetch)
 
-    def _further(self, nest: Nest, row: Lane | int, axis: int) -> Lane | None:
+    def _further(self, nest: LoopNest, row: Lane | int, axis: int) -> Lane | None:
         """How many elements further lies what is fetched with a row: a row of this tile, or with the last ones
         one of the next tile; None where that is not known."""
         place, last = self.place, self.dims[axis] - _ROWS_AHEAD
@@ -182,7 +182,7 @@ class ViewLoad(Tile):
 
         return nest.emit([row, here, beyond], choose)
 
-    def _ask_for_next_tile(self, nest: Nest, where: Lane) -> None:
+    def _ask_for_next_tile(self, nest: LoopNest, where: Lane) -> None:
         """Fetch the tile of the next block while this one is computed with."""
         row = self._next
         if row is None or not row.is_due(nest) or where.level != nest.depth:
@@ -195,7 +195,7 @@ class ViewLoad(Tile):
         nest.emit([where], fetch)
 
 
-def _next_row(place: Place, turn: int) -> NextRow | None:
+def _next_row(place: TilePosition, turn: int) -> NextRow | None:
     """The tile that the next block of the grid reads where this one reads another, if fetching it pays."""
     size = prod(place.dims) * place.element.memory_bytes
     if place.ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
@@ -204,7 +204,7 @@ def _next_row(place: Place, turn: int) -> NextRow | None:
 
 
 def passive_elements(
-    nest: Nest, inside: Lane | None, chosen: Lane, padding: Lane, off: Lane, lanes: int
+    nest: LoopNest, inside: Lane | None, chosen: Lane, padding: Lane, off: Lane, lanes: int
 ) -> Lane:
     """What a masked load gives where it reads nothing: padding outside of the memory, ``off`` where
     the mask is off."""
@@ -214,7 +214,7 @@ def passive_elements(
     return nest.emit(three, lambda b, on, x, y: b.select(on, x, y))
 
 
-def both(nest: Nest, lhs: Lane | None, rhs: Lane, lanes: int) -> Lane:
+def both(nest: LoopNest, lhs: Lane | None, rhs: Lane, lanes: int) -> Lane:
     """The conjunction of two masks."""
     if lhs is None:
         return rhs
@@ -225,7 +225,7 @@ def both(nest: Nest, lhs: Lane | None, rhs: Lane, lanes: int) -> Lane:
 
 
 def load_single(
-    nest: Nest, where: Lane, element: Element, mask: Lane | None, passive: Lane
+    nest: LoopNest, where: Lane, element: Element, mask: Lane | None, passive: Lane
 ) -> Lane:
     """One element, or ``passive`` where the mask is off."""
     if mask is None:
@@ -241,7 +241,7 @@ def load_single(
 
 
 def load_lanes(
-    nest: Nest,
+    nest: LoopNest,
     where: Lane,
     element: Element,
     lanes: int,
@@ -308,8 +308,8 @@ def loaded(b: Builder, value: Value, element: Element) -> Value:
 
 
 def store_lanes(
-    nest: Nest,
-    place: Place,
+    nest: LoopNest,
+    place: TilePosition,
     coords: Coords,
     value: Value,
     chosen: Lane | None,
@@ -350,12 +350,12 @@ def _store_vector(
 ) -> None:
     align = element.buffer_bytes
     if past and lanes * align % STREAM_ALIGNMENT == 0:
-        llvm.store_past_caches(b, data, where, STREAM_ALIGNMENT)
+        llvm.store_non_temporal(b, data, where, STREAM_ALIGNMENT)
     else:
         b.store(data, where, align=align)
 
 
-def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: Place) -> Value | None:
+def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Value | None:
     """Whether a store goes past the caches: to memory that is larger than they are and that the
     kernel does not read. None where it never does."""
     along, size = place.contiguous, place.element.buffer_bytes
@@ -419,7 +419,7 @@ def indices_of(op: M.Access) -> Sequence[SSAValue]:
     return values_of(op, "indices")
 
 
-def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Place:
+def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> TilePosition:
     """Where the elements of a tile of these extents lie, from the indices of an access on; in
     checked code behind its checks."""
     indices = [f.as_index(value) for value in indices_of(op)]

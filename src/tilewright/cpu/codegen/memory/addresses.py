@@ -12,14 +12,14 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import PTR, Element, bits_constant, element_of, pointee_of
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, Uniform
-from tilewright.cpu.codegen.memory.access import both, place_of_tile
+from tilewright.cpu.codegen.memory.access import both, position_of_tile
 from tilewright.cpu.codegen.memory.checks import check_pointers
 from tilewright.cpu.codegen.memory.index_tiles import Gathered, gathered
 from tilewright.cpu.codegen.memory.packing import byte_of, number_in
 from tilewright.cpu.codegen.memory.views import (
-    Place,
+    TilePosition,
     address_of,
     element_offset,
     inside_mask,
@@ -51,7 +51,7 @@ class Cell:
     shift: Lane | None = None
 
 
-Cells = Callable[[Nest, Coords], Cell]
+Cells = Callable[[LoopNest, Coords], Cell]
 """The element of an access at a position."""
 
 
@@ -73,7 +73,7 @@ def refuse_packed(op: M.Access) -> None:
 def pointer_cells(pointers: Tile, mask: Tile | None) -> Cells:
     """The elements behind a tile of pointers."""
 
-    def cell(nest: Nest, coords: Coords) -> Cell:
+    def cell(nest: LoopNest, coords: Coords) -> Cell:
         where = nest.eval(pointers, coords)
         where = nest.emit([where], lambda b, p: b.inttoptr(p, llvm.shaped(PTR, p.type)))
         return Cell(where, None if mask is None else nest.eval(mask, coords))
@@ -81,10 +81,10 @@ def pointer_cells(pointers: Tile, mask: Tile | None) -> Cells:
     return cell
 
 
-def place_cells(place: Place, mask: Tile | None) -> Cells:
+def place_cells(place: TilePosition, mask: Tile | None) -> Cells:
     """Elements of a tile of a view. A scalar is the only element there."""
 
-    def cell(nest: Nest, coords: Coords) -> Cell:
+    def cell(nest: LoopNest, coords: Coords) -> Cell:
         at = coords or whole(place.dims)
         on = inside_mask(nest, place, at) if nest.masked else None
         if place.element.is_packed:
@@ -99,7 +99,7 @@ def place_cells(place: Place, mask: Tile | None) -> Cells:
 def gathered_cells(places: Gathered, mask: Tile | None) -> Cells:
     """The elements that tiles of indices select."""
 
-    def cell(nest: Nest, coords: Coords) -> Cell:
+    def cell(nest: LoopNest, coords: Coords) -> Cell:
         if places.memref.element.is_packed:
             number, _, on = places.numbers(nest, coords)
             return _packed_cell(nest, places.memref.pointer, number, on)
@@ -111,7 +111,7 @@ def gathered_cells(places: Gathered, mask: Tile | None) -> Cells:
     return cell
 
 
-def _packed_cell(nest: Nest, base: Value, number: Lane, on: Lane | None) -> Cell:
+def _packed_cell(nest: LoopNest, base: Value, number: Lane, on: Lane | None) -> Cell:
     where, shift = byte_of(nest, base, number)
     return Cell(where, on, shift)
 
@@ -122,7 +122,7 @@ def cells_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> tuple[Cells
     if isinstance(op, M.Scattered):
         return gathered_cells(gathered(f, op), mask), []
     if isinstance(op.operands[0].type, T.MemrefType | T.TiledViewType):
-        place = place_of_tile(f, op, T.dims_of(op.moved.type))
+        place = position_of_tile(f, op, T.dims_of(op.moved.type))
         return place_cells(place, mask), [] if place.inside is None else [place.inside]
     return pointer_cells(pointers_of(f, op, mask), mask), []
 
@@ -145,7 +145,7 @@ def each_element(
     f: FunctionEmitter,
     dims: Sequence[int],
     tiles: Sequence[Tile],
-    body: Callable[[Nest, Coords], None],
+    body: Callable[[LoopNest, Coords], None],
     guard: Sequence[Value] = (),
 ) -> None:
     """Run a body for single elements, in row-major order."""

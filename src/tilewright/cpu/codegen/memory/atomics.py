@@ -9,7 +9,7 @@ from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Strided, Tile, Uniform, store_at
 from tilewright.cpu.codegen.memory import privatization, single_thread
 from tilewright.cpu.codegen.memory.addresses import (
@@ -89,7 +89,7 @@ def _each(
     if op.result.has_one_use() or list(op.result.uses):
         target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         data = [nest.vector(tile, coords) for tile in (value, *further)]
         cell, b = cells(nest, coords), nest.inner
         if target is not None and cell.on is not None:

@@ -20,13 +20,13 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64, pointee_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import lane_deltas
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.memory.range_search import holds, names_of
 from tilewright.cpu.codegen.memory.views import (
     Memref,
-    Place,
+    TilePosition,
     View,
     address_of,
     as_value,
@@ -43,7 +43,7 @@ OUTSIDE = define_code(
     "run ends there; what was written before stays. Elements that a mask turns off do not count.",
 )
 
-Addresses = Callable[[Nest, Coords], tuple[Lane, "Lane | None"]]
+Addresses = Callable[[LoopNest, Coords], tuple[Lane, "Lane | None"]]
 """The addresses of the elements at a position as i64, and which of them are accessed (None: all)."""
 
 _LAST_ADDRESS = (1 << 64) - 1
@@ -116,7 +116,7 @@ def _highest_index(f: FunctionEmitter, indices: Tile, size: Value) -> tuple[Valu
     b, zero = f.builder, ir.Constant(I64, 0)
     highest, fine = f.variable(zero), f.variable(ir.Constant(I1, 1))
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         inner, index = nest.inner, nest.eval(indices, coords).value
         inside = inner.icmp_unsigned("<", index, size)
         counted = inner.select(inside, index, zero)
@@ -192,7 +192,7 @@ def check_pointers(f: FunctionEmitter, op: Operation, pointers: Tile, mask: Tile
     """Every element behind a tile of pointers lies in memory of the launch."""
     size = pointee_of(op.operands[0].type).memory_bytes
 
-    def addresses(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
+    def addresses(nest: LoopNest, coords: Coords) -> tuple[Lane, Lane | None]:
         return nest.eval(pointers, coords), None if mask is None else nest.eval(mask, coords)
 
     tiles = [pointers] if mask is None else [pointers, mask]
@@ -210,14 +210,14 @@ def _whole_run(f: FunctionEmitter, op: Operation, pointers: Tile, size: int) -> 
     extent = pointers.dims[long[0]]
     lanes = [Index(0, None, 1 << 62)] * len(pointers.dims)
     lanes[long[0]] = Index(0, tuple(range(extent)), 1)
-    deltas = lane_deltas(pointers, tuple(lanes))
-    if deltas is None:
+    lane_steps = lane_strides_of(pointers, tuple(lanes))
+    if lane_steps is None:
         return None
-    step = deltas.lanes[1]
-    if step < 0 or not deltas.is_run(step):
+    step = lane_steps.lanes[1]
+    if step < 0 or not lane_steps.is_run(step):
         return None
     b, ends = f.builder, list[Value]()
-    nest = Nest(b, masked=True)
+    nest = LoopNest(b, masked=True)
     for position in (0, extent - 1):
         at = [fixed(0)] * len(pointers.dims)
         at[long[0]] = fixed(position)
@@ -260,7 +260,7 @@ def _lie_together(
     ty = llvm.vector(I64, lanes if lanes > 1 else 0)
     low, high = (f.variable(llvm.number(ty, start)) for start in (_LAST_ADDRESS, 0))
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         width = lanes_in(coords)
         where, on = addresses(nest, coords)
         found = nest.widened(where, width).value
@@ -281,7 +281,7 @@ def _lie_together(
 
 
 def check_place(
-    f: FunctionEmitter, op: Operation, place: Place, last: Value, mask: Tile | None
+    f: FunctionEmitter, op: Operation, place: TilePosition, last: Value, mask: Tile | None
 ) -> None:
     """The elements of a tile of a view that are accessed lie in memory of the launch; ``last`` is the
     address of the furthest (``check_address``)."""
@@ -297,7 +297,7 @@ def check_place(
         require(f, op, together, _message(f, op))
         return
 
-    def addresses(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
+    def addresses(nest: LoopNest, coords: Coords) -> tuple[Lane, Lane | None]:
         where = address_of(nest, place, element_offset(nest, place, coords)[0])
         on = inside_mask(nest, place, coords)
         if mask is not None:
@@ -324,7 +324,7 @@ def _look_at_each(
     ``fine`` false."""
     b = f.builder
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         where, on = addresses(nest, coords)
         inner = nest.inner
         good = _is_known(f, inner, op, where.value, where.value, size)
@@ -333,7 +333,7 @@ def _look_at_each(
         inner.store(inner.and_(inner.load(fine, typ=I1), good), fine)
 
     with b.if_then(b.not_(together), likely=False):
-        nest = Nest(b, masked=True)
+        nest = LoopNest(b, masked=True)
         loops(nest, dims, vector_axis(dims), 1, 1, body)
         nest.close_all()
 

@@ -13,7 +13,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import PTR, element_of
 from tilewright.cpu.codegen.ir.types import Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import (
     both,
@@ -46,7 +46,7 @@ class GatherLoad(Tile):
         tiles = [tile for tile in (self.mask, self.other) if tile is not None]
         return (*tiles, *(tile for tile in self.gathered.indices if isinstance(tile, Tile)))
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         lanes, packed = lanes_in(coords), self.element.is_packed
         if packed and lanes:
             return nest.lane_by_lane(self, coords)
@@ -69,7 +69,7 @@ class GatherLoad(Tile):
         return load_lanes(nest, where, self.element, lanes, dense, spread, mask, passive)
 
 
-def _from_first(nest: Nest, where: Lane, spread: Lane, unit: Type) -> tuple[Lane, Lane]:
+def _from_first(nest: LoopNest, where: Lane, spread: Lane, unit: Type) -> tuple[Lane, Lane]:
     """The address of the first lane, where the lanes follow one another."""
     zero = ir.Constant(ir.IntType(32), 0)
     moved = nest.emit(
@@ -108,7 +108,7 @@ def scatter_store(f: FunctionEmitter, op: M.ScatterStoreOp) -> None:
     places, value, mask = gathered(f, op), f.tile(op.value), optional(f, op.mask)
     element = value.element
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = to_buffer(nest.inner, nest.vector(value, coords), element)
         where, spread, on = places.locate(nest, coords)

@@ -10,7 +10,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Strided, Tile, Uniform, buffer_tile
 from tilewright.cpu.codegen.memory.addresses import optional
 from tilewright.dialects.nv_tileaa import types as T
@@ -26,7 +26,7 @@ def histogram(f: FunctionEmitter, op: HistogramOp) -> None:
     (size,) = T.dims_of(op.result.type)
     counts = _cleared(f, size, f.plan.last_use(op.result))
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         number, lanes = nest.vector(source, coords), lanes_in(coords)
         on = None if mask is None else nest.vector(mask, coords)
         b = nest.inner

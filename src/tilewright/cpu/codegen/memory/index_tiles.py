@@ -11,7 +11,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.memory.access import both, check_sparse, indices_of
 from tilewright.cpu.codegen.memory.checks import (
@@ -40,14 +40,14 @@ class Gathered:
     promised: tuple[bool, ...]
     view: View | None
 
-    def locate(self, nest: Nest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
+    def locate(self, nest: LoopNest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
         """The address of the first lane, the distances of all, and which are in the memref."""
         base, spread, mask = self.numbers(nest, coords)
         unit, pointer = self.memref.element.buffer, self.memref.pointer
         where = nest.emit([base], lambda b, o: b.gep(pointer, [o], source_etype=unit))
         return where, spread, mask
 
-    def numbers(self, nest: Nest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
+    def numbers(self, nest: LoopNest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
         """The same with the number of the first lane in the memref."""
         lanes = lanes_in(coords)
         base = Lane(ir.Constant(I64, 0))
@@ -78,7 +78,7 @@ class Gathered:
             spread = Lane(llvm.int_lanes([0] * max(lanes, 1)))
         return base, spread, mask
 
-    def _position(self, nest: Nest, coords: Coords, axis: int, index: Tile | Value) -> Lane:
+    def _position(self, nest: LoopNest, coords: Coords, axis: int, index: Tile | Value) -> Lane:
         if isinstance(index, Tile):
             at = coords if self.view is None else (coords[axis],)
             return nest.eval(index, at)
@@ -105,7 +105,7 @@ class Gathered:
         return False
 
 
-def _add(nest: Nest, lhs: Lane, rhs: Lane) -> Lane:
+def _add(nest: LoopNest, lhs: Lane, rhs: Lane) -> Lane:
     return nest.emit([lhs, rhs], lambda b, x, y: b.add(x, y))
 
 
@@ -145,7 +145,7 @@ def _check_inside(f: FunctionEmitter, op: M.Scattered, at: Gathered, mask: Tile 
     """The indices that the mask leaves select elements of the memref."""
     fine = f.variable(ir.Constant(I1, 1))
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         lanes, inner = lanes_in(coords), nest.inner
         _, _, inside = at.numbers(nest, coords)
         assert inside is not None
@@ -168,7 +168,7 @@ def _check_gathered(f: FunctionEmitter, op: M.Scattered, at: Gathered, mask: Til
     size, packed = at.memref.element.memory_bytes, at.memref.element.is_packed
     tiles = [tile for tile in (mask, *at.indices) if isinstance(tile, Tile)]
 
-    def addresses(nest: Nest, coords: Coords) -> tuple[Lane, Lane | None]:
+    def addresses(nest: LoopNest, coords: Coords) -> tuple[Lane, Lane | None]:
         lanes = lanes_in(coords)
         number, spread, on = at.numbers(nest, coords)
         if mask is not None:

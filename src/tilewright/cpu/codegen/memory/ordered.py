@@ -10,7 +10,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import store_at, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded, padding_of, view_of
 from tilewright.cpu.codegen.memory.addresses import (
@@ -38,7 +38,7 @@ def ordered_load(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp | M.GatherLoad
     target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
     ordering = "monotonic" if cost_model.is_volatile(op) else ordering_of(op)
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         passive = outside
         if mask is not None and other is not None:
             on, off = nest.vector(mask, coords), nest.vector(other, coords)
@@ -78,7 +78,7 @@ def ordered_store(f: FunctionEmitter, op: M.StoreOp | M.TiledStoreOp | M.Scatter
     )
     element = value.element
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         data = nest.vector(value, coords)
         cell, b = cells(nest, coords), nest.inner
         with where_on(b, cell.on):

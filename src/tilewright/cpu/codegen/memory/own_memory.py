@@ -14,9 +14,9 @@ from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I64, element_of, pointee_of
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Shifted, Tile
-from tilewright.cpu.codegen.memory.known_ranges import aligned, global_bytes
+from tilewright.cpu.codegen.memory.noalias_ranges import aligned, global_bytes
 from tilewright.cpu.codegen.memory.views import Memref
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import int_property
@@ -93,7 +93,7 @@ class Inserted(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.destination, self.source)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         lanes = lanes_in(coords)
         if lanes:
             return nest.lane_by_lane(self, coords)

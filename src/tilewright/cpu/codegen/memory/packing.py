@@ -10,9 +10,9 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
-from tilewright.cpu.codegen.memory.views import Place, element_offset
+from tilewright.cpu.codegen.memory.views import TilePosition, element_offset
 
 BYTE = ELEMENTS["i8"]
 
@@ -32,7 +32,7 @@ class Bytes(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         bits = shared_bits(self.source.element)
         count = 8 // bits
         parts = [
@@ -62,7 +62,7 @@ class FromBytes(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         bits = shared_bits(self.element)
         count = 8 // bits
         index = coords[0]
@@ -83,14 +83,14 @@ class FromBytes(Tile):
         return nest.emit([nest.widened(byte, lanes), nest.widened(place, lanes)], cut)
 
 
-def number_in(nest: Nest, place: Place, coords: Coords) -> Lane:
+def number_in(nest: LoopNest, place: TilePosition, coords: Coords) -> Lane:
     """The number of an element in its memref."""
     offset, _ = element_offset(nest, place, coords)
     first = Lane(place.first)
     return first if offset is None else nest.emit([first, offset], lambda b, x, y: b.add(x, y))
 
 
-def byte_of(nest: Nest, base: Value, number: Lane) -> tuple[Lane, Lane]:
+def byte_of(nest: LoopNest, base: Value, number: Lane) -> tuple[Lane, Lane]:
     """The address of the byte that has the element of a number, and how far the element lies from its
     low end."""
     where = nest.emit(
@@ -99,7 +99,9 @@ def byte_of(nest: Nest, base: Value, number: Lane) -> tuple[Lane, Lane]:
     return where, nest.emit([number], _shift)
 
 
-def load_packed(nest: Nest, base: Value, number: Lane, inside: Lane | None, passive: Lane) -> Lane:
+def load_packed(
+    nest: LoopNest, base: Value, number: Lane, inside: Lane | None, passive: Lane
+) -> Lane:
     """The 4-bit element of a number; ``passive`` outside of the memref."""
     where, shift = byte_of(nest, base, number)
 
@@ -126,7 +128,7 @@ def _shift(b: Builder, number: Value) -> Value:
     return b.shl(odd, ir.Constant(I8, 2))
 
 
-def store_packed(nest: Nest, base: Value, number: Lane, value: Value) -> None:
+def store_packed(nest: LoopNest, base: Value, number: Lane, value: Value) -> None:
     """Write one 4-bit element. The other half of the byte may be another block's: it is kept by
     clearing and setting bits atomically."""
     where, shift = (lane.value for lane in byte_of(nest, base, number))

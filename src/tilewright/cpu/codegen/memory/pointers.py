@@ -14,15 +14,15 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import Deltas, lane_deltas
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     gather_from,
     loaded,
-    place_of_tile,
+    position_of_tile,
     scatter_to,
 )
 from tilewright.cpu.codegen.memory.addresses import (
@@ -34,7 +34,7 @@ from tilewright.cpu.codegen.memory.addresses import (
     zero_of,
 )
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
-from tilewright.cpu.codegen.memory.views import Place, whole
+from tilewright.cpu.codegen.memory.views import TilePosition, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 
@@ -63,27 +63,27 @@ class PointerLoad(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         lanes, element, whole = lanes_in(coords), self.element, self.whole
         all_on = self.mask is None or (
             whole is not None and whole.on is not None and not nest.masked
         )
         mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
         settled = frozenset[int]() if whole is None else whole.settled
-        deltas = lane_deltas(self.pointers, coords, settled) if lanes else None
-        run = deltas is not None and deltas.is_run(element.memory_bytes)
-        if not lanes or (deltas is not None and deltas.is_zero):
+        lane_steps = lane_strides_of(self.pointers, coords, settled) if lanes else None
+        run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
+        if not lanes or (lane_steps is not None and lane_steps.is_zero):
             return self._one(nest, coords, mask, lanes)
         on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
         other = nest.widened(nest.eval(self.other, coords), lanes)
-        if run and deltas is not None and deltas.exact:
+        if run and lane_steps is not None and lane_steps.exact:
             first = nest.eval(self.pointers, first_lane(nest, coords))
             if nest.masked and whole is not None and whole.fits is not None:
                 return self._run_if_fits(nest, coords, whole.fits, [first, on, other])
             return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
-            self.note(_why_apart(deltas))
+            self.note(_why_apart(lane_steps))
             return nest.emit(
                 [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
             )
@@ -93,7 +93,7 @@ class PointerLoad(Tile):
             lambda b, p, m, o: _run_or_gather(b, p, m, o, element, splits=b is nest.inner),
         )
 
-    def _run_if_fits(self, nest: Nest, coords: Coords, fits: Value, parts: list[Lane]) -> Lane:
+    def _run_if_fits(self, nest: LoopNest, coords: Coords, fits: Value, parts: list[Lane]) -> Lane:
         """A masked load where no number wraps; else every address is computed for itself."""
         element, lanes = self.element, lanes_in(coords)
         first, on, other = (part.value for part in parts)
@@ -113,7 +113,7 @@ class PointerLoad(Tile):
         found.add_incoming(scattered, blocks[1])
         return Lane(found, nest.depth)
 
-    def _one(self, nest: Nest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
+    def _one(self, nest: LoopNest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
         """The single element that all lanes read, if the mask is on for one of them."""
         element = self.element
         where = nest.eval(self.pointers, coords)
@@ -140,8 +140,8 @@ class PointerLoad(Tile):
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
 
 
-def _why_apart(deltas: Deltas | None) -> str:
-    if deltas is None:
+def _why_apart(lane_steps: LaneStrides | None) -> str:
+    if lane_steps is None:
         return "no formula tells how the addresses go on from lane to lane"
     return "the addresses of neighbours along the vector do not follow one another"
 
@@ -152,7 +152,7 @@ def _first(b: Builder, value: Value) -> Value:
     return value
 
 
-def first_lane(nest: Nest, coords: Coords) -> Coords:
+def first_lane(nest: LoopNest, coords: Coords) -> Coords:
     """The position of the first lane."""
     return tuple(
         index
@@ -162,10 +162,10 @@ def first_lane(nest: Nest, coords: Coords) -> Coords:
     )
 
 
-def apart(nest: Nest, tile: Tile, coords: Coords) -> Value:
+def apart(nest: LoopNest, tile: Tile, coords: Coords) -> Value:
     """The elements of a tile, computed where code of the innermost level goes and for nothing else:
     in a branch."""
-    inner = Nest(nest.inner, masked=nest.masked)
+    inner = LoopNest(nest.inner, masked=nest.masked)
     here = tuple(
         index if isinstance(index.base, int) else replace(index, base=Lane(index.base.value))
         for index in coords
@@ -258,7 +258,7 @@ def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> Non
     """From the given element of a memref on; a scalar is a tile of one element."""
     dims, element = T.dims_of(op.result.type), element_of(op.result.type)
     refuse_packed(op)
-    place = place_of_tile(f, op, dims)
+    place = position_of_tile(f, op, dims)
     other = masked_off(f, op)
     if dims:
         f.define(op.result, ViewLoad(element, dims, place, zero_of(element), mask, other))
@@ -269,7 +269,7 @@ def _load_at_indices(f: FunctionEmitter, op: M.LoadOp, mask: Tile | None) -> Non
     f.give_token(op)
 
 
-def _of_one_element(tile: Tile, place: Place) -> Tile:
+def _of_one_element(tile: Tile, place: TilePosition) -> Tile:
     """A scalar as a tile of one element."""
     return Mapped(tile.element, place.dims, tile, lambda nest, coords: ())
 
@@ -290,7 +290,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     whole = whole_access(f.builder, pointers, mask) if dims else None
     settled = frozenset[int]() if whole is None else whole.settled
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = nest.vector(value, coords)
         proven = whole is not None and whole.on is not None and not nest.masked
@@ -304,8 +304,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
         chosen = llvm.all_on(lanes) if on is None else on.value
-        deltas = lane_deltas(pointers, coords, settled)
-        if deltas is not None and deltas.is_run(element.memory_bytes) and deltas.exact:
+        lane_steps = lane_strides_of(pointers, coords, settled)
+        if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             first = nest.eval(pointers, first_lane(nest, coords)).value
             b = nest.inner
             if not nest.masked or whole is None or whole.fits is None:
@@ -319,9 +319,9 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
                     _scatter(b, addresses, data, chosen, element)
             return
         addresses = nest.vector(pointers, coords)
-        may_run = deltas is not None and deltas.is_run(element.memory_bytes)
+        may_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not may_run:
-            reason = _why_apart(deltas)
+            reason = _why_apart(lane_steps)
             f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
         _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run)
 

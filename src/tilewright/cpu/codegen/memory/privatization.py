@@ -26,14 +26,14 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import lane_deltas
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
 from tilewright.cpu.codegen.memory.compare_exchange import update_one
 from tilewright.cpu.codegen.memory.pointers import first_lane
-from tilewright.cpu.codegen.memory.private_copies import (
+from tilewright.cpu.codegen.memory.privatized_arrays import (
     COPIES,
     IDENTITY,
     LINE,
@@ -226,12 +226,16 @@ def update(
     """Put updates into the copies, a vector at a time; what goes elsewhere to memory."""
     element = held.target.element
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = nest.vector(value, coords)
         on = None if mask is None else nest.vector(mask, coords)
-        deltas = lane_deltas(pointers, coords) if lanes else None
-        if deltas is None or not deltas.exact or not deltas.is_run(element.memory_bytes):
+        lane_steps = lane_strides_of(pointers, coords) if lanes else None
+        if (
+            lane_steps is None
+            or not lane_steps.exact
+            or not lane_steps.is_run(element.memory_bytes)
+        ):
             _update_lanes(nest, held, nest.vector(pointers, coords), data, on, lanes)
             return
         first = nest.eval(pointers, first_lane(nest, coords)).value
@@ -266,7 +270,7 @@ def _update_run(b: Builder, held: Copies, offset: Value, data: Value, on: Value 
 
 
 def _update_lanes(
-    nest: Nest, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
+    nest: LoopNest, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
 ) -> None:
     b = nest.inner
     offsets = b.sub(where, llvm.splat(b, held.base, lanes))

@@ -13,7 +13,7 @@ from tilewright.cpu.abi import SLOT_BYTES
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.memory.known_ranges import KnownMemory, aligned, global_bytes
+from tilewright.cpu.codegen.memory.noalias_ranges import NoaliasRanges, aligned, global_bytes
 from tilewright.dialects.nv_tileaa import types as T
 
 
@@ -46,7 +46,7 @@ def holds(
     return found
 
 
-def _span(f: FunctionEmitter, b: Builder, memory: KnownMemory, root: Root) -> tuple[Value, Value]:
+def _span(f: FunctionEmitter, b: Builder, memory: NoaliasRanges, root: Root) -> tuple[Value, Value]:
     if root.kind == "argument":
         return memory.of_parameter(b, int(root.name))
     if root.kind == "global":

@@ -21,8 +21,8 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import lane_deltas
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
@@ -61,13 +61,13 @@ def update_alone(
     def step(b: Builder, old: Value, data: Value) -> Value:
         return combined(b, mode, old, data, element)
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = nest.vector(value, coords)
         on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
-        deltas = lane_deltas(pointers, coords) if lanes else None
-        is_run = deltas is not None and deltas.is_run(element.memory_bytes)
-        if is_run and deltas is not None and deltas.exact:
+        lane_steps = lane_strides_of(pointers, coords) if lanes else None
+        is_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
+        if is_run and lane_steps is not None and lane_steps.exact:
             first = nest.eval(pointers, first_lane(nest, coords))
             _update_run(nest.inner, first.value, data, on, element, step)
             return

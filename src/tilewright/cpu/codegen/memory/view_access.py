@@ -15,12 +15,12 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     padding_of,
-    place_of_tile,
+    position_of_tile,
     store_lanes,
     streaming,
     view_of,
@@ -28,7 +28,7 @@ from tilewright.cpu.codegen.memory.access import (
 from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse_packed, where_on
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.packing import number_in, store_packed
-from tilewright.cpu.codegen.memory.views import Place, inside_mask
+from tilewright.cpu.codegen.memory.views import TilePosition, inside_mask
 from tilewright.cpu.codegen.products.state import Destination
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -44,7 +44,7 @@ def tiled_load(f: FunctionEmitter, op: M.TiledLoadOp) -> None:
     ty = op.result.type
     dims, element = T.dims_of(ty), element_of(ty)
     padding = padding_of(op, view_of(f, op, dims), element)
-    place = place_of_tile(f, op, dims)
+    place = position_of_tile(f, op, dims)
     mask, other = optional(f, op.mask), masked_off(f, op)
     # Of several rows the processor sees the streams; a round of a loop has no time to lose.
     in_one_row = place.contiguous is not None and dims[place.contiguous] == prod(dims)
@@ -66,7 +66,7 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         f.give_token(op)
         return
     value = f.tile(op.value)
-    place = place_of_tile(f, op, T.dims_of(op.value.type))
+    place = position_of_tile(f, op, T.dims_of(op.value.type))
     mask = optional(f, op.mask)
     tiles = [value] if mask is None else [value, mask]
     if place.element.is_packed:
@@ -80,7 +80,7 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         return
     streams = streaming(f, op, place)
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         found = nest.vector(value, coords)
         chosen = None if mask is None else nest.eval(mask, coords)
         store_lanes(nest, place, coords, found, chosen)
@@ -99,12 +99,12 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     """Stores in one nest: all values of a round are computed before the first one is written."""
     dims = T.dims_of(group[0].value.type)
     values = [f.tile(op.value) for op in group]
-    places = [place_of_tile(f, op, dims) for op in group]
+    places = [position_of_tile(f, op, dims) for op in group]
     streams = [streaming(f, op, place) for op, place in zip(group, places, strict=True)]
     known = [one for one in streams if one is not None]
     past = llvm.all_of(f.builder, known) if len(known) == len(streams) else None
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         found = [nest.vector(value, coords) for value in values]
         for place, data in zip(places, found, strict=True):
             store_lanes(nest, place, coords, data, None)
@@ -125,24 +125,26 @@ def _furthest(b: Builder, limits: Sequence[Value | None]) -> Value | None:
     return found
 
 
-def _store_rest(f: FunctionEmitter, place: Place, value: Tile, destination: Destination) -> None:
+def _store_rest(
+    f: FunctionEmitter, place: TilePosition, value: Tile, destination: Destination
+) -> None:
     """Store a tile unless the product that made it has."""
     f.flush()
     b = f.builder
     done = b.load(destination.there, typ=I1)
     with b.if_then(b.not_(done), likely=False):
-        nest = Nest(b, masked=True)
+        nest = LoopNest(b, masked=True)
         axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
 
-        def body(nest: Nest, coords: Coords) -> None:
+        def body(nest: LoopNest, coords: Coords) -> None:
             store_lanes(nest, place, coords, nest.vector(value, coords), None)
 
         loops(nest, place.dims, axis, f.lanes([value], place.dims[axis]), 1, body)
         nest.close_all()
 
 
-def _store_packed(f: FunctionEmitter, place: Place, value: Tile, tiles: list[Tile]) -> None:
-    def body(nest: Nest, coords: Coords) -> None:
+def _store_packed(f: FunctionEmitter, place: TilePosition, value: Tile, tiles: list[Tile]) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         data = nest.vector(value, coords)
         inside = inside_mask(nest, place, coords) if nest.masked else None
         with where_on(nest.inner, inside):

@@ -12,7 +12,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, fixed
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.numerics.floats import padding_bits
 
 Extent = Value | int
@@ -63,7 +63,7 @@ def padding_value(padding: str | Value, element: Element) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TilePosition:
     """The elements of one tile in memory.
 
     ``limits`` are how many of its elements lie in the memref along each axis, None where all do.
@@ -87,7 +87,9 @@ class Place:
     """How many elements behind it the next tile block has its tile, where that is known."""
 
 
-def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]) -> Place:
+def locate(
+    b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]
+) -> TilePosition:
     """The tile with these numbers."""
     memref = view.memref
     limits: list[Value | None] = []
@@ -118,7 +120,7 @@ def locate(b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence
     if contiguous is None and (guess := _unknown_axis(view.dims, strides)) is not None:
         conditions.append(b.icmp_signed("==", as_value(strides[guess]), ir.Constant(I64, 1)))
         contiguous = guess
-    return Place(
+    return TilePosition(
         memref.element,
         view.dims,
         pointer,
@@ -150,12 +152,14 @@ def _unknown_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
     return found[-1] if found else None
 
 
-def stride_of(place: Place, axis: int, masked: bool) -> Extent:
+def stride_of(place: TilePosition, axis: int, masked: bool) -> Extent:
     """The stride along an axis; 1 along the contiguous one where that was asked for."""
     return 1 if axis == place.contiguous and not masked else place.strides[axis]
 
 
-def element_offset(nest: Nest, place: Place, coords: Coords) -> tuple[Lane | None, int | None]:
+def element_offset(
+    nest: LoopNest, place: TilePosition, coords: Coords
+) -> tuple[Lane | None, int | None]:
     """How many elements behind the first one lies the base of a position; and the axis of lanes."""
     total: Lane | None = None
     along: int | None = None
@@ -175,7 +179,7 @@ def element_offset(nest: Nest, place: Place, coords: Coords) -> tuple[Lane | Non
     return total, along
 
 
-def address_of(nest: Nest, place: Place, offset: Lane | None) -> Lane:
+def address_of(nest: LoopNest, place: TilePosition, offset: Lane | None) -> Lane:
     """The address of an element."""
     unit, pointer = place.element.buffer, place.pointer
     if offset is None:
@@ -184,7 +188,7 @@ def address_of(nest: Nest, place: Place, offset: Lane | None) -> Lane:
 
 
 def lane_strides(
-    nest: Nest, place: Place, coords: Coords, masked: bool
+    nest: LoopNest, place: TilePosition, coords: Coords, masked: bool
 ) -> tuple[bool, Lane | None]:
     """Whether the lanes lie side by side in order; else each lane's distance in elements."""
     total: Lane | None = None
@@ -211,7 +215,7 @@ def lane_strides(
     return dense, total
 
 
-def row_inside(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+def row_inside(nest: LoopNest, place: TilePosition, coords: Coords) -> Lane | None:
     """Whether the positions that all lanes share lie in the memref; None where that is sure."""
     row: Lane | None = None
     for index, limit in zip(coords, place.limits, strict=True):
@@ -222,7 +226,7 @@ def row_inside(nest: Nest, place: Place, coords: Coords) -> Lane | None:
     return row
 
 
-def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
+def inside_mask(nest: LoopNest, place: TilePosition, coords: Coords) -> Lane | None:
     """Which elements lie in the memref: an i1 vector, an i1 that holds for all, or None."""
     row = row_inside(nest, place, coords)
     total: Lane | None = row
@@ -239,7 +243,7 @@ def inside_mask(nest: Nest, place: Place, coords: Coords) -> Lane | None:
     return total
 
 
-def safe_address(nest: Nest, place: Place, coords: Coords, where: Lane) -> Lane:
+def safe_address(nest: LoopNest, place: TilePosition, coords: Coords, where: Lane) -> Lane:
     """An address in the memref for rows outside of it, whose elements are all masked off.
 
     Masked accesses of unmapped memory do no harm, but take hundreds of cycles each.

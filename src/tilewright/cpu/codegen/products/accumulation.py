@@ -51,7 +51,7 @@ def _no_sums(b: B, total: V, values: V) -> V:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class AccumulationKernel:
     """One way to multiply.
 
     ``panel`` is the type of numbers in the panels; ``group`` neighbours along k are multiplied and
@@ -115,8 +115,8 @@ def _integers(b: B, total: V, factor: V, column: V) -> V:
 
 #: Up to how many rows pairs of bf16 are not used.
 FEW_ROWS = 8
-FLOAT32 = Scheme("f32", F32, F32, 1, _fused)
-FLOAT64 = Scheme("f64", F64, F64, 1, _fused)
+FLOAT32 = AccumulationKernel("f32", F32, F32, 1, _fused)
+FLOAT64 = AccumulationKernel("f64", F64, F64, 1, _fused)
 
 
 def _extended(to: ir.IntType, signed: bool) -> Emit:
@@ -127,9 +127,9 @@ def _extended(to: ir.IntType, signed: bool) -> Emit:
     return convert
 
 
-def _word_scheme(signs: tuple[bool, ...]) -> Scheme:
+def _word_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
     left, right = (_extended(I32, signed) for signed in signs)
-    return Scheme(_named("i32", signs), _WORD, _WORD, 1, _integers, left, right)
+    return AccumulationKernel(_named("i32", signs), _WORD, _WORD, 1, _integers, left, right)
 
 
 def _named(name: str, signs: tuple[bool, ...]) -> str:
@@ -185,10 +185,10 @@ def _flipped(b: B, x: V) -> V:
     return b.xor(x, llvm.number(x.type, -128))
 
 
-def _byte_scheme(signs: tuple[bool, ...]) -> Scheme:
+def _byte_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
     left, right = signs
     alike = left == right
-    return Scheme(
+    return AccumulationKernel(
         _named("i8", signs),
         _BYTE,
         _WORD,
@@ -208,12 +208,12 @@ def _i16_pairs(b: B, total: V, factor: V, column: V) -> V:
     return b.add(total, b.call(function, [b.bitcast(factor, pairs), b.bitcast(column, pairs)]))
 
 
-def _half_scheme(signs: tuple[bool, ...]) -> Scheme:
+def _half_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
     left, right = (_extended(I16, signed) for signed in signs)
-    return Scheme(_named("i16", signs), _HALF, _WORD, 2, _i16_pairs, left, right)
+    return AccumulationKernel(_named("i16", signs), _HALF, _WORD, 2, _i16_pairs, left, right)
 
 
-_BF16_PAIRS = Scheme("bf16", _BF16, F32, 2, _bf16_pairs)
+_BF16_PAIRS = AccumulationKernel("bf16", _BF16, F32, 2, _bf16_pairs)
 #: Vector lengths in i32 lanes that the grouping instructions have.
 _GROUPED_LANES = frozenset({4, 8, 16})
 #: The instruction that multiplies pairs of i16 and adds them up, by its lanes.
@@ -225,13 +225,13 @@ _PAIRS_OF_I16 = {
 _NEEDED_FOR_PAIRS = {8: "avx2", 16: "avx512bw"}
 
 
-def scheme_for(
+def accumulation_kernel_for(
     target: CpuTarget,
     left: Element,
     right: Element,
     dims: tuple[int, int, int],
     signs: tuple[bool, ...],
-) -> Scheme:
+) -> AccumulationKernel:
     """How operands of these element types and extents M, N, K are multiplied on a target."""
     m, n, k = dims
     if left.name == "f64":
@@ -241,9 +241,9 @@ def scheme_for(
     if left.name == "i8":
         vnni = target.has("avx512vnni") and target.has("avx512vl")
         if grouped and vnni and k % 4 == 0:
-            return _byte_scheme(signs)
+            return _byte_kernel(signs)
         pairs = grouped and k % 2 == 0 and _multiplies_i16(target, lanes)
-        return _half_scheme(signs) if pairs else _word_scheme(signs)
+        return _half_kernel(signs) if pairs else _word_kernel(signs)
     # Few rows are not worth bringing pairs of the right operand together.
     several = m > FEW_ROWS and grouped and k % 2 == 0
     pairs = several and target.has("avx512bf16") and target.has("avx512vl")
@@ -255,7 +255,7 @@ def _multiplies_i16(target: CpuTarget, lanes: int) -> bool:
     return lanes == 4 or target.has(_NEEDED_FOR_PAIRS[lanes])
 
 
-def scheme_of(target: CpuTarget, op: DotOp) -> Scheme:
+def accumulation_kernel_of(target: CpuTarget, op: DotOp) -> AccumulationKernel:
     """How the operands of a product are multiplied on a target; scaled ones as f64."""
     if op.sfa is not None:
         return FLOAT64
@@ -266,4 +266,4 @@ def scheme_of(target: CpuTarget, op: DotOp) -> Scheme:
         not integers or enum_property(op, f"signedness_{side}") == "signed" for side in "ab"
     )
     m = T.dims_of(op.a.type)[-2]
-    return scheme_for(target, left, right, (m, n, k), signs)
+    return accumulation_kernel_for(target, left, right, (m, n, k), signs)

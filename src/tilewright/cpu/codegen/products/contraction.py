@@ -22,7 +22,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in, row_major
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Emit,
@@ -35,7 +35,11 @@ from tilewright.cpu.codegen.loops.tiles import (
     reads_any,
     store_at,
 )
-from tilewright.cpu.codegen.products.accumulation import Scheme, scheme_of, widening
+from tilewright.cpu.codegen.products.accumulation import (
+    AccumulationKernel,
+    accumulation_kernel_of,
+    widening,
+)
 from tilewright.cpu.codegen.products.deferred import put_off, room_for
 from tilewright.cpu.codegen.products.direct_operands import matrix_there
 from tilewright.cpu.codegen.products.factors import Entry
@@ -57,18 +61,18 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
     dims = T.dims_of(op.result.type)
     element = element_of(op.result.type)
     a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))
-    scheme = scheme_of(f.unit.target, op)
+    accumulation = accumulation_kernel_of(f.unit.target, op)
     if op.sfa is not None and op.sfb is not None:
         a, b = scaled(f, a, f.tile(op.sfa), -1), scaled(f, b, f.tile(op.sfb), -2)
-    accumulator = accumulate_into(f, op, (a, b), c, scheme)
+    accumulator = accumulate_into(f, op, (a, b), c, accumulation)
     fresh = ir.Constant(I1, 1) if is_zero(c) else is_fresh(f, op)
     if not is_zero(c):
         convert = Elementwise(
-            scheme.accumulator, dims, (c,), widening(c.element, scheme.accumulator)
+            accumulation.accumulator, dims, (c,), widening(c.element, accumulation.accumulator)
         )
-        f.fill([(accumulator, c if c.element == scheme.accumulator else convert)])
-    _products(f, op, scheme, (a, b), accumulator, fresh)
-    if element == scheme.accumulator:
+        f.fill([(accumulator, c if c.element == accumulation.accumulator else convert)])
+    _products(f, op, accumulation, (a, b), accumulator, fresh)
+    if element == accumulation.accumulator:
         f.values[op.result] = accumulator
         return
     back = Elementwise(element, dims, (accumulator,), narrowing(element))
@@ -76,18 +80,22 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
 
 
 def accumulate_into(
-    f: FunctionEmitter, op: DotOp, factors: tuple[Tile, Tile], c: Tile, scheme: Scheme
+    f: FunctionEmitter,
+    op: DotOp,
+    factors: tuple[Tile, Tile],
+    c: Tile,
+    accumulation: AccumulationKernel,
 ) -> Strided:
     """The buffer of the result: that of a tile that a loop hands on, if nothing else reads it."""
     result = op.result
-    if element_of(result.type) != scheme.accumulator:
-        return f.buffer(scheme.accumulator, c.dims, f.now)
+    if element_of(result.type) != accumulation.accumulator:
+        return f.buffer(accumulation.accumulator, c.dims, f.now)
     target = f.targets.get(result)
     if isinstance(target, Strided):
         here = by_slot([target])
         if only_in_step(c, here) and not any(reads_any(tile, here) for tile in factors):
             return target
-    return f.buffer(scheme.accumulator, c.dims, f.plan.last_use(result))
+    return f.buffer(accumulation.accumulator, c.dims, f.plan.last_use(result))
 
 
 def is_zero(tile: Tile) -> bool:
@@ -109,7 +117,7 @@ def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
     extent = tile.dims[axis] // scale.dims[axis]
     place = len(tile.dims) + axis
 
-    def block_of(nest: Nest, coords: Coords) -> Coords | None:
+    def block_of(nest: LoopNest, coords: Coords) -> Coords | None:
         if not coords[place].splits_bits:
             return None
         found = list(coords)
@@ -127,7 +135,7 @@ def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
 def _products(
     f: FunctionEmitter,
     op: DotOp,
-    scheme: Scheme,
+    accumulation: AccumulationKernel,
     factors: tuple[Tile, Tile],
     accumulator: Strided,
     fresh: Value,
@@ -137,13 +145,13 @@ def _products(
     count = prod(accumulator.dims[:-2])
     if count <= _FEW_BATCHES:
         for batch in range(count):
-            _product(f, op, scheme, factors, accumulator, batch, fresh)
+            _product(f, op, accumulation, factors, accumulator, batch, fresh)
         return
     f.flush()
     zero, end, one = (ir.Constant(I64, number) for number in (0, count, 1))
 
     def body(_: Builder, batch: Value) -> None:
-        _product(f, op, scheme, factors, accumulator, batch, fresh)
+        _product(f, op, accumulation, factors, accumulator, batch, fresh)
 
     llvm.count(f.builder, zero, end, one, body)
 
@@ -151,7 +159,7 @@ def _products(
 def _product(
     f: FunctionEmitter,
     op: DotOp,
-    scheme: Scheme,
+    accumulation: AccumulationKernel,
     factors: tuple[Tile, Tile],
     accumulator: Strided,
     batch: Value | int,
@@ -160,12 +168,12 @@ def _product(
     """Add the product of one batch to the accumulator."""
     a, b = factors
     (m, k), n = a.dims[-2:], b.dims[-1]
-    shape = shape_of(f.unit.target, scheme, m, n, k)
-    row_bytes = n * scheme.accumulator.buffer_bytes
+    shape = shape_of(f.unit.target, accumulation, m, n, k)
+    row_bytes = n * accumulation.accumulator.buffer_bytes
     if op in f.gathered:
-        _put_off(f, op, scheme, shape, factors, accumulator)
+        _put_off(f, op, accumulation, shape, factors, accumulator)
         return
-    left = left_rows(f, scheme, a, batch)
+    left = left_rows(f, accumulation, a, batch)
     right = _of_batch(b, batch)
     offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
@@ -175,18 +183,18 @@ def _product(
     rest = [source, target.pointer, target.step, fresh]
 
     def packed() -> None:
-        panel = right_panel(f, op, scheme, shape, right)
-        kernel = kernel_function(f.unit, scheme, shape)
+        panel = right_panel(f, op, accumulation, shape, right)
+        kernel = kernel_function(f.unit, accumulation, shape)
         f.builder.call(kernel, [left.pointer, left.step, panel, *rest])
 
     there = None
-    if scheme.group == 1 and scheme.convert_right is None and m <= _FEW_ROWS:
+    if accumulation.group == 1 and accumulation.convert_right is None and m <= _FEW_ROWS:
         there = matrix_there(f, right)
     if there is None:
         packed()
         return
     f.flush()
-    kernel = kernel_function(f.unit, scheme, shape, there.element)
+    kernel = kernel_function(f.unit, accumulation, shape, there.element)
     arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
     if there.inside is None:
         f.builder.call(kernel, arguments)
@@ -201,7 +209,7 @@ def _product(
 def _put_off(
     f: FunctionEmitter,
     op: DotOp,
-    scheme: Scheme,
+    accumulation: AccumulationKernel,
     shape: Shape,
     factors: tuple[Tile, Tile],
     accumulator: Strided,
@@ -211,23 +219,23 @@ def _put_off(
     deferred, gathered = f.deferred[op], f.gathered[op]
     f.flush()
     copy = room_for(f, gathered.left, gathered, deferred.left_bytes)
-    rows = left_rows(f, scheme, a, 0, copy)
+    rows = left_rows(f, accumulation, a, 0, copy)
     now: Value = ir.Constant(I1, 0)
     if gathered.right is not None:
         panel = room_for(f, gathered.right, gathered, deferred.right_bytes)
-        _pack(f, scheme, shape, right, panel)
-    elif (kept := kept_panel(f, op, scheme, shape, right)) is not None:
+        _pack(f, accumulation, shape, right, panel)
+    elif (kept := packed_panel(f, op, accumulation, shape, right)) is not None:
         panel, now = kept, is_shared(f, op)
     else:
-        panel, now = pack(f, scheme, shape, right), ir.Constant(I1, 1)
+        panel, now = pack(f, accumulation, shape, right), ir.Constant(I1, 1)
 
     def multiply(table: Value, count: Value, first: Value) -> None:
         b = f.builder
         running = f.sums.get(op)
         fresh = first if running is not None and running.fresh else ir.Constant(I1, 0)
-        row_bytes = shape.n * scheme.accumulator.buffer_bytes
+        row_bytes = shape.n * accumulation.accumulator.buffer_bytes
         target = target_of(f, op, accumulator, row_bytes)
-        kernel = kernel_function(f.unit, scheme, shape, rounds=True)
+        kernel = kernel_function(f.unit, accumulation, shape, rounds=True)
         arguments = [table, count, accumulator.pointer, target.pointer, target.step, fresh]
         b.call(kernel, arguments)
 
@@ -257,19 +265,25 @@ class Rows:
 
 
 def left_rows(
-    f: FunctionEmitter, scheme: Scheme, a: Tile, batch: Value | int, room: Value | None = None
+    f: FunctionEmitter,
+    accumulation: AccumulationKernel,
+    a: Tile,
+    batch: Value | int,
+    room: Value | None = None,
 ) -> Rows:
     """The left operand as the kernel reads it; ``room``: where a copy goes, else it is needed only by the
     operation at hand."""
     matrix = _of_batch(a, batch)
-    lies = scheme.convert_left is None and a.element.name == scheme.panel.name
+    lies = accumulation.convert_left is None and a.element.name == accumulation.panel.name
     there = matrix_there(f, matrix) if lies else None
     if there is None:
-        return _copied(f, scheme, matrix, room)
+        return _copied(f, accumulation, matrix, room)
     rows = Rows(there.pointer, there.step)
     if there.inside is None:
         return rows
-    return _either(f, there.inside, rows, lambda: _copied(f, scheme, matrix, room, masked=True))
+    return _either(
+        f, there.inside, rows, lambda: _copied(f, accumulation, matrix, room, masked=True)
+    )
 
 
 def _either(
@@ -289,27 +303,32 @@ def _either(
 
 
 def _copied(
-    f: FunctionEmitter, scheme: Scheme, a: Tile, room: Value | None, *, masked: bool = False
+    f: FunctionEmitter,
+    accumulation: AccumulationKernel,
+    a: Tile,
+    room: Value | None,
+    *,
+    masked: bool = False,
 ) -> Rows:
     """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
-    convert = scheme.convert_left or widening(a.element, scheme.panel)
+    convert = accumulation.convert_left or widening(a.element, accumulation.panel)
     if room is None:
-        panel = f.buffer(scheme.panel, a.dims, f.now)
+        panel = f.buffer(accumulation.panel, a.dims, f.now)
     else:
-        panel = Strided(scheme.panel, a.dims, room, row_major(a.dims))
-    source = Elementwise(scheme.panel, a.dims, (a,), convert)
+        panel = Strided(accumulation.panel, a.dims, room, row_major(a.dims))
+    source = Elementwise(accumulation.panel, a.dims, (a,), convert)
     if masked:
         _fill_masked(f, panel, source)
     else:
         f.fill([(panel, source)])
-    step = ir.Constant(I64, a.dims[-1] * scheme.panel.buffer_bytes)
+    step = ir.Constant(I64, a.dims[-1] * accumulation.panel.buffer_bytes)
     return Rows(panel.pointer, step)
 
 
 def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
-    nest = Nest(f.builder, masked=True)
+    nest = LoopNest(f.builder, masked=True)
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         value = nest.vector(source, coords)
         store_at(nest, panel.pointer, panel.element, panel.offset(nest, coords), value)
 
@@ -318,60 +337,64 @@ def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
     nest.close_all()
 
 
-def right_panel(f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile) -> Value:
+def right_panel(
+    f: FunctionEmitter, op: DotOp, accumulation: AccumulationKernel, shape: Shape, b: Tile
+) -> Value:
     """The right operand in strips, packed now or still there from a tile block before."""
-    kept = kept_panel(f, op, scheme, shape, b)
-    return pack(f, scheme, shape, b) if kept is None else kept
+    kept = packed_panel(f, op, accumulation, shape, b)
+    return pack(f, accumulation, shape, b) if kept is None else kept
 
 
-def kept_panel(
-    f: FunctionEmitter, op: DotOp, scheme: Scheme, shape: Shape, b: Tile
+def packed_panel(
+    f: FunctionEmitter, op: DotOp, accumulation: AccumulationKernel, shape: Shape, b: Tile
 ) -> Value | None:
     """The right operand in strips, in a place where it stays; None where it has none."""
-    kept = f.kept_panels.get(op)
+    kept = f.packed_panels.get(op)
     if kept is None:
         return None
-    return panel_of(f, op, kept, b, lambda pointer: _pack(f, scheme, shape, b, pointer))
+    return panel_of(f, op, kept, b, lambda pointer: _pack(f, accumulation, shape, b, pointer))
 
 
-def pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile) -> Value:
+def pack(f: FunctionEmitter, accumulation: AccumulationKernel, shape: Shape, b: Tile) -> Value:
     """The right operand in strips, packed now."""
-    size = shape.k * shape.n * scheme.panel.buffer_bytes
+    size = shape.k * shape.n * accumulation.panel.buffer_bytes
     pointer = f.pointer_to(f.scratch(size))
-    _pack(f, scheme, shape, b, pointer)
+    _pack(f, accumulation, shape, b, pointer)
     return pointer
 
 
-def _pack(f: FunctionEmitter, scheme: Scheme, shape: Shape, b: Tile, pointer: Value) -> None:
+def _pack(
+    f: FunctionEmitter, accumulation: AccumulationKernel, shape: Shape, b: Tile, pointer: Value
+) -> None:
     """Write the right operand to memory, in strips."""
-    convert = scheme.convert_right or widening(b.element, scheme.panel)
-    source: Tile = Elementwise(scheme.panel, b.dims, (b,), convert)
-    rows, columns = shape.k // scheme.group, shape.columns
-    if scheme.group > 1:
+    convert = accumulation.convert_right or widening(b.element, accumulation.panel)
+    source: Tile = Elementwise(accumulation.panel, b.dims, (b,), convert)
+    rows, columns = shape.k // accumulation.group, shape.columns
+    if accumulation.group > 1:
         if source.lies_along == 0:
-            source = groups_as_they_lie(f, scheme, source)
+            source = groups_as_they_lie(f, accumulation, source)
         else:
-            source = Grouped(scheme.unit, (rows, shape.n), source, scheme.group)
+            source = Grouped(accumulation.unit, (rows, shape.n), source, accumulation.group)
     strides = row_major((shape.n // columns, rows, columns))
     # As the matrix that it was, so that rows are read as they lie.
-    strips = _Strips(scheme.unit, source.dims, pointer, strides, None, columns)
+    strips = _Strips(accumulation.unit, source.dims, pointer, strides, None, columns)
     f.fill([(strips, source)])
 
 
-def groups_as_they_lie(f: FunctionEmitter, scheme: Scheme, source: Tile) -> Tile:
+def groups_as_they_lie(f: FunctionEmitter, accumulation: AccumulationKernel, source: Tile) -> Tile:
     """The groups of a matrix whose columns lie densely: copied, they are side by side already."""
     k, n = source.dims
-    slot = f.scratch(k * n * scheme.panel.buffer_bytes)
+    slot = f.scratch(k * n * accumulation.panel.buffer_bytes)
     pointer = f.pointer_to(slot)
-    columns = Strided(scheme.panel, source.dims, pointer, (1, k))
+    columns = Strided(accumulation.panel, source.dims, pointer, (1, k))
 
-    def body(nest: Nest, coords: Coords) -> None:
+    def body(nest: LoopNest, coords: Coords) -> None:
         value = nest.vector(source, coords)
-        store_at(nest, pointer, scheme.panel, columns.offset(nest, coords), value)
+        store_at(nest, pointer, accumulation.panel, columns.offset(nest, coords), value)
 
     f.nest(source.dims, [source], body, axis=0)
-    groups = k // scheme.group
-    return Strided(scheme.unit, (groups, n), pointer, (1, groups))
+    groups = k // accumulation.group
+    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -385,7 +408,7 @@ class Grouped(Tile):
     def sources(self) -> tuple[Tile, ...]:
         return (self.source,)
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         row, column = coords
         first = nest.times(row, self.group)
         parts = [
@@ -429,7 +452,7 @@ class _Strips(Strided):
 
     columns: int = 1
 
-    def offset(self, nest: Nest, coords: Coords) -> Index:
+    def offset(self, nest: LoopNest, coords: Coords) -> Index:
         """Where the element at a row and column lies."""
         row, column = coords
         strip, place = nest.high_bits(column, self.columns), nest.low_bits(column, self.columns)

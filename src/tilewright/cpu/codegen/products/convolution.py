@@ -19,7 +19,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, Element, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in, row_major
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
@@ -32,7 +32,11 @@ from tilewright.cpu.codegen.loops.tiles import (
     reshaped,
     store_at,
 )
-from tilewright.cpu.codegen.products.accumulation import Scheme, scheme_for, widening
+from tilewright.cpu.codegen.products.accumulation import (
+    AccumulationKernel,
+    accumulation_kernel_for,
+    widening,
+)
 from tilewright.cpu.codegen.products.contraction import is_zero, narrowing, pack
 from tilewright.cpu.codegen.products.microkernel import kernel_function, shape_of
 from tilewright.dialects.declare import enum_property
@@ -146,8 +150,10 @@ def conv_dot(f: FunctionEmitter, op: ConvDotOp) -> None:
         moved(f.tile(value), order) for value in (op.activation, op.filter, op.acc)
     )
     m, n, k = prod(acc.dims[:-1]), acc.dims[-1], prod(weights.dims[1:])
-    scheme = scheme_for(f.unit.target, activation.element, weights.element, (m, n, k), (True, True))
-    element, accumulator = acc.element, scheme.accumulator
+    accumulation = accumulation_kernel_for(
+        f.unit.target, activation.element, weights.element, (m, n, k), (True, True)
+    )
+    element, accumulator = acc.element, accumulation.accumulator
     exact = element == accumulator
     sums = f.buffer(accumulator, (m, n), f.plan.last_use(op.result) if exact else f.now)
     if not is_zero(acc):
@@ -155,8 +161,8 @@ def conv_dot(f: FunctionEmitter, op: ConvDotOp) -> None:
         f.fill([(sums, as_matrix(acc if exact else wide, (m, n)))])
     padding = padding_bits(enum_property(op, "padding_value") or "zero", activation.element.format)
     border = bits_constant(activation.element, padding)
-    windows = bordered(f, scheme, activation, geometry, border)
-    _multiply(f, scheme, geometry, windows, as_columns(weights), sums, fresh=is_zero(acc))
+    windows = bordered(f, accumulation, activation, geometry, border)
+    _multiply(f, accumulation, geometry, windows, as_columns(weights), sums, fresh=is_zero(acc))
     found = Strided(accumulator, acc.dims, sums.pointer, row_major(acc.dims), sums.slot)
     back = tuple(order.index(axis) for axis in range(len(order)))
     result = moved(found, back)
@@ -216,7 +222,7 @@ class Windows(Tile):
     geometry: Geometry
     first: Value
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         row, column = coords
         row = nest.plus(row, Lane(self.first), self.dims[0])
         if not (row.splits_bits and column.splits_bits):
@@ -228,7 +234,7 @@ class Windows(Tile):
         return load_at(nest, self.pointer, self.element, nest.sum(parts), lanes_in(coords))
 
 
-def _distances(nest: Nest, number: Index, axes: Sequence[tuple[int, int]]) -> list[Index]:
+def _distances(nest: LoopNest, number: Index, axes: Sequence[tuple[int, int]]) -> list[Index]:
     """What each axis adds to the place of the element of a number in row-major order."""
     found: list[Index] = []
     for extent, distance in reversed(axes):
@@ -238,10 +244,14 @@ def _distances(nest: Nest, number: Index, axes: Sequence[tuple[int, int]]) -> li
 
 
 def bordered(
-    f: FunctionEmitter, scheme: Scheme, activation: Tile, geometry: Geometry, border: Value
+    f: FunctionEmitter,
+    accumulation: AccumulationKernel,
+    activation: Tile,
+    geometry: Geometry,
+    border: Value,
 ) -> Value:
     """The address of a copy of the activation with its border around it, as panels have it."""
-    element, convert = scheme.panel, widening(activation.element, scheme.panel)
+    element, convert = accumulation.panel, widening(activation.element, accumulation.panel)
     lanes = f.unit.target.vector_bits // (8 * element.buffer_bytes)
     count = -(-prod(geometry.bordered) // lanes) * lanes
     slot = f.scratch(count * element.buffer_bytes)
@@ -255,7 +265,7 @@ def bordered(
     inside = sum(n * s for n, s in zip((0, *geometry.low), geometry.steps, strict=False))
     first = f.builder.gep(pointer, [_number(inside)], source_etype=element.buffer)
 
-    def put(nest: Nest, coords: Coords, value: Value) -> None:
+    def put(nest: LoopNest, coords: Coords, value: Value) -> None:
         pairs = zip(coords, geometry.steps, strict=True)
         store_at(nest, first, element, nest.sum([nest.times(i, s) for i, s in pairs]), value)
 
@@ -284,7 +294,7 @@ def _number(value: int) -> Value:
 
 def _multiply(
     f: FunctionEmitter,
-    scheme: Scheme,
+    accumulation: AccumulationKernel,
     geometry: Geometry,
     windows: Value,
     columns: Tile,
@@ -294,17 +304,17 @@ def _multiply(
 ) -> None:
     """Add the product of windows and columns to the sums; overwrite them if ``fresh``."""
     (m, n), k = sums.dims, columns.dims[0]
-    row_bytes = k * scheme.panel.buffer_bytes
+    row_bytes = k * accumulation.panel.buffer_bytes
     rows = min(m, max(_FEWEST_ROWS, 1 << (_PANEL_BYTES // row_bytes).bit_length() - 1))
-    shape = shape_of(f.unit.target, scheme, rows, n, k)
-    right = pack(f, scheme, shape, columns)
+    shape = shape_of(f.unit.target, accumulation, rows, n, k)
+    right = pack(f, accumulation, shape, columns)
     slot = f.scratch(rows * row_bytes)
-    panel = buffer_tile(scheme.panel, (rows, k), f.pointer_to(slot), slot.offset)
-    kernel = kernel_function(f.unit, scheme, shape)
-    sum_bytes = n * scheme.accumulator.buffer_bytes
+    panel = buffer_tile(accumulation.panel, (rows, k), f.pointer_to(slot), slot.offset)
+    kernel = kernel_function(f.unit, accumulation, shape)
+    sum_bytes = n * accumulation.accumulator.buffer_bytes
 
     def block(b: Builder, first: Value) -> None:
-        f.fill([(panel, Windows(scheme.panel, panel.dims, windows, geometry, first))])
+        f.fill([(panel, Windows(accumulation.panel, panel.dims, windows, geometry, first))])
         target = b.gep(sums.pointer, [b.mul(first, _number(sum_bytes))], source_etype=I8)
         arguments = [panel.pointer, _number(row_bytes), right, target, target, _number(sum_bytes)]
         b.call(kernel, [*arguments, ir.Constant(I1, int(fresh))])

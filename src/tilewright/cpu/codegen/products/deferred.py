@@ -22,7 +22,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.products import tile_registers
-from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
 from tilewright.cpu.codegen.products.factors import Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
 from tilewright.cpu.codegen.products.state import Deferred, Gathered
@@ -50,12 +50,12 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
             continue
         loop = _only_carried(op, plan)
         (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
-        scheme = scheme_of(target, op)
-        exact = scheme.accumulator == element_of(op.result.type)
-        if loop is None or scheme.row_factor or not exact or m < _FEWEST_ROWS:
+        accumulation = accumulation_kernel_of(target, op)
+        exact = accumulation.accumulator == element_of(op.result.type)
+        if loop is None or accumulation.row_factor or not exact or m < _FEWEST_ROWS:
             continue
-        size = scheme.panel.buffer_bytes
-        two_axes = tile_registers.fits(target, scheme.name, m, n, k)
+        size = accumulation.panel.buffer_bytes
+        two_axes = tile_registers.fits(target, accumulation.name, m, n, k)
         row_bytes = _ROW_BYTES_OF_TWO_AXES if two_axes else _ROW_BYTES
         most = min(row_bytes // (k * size), _MOST_ROUNDS)
         loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
@@ -94,7 +94,7 @@ def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
         last = f.plan.last_inside[loop]
         left = f.pointer_to(f.scratch(deferred.most * deferred.left_bytes, last))
         right = None
-        if op not in f.kept_panels:
+        if op not in f.packed_panels:
             right = f.pointer_to(f.scratch(deferred.most * deferred.right_bytes, last))
         b = f.builder
         with b.goto_entry_block():

@@ -10,7 +10,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir.elements import I64, Element
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Mapped, Strided, Tile
 from tilewright.cpu.codegen.memory.access import ViewLoad
 from tilewright.cpu.codegen.memory.views import Extent, as_value
@@ -35,7 +35,7 @@ def matrix_there(f: FunctionEmitter, tile: Tile) -> There | None:
     row, column = Index(0, None, _ANY), Index(0, None, _ANY)
     coords: Coords | None = (row, column)
     while isinstance(tile, Mapped) and coords is not None:
-        coords = tile.mapping(Nest(f.builder), coords)
+        coords = tile.mapping(LoopNest(f.builder), coords)
         tile = tile.source
     if coords is None or isinstance(tile, Mapped) or tile.element.is_packed:
         return None

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir.elements import I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 
 ENTRY = ir.ArrayType(I64, 3)
 _WORD = 8
@@ -44,7 +44,7 @@ def write_entry(b: Builder, table: Value, number: Value, entry: Entry) -> None:
 
 
 def each_round(
-    nest: Nest,
+    nest: LoopNest,
     table: Table,
     start: Sequence[Value],
     body: Callable[[Entry, list[Value]], list[Value]],

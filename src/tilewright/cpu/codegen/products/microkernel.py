@@ -22,10 +22,10 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.products import tile_registers
-from tilewright.cpu.codegen.products.accumulation import Scheme, widening
+from tilewright.cpu.codegen.products.accumulation import AccumulationKernel, widening
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.codegen.products.tile_registers import Sums
 from tilewright.cpu.target import CpuTarget
@@ -77,14 +77,14 @@ class Shape:
         return tuple((rows, blocks) for rows, blocks in both if blocks)
 
 
-def shape_of(target: CpuTarget, scheme: Scheme, m: int, n: int, k: int) -> Shape:
+def shape_of(target: CpuTarget, accumulation: AccumulationKernel, m: int, n: int, k: int) -> Shape:
     """The blocking of a product: as many accumulators as registers allow.
 
     Wide blocks take fewer instructions beside the products: a row has one element to load, which all
     its columns share. Few rows leave registers for more columns.
     """
-    lanes = min(target.vector_bits // scheme.accumulator_bits, n)
-    if tile_registers.fits(target, scheme.name, m, n, k):
+    lanes = min(target.vector_bits // accumulation.accumulator_bits, n)
+    if tile_registers.fits(target, accumulation.name, m, n, k):
         return Shape(m, n, k, tile_registers.ROWS, lanes, tile_registers.COLUMNS // lanes)
     sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
     if m * widest < sums:
@@ -95,7 +95,7 @@ def shape_of(target: CpuTarget, scheme: Scheme, m: int, n: int, k: int) -> Shape
 
 def kernel_function(
     unit: Unit,
-    scheme: Scheme,
+    accumulation: AccumulationKernel,
     shape: Shape,
     there: Element | None = None,
     *,
@@ -111,7 +111,7 @@ def kernel_function(
     row to row follow it. With ``rounds``, a table of factors and its length (``rounds``) stand in the
     place of the factors, and all their products are added up.
     """
-    name = f"tilewright.dot.{scheme.name}.{shape.m}x{shape.n}x{shape.k}"
+    name = f"tilewright.dot.{accumulation.name}.{shape.m}x{shape.n}x{shape.k}"
     name += ".rounds" if rounds else "" if there is None else f".{there.name}"
     found = unit.module.globals.get(name)
     if isinstance(found, ir.Function):
@@ -139,15 +139,17 @@ def kernel_function(
     else:
         source = Entry(arguments["left"], arguments["left_step"], arguments["right"])
     sums = Sums(*(arguments[given] for given, _ in rest))
-    if there is None and tile_registers.fits(unit.target, scheme.name, shape.m, shape.n, shape.k):
+    if there is None and tile_registers.fits(
+        unit.target, accumulation.name, shape.m, shape.n, shape.k
+    ):
         tile_registers.emit(builder, (shape.m, shape.n, shape.k), source, sums)
     else:
-        row_bytes = _number(shape.columns * scheme.group * scheme.panel.buffer_bytes)
+        row_bytes = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
         right_step = arguments.get("right_step", row_bytes)
         kind = _Kernel
-        if there is not None and _goes_along_rows(scheme, shape):
+        if there is not None and _goes_along_rows(accumulation, shape):
             kind, shape = _AlongRows, replace(shape, vectors=1)
-        kind(builder, scheme, shape, there, source, right_step, sums).emit()
+        kind(builder, accumulation, shape, there, source, right_step, sums).emit()
     builder.ret_void()
     return function
 
@@ -158,22 +160,22 @@ class _Kernel:
     def __init__(
         self,
         builder: Builder,
-        scheme: Scheme,
+        accumulation: AccumulationKernel,
         shape: Shape,
         there: Element | None,
         source: Table | Entry,
         right_step: Value,
         sums: Sums,
     ) -> None:
-        self.nest = Nest(builder)
-        self.scheme, self.shape, self.there = scheme, shape, there
+        self.nest = LoopNest(builder)
+        self.accumulation, self.shape, self.there = accumulation, shape, there
         self.source, self.right_step = source, right_step
         self.sums, self.target, self.target_step = sums.pointer, sums.target, sums.target_step
         self.fresh = sums.fresh
-        self.groups = shape.k // scheme.group
-        self.group_bytes = scheme.group * scheme.panel.buffer_bytes
+        self.groups = shape.k // accumulation.group
+        self.group_bytes = accumulation.group * accumulation.panel.buffer_bytes
         self.vector = llvm.vector(
-            scheme.accumulator.register, shape.lanes if shape.lanes > 1 else 0
+            accumulation.accumulator.register, shape.lanes if shape.lanes > 1 else 0
         )
 
     def emit(self) -> None:
@@ -190,9 +192,9 @@ class _Kernel:
         terms = None
         if isinstance(source, Entry):
             rows = self._rows(source, block, height)
-            terms = self._terms(rows) if self.scheme.row_factor else None
+            terms = self._terms(rows) if self.accumulation.row_factor else None
         strip = nest.loop(shape.n, shape.columns)
-        size = self.scheme.accumulator.buffer_bytes
+        size = self.accumulation.accumulator.buffer_bytes
         row_bytes = _number(shape.n * size)
         start = self._start(row_bytes, strip, block, height, terms)
         places = self._places(self.target, self.target_step, strip, block, height)
@@ -231,7 +233,7 @@ class _Kernel:
         self, first: Value, step: Value, strip: Index, block: Index, height: int
     ) -> list[Value]:
         """Where the vectors of a block of a matrix lie, row by row."""
-        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
         corner = _advance(b, first, _value(strip), size)
         corner = _further(b, corner, _value(block), step)
         return [
@@ -250,7 +252,7 @@ class _Kernel:
         terms: list[Value] | None,
     ) -> list[Value]:
         """What the totals begin with: zero or the sums, and what the scheme adds."""
-        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
         before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
         b.cbranch(self.fresh, begin, add)
         b.position_at_end(add)
@@ -273,7 +275,7 @@ class _Kernel:
 
     def _fetch(self, places: list[Value], *, write: bool) -> None:
         """Ask for the lines of a block of a matrix."""
-        b, size = self.nest.inner, self.scheme.accumulator.buffer_bytes
+        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
         for place in places[:: self.shape.vectors]:
             for offset in range(0, self.shape.columns * size, _CACHE_LINE):
                 llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
@@ -295,7 +297,7 @@ class _Kernel:
 
     def _terms(self, rows: list[Value]) -> list[Value]:
         """For each row the sum of its elements times the scheme's factor."""
-        nest, scheme = self.nest, self.scheme
+        nest, accumulation = self.nest, self.accumulation
         lanes = next((n for n in _SUM_LANES if n <= self.groups), 0)
         # A whole vector is the least that the instruction takes: of few groups each is in all lanes.
         zero = llvm.number(ir.VectorType(I32, lanes or _SUM_LANES[-1]), 0)
@@ -308,10 +310,10 @@ class _Kernel:
         for row, before in zip(rows, phis or [zero] * len(rows), strict=True):
             here = _advance(b, row, _value(group), self.group_bytes)
             if lanes:
-                values = scheme.load_right(b, here, 0, lanes)
+                values = accumulation.load_right(b, here, 0, lanes)
             else:
-                values = scheme.load_left(b, here, 0, _SUM_LANES[-1])
-            totals.append(scheme.add_up(b, before, values))
+                values = accumulation.load_left(b, here, 0, _SUM_LANES[-1])
+            totals.append(accumulation.add_up(b, before, values))
         sums: list[Value] = list(totals)
         if looped:
             nest.close(list(zip(phis, totals, strict=True)))
@@ -320,11 +322,11 @@ class _Kernel:
             sums = [llvm.intrinsic(b, "vector.reduce.add", [total], I32) for total in sums]
         else:
             sums = [b.extract_element(total, ir.Constant(I32, 0)) for total in sums]
-        return [b.mul(total, ir.Constant(I32, scheme.row_factor)) for total in sums]
+        return [b.mul(total, ir.Constant(I32, accumulation.row_factor)) for total in sums]
 
     def _sum_over_k(self, rows: list[Value], strip: Value, start: list[Value]) -> list[Value]:
         """The accumulators after all of k."""
-        nest, scheme, shape = self.nest, self.scheme, self.shape
+        nest, accumulation, shape = self.nest, self.accumulation, self.shape
         near = self.there is None or len(rows) <= _MANY_ROWS
         unroll = min(_UNROLL if near else _SHORT_UNROLL, self.groups)
         depth = nest.depth
@@ -341,10 +343,10 @@ class _Kernel:
                 self._fetch_row(b, _further(b, right, _number(k + _ROWS_AHEAD), self.right_step))
             columns = [self._column(b, row_there, v * shape.lanes) for v in range(shape.vectors)]
             for row, row_at in enumerate(here):
-                factor = scheme.load_left(b, row_at, k, shape.lanes)
+                factor = accumulation.load_left(b, row_at, k, shape.lanes)
                 for v, column in enumerate(columns):
                     at = row * shape.vectors + v
-                    totals[at] = scheme.multiply(b, totals[at], factor, column)
+                    totals[at] = accumulation.multiply(b, totals[at], factor, column)
         if looped:
             nest.close(list(zip(phis, totals, strict=True)))
         return totals
@@ -358,20 +360,25 @@ class _Kernel:
 
     def _column(self, b: Builder, row: Value, column: int) -> Value:
         """A vector of a row of groups of the right operand."""
-        scheme, lanes = self.scheme, self.shape.lanes
+        accumulation, lanes = self.accumulation, self.shape.lanes
         there = self.there
         if there is None:
-            return scheme.load_right(b, row, column, lanes)
+            return accumulation.load_right(b, row, column, lanes)
         where = b.gep(row, [_number(column)], source_etype=there.buffer)
         ty = llvm.vector(there.buffer, lanes if lanes > 1 else 0)
         found = loaded(b, b.load(where, typ=ty, align=there.buffer_bytes), there)
-        return widening(there, scheme.panel)(b, found)
+        return widening(there, accumulation.panel)(b, found)
 
 
-def _goes_along_rows(scheme: Scheme, shape: Shape) -> bool:
+def _goes_along_rows(accumulation: AccumulationKernel, shape: Shape) -> bool:
     """Whether few rows are multiplied by long ones of a right operand that is read where it lies."""
     few = shape.m <= _FEWEST_ROWS and shape.n >= 2 * shape.columns
-    return few and shape.k % _ROWS_AT_ONCE == 0 and scheme.group == 1 and not scheme.row_factor
+    return (
+        few
+        and shape.k % _ROWS_AT_ONCE == 0
+        and accumulation.group == 1
+        and not accumulation.row_factor
+    )
 
 
 class _AlongRows(_Kernel):
@@ -381,7 +388,7 @@ class _AlongRows(_Kernel):
     def emit(self) -> None:
         nest, shape, source = self.nest, self.shape, self.source
         assert isinstance(source, Entry)
-        size, top = self.scheme.accumulator.buffer_bytes, fixed(0)
+        size, top = self.accumulation.accumulator.buffer_bytes, fixed(0)
         strip = nest.loop(shape.n, shape.columns)
         start = self._start(_number(shape.n * size), strip, top, shape.m, None)
         self._put(strip, start)
@@ -393,7 +400,7 @@ class _AlongRows(_Kernel):
             for row in self._rows(source, top, shape.m)
         ]
         factors = [
-            [self.scheme.load_left(b, row, k, shape.lanes) for k in range(_ROWS_AT_ONCE)]
+            [self.accumulation.load_left(b, row, k, shape.lanes) for k in range(_ROWS_AT_ONCE)]
             for row in rows
         ]
         right = _further(b, source.right, _value(step), self.right_step)
@@ -406,14 +413,14 @@ class _AlongRows(_Kernel):
         for k in range(_ROWS_AT_ONCE):
             column = self._column(b, _further(b, corner, _number(k), self.right_step), 0)
             for row, of_row in enumerate(factors):
-                totals[row] = self.scheme.multiply(b, totals[row], of_row[k], column)
+                totals[row] = self.accumulation.multiply(b, totals[row], of_row[k], column)
         self._put(strip, totals)
         nest.close_all()
 
     def _put(self, strip: Index, values: Sequence[Value]) -> None:
         places = self._places(self.target, self.target_step, strip, fixed(0), self.shape.m)
         for place, value in zip(places, values, strict=True):
-            self.nest.inner.store(value, place, align=self.scheme.accumulator.buffer_bytes)
+            self.nest.inner.store(value, place, align=self.accumulation.accumulator.buffer_bytes)
 
 
 def _number(value: int) -> Value:

@@ -24,12 +24,12 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I64
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, walk
 from tilewright.cpu.codegen.memory.access import ViewLoad
-from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
 from tilewright.cpu.codegen.products.running_sums import can_be_made_before, make_early
-from tilewright.cpu.codegen.products.state import Kept
+from tilewright.cpu.codegen.products.state import PackedOperand
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -48,7 +48,7 @@ _WORD = 8
 _MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
 
 
-def find_kept(
+def find_packed(
     ops: Iterable[Operation], plan: Plan, *, distinct_arguments: bool
 ) -> dict[DotOp, M.TiledLoadOp]:
     """The products whose right operand is a tile of memory that no block changes, with its load."""
@@ -83,15 +83,17 @@ def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
     return None
 
 
-def open_panels(f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]) -> dict[DotOp, Kept]:
+def open_panels(
+    f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]
+) -> dict[DotOp, PackedOperand]:
     """Make room for the panels, before anything else has a place; and, in the first call of a launch,
     say that there are none."""
     target = f.unit.target
     room = max(target.l2_bytes, target.l3_bytes // _SHARE_OF_CACHE) // max(len(products), 1)
-    kept: dict[DotOp, Kept] = {}
+    kept: dict[DotOp, PackedOperand] = {}
     for op, load in products.items():
         dims = T.dims_of(op.b.type)
-        panel_bytes = prod(dims) * scheme_of(target, op).panel.buffer_bytes
+        panel_bytes = prod(dims) * accumulation_kernel_of(target, op).panel.buffer_bytes
         slots = min(room // panel_bytes, MOST_SLOTS)
         if slots < FEWEST_SLOTS:
             continue
@@ -100,7 +102,7 @@ def open_panels(f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]) -> dic
         tags = f.arena.place(slots * words * _WORD, 0, f.plan.end)
         panels = f.arena.place(slots * panel_bytes, 0, f.plan.end)
         loop = _loop_around(op)
-        kept[op] = Kept(load, loop, slots, words, panel_bytes, tags.offset, panels.offset)
+        kept[op] = PackedOperand(load, loop, slots, words, panel_bytes, tags.offset, panels.offset)
     if kept:
         _forget_old(f, kept.values())
     return kept
@@ -113,13 +115,13 @@ def _loop_around(op: Operation) -> Operation | None:
     return parent
 
 
-def _forget_old(f: FunctionEmitter, kept: Iterable[Kept]) -> None:
+def _forget_old(f: FunctionEmitter, kept: Iterable[PackedOperand]) -> None:
     b = f.builder
     ready_at = b.gep(f.frame.arena, [ir.Constant(I64, PANELS_READY)], source_etype=I8)
     ready = b.load(ready_at, typ=I64, align=_WORD)
     with b.if_then(b.icmp_unsigned("==", ready, ir.Constant(I64, 0)), likely=False):
         for one in kept:
-            nest = Nest(b)
+            nest = LoopNest(b)
             number = nest.loop(one.slots * one.words)
             at = _at(f, nest.inner, one.tags_at, nest.position(number).value, _WORD)
             nest.inner.store(ir.Constant(I64, -1), at, align=_WORD)
@@ -134,7 +136,7 @@ def _at(f: FunctionEmitter, b: ir.IRBuilder, offset: int, number: Value, size: i
 
 def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Value, Value]) -> None:
     """Before a loop: find out which slots its products use, given the loop's range and step."""
-    for op, kept in f.kept_panels.items():
+    for op, kept in f.packed_panels.items():
         if kept.loop is not loop:
             continue
         b = f.builder
@@ -188,7 +190,7 @@ def _at_least_one(b: ir.IRBuilder, number: Value) -> Value:
 
 
 def panel_of(
-    f: FunctionEmitter, op: DotOp, kept: Kept, source: Tile, pack: Callable[[Value], None]
+    f: FunctionEmitter, op: DotOp, kept: PackedOperand, source: Tile, pack: Callable[[Value], None]
 ) -> Value | None:
     """The address of the packed operand, packed by ``pack`` unless it is there already; None where
     the tile cannot be told from others."""
@@ -218,7 +220,7 @@ def panel_of(
 
 def is_shared(f: FunctionEmitter, op: DotOp) -> Value:
     """Whether the slot of the loop's round is that of later rounds too."""
-    kept = f.kept_panels[op]
+    kept = f.packed_panels[op]
     if kept.loop is None:
         return ir.Constant(ir.IntType(1), 1)
     last = ir.Constant(I64, kept.slots - 1)
@@ -233,7 +235,7 @@ def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:
     return [f.builder.ptrtoint(place.pointer, I64), *strides, *limits]
 
 
-def _slot(f: FunctionEmitter, op: DotOp, kept: Kept) -> Value:
+def _slot(f: FunctionEmitter, op: DotOp, kept: PackedOperand) -> Value:
     """The slot of the loop's round; all rounds beyond the slots share the last one."""
     if kept.loop is None:
         return ir.Constant(I64, 0)

@@ -21,9 +21,9 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.tiles import Strided
-from tilewright.cpu.codegen.memory.access import place_of_tile
+from tilewright.cpu.codegen.memory.access import position_of_tile
 from tilewright.cpu.codegen.memory.views import as_value
-from tilewright.cpu.codegen.products.accumulation import scheme_of
+from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
 from tilewright.cpu.codegen.products.state import Destination, RunningSum
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp, ConstantOp
@@ -50,7 +50,9 @@ def find_sums(
         if not isinstance(op, DotOp) or not isinstance(argument, BlockArgument):
             continue
         loop = argument.owner.parent_op()
-        if loop is None or scheme_of(target, op).accumulator != element_of(op.result.type):
+        if loop is None or accumulation_kernel_of(target, op).accumulator != element_of(
+            op.result.type
+        ):
             continue
         position = argument.index - 1
         fresh = (
@@ -113,9 +115,9 @@ def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
             continue
         for value in (store.operands[0], *store.indices):
             make_early(f, value)
-        place = place_of_tile(f, store, T.dims_of(store.value.type))
-        scheme = scheme_of(f.unit.target, op)
-        if place.contiguous != 1 or place.element.name != scheme.accumulator.name:
+        place = position_of_tile(f, store, T.dims_of(store.value.type))
+        accumulation = accumulation_kernel_of(f.unit.target, op)
+        if place.contiguous != 1 or place.element.name != accumulation.accumulator.name:
             continue
         b = f.builder
         with b.goto_entry_block():

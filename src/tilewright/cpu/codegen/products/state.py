@@ -41,7 +41,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PackedOperand:
     """The panels of one product: where tags and panels begin in the arena, and how many there are.
 
     ``loop`` is that whose rounds have slots of their own, ``load`` where the operand comes from.

@@ -14,7 +14,7 @@ from llvmlite import ir
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, VOID
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.target import CpuTarget
 
@@ -28,9 +28,9 @@ _REGISTERS = 8
 _LEFT, _RIGHT = 4, 6
 
 
-def fits(target: CpuTarget, scheme: str, m: int, n: int, k: int) -> bool:
+def fits(target: CpuTarget, accumulation: str, m: int, n: int, k: int) -> bool:
     """Whether a product of a scheme and shape goes there, in strips of ``COLUMNS``."""
-    able = target.has("amx-tile") and target.has("amx-bf16") and scheme == "bf16"
+    able = target.has("amx-tile") and target.has("amx-bf16") and accumulation == "bf16"
     return able and m % ROWS == 0 and n % COLUMNS == 0 and k % DEPTH == 0
 
 
@@ -48,7 +48,7 @@ def emit(b: Builder, dims: tuple[int, int, int], source: Table | Entry, sums: Su
     """The body of a kernel function (``microkernel.kernel_function``)."""
     m, n, k = dims
     _call(b, "ldtilecfg", [_configuration(b.module)])
-    nest = Nest(b)
+    nest = LoopNest(b)
     parts = 1 if m % (2 * ROWS) else 2
     block = nest.position(nest.loop(m, ROWS * parts)).value
     strip = nest.position(nest.loop(n, COLUMNS)).value
@@ -74,7 +74,9 @@ def emit(b: Builder, dims: tuple[int, int, int], source: Table | Entry, sums: Su
     _call(nest.inner, "tilerelease", [])
 
 
-def _add_products(nest: Nest, entry: Entry, block: Value, strip: Value, k: int, parts: int) -> None:
+def _add_products(
+    nest: LoopNest, entry: Entry, block: Value, strip: Value, k: int, parts: int
+) -> None:
     """Add the products of some rows and a strip of columns to the registers of sums."""
     b = nest.inner
     first = _moved(b, entry.left, b.mul(block, entry.left_step))

@@ -35,35 +35,17 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I32, Element, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, guards, store_at
-from tilewright.cpu.codegen.reductions.scalar_bodies import fold_each
+from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
+from tilewright.dialects import facts
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.base import is_set
-from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp, MulFOp
+from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
-_NEUTRAL_INTEGERS: dict[str, Callable[[int], int]] = {
-    "arith.addi": lambda width: 0,
-    "arith.muli": lambda width: 1,
-    "arith.andi": lambda width: -1,
-    "arith.ori": lambda width: 0,
-    "arith.xori": lambda width: 0,
-    "arith.maxsi": lambda width: 1 << (width - 1),
-    "arith.maxui": lambda width: 0,
-    "arith.minsi": lambda width: (1 << (width - 1)) - 1,
-    "arith.minui": lambda width: -1,
-}
-_NEUTRAL_FLOATS = {
-    "arith.maximumf": float("-inf"),
-    "arith.minimumf": float("inf"),
-    "arith.maxnumf": float("nan"),
-    "arith.minnumf": float("nan"),
-    AddFOp.name: -0.0,
-    MulFOp.name: 1.0,
-}
 _ACCUMULATORS = 4
 #: The same where each element is checked, and much is computed of each.
 _MASKED_ACCUMULATORS = 2
@@ -72,7 +54,7 @@ _ROWS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Combination:
     """What a reduce or scan works on."""
 
     tiles: tuple[Tile, ...]
@@ -161,7 +143,7 @@ class Fold:
         return values
 
 
-def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Fold:
+def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Combination:
     """How the elements of these tiles are folded; a remark tells why where they keep their order."""
     rising = rising_operands(op) if isinstance(op, ReduceOp) else frozenset[int]()
     body = ElementBody(f, op.regions[0].blocks[0], rising)
@@ -174,7 +156,7 @@ def fold_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) ->
         if not chooses:
             message = f"a reduction keeps the order of its elements: {choice.reason}"
             f.unit.remarks.add("reduction", message, op)
-    return Fold(tuple(tiles), axis, body, neutral, chooses)
+    return Combination(tuple(tiles), axis, body, neutral, chooses)
 
 
 def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
@@ -197,15 +179,13 @@ def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
 def _neutral_of(only: Operation) -> Constant | None:
     """The number that a commutative operation leaves every other as it is with."""
     element = element_of(only.results[0].type)
-    if (number := _NEUTRAL_INTEGERS.get(only.name)) is not None:
-        return bits_constant(element, number(element.format.bits))
-    value = _NEUTRAL_FLOATS.get(only.name)
-    if value is None:
+    number = facts.neutral(only, element.format.bits)
+    if number is None:
         return None
-    if isinstance(only, AddFOp) and enum_property(only, "rounding_mode") == "negative_inf":
-        # Towards -inf, -0 and +0 make -0.
-        value = 0.0
-    return bits_constant(element, float_to_bits(value, element.format))
+    is_float = element.format.is_float
+    return bits_constant(
+        element, float_to_bits(number, element.format) if is_float else int(number)
+    )
 
 
 @lowers("reduce")
@@ -215,9 +195,9 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     elements run once a step.
     """
     if not cost_model.is_body_of_elements(op):
-        fold_each(f, op, int_property(op, "axis"))
+        combine_each(f, op, int_property(op, "axis"))
         return
-    fold = fold_of(f, op, f.read_once(op.operands))
+    fold = combination_of(f, op, f.read_once(op.operands))
     wide = _is_sum_of_bf16(fold, op)
     fold = _in_f32(fold) if wide else fold
     rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
@@ -239,7 +219,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
             _round(f, result)
 
 
-def _is_sum_of_bf16(fold: Fold, op: ReduceOp) -> bool:
+def _is_sum_of_bf16(fold: Combination, op: ReduceOp) -> bool:
     """Whether all that a reduction does is to add bf16 numbers, which may be done in f32, without
     rounding after each, as these have the same range."""
     *adding, _ = op.regions[0].blocks[0].ops
@@ -251,7 +231,7 @@ def _is_sum_of_bf16(fold: Fold, op: ReduceOp) -> bool:
     )
 
 
-def _in_f32(fold: Fold) -> Fold:
+def _in_f32(fold: Combination) -> Combination:
     """The same sums in f32."""
     single = ELEMENTS["f32"]
 
@@ -263,7 +243,7 @@ def _in_f32(fold: Fold) -> Fold:
 
     zero = bits_constant(single, float_to_bits(-0.0, single.format))
     tiles = tuple(exact(tile) for tile in fold.tiles)
-    return Fold(tiles, fold.axis, add, (zero,) * len(tiles))
+    return Combination(tiles, fold.axis, add, (zero,) * len(tiles))
 
 
 def _round(f: FunctionEmitter, result: SSAValue) -> None:
@@ -280,33 +260,37 @@ def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
     return (*coords[:axis], index, *coords[axis:])
 
 
-def _elements(nest: Nest, fold: Fold, coords: Sequence[Index], index: Index) -> list[Value]:
+def _elements(
+    nest: LoopNest, fold: Combination, coords: Sequence[Index], index: Index
+) -> list[Value]:
     """The elements of each operand at places along the axis."""
     at = _with_axis(coords, fold.axis, index)
     return [nest.vector(tile, at) for tile in fold.tiles]
 
 
-def _put(nest: Nest, targets: Sequence[Strided], coords: Coords, values: Sequence[Value]) -> None:
+def _put(
+    nest: LoopNest, targets: Sequence[Strided], coords: Coords, values: Sequence[Value]
+) -> None:
     for target, value in zip(targets, values, strict=True):
         store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
 
 
 def _across_rows(
     f: FunctionEmitter,
-    fold: Fold,
+    fold: Combination,
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
 ) -> list[Value]:
     """Each lane is a row: the elements of a row one after the other."""
-    nest = Nest(f.builder, masked=masked, work=f.now)
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
     lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
     found: list[Value] = []
     extent = fold.dims[fold.axis]
     count = len(fold.tiles)
 
-    def rows(nest: Nest, several: Sequence[Coords]) -> None:
+    def rows(nest: LoopNest, several: Sequence[Coords]) -> None:
         width = lanes if lanes > 1 else 0
         if fold.chooses:
             start = [v for at in several for v in _elements(nest, fold, at, fixed(0))]
@@ -334,7 +318,7 @@ def _across_rows(
     batch: list[Coords] = []
     unroll = 1 if masked else _ACCUMULATORS
 
-    def collect(inner: Nest, coords: Coords) -> None:
+    def collect(inner: LoopNest, coords: Coords) -> None:
         batch.append(coords)
         if len(batch) == rounds:
             rows(inner, batch)
@@ -345,7 +329,7 @@ def _across_rows(
     return found
 
 
-def _has_wide_rows(f: FunctionEmitter, fold: Fold, rest: tuple[int, ...]) -> bool:
+def _has_wide_rows(f: FunctionEmitter, fold: Combination, rest: tuple[int, ...]) -> bool:
     """Whether the elements that each step takes fill more registers than there are accumulators."""
     if not rest or not fold.commutes or fold.dims[fold.axis] <= _ROWS_AT_ONCE:
         return False
@@ -357,20 +341,20 @@ def _has_wide_rows(f: FunctionEmitter, fold: Fold, rest: tuple[int, ...]) -> boo
 
 def _row_by_row(
     f: FunctionEmitter,
-    fold: Fold,
+    fold: Combination,
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
 ) -> list[Value]:
     """Each lane is a row, and some steps are made along whole rows of memory, from one end to the
     other, before the next ones: what is accumulated lies in the buffers of the results meanwhile."""
-    nest = Nest(f.builder, masked=masked, work=f.now)
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
     lanes = f.lanes(fold.tiles, rest[along])
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
 
-    def begin(nest: Nest, coords: Coords) -> None:
+    def begin(nest: LoopNest, coords: Coords) -> None:
         first = _elements(nest, fold, coords, fixed(0)) if fold.chooses else fold.start(width)
         _put(nest, targets, coords, first)
 
@@ -391,13 +375,13 @@ def _row_by_row(
 
 def _along_rows(
     f: FunctionEmitter,
-    fold: Fold,
+    fold: Combination,
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
 ) -> list[Value]:
     """Lanes and accumulators share a row."""
-    nest = Nest(f.builder, masked=masked, work=f.now)
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = fold.dims[fold.axis]
     lanes = f.lanes(fold.tiles, extent)
     coords = [nest.loop(size) for size in rest]
@@ -457,9 +441,9 @@ def scan(f: FunctionEmitter, op: ScanOp) -> None:
     """Running results along an axis, from its end where it is reversed; in the order of the elements."""
     reverse = is_set(op, "reverse")
     if not cost_model.is_body_of_elements(op):
-        fold_each(f, op, int_property(op, "axis"), reverse=reverse)
+        combine_each(f, op, int_property(op, "axis"), reverse=reverse)
         return
-    fold = fold_of(f, op, f.read_once(op.operands))
+    fold = combination_of(f, op, f.read_once(op.operands))
     targets = [
         f.buffer(element, fold.dims, f.plan.last_use(result))
         for element, result in zip(fold.elements, op.results, strict=True)
@@ -479,7 +463,7 @@ def scan(f: FunctionEmitter, op: ScanOp) -> None:
     f.settle()
 
 
-def _reversed(nest: Nest, index: Index, last: int) -> Index:
+def _reversed(nest: LoopNest, index: Index, last: int) -> Index:
     """``last - index``."""
     if isinstance(index.base, int):
         return fixed(last - index.base)
@@ -488,16 +472,16 @@ def _reversed(nest: Nest, index: Index, last: int) -> Index:
 
 
 def _scan_across(
-    f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
+    f: FunctionEmitter, fold: Combination, targets: Sequence[Strided], reverse: bool, masked: bool
 ) -> None:
     """Each lane is a row of its own."""
-    nest = Nest(f.builder, masked=masked, work=f.now)
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = fold.dims[fold.axis]
     rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
     along = vector_axis(rest)
     lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
 
-    def row(nest: Nest, coords: Coords) -> None:
+    def row(nest: LoopNest, coords: Coords) -> None:
         start = fold.start(lanes if lanes > 1 else 0)
         depth = nest.depth
         index = nest.loop(extent)
@@ -516,10 +500,10 @@ def _scan_across(
 
 
 def _scan_along(
-    f: FunctionEmitter, fold: Fold, targets: Sequence[Strided], reverse: bool, masked: bool
+    f: FunctionEmitter, fold: Combination, targets: Sequence[Strided], reverse: bool, masked: bool
 ) -> None:
     """Lanes share a row: prefixes within a vector, then with what came before it."""
-    nest = Nest(f.builder, masked=masked, work=f.now)
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = fold.dims[fold.axis]
     lanes = f.lanes(fold.tiles, extent)
     rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
@@ -547,7 +531,7 @@ def _scan_along(
 
 
 def _prefixes(
-    b: Builder, fold: Fold, values: list[Value], lanes: int, reverse: bool
+    b: Builder, fold: Combination, values: list[Value], lanes: int, reverse: bool
 ) -> list[Value]:
     """Each lane combined with all before it (behind it, if reversed)."""
     distance = 1

@@ -16,7 +16,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I64, Element, element_of
 from tilewright.cpu.codegen.ir.types import Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Strided, Tile, store_at
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
@@ -63,7 +63,7 @@ def _coords(position: Sequence[Value]) -> Coords:
 
 
 def _put(f: FunctionEmitter, target: Strided, position: Sequence[Value], value: Value) -> None:
-    nest = Nest(f.builder)
+    nest = LoopNest(f.builder)
     offset = target.offset(nest, _coords(position))
     store_at(nest, target.pointer, target.element, offset, value)
 
@@ -109,7 +109,7 @@ class State:
         return [f.builder.load(cell, typ=ty) for cell, ty in pairs]
 
 
-def fold_each(
+def combine_each(
     f: FunctionEmitter,
     op: ReduceOp | ScanOp,
     axis: int,

@@ -22,7 +22,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import Nest
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.reductions.scalar_bodies import generate_each
 from tilewright.dialects.arith import ArithOp, CmpiOp, ConstantOp
@@ -123,7 +123,7 @@ class Generated(Tile):
 
     body: ElementBody
 
-    def at(self, nest: Nest, coords: Coords) -> Lane:
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
         lanes = lanes_in(coords)
         numbers = [nest.widened(nest.numbers(index), lanes) for index in coords]
         return nest.emit(numbers, lambda b, *values: self.body(b, values)[0])

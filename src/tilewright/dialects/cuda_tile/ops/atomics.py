@@ -84,6 +84,7 @@ INTEGER_MODES = ("and", "or", "xor", "add", "max", "min", "umax", "umin")
 
 
 def check_atomic_order(op: TileOp, report: Report) -> None:
+    """Report a memory ordering that atomics do not have: ``weak`` is none."""
     ordering = enum_property(op, "memory_ordering_semantics")
     if ordering not in ATOMIC_ORDERS:
         report.error(
@@ -113,6 +114,8 @@ def check_mode(op: TileOp, report: Report, element: str, group: str) -> None:
 
 
 def check_exchange(report: Report, element: str, group: str) -> None:
+    """Report elements that hardware cannot compare and exchange: those of other than 32 or 64
+    bits."""
     if element not in FORMATS or FORMATS[element].bits not in (32, 64):
         report.error(
             ATOMIC_TYPE,

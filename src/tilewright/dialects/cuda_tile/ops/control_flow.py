@@ -96,6 +96,8 @@ _VIEW_KINDS = (
 
 
 def check_no_views(report: Report, types: Sequence[Attribute], what: str, group: str) -> None:
+    """Report values of view types, which cannot go from one round of a loop to the next nor out of
+    a branch; ``what`` names them in the message."""
     for index, ty in enumerate(types):
         for cls, message in _VIEW_KINDS:
             if isinstance(ty, cls):
@@ -107,6 +109,7 @@ def check_no_views(report: Report, types: Sequence[Attribute], what: str, group:
 
 
 def show_types(types: Sequence[Attribute]) -> str:
+    """Types for a message, in parentheses."""
     return "(" + ", ".join(map(format_type, types)) + ")"
 
 
@@ -119,6 +122,7 @@ def enclosing(op: Operation, *through: type[TileOp]) -> Operation | None:
 
 
 def check_parent(op: TileOp, report: Report, allowed: tuple[type[TileOp], ...]) -> bool:
+    """Whether a terminator stands right inside one of these operations; reported if not."""
     parent = op.parent_op()
     if isinstance(parent, allowed):
         return True
@@ -524,6 +528,7 @@ class ForOp(TileOp):
 
 
 def check_arguments(op: TileOp, report: Report, wanted: list[Attribute]) -> None:
+    """Report a first block whose arguments have other types than these."""
     region = op.regions[0]
     if not region.blocks:
         return
@@ -604,11 +609,3 @@ class LoopOp(TileOp):
         check_no_views(report, initial, "loop-carried value", "initValues")
         check_no_views(report, [r.type for r in self.results], "result", "resultValues")
         check_arguments(self, report, initial)
-
-
-#: The terminator that a region may leave out in text.
-IMPLICIT_TERMINATORS: dict[type[TileOp], type[TileOp]] = {
-    IfOp: YieldOp,
-    ForOp: ContinueOp,
-    LoopOp: ContinueOp,
-}

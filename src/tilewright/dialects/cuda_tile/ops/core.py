@@ -234,6 +234,7 @@ class ConstantOp(TileOp):
 
     @property
     def constant(self) -> TileConstantAttr:
+        """The value, as the attribute that holds it."""
         value = self.properties["value"]
         assert isinstance(value, TileConstantAttr)
         return value
@@ -383,6 +384,7 @@ class GetGlobalOp(TileOp):
 
     @property
     def symbol(self) -> str:
+        """The name of the global, without ``@``."""
         reference = self.properties["name"]
         assert isinstance(reference, SymbolRefAttr)
         return reference.root_reference.data
@@ -580,6 +582,7 @@ class PermuteOp(TileOp):
 
     @property
     def axes(self) -> tuple[int, ...]:
+        """For each axis of the result the axis of the source that it is."""
         array = self.properties["permutation"]
         assert isinstance(array, DenseArrayBase)
         return tuple(int(v) for v in array.iter_values())

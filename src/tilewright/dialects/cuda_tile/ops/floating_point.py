@@ -67,6 +67,7 @@ FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
 
 
 def rounding_slot(*allowed: str, default: str = "nearest_even") -> EnumSlot:
+    """The syntax of a rounding mode: one of ``allowed``, left out where it is ``default``."""
     return EnumSlot("rounding_mode", RoundingModeAttr, "rounding", default, allowed, True)
 
 
@@ -92,6 +93,7 @@ def check_rounding(
 
 
 def check_flush_to_zero(op: TileOp, report: Report) -> None:
+    """Report ``flush_to_zero`` on elements other than f32, which alone have it."""
     ty = tile_type(op.results[0])
     if "flush_to_zero" in op.properties and ty is not None and ty.element != "f32":
         report.error(

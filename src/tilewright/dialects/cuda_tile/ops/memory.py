@@ -292,6 +292,7 @@ def check_pointers(op: TileOp, report: Report, pointers: str, value: str) -> Non
 
 
 def check_same_shape_as(op: TileOp, report: Report, group: str, other: str) -> None:
+    """Report values of a group that have another shape than the first value of ``other``."""
     for value in values_of(op, group):
         ty, wanted = tile_type(value), tile_type(values_of(op, other)[0])
         if ty is not None and wanted is not None and ty.dims != wanted.dims:

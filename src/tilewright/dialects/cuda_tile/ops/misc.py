@@ -267,6 +267,7 @@ class PrintTkoOp(MemoryOp):
 
     @property
     def format(self) -> str:
+        """The format string, as C's ``printf`` takes it."""
         found = self.properties["str"]
         assert isinstance(found, StringAttr)
         return found.data

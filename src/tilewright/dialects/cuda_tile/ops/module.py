@@ -76,13 +76,15 @@ ARGUMENT_ATTRIBUTES = define_code(
 )
 
 
-def parse_symbol(parser: Parser, state: ParseState, name: str = "sym_name") -> None:
+def parse_symbol(parser: Parser, state: ParseState) -> None:
+    """Read ``@name`` into ``sym_name``, and note where it lies."""
     start = token_start(parser)
-    state.properties[name] = parser.parse_symbol_name()
-    state.mark(("attr", name, 0), start, previous_end(parser))
+    state.properties["sym_name"] = parser.parse_symbol_name()
+    state.mark(("attr", "sym_name", 0), start, previous_end(parser))
 
 
 def symbol_name(op: Operation) -> str:
+    """The name that a symbol defines, without ``@``; empty where it has none."""
     found = op.properties.get("sym_name")
     return found.data if isinstance(found, StringAttr) else ""
 
@@ -139,10 +141,12 @@ class ModuleOp(TileOp):
 
     @property
     def symbol(self) -> str:
+        """The name of the module, without ``@``."""
         return symbol_name(self)
 
     @property
     def block(self) -> Block:
+        """The only block, which holds globals and functions."""
         return self.regions[0].blocks[0]
 
     def _repr_html_(self) -> str:
@@ -155,15 +159,18 @@ class ModuleOp(TileOp):
 
     @property
     def producer_name(self) -> str | None:
+        """What made the module, if it says so (13.2 and later)."""
         found = self.properties.get("producer")
         return found.data if isinstance(found, StringAttr) else None
 
     @property
     def entries(self) -> tuple[EntryOp, ...]:
+        """The kernels, in the order of the module."""
         return tuple(op for op in self.block.ops if isinstance(op, EntryOp))
 
     @property
     def globals(self) -> tuple[GlobalOp, ...]:
+        """The global variables, in the order of the module."""
         return tuple(op for op in self.block.ops if isinstance(op, GlobalOp))
 
     def entry(self, name: str | None = None) -> EntryOp:
@@ -288,19 +295,23 @@ class Function(TileOp):
 
     @property
     def symbol(self) -> str:
+        """The name of the function, without ``@``."""
         return symbol_name(self)
 
     @property
     def function_type_value(self) -> FunctionType:
+        """The types of parameters and results."""
         found = self.properties["function_type"]
         assert isinstance(found, FunctionType)
         return found
 
     @property
     def block(self) -> Block:
+        """The first block, whose arguments are the parameters."""
         return self.regions[0].blocks[0]
 
     def check_body_arguments(self, report: Report) -> None:
+        """Report a body whose arguments are not those of the function's type."""
         if not self.regions[0].blocks:
             return
         wanted = list(self.function_type_value.inputs.data)
@@ -313,6 +324,7 @@ class Function(TileOp):
             )
 
     def check_argument_attributes(self, report: Report) -> None:
+        """Report attributes that are not one dictionary for each argument or result, or of no dialect."""
         signature = self.function_type_value
         for name, what, values in (
             ("arg_attrs", "argument", signature.inputs.data),
@@ -337,6 +349,7 @@ class Function(TileOp):
                     )
 
     def check_parent_module(self, report: Report) -> None:
+        """Report a function outside of a module, or without a name."""
         parent = self.parent_op()
         if parent is not None and not isinstance(parent, ModuleOp):
             report.error(
@@ -373,6 +386,7 @@ class EntryOp(Function):
 
     @property
     def hints(self) -> OptimizationHintsAttr | None:
+        """The optimization hints, if any."""
         found = self.properties.get("optimization_hints")
         return found if isinstance(found, OptimizationHintsAttr) else None
 
@@ -519,25 +533,30 @@ class GlobalOp(TileOp):
 
     @property
     def symbol(self) -> str:
+        """The name of the global, without ``@``."""
         return symbol_name(self)
 
     @property
     def value_constant(self) -> TileConstantAttr:
+        """What the global holds before the first launch."""
         found = self.properties["value"]
         assert isinstance(found, TileConstantAttr)
         return found
 
     @property
     def alignment_value(self) -> int:
+        """The alignment in bytes that is asked for; 0 for that of the element type."""
         found = self.properties.get("alignment")
         return found.value.data if isinstance(found, IntegerAttr) else 0
 
     @property
     def is_constant(self) -> bool:
+        """Whether kernels only read it."""
         return "constant" in self.properties
 
     @property
     def is_private(self) -> bool:
+        """Whether its name is for this module alone."""
         found = self.properties.get("symbol_visibility")
         return isinstance(found, SymbolVisibilityAttr) and found.data is SymbolVisibility.PRIVATE
 

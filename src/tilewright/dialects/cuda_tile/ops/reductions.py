@@ -126,6 +126,8 @@ def parse_identity(parser: Parser) -> Attribute:
 
 
 def make_identity(parser: Parser, text: str, element: str, offset: int) -> Attribute:
+    """The identity that a number in the text is, in an element type. ``bad-constant`` for i4, which
+    bytecode has no identities of."""
     fmt = FORMATS[element]
     if fmt.name == "i4":
         fail(parser, "identities of type i4 cannot be written", offset, code=BAD_CONSTANT)
@@ -170,7 +172,7 @@ class BodyWithArguments(Directive):
         return "`(` %arg `:` type {`,` ...} `)` REGION"
 
 
-class Fold(TileOp):
+class ReduceOrScan(TileOp):
     """Fields and rules that reduce and scan share."""
 
     operands_ = var_operand_def(ANY_TILE)
@@ -314,7 +316,7 @@ FOLD_TAIL = syntax(Identities(), ": types($operands_) -> types($results_)", Body
 
 
 @tile_op("reduce", opcode=0x58, group=GROUP)
-class ReduceOp(Fold):
+class ReduceOp(ReduceOrScan):
     """Combines the elements along dimension ``dim`` into one, which removes the dimension.
 
     The body gets two values for each operand and yields their combination. It must be associative
@@ -369,7 +371,7 @@ class Reverse(Directive):
 
 
 @tile_op("scan", opcode=0x5E, group=GROUP)
-class ScanOp(Fold):
+class ScanOp(ReduceOrScan):
     """Inclusive scan along dimension ``dim``: each element combined with all before it.
 
     With ``reverse`` it runs from the last element down. The body is as for reduce.
@@ -399,6 +401,7 @@ class ScanOp(Fold):
 
     @property
     def is_reverse(self) -> bool:
+        """Whether it goes from the last element to the first."""
         return bool(int_property(self, "reverse"))
 
     def result_type(self, ty: T.TileType, dim: int) -> T.TileType:

@@ -107,6 +107,8 @@ def parse_iter_values(parser: Parser, state: ParseState) -> IterValues:
 
 
 def print_iter_values(printer: Printer, op: TileOp, first_argument: int) -> None:
+    """Print ``iter_values(%argument = %initial, ...)`` for the arguments from ``first_argument``
+    on; nothing where none are."""
     initial = values_of(op, "initValues")
     if not initial:
         return
@@ -121,6 +123,7 @@ def print_iter_values(printer: Printer, op: TileOp, first_argument: int) -> None
 
 
 def parse_type_list(parser: Parser, state: ParseState, group: str) -> None:
+    """Read types with commas between them as those of a group: one at least."""
     state.types[group] = []
     parse_type_into(parser, state, group)
     while parser.parse_optional_punctuation(","):

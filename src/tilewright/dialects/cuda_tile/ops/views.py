@@ -271,6 +271,7 @@ class MakeTensorViewOp(TileOp):
 
     @property
     def view_type(self) -> T.TensorViewType:
+        """The type of the view: extents and strides, in elements."""
         ty = self.result.type
         assert isinstance(ty, T.TensorViewType)
         return ty
@@ -575,6 +576,7 @@ VOCABULARY.update(
 
 
 def check_inbounds(op: TileOp, report: Report) -> None:
+    """Report ``inbounds`` that does not have one flag for each index."""
     values, indices = bool_values(op.properties.get("inbounds")), values_of(op, "index")
     if len(values) != len(indices):
         report.error(

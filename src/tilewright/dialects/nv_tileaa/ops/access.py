@@ -97,6 +97,7 @@ class Access(TileAAOp):
 
     @property
     def base_type(self) -> Attribute:
+        """The type of what is accessed: a pointer tile, a memref or a tiled view."""
         return values_of(self, "base")[0].type
 
     @property
@@ -105,6 +106,8 @@ class Access(TileAAOp):
         return values_of(self, self.VALUE)[0]
 
     def check_semantic(self, report: Report) -> None:
+        """Report a memory ordering that the operation does not have, or a scope that does not go
+        with it."""
         semantic, scope = enum_property(self, "mem_semantic"), enum_property(self, "mem_scope")
         if semantic and semantic not in self.SEMANTICS:
             named = [s for s in self.SEMANTICS if s != "weak"]
@@ -132,6 +135,7 @@ class Access(TileAAOp):
             )
 
     def check_cache(self, report: Report) -> None:
+        """Report a cache modifier on anything but a weak access, or beside an eviction policy."""
         modifier = enum_property(self, "cache_modifier")
         if modifier in ("", "none"):
             return
@@ -163,6 +167,7 @@ class Access(TileAAOp):
             )
 
     def check_indices(self, report: Report) -> bool:
+        """Whether there is one index for each axis of the base; reported if not."""
         ty, count = self.base_type, len(values_of(self, "indices"))
         rank = ty.rank if isinstance(ty, T.MemrefType | T.TiledViewType) else 0
         if count != rank:
@@ -215,6 +220,7 @@ class Access(TileAAOp):
         return T.dims_of(base)
 
     def check_mask(self, report: Report) -> None:
+        """Report a mask of another shape than the value."""
         value = self.moved.type
         for mask in values_of(self, "mask"):
             if T.dims_of(mask.type) != T.dims_of(value):
@@ -226,6 +232,7 @@ class Access(TileAAOp):
                 )
 
     def check_in_bounds(self, report: Report) -> None:
+        """Report ``in_bounds`` that does not have one boolean for each axis of the value."""
         facts = self.properties.get("in_bounds")
         rank = len(T.dims_of(self.moved.type))
         if facts is not None and (count := len(int_list(facts))) != rank:

@@ -36,7 +36,7 @@ class ElementWise(TileAAOp):
     """What element-wise operations share: shapes, element types, rounding and flushing."""
 
     traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     SYNTAX: ClassVar = UNIFORM
     ROUNDINGS: ClassVar[Sequence[str]] = ()
 
@@ -93,6 +93,9 @@ class AddFOp(RoundedPair):
 
     MEANING: ClassVar = "addf"
     COST: ClassVar = 1
+    NEUTRAL: ClassVar = -0.0
+    #: Towards -inf, -0 and +0 make -0.
+    NEUTRAL_BY_ROUNDING: ClassVar = {"negative_inf": 0.0}
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.addf %f, %g {rounding_mode = nearest_even} : tile<8xf32>",
         "%s = nv_tileaa.addf %f, %x {flush_to_zero} : tile<8xf32>, f32 -> tile<8xf32>",
@@ -116,6 +119,7 @@ class MulFOp(RoundedPair):
 
     MEANING: ClassVar = "mulf"
     COST: ClassVar = 1
+    NEUTRAL: ClassVar = 1.0
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulf %x, %f : f32, tile<8xf32> -> tile<8xf32>")
 
 

@@ -390,7 +390,7 @@ class ConvDotOp(TileAAOp):
                 )
 
 
-class Fold(TileAAOp):
+class ReduceOrScan(TileAAOp):
     """Fields and rules that reduce and scan share."""
 
     operands_ = var_operand_def(NUMBER_TILE)
@@ -457,7 +457,7 @@ class Fold(TileAAOp):
 
 
 @tileaa_op("reduce", group=GROUP)
-class ReduceOp(Fold):
+class ReduceOp(ReduceOrScan):
     """Combines the elements along ``axis`` into one, which removes the axis.
 
     The body gets for each operand an element and the accumulated value, and yields the new
@@ -487,7 +487,7 @@ class ReduceOp(Fold):
 
 
 @tileaa_op("scan", group=GROUP)
-class ScanOp(Fold):
+class ScanOp(ReduceOrScan):
     """Inclusive scan along ``axis``: each element combined with all before it.
 
     With ``reverse`` it runs from the last element down. The body is as for reduce.

@@ -153,6 +153,7 @@ def is_module(op: Operation | None) -> bool:
 
 
 def check_in_module(op: TileAAOp, report: Report) -> None:
+    """Report a symbol that does not stand right inside a module, or whose name is empty."""
     parent = op.parent_op()
     if parent is not None and not is_module(parent):
         report.error(
@@ -196,6 +197,7 @@ class FuncOp(TileAAOp):
 
     @property
     def symbol(self) -> str:
+        """The name of the function, without ``@``."""
         found = self.properties["sym_name"]
         assert isinstance(found, StringAttr)
         return found.data
@@ -208,16 +210,19 @@ class FuncOp(TileAAOp):
 
     @property
     def block(self) -> Block:
+        """The first block, whose arguments are the parameters."""
         return self.body.blocks[0]
 
     @property
     def signature(self) -> FunctionType:
+        """The types of parameters and results."""
         found = self.properties["function_type"]
         assert isinstance(found, FunctionType)
         return found
 
     @property
     def is_kernel(self) -> bool:
+        """Whether it can be launched: it is marked ``kernel``, or has a ``kernel_spec``."""
         return (
             is_set(self, "kernel")
             or "kernel_spec" in self.properties
@@ -351,6 +356,8 @@ class YieldOp(TileAAOp):
 
 
 def check_terminator_parent(op: TileAAOp, report: Report, allowed: Sequence[str]) -> None:
+    """Report a terminator whose parent is none of these operations, which are given without the
+    dialect."""
     parent = op.parent_op()
     if parent is None or parent.name not in {f"nv_tileaa.{name}" for name in allowed}:
         names = ", ".join(f"'nv_tileaa.{name}'" for name in allowed)
@@ -517,6 +524,7 @@ class ForeignCode(TileAAOp):
     """Resources and layouts of the code that execute and plugin stand for."""
 
     def check_resources(self, report: Report) -> None:
+        """Report resources (``RESOURCES``) of which the code wants none or less."""
         for name in RESOURCES:
             found = self.properties.get(name)
             if isinstance(found, IntegerAttr) and found.value.data <= 0:

@@ -117,7 +117,7 @@ class AssumeOp(TileAAOp):
     predicates = prop_def(ARRAY)
     result = result_def(ANY_VALUE)
     traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.OPERANDS
     RELATIONS: ClassVar = (same_type("value", "result"),)

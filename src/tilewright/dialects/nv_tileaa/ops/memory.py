@@ -230,6 +230,7 @@ class Scattered(Access):
     """Rules of accesses whose indices along some axes are tiles."""
 
     def check_indices(self, report: Report) -> bool:
+        """The same, and that index tiles are there, of one shape, along the axes of ``gather_axes``."""
         return super().check_indices(report) and self._check_axes(report)
 
     def _check_axes(self, report: Report) -> bool:
@@ -393,6 +394,7 @@ class Atomic(Access):
             )
 
     def check_element(self, report: Report, what: str, allowed: Sequence[str]) -> None:
+        """Report elements that the atomic does not work on; ``what`` names it in the message."""
         found = T.element_name(T.element_of(self.moved.type))
         if found not in allowed:
             report.error(

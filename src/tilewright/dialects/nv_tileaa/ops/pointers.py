@@ -87,7 +87,7 @@ class AddPtrOp(TileAAOp):
     result = result_def(PTRS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "offset"
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -133,7 +133,7 @@ class IntToPtrOp(TileAAOp):
     result = result_def(PTRS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "int_to_ptr"
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.ADDRESS
     EXAMPLES: ClassVar = examples("%p = nv_tileaa.int_to_ptr %m : i64 -> !nv_tileaa.ptr<f32, 1>")
@@ -150,7 +150,7 @@ class PtrToIntOp(TileAAOp):
     result = result_def(I64)
     traits = traits_def(Pure())
     MEANING: ClassVar = "ptr_to_int"
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     EXAMPLES: ClassVar = examples("%a0 = nv_tileaa.ptr_to_int %p32 : !nv_tileaa.ptr<f32, 1> -> i64")
 
@@ -256,7 +256,7 @@ class BitcastOp(TileAAOp):
     result = result_def(ELEMENTS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "bitcast"
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -315,7 +315,7 @@ class FpToFpOp(TileAAOp):
     result = result_def(ELEMENTS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "ftof"
-    ELEMENTS: ClassVar = Elements.AT_PLACE
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 3
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.fp_to_fp %f {rounding_mode = nearest_even} : tile<8xf32> -> tile<8xf16>",

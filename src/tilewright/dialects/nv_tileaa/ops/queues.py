@@ -142,6 +142,8 @@ class QueueOp(TileAAOp):
         return list(ty.item_types)
 
     def check_items(self, report: Report, found: Sequence[Attribute], what: str, name: str) -> None:
+        """Report values that are not of the types that the queue carries; ``what`` and ``name`` say
+        which."""
         if list(found) != self.items():
             part = operand(name) if name == "values" else type_of(name)
             report.error(

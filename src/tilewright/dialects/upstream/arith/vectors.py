@@ -54,18 +54,14 @@ FAST_MATH = Kind("flags for floats", FastMathFlagsAttr)
 _OVERFLOW = Kind("overflow flags", IntegerOverflowAttr)
 
 
-def truth_like(ty: Attribute) -> Attribute:
+def i1_like(ty: Attribute) -> Attribute:
     """i1 in the shape of a type."""
     bit = IntegerType(1)
     return VectorType(bit, ty.get_shape()) if isinstance(ty, VectorType) else bit
 
 
 def _like_lhs(state: ParseState) -> list[Attribute]:
-    return [truth_like(ty) for ty in state.types["lhs"]]
-
-
-_PAIR = syntax("$lhs, $rhs")
-_TYPE_OF_LHS = syntax("attr-dict : type($lhs)")
+    return [i1_like(ty) for ty in state.types["lhs"]]
 
 
 class Comparison(UpstreamOp):
@@ -79,10 +75,10 @@ class Comparison(UpstreamOp):
 
     def check(self, report: Report) -> None:
         lhs, rhs, result = (values_of(self, name)[0].type for name in ("lhs", "rhs", "result"))
-        if lhs != rhs or result != truth_like(lhs):
+        if lhs != rhs or result != i1_like(lhs):
             report.error(
                 codes.ELEMENT_TYPE,
-                f"expected two values of one type and '{format_type(truth_like(lhs))}', got "
+                f"expected two values of one type and '{format_type(i1_like(lhs))}', got "
                 f"'{format_type(lhs)}', '{format_type(rhs)}' and '{format_type(result)}'",
                 type_of("lhs"),
             )
@@ -161,7 +157,7 @@ class SelectOp(UpstreamOp):
                 f"'{format_type(given[1])}'",
                 type_of("result"),
             )
-        elif is_vector(condition) and condition != truth_like(result):
+        elif is_vector(condition) and condition != i1_like(result):
             report.error(
                 codes.FRAGMENT,
                 f"expected a condition like '{format_type(result)}', got "
@@ -205,7 +201,6 @@ def significant_width(ty: Attribute) -> int:
     return 19 if isinstance(element, FloatTF32Type) else bit_width(element)
 
 
-CONVERSION_TYPES = syntax("attr-dict : type($input) to type($result)")
 _CONVERSION = syntax("$input attr-dict : type($input) to type($result)")
 
 

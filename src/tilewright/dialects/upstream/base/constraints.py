@@ -35,6 +35,7 @@ class Kind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
     fixed: Attribute | None = None
 
     def accepts(self, attr: Attribute) -> bool:
+        """Whether an attribute is of the class, and passes the test."""
         return isinstance(attr, self.cls) and (self.test is None or self.test(attr))
 
     @property
@@ -43,6 +44,7 @@ class Kind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
 
 
 def exactly(description: str, ty: AttributeCovT) -> Kind[AttributeCovT]:
+    """The kind that only this attribute is of."""
     return Kind(description, type(ty), lambda attr: attr == ty, ty)
 
 

@@ -29,6 +29,7 @@ class BareEnumAttr(KeywordAttr):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
+        """The member whose keyword stands here, in angle brackets or without."""
         what = _title(cls)
         if token_text(parser) != "<":
             return parse_keyword(parser, cls.enum_type, what)
@@ -41,6 +42,7 @@ class AngledEnumAttr(AngledAttr):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
+        """The member whose keyword stands in angle brackets."""
         what = _title(cls)
         with parser.in_angle_brackets():
             return parse_keyword(parser, cls.enum_type, what)

@@ -40,6 +40,7 @@ def bit_width(element: Attribute) -> int:
 
 
 def is_static(memref: MemRefType) -> bool:
+    """Whether all extents of a memref are known."""
     return DYNAMIC_INDEX not in memref.get_shape()
 
 
@@ -72,6 +73,7 @@ def _coefficient(expr: AffineExpr, dim: int) -> int | None:
 
 
 def show_shape(shape: Sequence[int]) -> str:
+    """Extents for a message, ``?`` for those that are not known."""
     return "x".join("?" if extent == DYNAMIC_INDEX else str(extent) for extent in shape)
 
 

@@ -60,6 +60,7 @@ class AddressSpaceAttr(EnumAttribute[AddressSpace]):
 
     @property
     def keyword(self) -> str:
+        """How the space is written."""
         return str(self.data)
 
 

@@ -280,18 +280,21 @@ class FuncOp(UpstreamOp):
 
     @property
     def symbol(self) -> str:
+        """The name of the function, without ``@``."""
         name = self.attributes["sym_name"]
         assert isinstance(name, StringAttr)
         return name.data
 
     @property
     def signature(self) -> FunctionType:
+        """The types of parameters and results."""
         found = self.properties["function_type"]
         assert isinstance(found, FunctionType)
         return found
 
     @property
     def is_kernel(self) -> bool:
+        """Whether it can be launched."""
         return KERNEL in self.attributes
 
     @property

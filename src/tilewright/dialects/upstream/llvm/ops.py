@@ -37,7 +37,7 @@ from tilewright.dialects.upstream.llvm.atomics import (
     is_atomic,
 )
 from tilewright.dialects.upstream.llvm.syntax import (
-    DYNAMIC_PLACE,
+    DYNAMIC_INDEX,
     INTEGERS,
     MASK,
     ORDERING,
@@ -49,7 +49,7 @@ from tilewright.dialects.upstream.llvm.syntax import (
     Atomic,
     ElementType,
     FunctionType,
-    Places,
+    GepIndices,
     lane_count,
     ordering_of,
 )
@@ -137,7 +137,7 @@ class GetElementPtrOp(UpstreamOp):
     SYNTAX: ClassVar = syntax(
         Flag("inbounds"),
         "$base",
-        Places(),
+        GepIndices(),
         "attr-dict",
         FunctionType(("base", "dynamicIndices"), "res"),
         ElementType(),
@@ -156,16 +156,16 @@ class GetElementPtrOp(UpstreamOp):
         """The places: numbers, and operands."""
         raw, values = self.properties["rawConstantIndices"], iter(self.dynamicIndices)
         assert isinstance(raw, DenseArrayBase)
-        return [next(values) if n == DYNAMIC_PLACE else int(n) for n in raw.get_values()]
+        return [next(values) if n == DYNAMIC_INDEX else int(n) for n in raw.get_values()]
 
     def check(self, report: Report) -> None:
         raw = self.properties["rawConstantIndices"]
         assert isinstance(raw, DenseArrayBase)
         numbers = list(raw.get_values())
-        if not numbers or numbers.count(DYNAMIC_PLACE) != len(self.dynamicIndices):
+        if not numbers or numbers.count(DYNAMIC_INDEX) != len(self.dynamicIndices):
             report.error(
                 codes.LLVM_POSITION,
-                f"expected {numbers.count(DYNAMIC_PLACE)} places as operands and one place at "
+                f"expected {numbers.count(DYNAMIC_INDEX)} places as operands and one place at "
                 f"least, got {len(self.dynamicIndices)} of {len(numbers)}",
                 attr("rawConstantIndices"),
             )

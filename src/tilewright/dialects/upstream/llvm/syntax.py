@@ -68,6 +68,7 @@ def is_flat(ty: Attribute) -> bool:
 
 
 def is_integer(ty: Attribute) -> bool:
+    """Whether a type is one of LLVM's integers: of a known width, and without a sign of its own."""
     return is_sized_integer_type(ty) and ty.signedness.data == Signedness.SIGNLESS
 
 
@@ -244,10 +245,10 @@ class FunctionType(Directive):
 
 
 #: Stands among the numbers of a place for one that is an operand.
-DYNAMIC_PLACE = -(1 << 31)
+DYNAMIC_INDEX = -(1 << 31)
 
 
-class Places(Directive):
+class GepIndices(Directive):
     """``[%i, 3]``: operands ``dynamicIndices``, and numbers."""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
@@ -257,10 +258,10 @@ class Places(Directive):
         def place() -> None:
             if is_value_name(parser):
                 parse_operand(parser, state, "dynamicIndices")
-                numbers.append(DYNAMIC_PLACE)
+                numbers.append(DYNAMIC_INDEX)
                 return
             start, number = token_start(parser), parser.parse_integer(allow_boolean=False)
-            if not DYNAMIC_PLACE < number < -DYNAMIC_PLACE:
+            if not DYNAMIC_INDEX < number < -DYNAMIC_INDEX:
                 fail(parser, f"{number} does not fit a signed 32-bit integer", start)
             numbers.append(number)
 
@@ -275,7 +276,7 @@ class Places(Directive):
         assert isinstance(found, DenseArrayBase)
 
         def place(number: int) -> None:
-            if number == DYNAMIC_PLACE:
+            if number == DYNAMIC_INDEX:
                 printer.print_ssa_value(next(values))
             else:
                 printer.print_string(str(number))

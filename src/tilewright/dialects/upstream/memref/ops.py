@@ -275,6 +275,7 @@ class LoadOp(memref.LoadOp):
     """xDSL's, whose verifier stops where there is another number of indices."""
 
     def verify_(self) -> None:
+        """One index for each axis, which upstream checks and xDSL does not; then xDSL's rules."""
         _check_index_count(self.memref.type, len(self.indices))
         super().verify_()
 
@@ -283,6 +284,7 @@ class StoreOp(memref.StoreOp):
     """xDSL's, whose verifier stops where there is another number of indices."""
 
     def verify_(self) -> None:
+        """One index for each axis, which upstream checks and xDSL does not; then xDSL's rules."""
         _check_index_count(self.memref.type, len(self.indices))
         super().verify_()
 

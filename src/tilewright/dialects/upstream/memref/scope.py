@@ -17,6 +17,8 @@ class AllocaScopeOp(memref.AllocaScopeOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """``(-> (types))? region attr-dict``; a terminator without results is made where none is
+        written."""
         types = arrow_types(parser)
         body = parser.parse_region()
         if not body.blocks:
@@ -28,6 +30,7 @@ class AllocaScopeOp(memref.AllocaScopeOp):
         return cls.create(result_types=types, regions=[body], attributes=attributes)
 
     def print(self, printer: Printer) -> None:
+        """What ``parse`` reads."""
         if self.res:
             printer.print_string(" -> ")
             with printer.in_parens():

@@ -78,11 +78,13 @@ class ToTf32(UpstreamOp):
 
     @property
     def saturates(self) -> bool:
+        """Whether the result is finite where it would be an infinity."""
         found = self.properties.get("sat")
         return isinstance(found, SaturationModeAttr) and found.data is SaturationMode.SATFINITE
 
     @property
     def drops_negative(self) -> bool:
+        """Whether negative numbers become zero."""
         found = self.properties.get("relu")
         return isinstance(found, IntegerAttr) and bool(found.value.data)
 

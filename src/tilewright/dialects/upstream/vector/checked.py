@@ -31,18 +31,21 @@ def _check_position(position: Sequence[int], whole: Attribute, part: Attribute) 
 
 class ExtractOp(vector.ExtractOp):
     def verify_(self) -> None:
+        """xDSL's rules, and that the position lies in the vector and leaves what the result is."""
         super().verify_()
         _check_position(self.static_position.get_values(), self.vector.type, self.result.type)
 
 
 class InsertOp(vector.InsertOp):
     def verify_(self) -> None:
+        """xDSL's rules, and that the position lies in the vector and leaves what the source is."""
         super().verify_()
         _check_position(self.static_position.get_values(), self.result.type, self.source.type)
 
 
 class BroadcastOp(vector.BroadcastOp):
     def verify_(self) -> None:
+        """xDSL's rules, and that each trailing extent of the source is 1 or that of the vector."""
         super().verify_()
         given, wanted = _shape(self.source.type), _shape(self.vector.type)
         if len(given) > len(wanted):

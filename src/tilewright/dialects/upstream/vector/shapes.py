@@ -35,7 +35,6 @@ from tilewright.dialects.declare import Report, attr, enum_property, examples, s
 from tilewright.dialects.narrowing import integers_of, is_dense_array, is_vector
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.directives import (
-    Punct,
     parse_operand,
     parse_type_into,
 )
@@ -50,7 +49,6 @@ from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import element_of, show_shape
 from tilewright.dialects.upstream.gpu.attributes import combines
 
-_ARROW = Punct("->")
 _DENSE = Kind(
     "an array of 64-bit integers",
     DenseArrayBase,

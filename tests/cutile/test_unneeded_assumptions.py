@@ -34,7 +34,7 @@ def test_promises_of_the_program_are_still_checked() -> None:
 
 
 def test_only_promises_of_idle_strides_are_forgotten() -> None:
-    from tilewright.cutile.promises import forget_idle_promises
+    from tilewright.cutile.unneeded_assumptions import drop_unneeded_assumptions
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
     from tilewright.text import parse, print_text
 
@@ -50,7 +50,7 @@ def test_only_promises_of_idle_strides_are_forgotten() -> None:
     }
     """)
     assert isinstance(module, ModuleOp)
-    forget_idle_promises(module)
+    drop_unneeded_assumptions(module)
     text = print_text(module)
     assert text.count("assume") - text.count("%assume") == 1
     assert "div_by<8>" in text

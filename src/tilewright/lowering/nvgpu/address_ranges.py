@@ -22,13 +22,13 @@ from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
 from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.pieces import rearranged
-from tilewright.lowering.nvgpu.state import Memref, Threads, View
+from tilewright.lowering.nvgpu.state import Memref, ThreadLowering, View
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I32, I64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AddressRange:
     """The addresses of a thread's elements, a number or a vector of i64, and which of them may be
     accessed; ``inside`` are those that lie in the memory of a view. None stands for all."""
 
@@ -38,7 +38,7 @@ class Place:
 
 
 @lowers("make_memref")
-def make_memref(low: Threads, op: pointers.MakeMemrefOp) -> None:
+def make_memref(low: ThreadLowering, op: pointers.MakeMemrefOp) -> None:
     """No operation: a base address, and extents and strides in elements, known or as values."""
     ty = op.result.type
     assert isinstance(ty, T.MemrefType)
@@ -53,7 +53,7 @@ def make_memref(low: Threads, op: pointers.MakeMemrefOp) -> None:
 
 
 def _extents(
-    low: Threads, static: Sequence[int], given: Sequence[SSAValue]
+    low: ThreadLowering, static: Sequence[int], given: Sequence[SSAValue]
 ) -> tuple[SSAValue, ...]:
     left = iter(given)
     return tuple(
@@ -63,7 +63,7 @@ def _extents(
 
 
 @lowers("block_tile")
-def block_tile(low: Threads, op: shapes.BlockTileOp) -> None:
+def block_tile(low: ThreadLowering, op: shapes.BlockTileOp) -> None:
     """No operation: a memref cut into tiles. Raises ``not-lowered-to-threads`` for groups of several axes."""
     if (cut := op.cut) is None:
         raise low.refuse("several axes are in one of its dimGroups")
@@ -75,7 +75,7 @@ def block_tile(low: Threads, op: shapes.BlockTileOp) -> None:
 
 
 @lowers("get_dim_size")
-def get_dim_size(low: Threads, op: shapes.GetDimSizeOp) -> None:
+def get_dim_size(low: ThreadLowering, op: shapes.GetDimSizeOp) -> None:
     """An extent in elements; of a tiled view, the number of its tiles, rounded up."""
     axis = int_property(op, "axis")
     held = low.held[op.source]
@@ -99,20 +99,20 @@ Order = tuple[int, ...]
 """The axes of a tile, in the order in which its elements are dealt to threads for an access."""
 
 
-def place_of_access(low: Threads, op: Access, order: Order | None = None) -> Place:
+def address_range_of(low: ThreadLowering, op: Access, order: Order | None = None) -> AddressRange:
     """Where the elements lie that an access is to."""
     masks = values_of(op, "mask")
     mask = low.value(masks[0]) if masks else None
     if isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType):
-        return Place(_scattered(low, op), mask, None)
+        return AddressRange(_scattered(low, op), mask, None)
     found = view_of_access(low, op, order)
     if found is None:
         (base,) = values_of(op, "base")
-        return Place(low.value(base), mask, None)
+        return AddressRange(low.value(base), mask, None)
     return _in_view(low, *found, mask)
 
 
-def _scattered(low: Threads, op: Scattered) -> SSAValue:
+def _scattered(low: ThreadLowering, op: Scattered) -> SSAValue:
     """The elements of a memref at tiles of indices, beside which scalars hold for all."""
     (base,) = values_of(op, "base")
     held = low.memref(base)
@@ -127,7 +127,7 @@ def _scattered(low: Threads, op: Scattered) -> SSAValue:
 
 
 def view_of_access(
-    low: Threads, op: Access, order: Order | None = None
+    low: ThreadLowering, op: Access, order: Order | None = None
 ) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
     """The view of which an access moves a tile, the tile's indices, and which of them are promised
     to be inside; None where it goes through pointers. With an ``order`` axes stand in it."""
@@ -148,7 +148,7 @@ def view_of_access(
 
 
 def _view_of_access(
-    low: Threads, op: Access
+    low: ThreadLowering, op: Access
 ) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
     (base,) = values_of(op, "base")
     if isinstance(T.element_of(base.type), T.PtrType):
@@ -176,12 +176,12 @@ def _view_of_access(
 
 
 def _in_view(
-    low: Threads,
+    low: ThreadLowering,
     view: View,
     indices: Sequence[SSAValue],
     promised: Sequence[bool],
     mask: SSAValue | None,
-) -> Place:
+) -> AddressRange:
     element = view.memref.element
     size = pointee_bytes(low, T.PtrType(element))
     coordinates = low.coordinates(view.dims)
@@ -229,10 +229,12 @@ def _in_view(
     for part in parts:
         addresses = low.plus(addresses, part)
     assert addresses.type == vector
-    return Place(addresses, low.both(inside, mask), inside)
+    return AddressRange(addresses, low.both(inside, mask), inside)
 
 
-def _below(low: Threads, at: SSAValue, origin: SSAValue, limit: SSAValue, extent: int) -> SSAValue:
+def _below(
+    low: ThreadLowering, at: SSAValue, origin: SSAValue, limit: SSAValue, extent: int
+) -> SSAValue:
     """Whether the elements at places of a tile that starts at ``origin`` lie below a limit."""
     left = low.binary(A.SubiOp, limit, origin)
     some = low.compare("slt", origin, limit)
@@ -242,7 +244,7 @@ def _below(low: Threads, at: SSAValue, origin: SSAValue, limit: SSAValue, extent
     return low.compare("ult", at, low.splat(low.one(V.TruncIOp, (left,), I32), count))
 
 
-def _rows(low: Threads, index: SSAValue, dims: tuple[int, ...], axis: int) -> SSAValue:
+def _rows(low: ThreadLowering, index: SSAValue, dims: tuple[int, ...], axis: int) -> SSAValue:
     """For each element of a tile the index that stands for its place along an axis."""
 
     def place(coordinates: Sequence[SSAValue]) -> list[SSAValue]:
@@ -252,7 +254,7 @@ def _rows(low: Threads, index: SSAValue, dims: tuple[int, ...], axis: int) -> SS
     return low.widen(found)
 
 
-def padding_name(op: TileAAOp, base: SSAValue, low: Threads) -> str:
+def padding_name(op: TileAAOp, base: SSAValue, low: ThreadLowering) -> str:
     """What lies outside of the memory of a view."""
     own = enum_property(op, "padding_value") if "padding_value" in op.properties else ""
     held = low.held[base]

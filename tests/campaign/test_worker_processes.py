@@ -11,7 +11,7 @@ import pytest
 from tests.campaign.sample_jobs import job
 
 from tilewright.campaign.jobs import Job, Outcome, Status, run_job
-from tilewright.campaign.workers import InProcess, LocalProcesses
+from tilewright.campaign.worker_processes import InProcess, LocalProcesses
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.layouts import Layout
-from tilewright.layouts.folds import beyond_warps, places_along
 from tilewright.layouts.layout import axis_bits, bits_of
+from tilewright.layouts.reductions import beyond_warps, index_bits_along
 
 #: The most parts along an axis that each thread adds up for itself.
 MOST_PARTS = 32
@@ -16,7 +16,7 @@ CHUNK = 4
 
 def scans_well(layout: Layout, dims: Sequence[int], axis: int) -> bool:
     """Whether a scan along an axis can be made in a layout, and warps have little to tell one another."""
-    places = places_along(layout, dims, axis)
+    places = index_bits_along(layout, dims, axis)
     if places is None:
         return False
     parts = beyond_warps(places)

@@ -26,7 +26,7 @@ _ENTRY_BYTES = 2 * SLOT_BYTES
 _KNOWN = frozenset({"argument", "global", "alloca"})
 
 
-class KnownMemory:
+class NoaliasRanges:
     """``table`` points to the table of memory (``abi``)."""
 
     def __init__(self, func: FuncOp, table: Value) -> None:
@@ -45,7 +45,7 @@ class KnownMemory:
         """From which memory the pointers of the function come; worked out when first asked for."""
         return Provenances(self._func)
 
-    def with_table(self, table: Value) -> KnownMemory:
+    def with_table(self, table: Value) -> NoaliasRanges:
         """The same memory, in another function, where its table is another value."""
         other = copy(self)
         other.table = table

@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.tiles import to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.compare_exchange import bits_type, update_one
-from tilewright.cpu.codegen.memory.private_copies import COPIES, LINE, Copies, in_copy
+from tilewright.cpu.codegen.memory.privatized_arrays import COPIES, LINE, Copies, in_copy
 from tilewright.cpu.codegen.memory.single_thread import combined
 
 #: In how many parts an array is handed on; threads begin with different ones.

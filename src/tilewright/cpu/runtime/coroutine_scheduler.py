@@ -1,11 +1,11 @@
-"""The native scheduler of agents: who goes on when a strand of a tile block cannot.
+"""The native scheduler of agents: who goes on when a coroutine of a tile block cannot.
 
-A strand is an agent, or the tile block itself, the first one. Agents are coroutines of LLVM; the tile
+A coroutine is an agent, or the tile block itself, the first one. Agents are coroutines of LLVM; the tile
 block runs on its thread's stack and calls the scheduler where it has to wait, which resumes the others,
-one at a time, until the block can go on. The strands that live form a ring, in the order in which they
+one at a time, until the block can go on. The coroutines that live form a ring, in the order in which they
 were started. After one that waits comes the next that can go on; one that was started runs at once.
 
-``abi`` tells how strands and queues lie in memory.
+``abi`` tells how coroutines and queues lie in memory.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from tilewright.cpu.abi import (
     ALL_WAIT,
     CAN_GO_ON,
-    END_STRANDS,
-    LIST_STRANDS,
+    COROUTINE_TYPE,
+    END_COROUTINES,
+    LIST_COROUTINES,
     LOOKED,
     LOOKS,
-    RUN_STRANDS,
+    RUN_COROUTINES,
     STARTS,
-    STRAND_TYPE,
     TO_STOP,
     UNTIL_ENDED,
     UNTIL_MORE,
@@ -32,20 +32,20 @@ from tilewright.cpu.runtime.engine import Library
 from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
 
-_SYMBOLS = (CAN_GO_ON, RUN_STRANDS, END_STRANDS, LIST_STRANDS)
+_SYMBOLS = (CAN_GO_ON, RUN_COROUTINES, END_COROUTINES, LIST_COROUTINES)
 
 _IR = f"""
-%strand = type {STRAND_TYPE}
+%coroutine = type {COROUTINE_TYPE}
 %queue = type {{ i64, i64, i64 }}
 
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
 declare i1 @llvm.coro.done(ptr)
 
-define i1 @{CAN_GO_ON}(ptr %strand) {{
-  %kind_at = getelementptr %strand, ptr %strand, i32 0, i32 3
+define i1 @{CAN_GO_ON}(ptr %coroutine) {{
+  %kind_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 3
   %kind = load i32, ptr %kind_at
-  %object_at = getelementptr %strand, ptr %strand, i32 0, i32 5
+  %object_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 5
   %object = load ptr, ptr %object_at
   switch i32 %kind, label %yes [
     i32 {UNTIL_ENDED}, label %ended
@@ -55,12 +55,12 @@ define i1 @{CAN_GO_ON}(ptr %strand) {{
 yes:
   ret i1 1
 ended:
-  %ended_at = getelementptr %strand, ptr %object, i32 0, i32 7
+  %ended_at = getelementptr %coroutine, ptr %object, i32 0, i32 7
   %flag = load i32, ptr %ended_at
   %is_over = icmp ne i32 %flag, 0
   ret i1 %is_over
 more:
-  %consumer_at = getelementptr %strand, ptr %strand, i32 0, i32 6
+  %consumer_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 6
   %consumer = load i64, ptr %consumer_at
   %all_taken = getelementptr %queue, ptr %object, i32 1
   %taken_at = getelementptr i64, ptr %all_taken, i64 %consumer
@@ -93,52 +93,52 @@ known:
   ret i1 %has_room
 }}
 
-define i32 @{RUN_STRANDS}(ptr %main, ptr %wanted, ptr %stop) {{
+define i32 @{RUN_COROUTINES}(ptr %main, ptr %wanted, ptr %stop) {{
 entry:
   br label %search
 search:
   %from = phi ptr [ %wanted, %entry ], [ %next, %ended ], [ %chosen, %yielded ]
   br label %look
 look:
-  %strand = phi ptr [ %from, %search ], [ %second, %other ]
-  %ready = call i1 @{CAN_GO_ON}(ptr %strand)
+  %coroutine = phi ptr [ %from, %search ], [ %second, %other ]
+  %ready = call i1 @{CAN_GO_ON}(ptr %coroutine)
   br i1 %ready, label %found, label %other
 other:
-  %second_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %second_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 1
   %second = load ptr, ptr %second_at
   %around = icmp eq ptr %second, %from
   br i1 %around, label %nobody, label %look
 found:
-  %kind_at = getelementptr %strand, ptr %strand, i32 0, i32 3
+  %kind_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 3
   store i32 0, ptr %kind_at
-  %is_main = icmp eq ptr %strand, %main
+  %is_main = icmp eq ptr %coroutine, %main
   br i1 %is_main, label %back, label %resume
 resume:
-  %event_at = getelementptr %strand, ptr %strand, i32 0, i32 8
+  %event_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 8
   store i32 0, ptr %event_at
-  %handle = load ptr, ptr %strand
+  %handle = load ptr, ptr %coroutine
   call void @llvm.coro.resume(ptr %handle)
   %flag = load atomic i32, ptr %stop monotonic, align 4
   %stopping = icmp ne i32 %flag, 0
   br i1 %stopping, label %stopped, label %after
 after:
-  %next_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %next_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 1
   %next = load ptr, ptr %next_at
   %done = call i1 @llvm.coro.done(ptr %handle)
   br i1 %done, label %ended, label %yielded
 ended:
-  call void @unlink(ptr %strand)
+  call void @unlink(ptr %coroutine)
   br label %search
 yielded:
   %event = load i32, ptr %event_at
   %started = icmp eq i32 %event, {STARTS}
-  %last_at = getelementptr %strand, ptr %main, i32 0, i32 2
+  %last_at = getelementptr %coroutine, ptr %main, i32 0, i32 2
   %last = load ptr, ptr %last_at
   %chosen = select i1 %started, ptr %last, ptr %next
   %looks = icmp eq i32 %event, {LOOKS}
   br i1 %looks, label %looked, label %search
 looked:
-  %then_at = getelementptr %strand, ptr %main, i32 0, i32 7
+  %then_at = getelementptr %coroutine, ptr %main, i32 0, i32 7
   store ptr %next, ptr %then_at
   ret i32 {LOOKED}
 back:
@@ -149,45 +149,45 @@ stopped:
   ret i32 {TO_STOP}
 }}
 
-define internal void @unlink(ptr %strand) {{
-  %ended_at = getelementptr %strand, ptr %strand, i32 0, i32 7
+define internal void @unlink(ptr %coroutine) {{
+  %ended_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 7
   store i32 1, ptr %ended_at
-  %next_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %next_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 1
   %next = load ptr, ptr %next_at
-  %prev_at = getelementptr %strand, ptr %strand, i32 0, i32 2
+  %prev_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 2
   %prev = load ptr, ptr %prev_at
-  %prevs_next = getelementptr %strand, ptr %prev, i32 0, i32 1
+  %prevs_next = getelementptr %coroutine, ptr %prev, i32 0, i32 1
   store ptr %next, ptr %prevs_next
-  %nexts_prev = getelementptr %strand, ptr %next, i32 0, i32 2
+  %nexts_prev = getelementptr %coroutine, ptr %next, i32 0, i32 2
   store ptr %prev, ptr %nexts_prev
-  %handle = load ptr, ptr %strand
+  %handle = load ptr, ptr %coroutine
   call void @llvm.coro.destroy(ptr %handle)
   ret void
 }}
 
-define void @{END_STRANDS}(ptr %main) {{
-  %next_at = getelementptr %strand, ptr %main, i32 0, i32 1
+define void @{END_COROUTINES}(ptr %main) {{
+  %next_at = getelementptr %coroutine, ptr %main, i32 0, i32 1
   br label %look
 look:
-  %strand = load ptr, ptr %next_at
-  %alone = icmp eq ptr %strand, %main
+  %coroutine = load ptr, ptr %next_at
+  %alone = icmp eq ptr %coroutine, %main
   br i1 %alone, label %out, label %end
 end:
-  call void @unlink(ptr %strand)
+  call void @unlink(ptr %coroutine)
   br label %look
 out:
   ret void
 }}
 
-define i64 @{LIST_STRANDS}(ptr %main, ptr %list) {{
+define i64 @{LIST_COROUTINES}(ptr %main, ptr %list) {{
 entry:
   br label %each
 each:
-  %strand = phi ptr [ %main, %entry ], [ %next, %each ]
+  %coroutine = phi ptr [ %main, %entry ], [ %next, %each ]
   %count = phi i64 [ 0, %entry ], [ %more, %each ]
-  %name_at = getelementptr %strand, ptr %strand, i32 0, i32 9
+  %name_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 9
   %name = load i64, ptr %name_at
-  %place_at = getelementptr %strand, ptr %strand, i32 0, i32 4
+  %place_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 4
   %place = load i32, ptr %place_at
   %place_wide = zext i32 %place to i64
   %at = getelementptr i64, ptr %list, i64 %count
@@ -195,7 +195,7 @@ each:
   %beside = getelementptr i64, ptr %at, i64 1
   store i64 %place_wide, ptr %beside
   %more = add i64 %count, 2
-  %next_at = getelementptr %strand, ptr %strand, i32 0, i32 1
+  %next_at = getelementptr %coroutine, ptr %coroutine, i32 0, i32 1
   %next = load ptr, ptr %next_at
   %around = icmp eq ptr %next, %main
   br i1 %around, label %out, label %each
@@ -211,6 +211,6 @@ def _library() -> Library:
 
 
 @once
-def strand_symbols() -> Mapping[str, int]:
+def coroutine_symbols() -> Mapping[str, int]:
     """The addresses of the scheduler's functions, by the names under which kernels call them."""
     return {name: _library().address(name) for name in _SYMBOLS}

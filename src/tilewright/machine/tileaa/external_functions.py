@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.ops import functions
 from tilewright.launching.codes import PLUGIN_RESULT
-from tilewright.launching.foreign_code import (
+from tilewright.launching.external_functions import (
     FOREIGN,
     function_named,
     missing_plugin,
@@ -95,13 +95,13 @@ def _memory_of(tensor: TensorView, element: str, memory: Memory) -> Array:
 
 
 @implements(*(kind for kind in FOREIGN if kind not in (functions.PluginOp, functions.ExecuteOp)))
-def call_out(op: Operation, t: Translator) -> Step:
+def _call_out(op: Operation, t: Translator) -> Step:
     """Kernels are started by ``Program.launch``: one that starts another needs a function for it."""
     return plugin_step(op, t)
 
 
 @implements(functions.PluginOp)
-def plugin(op: functions.PluginOp, t: Translator) -> Step | Nested:
+def _plugin(op: functions.PluginOp, t: Translator) -> Step | Nested:
     """A function that is given goes before one of the module."""
     name = plugin_name(op)
     if name in t.machine.plugins or function_named(op) is None:

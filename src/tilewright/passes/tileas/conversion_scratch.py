@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import scf
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.passes.tileas.exchanges import exchanged_bytes, threads_of
+from tilewright.passes.tileas.shared_conversions import exchanged_bytes, threads_of
 
 #: Shared memory for conversions and reductions, in bytes.
 _EXCHANGES = 16 << 10
@@ -13,7 +13,7 @@ _EXCHANGES = 16 << 10
 BESIDE_RINGS = 1 << 10
 
 
-def exchange_room(loop: scf.ForOp) -> int:
+def conversion_scratch(loop: scf.ForOp) -> int:
     """The bytes of shared memory that a ring of ``loop`` must leave: those of exchanges in the loop and in front of it.
     What exchanges tiles behind the loop of a function takes the memory where the ring was; behind a loop in another
     one, the ring is still needed."""

@@ -15,7 +15,7 @@ Properties: TypeAlias = Mapping[str, Attribute | None]
 _OpT = TypeVar("_OpT", bound=Operation)
 
 
-class Filler(ABC, Generic[_OpT]):
+class BlockBuilder(ABC, Generic[_OpT]):
     """Fills blocks with operations that stand for others.
 
     ``op`` is the operation being lowered, whose place new operations inherit; ``block`` is where
@@ -58,7 +58,7 @@ class Filler(ABC, Generic[_OpT]):
         return self.add(op).results
 
     @contextmanager
-    def filling(self, block: Block) -> Generator[None, None, None]:
+    def building(self, block: Block) -> Generator[None, None, None]:
         """Put new operations at the end of another block for a while."""
         previous, self.block = self.block, block
         try:

@@ -26,7 +26,7 @@ from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers
 
-ALIAS_PROMISE = define_code(
+ALIAS_ASSUMPTION = define_code(
     "alias-promise",
     "Arrays share memory although the name of the kernel promises that they do not.",
     "The name that cuTile gives a kernel says which arrays may share memory: those with a common "
@@ -40,7 +40,7 @@ _MAX_LISTED_ELEMENTS = 1 << 22
 _MAX_REACH = 1 << 60
 
 
-def broken_promises(entry: EntryOp, arguments: Converted) -> Iterator[Diagnostic]:
+def broken_assumptions(entry: EntryOp, arguments: Converted) -> Iterator[Diagnostic]:
     """A finding for each promise of the name that the arguments break, where memory is written."""
     convention = convention_of(entry)
     if convention is None:
@@ -134,5 +134,5 @@ def _write(writes: Mapping[int | None, Operation], *parameters: int) -> Operatio
 def _broken(entry: EntryOp, message: str, written: Operation, help: str) -> Diagnostic:
     notes = (Note("memory is written here", place_of(written)), *source_note(written))
     return Diagnostic(
-        Severity.ERROR, ALIAS_PROMISE, message, place_of(entry), notes=notes, help=help
+        Severity.ERROR, ALIAS_ASSUMPTION, message, place_of(entry), notes=notes, help=help
     )

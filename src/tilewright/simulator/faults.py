@@ -45,7 +45,7 @@ def note_at(message: str, op: Operation | None) -> Note:
 
 
 @dataclass(slots=True)
-class Findings:
+class DiagnosticCollector:
     """What is wrong with a kernel that went on all the same; at most ``limit`` are kept."""
 
     limit: int = 50

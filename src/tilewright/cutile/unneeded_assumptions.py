@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
 
-def forget_idle_promises(module: ModuleOp) -> None:
+def drop_unneeded_assumptions(module: ModuleOp) -> None:
     """Remove what is promised of strides along axes of one element.
 
     For those, cuTile promises the divisibility that suits the hardware best, whatever the stride.

@@ -54,6 +54,7 @@ __tracebackhide__ = hides_frames
 
 
 def write_stdout(text: str) -> None:
+    """Write text at once, before what the machine prints next."""
     sys.stdout.write(text)
     sys.stdout.flush()
 

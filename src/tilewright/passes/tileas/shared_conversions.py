@@ -39,18 +39,18 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.dialects.nv_tileas.types import layout_of, layout_or_dealt
 from tilewright.layouts import Layout, plan_conversion
-from tilewright.layouts.folds import partials_layouts, places_along, totals_layout
+from tilewright.layouts.reductions import index_bits_along, partials_layouts, totals_layout
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
-from tilewright.passes.tileas.part_layouts import cat_keeps_places, part_keeps_places
+from tilewright.passes.tileas.part_layouts import cat_keeps_positions, part_keeps_positions
 
 #: The discardable attribute of an operation with scratch memory: the first of its bytes, and the one behind the last where
 #: that is known.
 SCRATCH = "nv_tileas.scratch"
 #: Each tile of an exchange begins at a multiple of that.
 _ALIGNMENT = 16
-_KEPT = (Elements.AT_PLACE, Elements.MADE, Elements.RESHAPED)
+_KEPT = (Elements.SAME_POSITION, Elements.MADE, Elements.RESHAPED)
 #: What has a rule for layouts, or looks at elements where they are.
 _IN_PLACE = (AssertOp, BroadcastOp, MarkForReuseOp, OptimizationBarrierOp, PermuteOp, PragmaOp)
 
@@ -76,9 +76,9 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
     if isinstance(op, Access):
         return None if _has_no_rule(op, threads) else 0
     if isinstance(op, ExtractSliceOp | InsertSliceOp):
-        return 0 if part_keeps_places(op, threads) else None
+        return 0 if part_keeps_positions(op, threads) else None
     if isinstance(op, CatOp):
-        return 0 if cat_keeps_places(op, threads) else None
+        return 0 if cat_keeps_positions(op, threads) else None
     kept = facts.elements(op) in _KEPT or isinstance(op, _IN_PLACE)
     if isinstance(op, ExtractOp) and prod(T.dims_of(op.source.type)) == 1:
         kept = True
@@ -115,7 +115,7 @@ def _has_no_rule(op: Access, threads: int) -> bool:
 def _conversion(values: Sequence[SSAValue], source: Layout, target: Layout) -> int:
     """What it takes to convert tiles together, of which all go the way of the first one."""
     sizes = [element_bytes(value.type) for value in values]
-    if plan_conversion(source, target, sizes[0]).exchange is None:
+    if plan_conversion(source, target, sizes[0]).shared_conversion is None:
         return 0
     return sum(-(-source.size * size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
 
@@ -127,7 +127,7 @@ def _fold(op: ReduceOp | ScanOp, threads: int) -> int:
     if isinstance(op, ReduceOp):
         both = partials_layouts(layout, dims, axis)
     else:
-        places = places_along(layout, dims, axis) or ()
+        places = index_bits_along(layout, dims, axis) or ()
         kinds = [place.kind for place in places]
         both = None
         if "warp" in kinds:

@@ -11,52 +11,52 @@ from tilewright.layouts.layout import Layout, axis_bits
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IndexBit:
     """A bit of the number of a ``register``, a ``lane`` or a ``warp``."""
 
     kind: str
     bit: int
 
 
-def places_along(layout: Layout, dims: Sequence[int], axis: int) -> tuple[Place, ...] | None:
+def index_bits_along(layout: Layout, dims: Sequence[int], axis: int) -> tuple[IndexBit, ...] | None:
     """For each bit of the coordinate along an axis, from the lowest one on, the place that says it.
 
     None where it takes several bits to tell, or where one stands for other axes, too.
     """
     bits = axis_bits(dims)[axis]
     mask = sum(1 << bit for bit in bits)
-    found: dict[int, Place] = {}
+    found: dict[int, IndexBit] = {}
     for kind in ("register", "lane", "warp"):
         for number, basis in enumerate(getattr(layout, kind)):
             if not basis & mask:
                 continue
             if basis & (basis - 1) or basis in found:
                 return None
-            found[basis] = Place(kind, number)
+            found[basis] = IndexBit(kind, number)
     if len(found) != len(bits):
         return None
     return tuple(found[1 << bit] for bit in bits)
 
 
-def leading(places: Sequence[Place], kind: str) -> tuple[Place, ...]:
+def leading(places: Sequence[IndexBit], kind: str) -> tuple[IndexBit, ...]:
     """The places of a kind at the beginning."""
     return tuple(takewhile(lambda place: place.kind == kind, places))
 
 
-def beyond_warps(places: Sequence[Place]) -> int:
+def beyond_warps(places: Sequence[IndexBit]) -> int:
     """How many parts along the axis warps have to tell one another of: those of each warp, and of
     the bits above."""
     below = [place.kind for place in places].index("warp") if has_warps(places) else len(places)
     return 1 << len(places) - below
 
 
-def has_warps(places: Sequence[Place]) -> bool:
+def has_warps(places: Sequence[IndexBit]) -> bool:
     """Whether elements that are folded lie in different warps."""
     return any(place.kind == "warp" for place in places)
 
 
 def totals_layout(
-    layout: Layout, dims: Sequence[int], axis: int, places: Sequence[Place]
+    layout: Layout, dims: Sequence[int], axis: int, places: Sequence[IndexBit]
 ) -> tuple[Layout, Layout]:
     """The layout of the parts of an axis that ``places``, its upper bits, tell apart, where each
     thread has its own ones, and another one where it has all parts of its row.

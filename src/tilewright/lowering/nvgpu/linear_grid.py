@@ -54,7 +54,7 @@ def must_fold(grid: Sequence[int]) -> bool:
     return True
 
 
-def fold_grid(module: b.ModuleOp, entry: str) -> b.ModuleOp:
+def linearize_grid(module: b.ModuleOp, entry: str) -> b.ModuleOp:
     """The module with the kernel of that name for a folded grid: three i32, the extents, behind its other
     parameters. A TileIRError for a kernel of clusters, and for one that calls functions which ask where they
     are."""

@@ -18,9 +18,8 @@ from xdsl.ir import Block, SSAValue
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
-from tilewright.dialects.nv_tileaa.ops.contraction import Fold, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ReduceOrScan, ScanOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
-from tilewright.lowering.nvgpu.exchange import Buffer, Exchange, held_bytes
 from tilewright.lowering.nvgpu.pieces import (
     cut,
     dealt,
@@ -29,12 +28,13 @@ from tilewright.lowering.nvgpu.pieces import (
     rearranged,
     together,
 )
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion, held_bytes
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import scalar_of
 
 
-def run_body(low: Threads, body: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+def run_body(low: ThreadLowering, body: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
     """What a body that computes elements yields, for vectors of elements."""
     outer = low.lanes
     low.lanes = arguments[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
@@ -49,7 +49,10 @@ def run_body(low: Threads, body: Block, arguments: Sequence[SSAValue]) -> list[S
 
 
 def combine(
-    low: Threads, op: Fold, elements: Sequence[SSAValue], accumulated: Sequence[SSAValue]
+    low: ThreadLowering,
+    op: ReduceOrScan,
+    elements: Sequence[SSAValue],
+    accumulated: Sequence[SSAValue],
 ) -> list[SSAValue]:
     """The body of a fold on vectors of elements."""
     pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
@@ -60,23 +63,25 @@ Shape = tuple[int, int, int]
 """How many rows a fold has, the extent that it folds, and how many elements a step along it passes."""
 
 
-def _shape(op: Fold) -> Shape:
+def _shape(op: ReduceOrScan) -> Shape:
     dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
     return prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
 
 
-def _start(low: Threads, values: Sequence[SSAValue], size: int) -> tuple[Exchange, list[Buffer]]:
+def _start(
+    low: ThreadLowering, values: Sequence[SSAValue], size: int
+) -> tuple[SharedConversion, list[Buffer]]:
     """The operands of a fold in shared memory."""
-    exchange = Exchange(low)
-    buffers = [exchange.buffer(scalar_of(value.type), size) for value in values]
+    shared_conversion = SharedConversion(low)
+    buffers = [shared_conversion.buffer(scalar_of(value.type), size) for value in values]
     for buffer, value in zip(buffers, values, strict=True):
-        exchange.put(buffer, value)
-    exchange.meet()
-    return exchange, buffers
+        shared_conversion.put(buffer, value)
+    shared_conversion.meet()
+    return shared_conversion, buffers
 
 
 @lowers("reduce")
-def reduce(low: Threads, op: ReduceOp) -> None:
+def reduce(low: ThreadLowering, op: ReduceOp) -> None:
     """Combines along an axis through shared memory, by halves where the values fit there at once, else in pieces.
 
     The order of sums is therefore not that of the elements.
@@ -85,9 +90,9 @@ def reduce(low: Threads, op: ReduceOp) -> None:
     wanted = T.dims_of(op.results[0].type)
     if fits(low, values, prod(shape)):
         dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
-        exchange, buffers = _start(low, values, prod(dims))
-        _halve(low, op, exchange, buffers, dims, axis)
-        found = _first_row(low, exchange, buffers, dims, axis)
+        shared_conversion, buffers = _start(low, values, prod(dims))
+        _halve(low, op, shared_conversion, buffers, dims, axis)
+        found = _first_row(low, shared_conversion, buffers, dims, axis)
     else:
         found = _reduced(low, op, values, shape)
     for result, value in zip(op.results, found, strict=True):
@@ -95,9 +100,9 @@ def reduce(low: Threads, op: ReduceOp) -> None:
 
 
 def _halve(
-    low: Threads,
-    op: Fold,
-    exchange: Exchange,
+    low: ThreadLowering,
+    op: ReduceOrScan,
+    shared_conversion: SharedConversion,
     buffers: Sequence[Buffer],
     dims: tuple[int, ...],
     axis: int,
@@ -113,16 +118,16 @@ def _halve(
         places[axis] = low.plus(places[axis], half)
         second = low.linear(places, dims)
         # Only owners read: others would see what owners write.
-        elements = [exchange.take(buffer, second, mine) for buffer in buffers]
-        accumulated = [exchange.take(buffer, first, mine) for buffer in buffers]
+        elements = [shared_conversion.take(buffer, second, mine) for buffer in buffers]
+        accumulated = [shared_conversion.take(buffer, first, mine) for buffer in buffers]
         for buffer, value in zip(buffers, combine(low, op, elements, accumulated), strict=True):
-            exchange.put(buffer, value, first, mine)
-        exchange.meet()
+            shared_conversion.put(buffer, value, first, mine)
+        shared_conversion.meet()
 
 
 def _first_row(
-    low: Threads,
-    exchange: Exchange,
+    low: ThreadLowering,
+    shared_conversion: SharedConversion,
     buffers: Sequence[Buffer],
     dims: tuple[int, ...],
     axis: int,
@@ -133,10 +138,12 @@ def _first_row(
     if wanted:
         places.insert(axis, low.constant(0, places[0].type))
     at = low.linear(places, dims)
-    return [exchange.take(buffer, at) for buffer in buffers]
+    return [shared_conversion.take(buffer, at) for buffer in buffers]
 
 
-def _reduced(low: Threads, op: Fold, values: Sequence[SSAValue], shape: Shape) -> list[SSAValue]:
+def _reduced(
+    low: ThreadLowering, op: ReduceOrScan, values: Sequence[SSAValue], shape: Shape
+) -> list[SSAValue]:
     """A reduction of tiles that do not fit into shared memory together, in the same order."""
     rows, extent, inner = shape
     while extent > 1 and extent // 2 * inner >= dealt(low):
@@ -148,9 +155,9 @@ def _reduced(low: Threads, op: Fold, values: Sequence[SSAValue], shape: Shape) -
         return list(values)
     size, results = rows * extent * inner, rows * inner
     if fits(low, values, size):
-        exchange, buffers = _start(low, values, size)
-        _halve(low, op, exchange, buffers, (rows, extent, inner), 1)
-        return _first_row(low, exchange, buffers, (rows, extent, inner), 1)
+        shared_conversion, buffers = _start(low, values, size)
+        _halve(low, op, shared_conversion, buffers, (rows, extent, inner), 1)
+        return _first_row(low, shared_conversion, buffers, (rows, extent, inner), 1)
     if rows > 1 and results >= 2 * dealt(low):
         parts = zip(*(cut(low, value, 2) for value in values), strict=True)
         found = [_reduced(low, op, part, (rows // 2, extent, inner)) for part in parts]
@@ -159,7 +166,7 @@ def _reduced(low: Threads, op: Fold, values: Sequence[SSAValue], shape: Shape) -
 
 
 def _reduced_by_rows(
-    low: Threads, op: Fold, values: Sequence[SSAValue], shape: Shape
+    low: ThreadLowering, op: ReduceOrScan, values: Sequence[SSAValue], shape: Shape
 ) -> list[SSAValue]:
     """The same for few results, which get a buffer of their own: some rows at a time."""
     rows, extent, inner = shape
@@ -171,33 +178,37 @@ def _reduced_by_rows(
         and not fits(low, values, prod(shape) // count, beside=kept)
     ):
         count *= 2
-    exchange = Exchange(low)
-    outs = [exchange.buffer(scalar_of(value.type), results) for value in values]
-    works = [exchange.buffer(scalar_of(value.type), prod(shape) // count) for value in values]
+    shared_conversion = SharedConversion(low)
+    outs = [shared_conversion.buffer(scalar_of(value.type), results) for value in values]
+    works = [
+        shared_conversion.buffer(scalar_of(value.type), prod(shape) // count) for value in values
+    ]
     part = (rows // count, extent, inner)
     for number, piece in enumerate(zip(*(cut(low, v, count) for v in values), strict=True)):
         for work, value in zip(works, piece, strict=True):
-            exchange.put(work, value)
-        exchange.meet()
-        _halve(low, op, exchange, works, part, 1)
-        found = _first_row(low, exchange, works, part, 1)
+            shared_conversion.put(work, value)
+        shared_conversion.meet()
+        _halve(low, op, shared_conversion, works, part, 1)
+        found = _first_row(low, shared_conversion, works, part, 1)
         places = low.plus(low.ids(results // count), number * (results // count))
         mine = low.owned(results // count)
         for out, value in zip(outs, found, strict=True):
-            exchange.put(out, value, places, mine)
-        exchange.meet()
-    return [exchange.take(out, low.ids(results)) for out in outs]
+            shared_conversion.put(out, value, places, mine)
+        shared_conversion.meet()
+    return [shared_conversion.take(out, low.ids(results)) for out in outs]
 
 
 @lowers("scan")
-def scan(low: Threads, op: ScanOp) -> None:
+def scan(low: ThreadLowering, op: ScanOp) -> None:
     """Running results along an axis, in the order of the elements; through shared memory."""
     found = _scanned(low, op, low.values(op.operands), _shape(op))
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value)
 
 
-def _scanned(low: Threads, op: ScanOp, values: Sequence[SSAValue], shape: Shape) -> list[SSAValue]:
+def _scanned(
+    low: ThreadLowering, op: ScanOp, values: Sequence[SSAValue], shape: Shape
+) -> list[SSAValue]:
     """A scan; of tiles that do not fit into shared memory together in two parts."""
     rows, extent, inner = shape
     size = prod(shape)
@@ -223,9 +234,9 @@ def _scanned(low: Threads, op: ScanOp, values: Sequence[SSAValue], shape: Shape)
 
 
 def _scanned_together(
-    low: Threads, op: ScanOp, values: Sequence[SSAValue], dims: Shape
+    low: ThreadLowering, op: ScanOp, values: Sequence[SSAValue], dims: Shape
 ) -> list[SSAValue]:
-    exchange, buffers = _start(low, values, prod(dims))
+    shared_conversion, buffers = _start(low, values, prod(dims))
     backwards = is_set(op, "reverse")
     distance = 1
     while distance < dims[1]:
@@ -238,20 +249,20 @@ def _scanned_together(
             follows = low.compare("uge", along, distance)
             places[1] = low.binary(A.SubiOp, along, distance)
         at = low.linear(places, dims)
-        earlier = [exchange.take(buffer, at, follows) for buffer in buffers]
+        earlier = [shared_conversion.take(buffer, at, follows) for buffer in buffers]
         later = combine(low, op, values, earlier)
         values = [low.select(follows, new, old) for new, old in zip(later, values, strict=True)]
         distance *= 2
         if distance < dims[1]:
-            exchange.meet()
+            shared_conversion.meet()
             for buffer, value in zip(buffers, values, strict=True):
-                exchange.put(buffer, value)
-            exchange.meet()
+                shared_conversion.put(buffer, value)
+            shared_conversion.meet()
     return list(values)
 
 
 @lowers("generate")
-def generate(low: Threads, op: GenerateOp) -> None:
+def generate(low: ThreadLowering, op: GenerateOp) -> None:
     """The body gets the place of each element, as indices."""
     places = [low.widen(at) for at in low.places(op.result.type)]
     (found,) = run_body(low, op.body.blocks[0], places)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects.upstream.arith import vectors as arith_vectors
 from tilewright.dialects.upstream.vector.indexed import GatherOp, ScatterOp
 from tilewright.lowering.nvgpu.layouts import Layout
-from tilewright.lowering.nvgpu.state import Threads
+from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import (
     I1,
     I8,
@@ -41,15 +41,15 @@ class Buffer:
     count: int
 
 
-class Exchange:
+class SharedConversion:
     """One exchange. Buffers first, then what is written, then ``meet``, then what is read.
 
     ``needs``: the bytes of all buffers, where they are known.
     """
 
-    def __init__(self, low: Threads, needs: int | None = None):
+    def __init__(self, low: ThreadLowering, needs: int | None = None):
         self._low = low
-        self._offset = self.start = low.room_for_exchange(needs)
+        self._offset = self.start = low.offset_for_conversion(needs)
 
     def buffer(self, element: Attribute, count: int) -> Buffer:
         """Room for so many elements; refused where the block has not so much memory."""
@@ -64,7 +64,7 @@ class Exchange:
                 f"block has {low.options.shared_bytes}",
                 help="use smaller tiles",
             )
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             ty = b.MemRefType(held, [count], memory_space=SHARED_SPACE)
             offset = low.constant(start, INDEX)
             memory = low.one(memref.ViewOp, (low.scratch(), offset), ty)
@@ -102,7 +102,7 @@ class Exchange:
         low = self._low
         parts = split(low, values, layout.chunk)
         for offset, chunk in zip(layout.offsets[:: layout.chunk], parts, strict=True):
-            with low.filling(low.prologue):
+            with low.building(low.prologue):
                 first = as_index(low, low.times(low.thread(), layout.chunk))
                 place = moved(low, first, offset)
             store_whole(low, chunk, buffer.memory, place)
@@ -117,7 +117,7 @@ class Exchange:
         low = self._low
         view = buffer.memory.owner
         assert isinstance(view, memref.ViewOp)
-        with low.filling(low.prologue):
+        with low.building(low.prologue):
             ty = b.MemRefType(element, [count], memory_space=SHARED_SPACE)
             memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
         return Buffer(memory, element, count)
@@ -157,7 +157,7 @@ def in_bytes(element: Attribute) -> Attribute:
     return I8 if width_of(element) < 8 else element
 
 
-def widened(low: Threads, values: SSAValue) -> SSAValue:
+def widened(low: ThreadLowering, values: SSAValue) -> SSAValue:
     """The bits of elements of less than 8 bits as bytes."""
     bits = vector_like(values.type, b.IntegerType(width_of(values.type)))
     if values.type != bits:
@@ -165,7 +165,7 @@ def widened(low: Threads, values: SSAValue) -> SSAValue:
     return low.one(arith_vectors.ExtUIOp, (values,), vector_like(bits, I8))
 
 
-def narrowed(low: Threads, octets: SSAValue, element: Attribute) -> SSAValue:
+def narrowed(low: ThreadLowering, octets: SSAValue, element: Attribute) -> SSAValue:
     """The reverse."""
     bits = vector_like(octets.type, b.IntegerType(width_of(element)))
     found = low.one(arith_vectors.TruncIOp, (octets,), bits)
@@ -173,7 +173,7 @@ def narrowed(low: Threads, octets: SSAValue, element: Attribute) -> SSAValue:
     return found if found.type == ty else low.one(BitcastOp, (found,), ty)
 
 
-def _mask(low: Threads, mask: SSAValue | None, count: int) -> SSAValue:
+def _mask(low: ThreadLowering, mask: SSAValue | None, count: int) -> SSAValue:
     if mask is None:
         return low.constant(1, b.VectorType(I1, [count]))
     return mask if isinstance(mask.type, b.VectorType) else low.splat(mask, count)

@@ -32,7 +32,7 @@ from tilewright.lowering.nvgpu.elementwise import (
     held_bits,
     pointee_bytes,
 )
-from tilewright.lowering.nvgpu.state import Memref, Threads
+from tilewright.lowering.nvgpu.state import Memref, ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of, width_of
 from tilewright.numerics.element_types import FORMATS, signed
@@ -83,7 +83,7 @@ class GivenMemory:
 
 
 @lowers("get_global")
-def get_global(low: Threads, op: GetGlobalOp) -> None:
+def get_global(low: ThreadLowering, op: GetGlobalOp) -> None:
     """The address of the global, which the launch gives, or a memref on it with the extents that are known."""
     result = op.result
     address = low.given_address(reference(op, "symbol"))
@@ -101,14 +101,14 @@ def get_global(low: Threads, op: GetGlobalOp) -> None:
 
 
 @lowers("ext.alloca")
-def alloca(low: Threads, op: AllocaOp) -> None:
+def alloca(low: ThreadLowering, op: AllocaOp) -> None:
     """A place in the part of the scratch memory that the block has."""
     pointee_bytes(low, op.results[0].type)  # pyright: ignore[reportArgumentType]
     base, offset = low.scratch_of_block(), low.given.offsets[op]
     low.bind(op.results[0], low.plus(base, offset))
 
 
-def block_number(low: Threads) -> SSAValue:
+def block_number(low: ThreadLowering) -> SSAValue:
     """The number of the block in the grid, x first, of 64 bits."""
 
     def along(kind: type[Operation], axis: DimensionEnum) -> SSAValue:
@@ -121,7 +121,7 @@ def block_number(low: Threads) -> SSAValue:
 
 
 @lowers("arith.constant")
-def constant(low: Threads, op: ConstantOp) -> None:
+def constant(low: ThreadLowering, op: ConstantOp) -> None:
     """A number, the same in every element; or a table where elements differ."""
     ty, bits = op.results[0].type, bits_of_value(op.properties["value"])
     element = T.element_of(ty)
@@ -133,7 +133,7 @@ def constant(low: Threads, op: ConstantOp) -> None:
     low.bind(op.results[0], bits_constant(low, bits[0], name, low.type_of(ty)))
 
 
-def _from_table(low: Threads, op: Operation, bits: Sequence[int]) -> SSAValue:
+def _from_table(low: ThreadLowering, op: Operation, bits: Sequence[int]) -> SSAValue:
     """The thread's elements of a constant tile, of which it holds these bits: read from a table in
     memory."""
     ty = low.type_of(op.results[0].type)

@@ -12,41 +12,48 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.passes.base import inherit_place
+from tilewright.passes.base import inherit_location
 
 INDEX = b.IndexType()
 #: Predicates of comparisons.
 EQUAL, BELOW, BELOW_UNSIGNED = 0, 2, 6
 
 
-class Filler:
+class ScheduleBuilder:
     """Puts operations at a point, where another one stood."""
 
     def __init__(self, point: InsertPoint, origin: Operation):
         self.point, self.origin = point, origin
 
     def add(self, op: Operation) -> Operation:
-        inherit_place(op, self.origin)
+        """Put an operation at the point, at the location of the one that stood there; the
+        operation."""
+        inherit_location(op, self.origin)
         Rewriter.insert_op(op, self.point)
         return op
 
     def one(self, kind: type[Operation], operands: Sequence[SSAValue], ty: Attribute) -> SSAValue:
+        """The result of a new operation that has one."""
         return self.add(kind.create(operands=operands, result_types=(ty,))).results[0]
 
     def index(self, number: int) -> SSAValue:
+        """A constant of type ``index``."""
         value = scalar_value(INDEX, number)
         op = arith.ConstantOp.create(result_types=(INDEX,), properties={"value": value})
         return self.add(op).results[0]
 
     def compare(self, predicate: int, one: SSAValue, other: SSAValue) -> SSAValue:
+        """``arith.cmpi`` with the number of a predicate, such as ``BELOW``."""
         properties = {"predicate": b.IntegerAttr(predicate, b.i64)}
         op = arith.CmpiOp.create(operands=(one, other), result_types=(b.i1,), properties=properties)
         return self.add(op).results[0]
 
     def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        """``yes`` where the condition holds, else ``no``."""
         return self.one(arith.SelectOp, (condition, yes, no), yes.type)
 
     def stage(self, ring: SSAValue, slot: SSAValue, ty: Attribute) -> SSAValue:
+        """The stage of a ring at a slot, as a view of type ``ty``."""
         return self.one(S.ExtractSliceOp, (ring, slot), ty)
 
 
@@ -63,7 +70,7 @@ def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:
         properties=loop.properties,
         regions=[region],
     )
-    inherit_place(new, loop)
+    inherit_location(new, loop)
     Rewriter.insert_op(new, InsertPoint.before(loop))
     for old, result in zip(loop.results, new.results, strict=False):
         result.name_hint = old.name_hint

@@ -30,7 +30,7 @@ _LISTS = frozenset({tuple, list})
 _STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
-def quick_packer(
+def fast_path(
     types: Sequence[TileLike], written: Collection[int]
 ) -> Callable[[Sequence[Any]], Slots | None]:
     """A function that packs arguments for parameters of these types, of which those with the numbers

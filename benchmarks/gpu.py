@@ -118,7 +118,7 @@ def target_of_gpu() -> str:
         except TileIRError as error:
             return f"!{error.diagnostics[0].message}"
 
-    found = in_process(asked, 60)
+    found = in_process(asked, 60, patience=1)
     if found.startswith("!"):
         raise SystemExit(f"benchmarks.gpu: {found[1:]}")
     return found

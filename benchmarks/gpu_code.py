@@ -59,7 +59,7 @@ Row = dict[str, Any]
 def facts(
     compiled: Compiled, case: Case, shared_factor: float = 1.0, limit: float | None = None
 ) -> Row:
-    """What is read from machine code without running it. ``limit``: seconds of wall time that the model may take."""
+    """What is read from machine code without running it. ``limit``: CPU seconds that the model may take."""
     kernel = read_kernels(compiled.cubin, disassemble_to_json)[0]
     threads = kernel.file.threads or (128, 1, 1)
     row: Row = {

@@ -54,7 +54,7 @@ BOUNDS = {
 #: Of results that are sums in the type itself: either side rounds a square, two sums, and eight steps of a sum of 256,
 #: each time by 2**-9 at most.
 _ROUNDED = {("norms_of_rows", "bfloat16"): 2 * 11 * 2**-9}
-#: Seconds of wall time that the model may take for a launch: loops on data, taken at their word, may not end.
+#: CPU seconds that the model may take for a launch: loops on data, taken at their word, may not end.
 MODEL_LIMIT = 60.0
 #: Slower than tileiras, and more seconds of compilation than it takes, beyond which a row is worth a look.
 SLOWER, COMPILE_RATIO, COMPILE_SECONDS = 1.1, 2.0, 10.0

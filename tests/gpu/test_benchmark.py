@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ pytest.importorskip("cuda.tile")
 from benchmarks import gpu as benchmark
 from benchmarks import gpu_micro, gpu_torch, gpu_triton, gpu_worker
 from benchmarks.gpu_cases import Case, cases
-from benchmarks.gpu_compilers import Compiled, tileiras, tileiras_path
+from benchmarks.gpu_compilers import Compiled, in_process, tileiras, tileiras_path
 from benchmarks.gpu_device import Code, Device
 from benchmarks.gpu_measured import constants_file, report
 from benchmarks.gpu_references import BOUNDS, errors_of, few_of, inputs_of, part_of, reference_of
@@ -337,6 +339,15 @@ with open(file, "a") as out:
             row = {"constant": what, "gpu": "h100", "value": 0.5, "model": 0.25, "clock": 1.7e9}
         out.write(json.dumps({"job": name, "row": row}) + "\\n"); out.flush()
 """
+
+
+def test_limits_count_what_a_job_computes_not_what_it_waits() -> None:
+    """Where others use the machine, a job has a part of it only: rows were recorded without a time for that."""
+    assert in_process(lambda: time.sleep(1.5) or "done", 1) == "done"
+    with pytest.raises(TimeoutError, match="no end within 1 CPU seconds"):
+        in_process(lambda: sum(itertools.count()), 1, patience=60)
+    with pytest.raises(TimeoutError, match=r"no end within 0\.5 s"):
+        in_process(lambda: time.sleep(60), 0.5, patience=1)
 
 
 def test_it_goes_on_after_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,12 +86,39 @@ def _print_between(g: _Given) -> None:
     g.store("b", _sum(g.k, g.x))
 
 
-FIRES = {"moments": _moments, "a sum and a maximum": _mixed, "used between": _used_between}
+def _atomic_between(g: _Given) -> None:
+    k = g.k
+    for name, total in (("a", _sum(k, g.x)), ("b", _sum(k, k.mulf(g.x, g.x)))):
+        base = k.broadcast(k.reshape(getattr(k.args, name), shape=(1,)), shape=(ROWS,))
+        places = k.offset(base, k.iota(shape=(ROWS,), to="i32"))
+        k.atomic_rmw_tko(
+            places, total, mode="addf", memory_ordering_semantics="relaxed", memory_scope="device"
+        )
+
+
+def _load_behind_an_atomic(g: _Given) -> None:
+    k = g.k
+    base = k.broadcast(k.reshape(k.args.a, shape=(1,)), shape=(ROWS,))
+    total = _sum(k, g.x)
+    places = k.offset(base, k.iota(shape=(ROWS,), to="i32"))
+    k.atomic_rmw_tko(
+        places, total, mode="addf", memory_ordering_semantics="relaxed", memory_scope="device"
+    )
+    g.store("b", _sum(k, g.load()))
+
+
+FIRES = {
+    "moments": _moments,
+    "a sum and a maximum": _mixed,
+    "used between": _used_between,
+    "an atomic between": _atomic_between,
+}
 STAYS = {
     "the second needs the first": _depends,
     "other axes": _other_axis,
     "a load behind a store": _load_behind_a_store,
     "a print between": _print_between,
+    "a load behind an atomic": _load_behind_an_atomic,
 }
 
 

@@ -154,3 +154,50 @@ def test_other_conversions_are_staged_too() -> None:
     program = TileProgram(parse(text_of(case)), "sm_90a")
     launch = program.launch("k", 1, case_arguments(case, 3))
     assert launch.counters.bank_conflicts == 0
+
+
+def scaled_halves(m: int, n: int, k: int) -> str:
+    """c = the sum over steps of (a(s) times a row) x b(s), in f16: products read B as it comes, threads scale A."""
+    a, b, row = (m, k, "f16"), (k, n, "f16"), (1, k, "f16")
+    sums, wide = f"tile<{m}x{n}xf32>", f"tile<{m}x{k}xf16>"
+    body = K.load("l", "a", "%zero, %s", a) + K.load("r", "b", "%s, %zero", b)
+    body += K.load("w", "row", "%zero, %s", row)
+    body += f"    %ww = broadcast %w : tile<1x{k}xf16> -> {wide}\n    %lw = mulf %l, %ww : {wide}\n"
+    body += (
+        f"    %next = mmaf %lw, %r, %acc : {wide}, tile<{k}x{n}xf16>, {sums}\n"
+        f"    continue %next : {sums}\n"
+    )
+    return K.entry(
+        {"a": a, "b": b, "row": row, "c": (m, n, "f32")},
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        "  %sum = for %s in (%zero to %steps, step %one) : tile<i32> "
+        f"iter_values(%acc = %nothing) -> ({sums}) {{\n{body}  }}\n"
+        + K.store("sum", "c", "%zero, %zero", (m, n, "f32")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arch", "shape", "maps"),
+    [("sm_120a", (128, 128, 64), 2), ("sm_120a", (64, 64, 64), 1), ("sm_90a", (128, 128, 64), 2)],
+    ids=str,
+)
+def test_a_row_by_threads_does_not_take_the_rest_along(
+    arch: str, shape: tuple[int, int, int], maps: int
+) -> None:
+    """A tensor map brings what threads compute with, too, where a pipeline of all takes less room than one beside a ring of
+    theirs; to the registers of a left operand one brings it in any case."""
+    text = scaled_halves(*shape)
+    program = TileProgram(parse(text), arch)
+    rng = np.random.default_rng(1)
+    wide = (256, K.WIDTH)
+    halves = [rng.integers(-3, 4, wide).astype(np.float16) for _ in range(3)]
+    values = [*halves, np.zeros(wide, np.float32), *wide, 3]
+    launch = program.launch("k", 1, values)
+    m, n, k = shape
+    a, b, row = (each.astype(np.float64) for each in halves)
+    wanted = (a[:m, : 3 * k] * row[:1, : 3 * k]) @ b[: 3 * k, :n]
+    assert not program.fallbacks and launch.counters.bank_conflicts == 0
+    assert np.array_equal(values[3][:m, :n], wanted)
+    module = K.lowered(text, f"tileaa,tileas-assign-layouts{{target={arch}}}")
+    run_pipeline(module, f"tileas-tma{{target={arch} stages=3}}", verify_each=True)
+    assert sum(isinstance(op, P.AsyncTiledTmaLoadOp) for op in module.walk()) == maps

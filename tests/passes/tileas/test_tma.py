@@ -19,6 +19,7 @@ from tilewright.dialects.nv_tileas.asynchronous import AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.ops import Product, atom_of
 from tilewright.dialects.nvgpu.ops.tma import TmaAsyncLoadOp
 from tilewright.machine.launch import Program
+from tilewright.passes import run_pipeline
 from tilewright.passes.tileas.pipeline import pipeline
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -122,6 +123,17 @@ def launch(
 
 def how(**changes: Any) -> dict[str, Any]:
     return {"flags": "", "element": "f16", "nested": False, "options": {}} | changes
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_ring_leaves_room_to_exchanges_only_where_there_are_some(nested: bool) -> None:
+    """Two stages of 48 KiB fit, since no tile changes its layout through shared memory, be the loop in another one or not."""
+    module = K.lowered(
+        product(128, 256, 64, nested=nested), "tileaa,tileas-assign-layouts{target=sm_120a}"
+    )
+    run_pipeline(module, "tileas-tma{target=sm_120a}", verify_each=True)
+    (ring,) = [op for op in module.walk() if isinstance(op, P.CreatePipelineOp)]
+    assert "pipeline<2," in str(ring.results[0].type)
 
 
 @pytest.mark.parametrize("nested", [False, True])

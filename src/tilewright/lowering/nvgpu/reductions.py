@@ -9,11 +9,12 @@ is that of both halves, and what the first half gives combined with the second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith as A
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects import builtin as b
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -34,15 +35,24 @@ from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import scalar_of
 
 
-def run_body(low: ThreadLowering, body: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-    """What a body that computes elements yields, for vectors of elements."""
+def run_body(
+    low: ThreadLowering,
+    body: Block,
+    arguments: Sequence[SSAValue],
+    known: Mapping[Operation, bool] | None = None,
+) -> list[SSAValue]:
+    """What a body that computes elements yields, for vectors of elements. ``known``: what comparisons in it give."""
     outer = low.lanes
     low.lanes = arguments[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
     for argument, value in zip(body.args, arguments, strict=True):
         low.bind(argument, value)
     *operations, end = body.ops
     for inner in operations:
-        low.lower(inner)
+        if known and inner in known:
+            answers = [int(known[inner])] * (low.lanes or 1)
+            low.bind(inner.results[0], low.constant_vector(answers, b.i1))
+        else:
+            low.lower(inner)
     found = low.values(end.operands)
     low.lanes = outer
     return found
@@ -53,10 +63,11 @@ def combine(
     op: ReduceOrScan,
     elements: Sequence[SSAValue],
     accumulated: Sequence[SSAValue],
+    known: Mapping[Operation, bool] | None = None,
 ) -> list[SSAValue]:
-    """The body of a fold on vectors of elements."""
+    """The body of a fold on vectors of elements. ``known``: what comparisons in it give."""
     pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
-    return run_body(low, op.regions[0].blocks[0], pairs)
+    return run_body(low, op.regions[0].blocks[0], pairs, known)
 
 
 Shape = tuple[int, int, int]

@@ -1,7 +1,7 @@
 """Reductions: registers first, then lanes by shuffles, then warps through shared memory.
 
-The order is the same in every run: registers are combined in halves, lanes at distances that grow, warps
-one after the other. The tile is full, so that no identity takes part.
+The order is the same in every run: registers are combined in halves, or neighbours first where that tells which of two places
+is less; lanes at distances that grow; warps one after the other. The tile is full, so that no identity takes part.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.reductions import partials_layouts
 from tilewright.lowering.nvgpu.reductions import combine
 from tilewright.lowering.scheduled.conversions import converted_together
+from tilewright.lowering.scheduled.ordered_places import known_comparisons
 from tilewright.lowering.scheduled.shuffles import Mode, from_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
@@ -48,9 +49,15 @@ def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
 def _in_registers(
     low: ScheduledKernel, op: ReduceOp, values: list[SSAValue], layout: Layout, mask: int
 ) -> list[SSAValue]:
-    """What each thread's elements come to, in the order of the registers that stay."""
+    """What each thread's elements come to, in the order of the registers that stay. Where comparisons of places are known
+    for that, neighbours come first: then each half lies behind the other as a whole."""
     kept = [bit for bit, basis in enumerate(layout.register) if not basis & mask]
     gone = [bit for bit, basis in enumerate(layout.register) if basis & mask]
+    known = known_comparisons(op)
+    if known and all(layout.register[bit].bit_count() == 1 for bit in gone):
+        gone.sort(key=lambda bit: -layout.register[bit])
+    else:
+        known = {}
     order = [
         sum((number >> position & 1) << bit for position, bit in enumerate(kept + gone))
         for number in range(layout.registers)
@@ -61,7 +68,7 @@ def _in_registers(
         count //= 2
         lower = [low.picked(value, range(count)) for value in values]
         upper = [low.picked(value, range(count, 2 * count)) for value in values]
-        values = combine(low, op, upper, lower)
+        values = combine(low, op, upper, lower, known)
     return values
 
 

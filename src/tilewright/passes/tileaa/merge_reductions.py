@@ -16,7 +16,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, YieldOp
-from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
+from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store
 from tilewright.passes.base import blocks_below, inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
 
@@ -30,7 +30,7 @@ class MergeReductions(TileAAPass):
 
     Reductions are merged in the place of the last one of a row, and what uses the earlier ones comes
     behind it. So between two that are merged stand only operations without effects, loads, and weak
-    stores behind the last load; no load and no reduction uses what the earlier ones give. Every value
+    stores and atomics behind the last load; no load and no reduction uses what the earlier ones give. Every value
     is combined by its own operation as before, in the order of its elements, so that the results are
     the same; and effects keep their order. Cost: one walk, and the users of each reduction.
     """
@@ -90,12 +90,12 @@ class _Group:
             return False
         if isinstance(op, Load):
             return not self.stores and not self._uses(op)
-        if isinstance(op, Store):
-            self.stores = True
-        if isinstance(op, Store) or (is_side_effect_free(op) and self._uses(op)):
+        writes = isinstance(op, Store | Atomic)
+        self.stores |= writes
+        if writes or (is_side_effect_free(op) and self._uses(op)):
             self.waiting.append(op)
             self.results.update(op.results)
-            return not isinstance(op, Store) or not synchronises(op)
+            return not writes or isinstance(op, Atomic) or not synchronises(op)
         return is_side_effect_free(op)
 
     def _uses(self, op: Operation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf
+from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.tileas.shared_conversions import exchanged_bytes, threads_of
@@ -14,16 +15,18 @@ BESIDE_RINGS = 1 << 10
 
 
 def conversion_scratch(loop: scf.ForOp) -> int:
-    """The bytes of shared memory that a ring of ``loop`` must leave: those of exchanges in the loop and in front of it.
-    What exchanges tiles behind the loop of a function takes the memory where the ring was; behind a loop in another
-    one, the ring is still needed."""
-    func = loop.parent_op()
-    if not isinstance(func, FuncOp):
-        return _EXCHANGES
+    """The bytes of shared memory that a ring of ``loop`` must leave: those of exchanges while the ring is needed, in the
+    operation of the function that holds the loop, be that the loop itself, and in front of it. What exchanges tiles behind
+    that takes the memory where the ring was."""
+    holder: Operation = loop
+    while not isinstance(func := holder.parent_op(), FuncOp):
+        if func is None:
+            return _EXCHANGES
+        holder = func
     threads = threads_of(func)
     for op in func.body.block.ops:
         if any(exchanged_bytes(inner, threads) != 0 for inner in op.walk()):
             return _EXCHANGES
-        if op is loop:
+        if op is holder:
             break
     return BESIDE_RINGS

@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layou
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
+from tilewright.passes.tileas.again import FEW_BYTES
 from tilewright.passes.tileas.loads_ahead import LoopLoads, TileLoad, readers_of
 from tilewright.passes.tileas.pipeline import reads_well
 from tilewright.passes.tileas.thread_products import waves_of
@@ -50,8 +51,8 @@ class StagedLoad:
 
 def stage_loads(loop: LoopLoads) -> list[StagedLoad]:
     """Stage the loads of a loop whose tiles threads compute with, where tensor maps bring boxes in an order in which threads
-    read them without conflicts of banks, and bring all that the loop loads: where threads bring something themselves, they
-    wait for that, and a ring of theirs holds the rest as well."""
+    read them without conflicts of banks, and bring all that the loop loads but some bytes of a thread, as scales of rows: where
+    threads bring more themselves, they wait for that, and a ring of theirs holds the rest as well."""
     loads = [op for op in loop.body.walk() if op.name in kinds.LOADS]
     wanted: list[tuple[TiledLoadOp, TiledViewType]] = []
     for op in loads:
@@ -59,11 +60,14 @@ def stage_loads(loop: LoopLoads) -> list[StagedLoad]:
             return []
         dims, element = T.dims_of(op.result.type), T.element_of(op.result.type)
         box = tile_box(loop.facts, op.base, dims, element)
+        layout = layout_of(op.result.type)
         if not isinstance(box, Box):
-            return []
+            if layout is None or layout.registers * element_bytes(op.result.type) > FEW_BYTES:
+                return []
+            continue
         if readers_of(op):
             continue
-        layout, shared = layout_of(op.result.type), box.shared(dims, element)
+        shared = box.shared(dims, element)
         if layout is None or layout.is_replicated:
             return []
         if waves_of(layout, shared, element_bytes(op.result.type)) > 1:

@@ -34,7 +34,7 @@ from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
 from tilewright.passes.tileas.pipeline import LoopAhead
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
-from tilewright.passes.tileas.staged_loads import stage_loads, undo_others
+from tilewright.passes.tileas.staged_loads import StagedLoad, stage_loads, undo_others
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 from tilewright.passes.tileas.tma_stores import choose_tma_stores
@@ -101,8 +101,21 @@ class _TmaLoop(LoopAhead):
     def run(self) -> None:
         staged = stage_loads(self)
         boxes = self._boxes()
+        if self._should_be_by_threads(staged, boxes):
+            undo_others(staged, ())
+            staged, boxes = [], self._boxes()
         taken = {load.load for load in boxes} if self._make(boxes) else set[TileLoad]()
         undo_others(staged, taken)
+
+    def _should_be_by_threads(
+        self, staged: Sequence[StagedLoad], boxes: dict[LoadAhead, Box]
+    ) -> bool:
+        """Whether threads shall bring what they compute with, since they bring some of the loop anyhow. Their ring has three
+        stages, so that a pipeline of all takes less room where it has two, and only the pipeline is then waited for."""
+        if not staged or not self._by_threads(boxes):
+            return False
+        each = sum(load.bytes for load in boxes)
+        return len(staged) == len(boxes) or self._stages(each, self.beside(boxes)) > 2
 
     def _boxes(self) -> dict[LoadAhead, Box]:
         """The loads that tensor maps can bring, and by which boxes."""

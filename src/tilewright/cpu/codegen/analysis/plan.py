@@ -147,7 +147,9 @@ def make_plan(
     plan.networks = find_networks(ops, joined, run_bytes)
     plan.streams = effects.stores_never_read(ops, distinct_arguments)
     if groups:
-        for group in store_groups.find_groups(ops, distinct_arguments=distinct_arguments):
+        for group in store_groups.find_groups(
+            ops, plan.streams, distinct_arguments=distinct_arguments
+        ):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
     addresses = formulas.of_addresses(ops)

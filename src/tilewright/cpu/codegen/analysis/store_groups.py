@@ -7,24 +7,29 @@ into the nest of the last one instead: each round computes all values, then writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from xdsl.ir import Block, Operation
 from xdsl.traits import is_side_effect_free
 
 from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
+from tilewright.dialects.syntax.engine import values_of
 
 _MOST = 8
 
 
-def find_groups(ops: Sequence[Operation], *, distinct_arguments: bool) -> list[list[TiledStoreOp]]:
-    """The groups of two stores and more, each in the order of the program.
+def find_groups(
+    ops: Sequence[Operation], never_read: Set[Operation], *, distinct_arguments: bool
+) -> list[list[TiledStoreOp]]:
+    """The groups of two stores and more, each in the order of the program. ``never_read``: stores to memory
+    from which nothing is read.
 
     Stores of a group are weak and without masks, of tiles with one axis longer than 1, to arrays that
-    are known and all different. Between the first and the last one stand only operations that are
+    are known and all different, or tiles of one view at known distances that nothing reads. Between the first and the last one stand only operations that are
     evaluated where they are read, and loads of other arrays than those stored to before.
     """
     if not distinct_arguments:
@@ -32,16 +37,19 @@ def find_groups(ops: Sequence[Operation], *, distinct_arguments: bool) -> list[l
     groups: list[list[TiledStoreOp]] = []
     for block in dict.fromkeys(op.parent for op in ops):
         if block is not None:
-            groups += _groups_in(block)
+            groups += _groups_in(block, never_read)
     return groups
 
 
-def _groups_in(block: Block) -> list[list[TiledStoreOp]]:
+def _groups_in(block: Block, never_read: Set[Operation]) -> list[list[TiledStoreOp]]:
     found: list[list[TiledStoreOp]] = [[]]
     for op in block.ops:
         group = found[-1]
         if isinstance(op, TiledStoreOp) and _can_join(op):
-            if len(group) < _MOST and all(_go_together(other, op) for other in group):
+            if len(group) < _MOST and all(
+                _go_together(other, op) or (never_read >= {op, other} and are_beside(other, op))
+                for other in group
+            ):
                 group.append(op)
             else:
                 found.append([op])
@@ -67,6 +75,21 @@ def _go_together(one: TiledStoreOp, other: TiledStoreOp) -> bool:
     same = T.dims_of(one.value.type) == T.dims_of(other.value.type)
     roots = effects.root_of(one.operands[0]), effects.root_of(other.operands[0])
     return same and roots[0] != roots[1]
+
+
+def are_beside(one: TiledStoreOp, other: TiledStoreOp) -> bool:
+    """Whether two stores go through one view at indices that differ by known numbers: the real and the
+    imaginary parts of numbers, or channels of pixels."""
+    if one.value.type != other.value.type:
+        return False
+    if not effects.same_value(one.operands[0], other.operands[0]):
+        return False
+    pairs = list(zip(values_of(one, "indices"), values_of(other, "indices"), strict=True))
+    numbers = [(known_number(a), known_number(b)) for a, b in pairs]
+    known = [None not in pair for pair in numbers]
+    return any(n and a != b for n, (a, b) in zip(known, numbers, strict=True)) and all(
+        n or effects.same_value(*pair) for n, pair in zip(known, pairs, strict=True)
+    )
 
 
 def _may_stand_between(op: Operation, group: Sequence[TiledStoreOp]) -> bool:

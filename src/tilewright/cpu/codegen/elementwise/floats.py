@@ -160,6 +160,11 @@ def _number_extremum(b: B, larger: bool, wide: list[V], nans: Sequence[Nans]) ->
     return b.call(function, [*wide, selector, llvm.undefined(ty), everywhere, rounding])
 
 
+def canonical_nan(b: B, x: V) -> V:
+    """The canonical NaN for every other, in f32 and f64."""
+    return b.select(b.fcmp_unordered("uno", x, x), llvm.number(x.type, float("nan")), x)
+
+
 def _extremum(
     larger: bool,
     b: B,

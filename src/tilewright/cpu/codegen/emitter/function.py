@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -30,8 +30,10 @@ from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.nearby import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
+    Loose,
     Range,
     Strided,
     Tile,
@@ -74,6 +76,9 @@ _UNROLL = 4
 #: How many vectors a round handles where elements depend on their places, which are constants then.
 _WRITTEN_OUT = 16
 _ANY_EXTENT = 1 << 24
+#: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor
+#: follows better by itself.
+_MOST_ROWS = 2
 #: Functions of this many operations are made in parts.
 _LONG_CODE = 200
 #: In functions of this many, a round handles one vector.
@@ -150,10 +155,20 @@ class Coroutine(Protocol):
 @dataclass(frozen=True, slots=True)
 class Into:
     """The memory that a nest writes to: ``past``: whether stores go past the caches, where they may;
-    ``limits``: behind which nothing is written, along each axis."""
+    ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
+    distances; ``strided``: whether there is code for such."""
 
     past: Value | None
     limits: Sequence[Value | None]
+    loose: Sequence[Loose] = ()
+    strided: bool = True
+
+
+class Strides(NamedTuple):
+    """Tiles whose elements may lie at equal distances, and those that code is made for."""
+
+    loose: Sequence[Loose]
+    numbers: Sequence[int] = SMALL_STRIDES
 
 
 class FunctionEmitter:
@@ -444,19 +459,18 @@ class FunctionEmitter:
         more: without checks of elements, and with. The one without has two where ``into`` may be written
         past the caches; the one with checks leaves out what lies behind its limits, where the body does nothing.
         """
-        past, limits = (None, ()) if into is None else (into.past, into.limits)
+        into = Into(None, ()) if into is None else into
+        past, limits = into.past, into.limits
         self.flush()
         self._nests += 1
         work = -self._nests  # Others go by positions in the program.
 
-        def one(masked: bool, beyond: bool = False) -> list[Value]:
-            nest = LoopNest(self.builder, masked=masked, past=beyond, work=work)
+        def one(masked: bool, stride: int = 1, *, beyond: bool = False) -> list[Value]:
+            nest = LoopNest(self.builder, masked=masked, past=beyond, stride=stride, work=work)
+            nest.fetches = fetches
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)
-            short = masked or lanes == 1 or self.rarely or self.plan.end >= _VERY_LONG_CODE
-            rounds = 1 if short else unroll or unroll_of(tiles)
-            if not masked and width > 1 and _depends_on_place(tiles):
-                rounds = _WRITTEN_OUT
+            rounds = 1 if masked or lanes == 1 else self._rounds(tiles, width, unroll)
             if dims and prod(dims) <= rounds * width:
                 written_out(dims, along, width, partial(body, nest))
             else:
@@ -464,18 +478,32 @@ class FunctionEmitter:
             nest.close_all()
             return []
 
+        conditions = [*guards(*tiles), *guard]
+        fetches = rows_ahead(tiles) <= _MOST_ROWS
+        strides = Strides([*into.loose, *loose_of(tiles)] if into.strided else [])
+
         def either(masked: bool) -> list[Value]:
-            if masked or past is None:
-                return one(masked)
+            if masked:
+                by_stride(self.builder, conditions, strides, one, partial(one, True))
+                return []
+            if past is None:
+                return one(False)
             with self.builder.if_else(past) as (large, small):
                 with large:
-                    one(False, True)
+                    one(False, beyond=True)
                 with small:
                     one(False)
             return []
 
         with self.part():
-            self.versions([*guards(*tiles), *guard], either)
+            self.versions(conditions, either)
+
+    def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:
+        """How many vectors a round without checks of elements handles."""
+        if width > 1 and _depends_on_place(tiles):
+            return _WRITTEN_OUT
+        short = self.rarely or self.plan.end >= _VERY_LONG_CODE
+        return 1 if short else unroll or unroll_of(tiles)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""
@@ -620,6 +648,51 @@ def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list
     return merged
 
 
+def by_stride(
+    b: Builder,
+    conditions: Sequence[Value],
+    asked: Strides,
+    strided: Callable[[bool, int], object],
+    otherwise: Callable[[], object],
+    *,
+    edges: bool = True,
+) -> None:
+    """``strided(masked, n)`` where all loose tiles have the stride ``n``, one of those asked for, masked if
+    another condition does not hold; else ``otherwise()``. Without ``edges`` that also where it would be masked."""
+    if not asked.loose or not asked.numbers:
+        otherwise()
+        return
+    where = {id(each.inside): each for each in asked.loose}
+    rest = llvm.all_of(
+        b, [c for each in conditions for c in _without_stride(where.get(id(each)), each)]
+    )
+    strides = list({id(each.stride): each.stride for each in where.values()}.values())
+    after = b.append_basic_block("strides")
+    for number in asked.numbers:
+        equal = [b.icmp_signed("==", each, ir.Constant(I64, number)) for each in strides]
+        if not edges and rest is not None:
+            equal.append(rest)
+        with b.if_then(llvm.all_of(b, equal)):
+            if edges and rest is not None:
+                with b.if_else(rest) as (inside, edge):
+                    with inside:
+                        strided(False, number)
+                    with edge:
+                        strided(True, number)
+            else:
+                strided(False, number)
+            b.branch(after)
+    otherwise()
+    b.branch(after)
+    b.position_at_end(after)
+
+
+def _without_stride(loose: Loose | None, condition: Value) -> list[Value]:
+    if loose is None:
+        return [condition]
+    return [] if loose.fits is None else [loose.fits]
+
+
 def vector_axis(dims: Sequence[int]) -> int:
     """The innermost axis with more than one element."""
     return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
@@ -638,6 +711,16 @@ def widest_bits(tiles: Sequence[Tile]) -> int:
             if tile.element.name not in ("index", "ptr"):
                 found.append(tile.element.lanes_bits)
     return max(found, default=32)
+
+
+def rows_ahead(tiles: Sequence[Tile]) -> int:
+    """How many rows of the next tile block could be fetched by a nest over these tiles."""
+    return sum(tile.next_row is not None for tile in walk(*tiles))
+
+
+def loose_of(tiles: Sequence[Tile]) -> list[Loose]:
+    """Those of the tiles, and of what they are computed from, that may lie at equal distances."""
+    return [tile.loose for tile in walk(*tiles) if tile.loose is not None]
 
 
 def unroll_of(tiles: Sequence[Tile]) -> int:

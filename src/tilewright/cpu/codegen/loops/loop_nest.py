@@ -39,8 +39,9 @@ class LoopNest:
     """Levels of loops under construction.
 
     ``masked``: accesses through views check each element; without it whole tiles are inside. ``past``:
-    stores of whole vectors go past the caches. ``work`` is the same number for all versions of a nest
-    that do the same work.
+    stores of whole vectors go past the caches. ``stride`` is the one of views whose stride only shows
+    when the code runs (``tiles.Loose``). ``fetches``: rows of the next tile block may be asked for. ``work`` is the same number for all versions of a nest that do
+    the same work.
     """
 
     def __init__(
@@ -49,13 +50,15 @@ class LoopNest:
         *,
         masked: bool = False,
         past: bool = False,
+        stride: int = 1,
         work: int | None = None,
     ):
         self.levels = [builder]
         # Where only patterns of positions are looked at there is no builder.
         module = None if builder is None else builder.module
         self._origins: Origins | None = getattr(module, "origins", None)
-        self.masked, self.past = masked, past
+        self.masked, self.past, self.stride = masked, past, stride
+        self.fetches = True
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []

@@ -43,7 +43,7 @@ class NextRow:
 
     def is_due(self, nest: LoopNest) -> bool:
         """Whether to fetch it now."""
-        if nest.masked:
+        if nest.masked or not nest.fetches:
             return False
         if nest.work is not None and nest.work not in self.readers:
             self.readers.append(nest.work)
@@ -61,6 +61,16 @@ class NextRow:
             return pointer
 
         nest.emit([where], ask)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loose:
+    """A tile in memory whose stride along the vectors only shows when the code runs: ``inside`` holds
+    where it is 1 and no element needs a check, ``fits`` where none does, whatever the stride is."""
+
+    inside: Value
+    fits: Value | None
+    stride: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +93,11 @@ class Tile(ABC):
     @property
     def guard(self) -> Value | None:
         """Holds if the tile can be read without a check of each element; None if it always can."""
+        return None
+
+    @property
+    def loose(self) -> Loose | None:
+        """What to ask instead of the guard, if elements may lie at equal distances."""
         return None
 
     @property

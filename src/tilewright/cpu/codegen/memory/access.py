@@ -14,11 +14,12 @@ from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import NextRow, Tile, is_run, to_buffer
+from tilewright.cpu.codegen.loops.nearby import Distances, load_near, nearby, store_near
+from tilewright.cpu.codegen.loops.tiles import Loose, NextRow, Tile, is_run, to_buffer
 from tilewright.cpu.codegen.loops.windows import put_together, windows
 from tilewright.cpu.codegen.memory.checks import (
     check_address,
@@ -36,6 +37,7 @@ from tilewright.cpu.codegen.memory.views import (
     as_value,
     element_offset,
     inside_mask,
+    known_distances,
     lane_strides,
     locate,
     padding_value,
@@ -49,6 +51,7 @@ from tilewright.dialects.syntax.engine import values_of
 _TF32_MASK = -(1 << 13)
 #: How many rows ahead memory is asked for, and from which length on (in bytes) rows are streams.
 _ROWS_AHEAD = 8
+_LINE = 64
 _LONG_ROW = 2048
 #: Stores past the caches: how they must be aligned, how long rows must be, and which memory they are
 #: for, in bytes.
@@ -91,6 +94,10 @@ class ViewLoad(Tile):
         return self.place.inside
 
     @property
+    def loose(self) -> Loose | None:
+        return self.place.loose
+
+    @property
     def lies_along(self) -> int | None:
         return None if self.element.is_packed else self.place.contiguous
 
@@ -115,12 +122,16 @@ class ViewLoad(Tile):
         element = self.element
         if not lanes:
             return load_single(nest, where, element, mask, passive)
-        dense, distances = lane_strides(nest, self.place, coords, nest.masked)
+        dense, distances = lane_strides(nest, self.place, coords)
         assert distances is not None
         if dense:
             where = safe_address(nest, self.place, coords, where)
             self._ask_ahead(nest, coords, where)
             self._ask_for_next_tile(nest, where)
+        elif near := nearby(known_distances(nest, self.place, coords)):
+            where = safe_address(nest, self.place, coords, where)
+            self._ask_ahead(nest, coords, where, lines=-(-max(near) // lanes))
+            return load_nearby(nest, where, element, near, mask, passive)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
 
     def _from_windows(self, nest: LoopNest, coords: Coords) -> Lane | None:
@@ -140,7 +151,7 @@ class ViewLoad(Tile):
             lambda b, *found: put_together(b, found, held, offsets),
         )
 
-    def _ask_ahead(self, nest: LoopNest, coords: Coords, where: Lane) -> None:
+    def _ask_ahead(self, nest: LoopNest, coords: Coords, where: Lane, lines: int = 1) -> None:
         """Fetch what lies some rows further: rows are too short for the processor to see a stream. Behind the last
         one that is the tile of the next round of a loop, or of the next block."""
         dims, along = self.place.dims, self.place.contiguous
@@ -155,7 +166,10 @@ class ViewLoad(Tile):
         unit = self.element.buffer
 
         def fetch(b: Builder, pointer: Value, offset: Value) -> Value:
-            llvm.prefetch(b, b.gep(pointer, [offset], source_etype=unit))
+            there = b.gep(pointer, [offset], source_etype=unit)
+            for line in range(lines):
+                near = b.gep(there, [ir.Constant(I64, _LINE * line)], source_etype=I8)
+                llvm.prefetch(b, near if line else there)
             return pointer
 
         nest.emit([where, further], fetch)
@@ -270,6 +284,20 @@ def load_lanes(
     return nest.emit([where, distances, on, otherwise], make)
 
 
+def load_nearby(
+    nest: LoopNest, where: Lane, element: Element, near: Distances, mask: Lane | None, passive: Lane
+) -> Lane:
+    """Elements at such distances from an address, ``passive`` where the mask is off."""
+    unit, lanes = element.buffer, len(near)
+    if mask is None:
+        return nest.emit([where], lambda b, p: loaded(b, load_near(b, p, near, unit), element))
+
+    def make(b: Builder, p: Value, on: Value, otherwise: Value) -> Value:
+        return b.select(on, loaded(b, load_near(b, p, near, unit, on), element), otherwise)
+
+    return nest.emit([where, nest.widened(mask, lanes), nest.widened(passive, lanes)], make)
+
+
 def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
     """The buffer form of the elements behind pointers, ``fallback`` where the mask is off."""
     ty = ir.VectorType(element.buffer, llvm.lanes_of(pointers.type))
@@ -329,9 +357,12 @@ def store_lanes(
     if not lanes:
         store_one(b, where, data, element, mask)
         return
-    dense, distances = lane_strides(nest, place, coords, nest.masked)
+    dense, distances = lane_strides(nest, place, coords)
     assert distances is not None
     on = llvm.all_on(lanes) if mask is None else nest.widened(mask, lanes).value
+    near = None if dense else nearby(known_distances(nest, place, coords))
+    if near is not None and store_near(b, where, [(near, data)], None if mask is None else on):
+        return
     if not dense:
         pointers = b.gep(where, [distances.value], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)
@@ -343,6 +374,21 @@ def store_lanes(
         size = ir.Constant(I32, element.buffer_bytes)
         args = [data, where, size, on]
         llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [data.type, PTR])
+
+
+def store_beside(
+    nest: LoopNest, place: TilePosition, coords: Coords, parts: Sequence[tuple[int, Value]]
+) -> None:
+    """Write vectors whose lanes lie at equal distances, each so many elements behind the place, and where the
+    others leave gaps."""
+    offset, _ = element_offset(nest, place, coords)
+    where = address_of(nest, place, offset).value
+    distances = known_distances(nest, place, coords)
+    assert distances is not None
+    b, element = nest.inner, place.element
+    woven = [(tuple(d + by for d in distances), to_buffer(b, data, element)) for by, data in parts]
+    stored = store_near(b, where, woven)
+    assert stored
 
 
 def _store_vector(

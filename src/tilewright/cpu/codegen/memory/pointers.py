@@ -16,6 +16,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.nearby import Distances, load_near, nearby, store_near
 from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
@@ -83,6 +84,12 @@ class PointerLoad(Tile):
             return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
+            # Where a number may wrap, lanes do not follow their formula.
+            sure = not nest.masked or whole is None or whole.fits is None
+            near = _near(lane_steps, element) if mask is None and sure else None
+            if near is not None:
+                first = nest.eval(self.pointers, first_lane(nest, coords))
+                return nest.emit([first], lambda b, p: _near_load(b, p, near, element))
             self.note(_why_apart(lane_steps))
             return nest.emit(
                 [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
@@ -144,6 +151,22 @@ def _why_apart(lane_steps: LaneStrides | None) -> str:
     if lane_steps is None:
         return "no formula tells how the addresses go on from lane to lane"
     return "the addresses of neighbours along the vector do not follow one another"
+
+
+def _near(lane_steps: LaneStrides | None, element: Element) -> Distances | None:
+    """How many elements behind the first lane each lies, if all lie near one another."""
+    size = element.memory_bytes
+    if (
+        lane_steps is None
+        or not lane_steps.exact
+        or any(delta % size for delta in lane_steps.lanes)
+    ):
+        return None
+    return nearby(tuple(delta // size for delta in lane_steps.lanes))
+
+
+def _near_load(b: Builder, address: Value, near: Distances, element: Element) -> Value:
+    return loaded(b, load_near(b, b.inttoptr(address, PTR), near, element.buffer), element)
 
 
 def _first(b: Builder, value: Value) -> Value:
@@ -318,6 +341,9 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
                     addresses = llvm.splat(b, apart(nest, pointers, coords), lanes)
                     _scatter(b, addresses, data, chosen, element)
             return
+        sure = on is None and (not nest.masked or whole is None or whole.fits is None)
+        if sure and _stored_near(nest, coords, pointers, lane_steps, data, element):
+            return
         addresses = nest.vector(pointers, coords)
         may_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not may_run:
@@ -332,6 +358,23 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         own = [] if whole.guard is None else [whole.guard]
         f.nest(dims, [value], body, guard=[*guards(*addressing), *own])
     f.give_token(op)
+
+
+def _stored_near(
+    nest: LoopNest,
+    coords: Coords,
+    pointers: Tile,
+    lane_steps: LaneStrides | None,
+    data: Value,
+    element: Element,
+) -> bool:
+    """Whether lanes lie near one another, and have been stored there."""
+    near = _near(lane_steps, element)
+    if near is None:
+        return False
+    first = nest.eval(pointers, first_lane(nest, coords)).value
+    b = nest.inner
+    return store_near(b, b.inttoptr(first, PTR), [(near, to_buffer(b, data, element))])
 
 
 def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from math import prod
 
 from xdsl.dialects import scf
 
 from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.cpu.codegen.analysis.readers import is_read_once
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, loops, vector_axis
+from tilewright.cpu.codegen.analysis.store_groups import are_beside
+from tilewright.cpu.codegen.emitter.function import (
+    FunctionEmitter,
+    Into,
+    Strides,
+    by_stride,
+    loops,
+    unroll_of,
+    vector_axis,
+)
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Tile
+from tilewright.cpu.codegen.loops.nearby import SMALL_STRIDES
+from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
+    indices_of,
     padding_of,
     position_of_tile,
+    store_beside,
     store_lanes,
     streaming,
     view_of,
@@ -63,20 +77,22 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     if op in f.plan.groups:
         if op is f.plan.leader(op):
             _store_group(f, f.plan.groups[op])
-        f.give_token(op)
-        return
+    else:
+        _store(f, op)
+    f.give_token(op)
+
+
+def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> None:
+    """A store in nests of its own; ``strided``: also in one for small strides that show when the code runs."""
     value = f.tile(op.value)
     place = position_of_tile(f, op, T.dims_of(op.value.type))
     mask = optional(f, op.mask)
     tiles = [value] if mask is None else [value, mask]
     if place.element.is_packed:
         _store_packed(f, place, value, tiles)
-        f.give_token(op)
         return
-
     if (destination := f.destinations.get(op)) is not None:
         _store_rest(f, place, value, destination)
-        f.give_token(op)
         return
     streams = streaming(f, op, place)
 
@@ -91,8 +107,9 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         value, axis, lambda nest, at, data: store_lanes(nest, place, at, data, None), guard
     ):
         past = None if mask is not None else streams
-        f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=Into(past, place.limits))
-    f.give_token(op)
+        loose = [place.loose] if strided and place.loose is not None else []
+        into = Into(past, place.limits, loose, strided)
+        f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=into)
 
 
 def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
@@ -100,6 +117,9 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     dims = T.dims_of(group[0].value.type)
     values = [f.tile(op.value) for op in group]
     places = [position_of_tile(f, op, dims) for op in group]
+    if any(are_beside(group[0], op) for op in group[1:]):
+        _store_woven(f, group, values, places)
+        return
     streams = [streaming(f, op, place) for op, place in zip(group, places, strict=True)]
     known = [one for one in streams if one is not None]
     past = llvm.all_of(f.builder, known) if len(known) == len(streams) else None
@@ -112,7 +132,75 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     guard = [place.inside for place in places if place.inside is not None]
     limits = [_furthest(f.builder, each) for each in zip(*(p.limits for p in places), strict=True)]
     axis = vector_axis(dims)
-    f.nest(dims, values, body, axis=axis, guard=guard, into=Into(past, limits))
+    loose = [place.loose for place in places if place.loose is not None]
+    f.nest(dims, values, body, axis=axis, guard=guard, into=Into(past, limits, loose))
+
+
+def _store_woven(
+    f: FunctionEmitter, group: list[M.TiledStoreOp], values: list[Tile], places: list[TilePosition]
+) -> None:
+    """Stores of which some go to the gaps that others leave, if the stride turns out to be such, in one nest;
+    else one after the other."""
+    f.flush()
+    first = {
+        op: next(n for n, it in enumerate(group) if it is op or are_beside(it, op)) for op in group
+    }
+    ahead = [_elements_between(f, group[first[op]], op) for op in group]
+    together = [
+        [n for n, op in enumerate(group) if first[op] == lead]
+        for lead in dict.fromkeys(first.values())
+    ]
+    loose = [each.loose for each in (*places, *walk(*values)) if each.loose is not None]
+    conditions = [*guards(*values), *(p.inside for p in places if p.inside is not None)]
+    (axis,) = (axis for axis, extent in enumerate(places[0].dims) if extent > 1)
+
+    def apart(stride: int) -> bool:
+        """Whether no two stores meet."""
+        pairs = ((ahead[a], ahead[b]) for run in together for a, b in combinations(run, 2))
+        return all(a is not None and b is not None and (a - b) % stride for a, b in pairs)
+
+    def woven(stride: int) -> None:
+        nest = LoopNest(f.builder, stride=stride)
+
+        def body(nest: LoopNest, coords: Coords) -> None:
+            found = [nest.vector(value, coords) for value in values]
+            for run in together:
+                parts = [(ahead[n] or 0, found[n]) for n in run]
+                store_beside(nest, places[run[0]], coords, parts)
+
+        lanes = f.lanes(values, places[0].dims[axis])
+        loops(nest, places[0].dims, axis, lanes, unroll_of(values), body)
+        nest.close_all()
+
+    def in_turn() -> None:
+        for op in group:
+            _store(f, op, strided=False)
+
+    strides = [number for number in SMALL_STRIDES if apart(number)]
+    by_stride(
+        f.builder,
+        conditions,
+        Strides(loose, strides),
+        lambda _, stride: woven(stride),
+        in_turn,
+        edges=False,
+    )
+
+
+def _elements_between(f: FunctionEmitter, one: M.TiledStoreOp, other: M.TiledStoreOp) -> int | None:
+    """How many elements behind the tile of one store lies that of another one beside it, if that is known."""
+    dims = T.dims_of(one.value.type)
+    view = view_of(f, one, dims)
+    total = 0
+    pairs = zip(indices_of(one), indices_of(other), strict=True)
+    for (a, b), axis, step in zip(pairs, view.axes, view.steps, strict=True):
+        left, right, stride = known_number(a), known_number(b), view.memref.strides[axis]
+        if left is None or right is None or left == right:
+            continue
+        if not isinstance(stride, int) or not isinstance(step, int):
+            return None
+        total += (right - left) * step * stride
+    return total
 
 
 def _furthest(b: Builder, limits: Sequence[Value | None]) -> Value | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import add
 
 from llvmlite import ir
 
@@ -13,6 +14,7 @@ from tilewright.cpu.codegen.ir.elements import I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.tiles import Loose
 from tilewright.numerics.floats import padding_bits
 
 Extent = Value | int
@@ -83,6 +85,8 @@ class TilePosition:
     first: Value
     """The memref's pointer, and the number of the first element in it, for elements that share
     bytes and so have no address."""
+    loose: Loose | None = None
+    """What is to be asked where the stride along ``contiguous`` only shows when the code runs."""
     ahead: Extent | None = None
     """How many elements behind it the next tile block has its tile, where that is known."""
 
@@ -117,19 +121,24 @@ def locate(
     assert offset is not None
     pointer = b.gep(memref.pointer, [offset], source_etype=memref.element.buffer)
     contiguous = dense_axis(view.dims, strides)
+    inside, loose = llvm.all_of(b, conditions), None
     if contiguous is None and (guess := _unknown_axis(view.dims, strides)) is not None:
-        conditions.append(b.icmp_signed("==", as_value(strides[guess]), ir.Constant(I64, 1)))
-        contiguous = guess
+        contiguous, stride, fits = guess, as_value(strides[guess]), inside
+        inside = b.icmp_signed("==", stride, ir.Constant(I64, 1))
+        if fits is not None:
+            inside = b.and_(fits, inside)
+        loose = Loose(inside, fits, stride)
     return TilePosition(
         memref.element,
         view.dims,
         pointer,
         strides,
         tuple(limits),
-        llvm.all_of(b, conditions),
+        inside,
         contiguous,
         memref.pointer,
         offset,
+        loose,
     )
 
 
@@ -152,9 +161,12 @@ def _unknown_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
     return found[-1] if found else None
 
 
-def stride_of(place: TilePosition, axis: int, masked: bool) -> Extent:
-    """The stride along an axis; 1 along the contiguous one where that was asked for."""
-    return 1 if axis == place.contiguous and not masked else place.strides[axis]
+def stride_of(nest: LoopNest, place: TilePosition, axis: int) -> Extent:
+    """The stride along an axis; along the contiguous one the number that was asked for, if one was."""
+    asked = not nest.masked or (place.loose is not None and nest.stride != 1)
+    if axis != place.contiguous or not asked:
+        return place.strides[axis]
+    return 1 if place.loose is None else nest.stride
 
 
 def element_offset(
@@ -166,7 +178,7 @@ def element_offset(
     for axis, index in enumerate(coords):
         if index.offsets is not None:
             along = axis
-        stride = stride_of(place, axis, nest.masked)
+        stride = stride_of(nest, place, axis)
         if isinstance(index.base, int) and not index.base:
             continue
         position = nest.position(index)
@@ -187,9 +199,7 @@ def address_of(nest: LoopNest, place: TilePosition, offset: Lane | None) -> Lane
     return nest.emit([offset], lambda b, o: b.gep(pointer, [o], source_etype=unit))
 
 
-def lane_strides(
-    nest: LoopNest, place: TilePosition, coords: Coords, masked: bool
-) -> tuple[bool, Lane | None]:
+def lane_strides(nest: LoopNest, place: TilePosition, coords: Coords) -> tuple[bool, Lane | None]:
     """Whether the lanes lie side by side in order; else each lane's distance in elements."""
     total: Lane | None = None
     dense = True
@@ -197,7 +207,7 @@ def lane_strides(
         offsets = index.offsets
         if offsets is None:
             continue
-        stride = stride_of(place, axis, masked)
+        stride = stride_of(nest, place, axis)
         if stride != 1 or offsets != tuple(range(len(offsets))) or total is not None:
             dense = False
         steps = llvm.int_lanes(offsets)
@@ -213,6 +223,20 @@ def lane_strides(
             )
         total = part if total is None else nest.emit([total, part], lambda b, x, y: b.add(x, y))
     return dense, total
+
+
+def known_distances(nest: LoopNest, place: TilePosition, coords: Coords) -> tuple[int, ...] | None:
+    """How many elements behind the address of a position each lane lies; None where a stride is not known."""
+    total: tuple[int, ...] | None = None
+    for axis, index in enumerate(coords):
+        if index.offsets is None:
+            continue
+        stride = stride_of(nest, place, axis)
+        if not isinstance(stride, int):
+            return None
+        part = [offset * stride for offset in index.offsets]
+        total = tuple(part if total is None else map(add, total, part))
+    return total
 
 
 def row_inside(nest: LoopNest, place: TilePosition, coords: Coords) -> Lane | None:

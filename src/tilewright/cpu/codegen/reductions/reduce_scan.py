@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.analysis.tileaa.choices import choice_of, rising_operands
 from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.elementwise.floats import canonical_nan
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.emitter.function import (
     FunctionEmitter,
@@ -46,6 +47,7 @@ from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
+_DROPPING_NAN = frozenset({"arith.maxnumf", "arith.minnumf"})
 _ACCUMULATORS = 4
 #: The same where each element is checked, and much is computed of each.
 _MASKED_ACCUMULATORS = 2
@@ -156,7 +158,26 @@ def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Ti
         if not chooses:
             message = f"a reduction keeps the order of its elements: {choice.reason}"
             f.unit.remarks.add("reduction", message, op)
+    if neutral is not None:
+        tiles = _canonical(f, op, tiles, body)
     return Combination(tuple(tiles), axis, body, neutral, chooses)
+
+
+def _canonical(
+    f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile], body: ElementBody
+) -> list[Tile]:
+    """The tiles, and for extrema that drop NaN with the canonical one for every other: then no step has to
+    ask what the accumulator holds, which begins with that one."""
+    known: set[SSAValue] = set()
+    found: list[Tile] = []
+    for number, (combine, tile) in enumerate(zip(body.block.ops, tiles, strict=False)):
+        if combine.name in _DROPPING_NAN and tile.element.name in ("f32", "f64"):
+            known.update(body.block.args[2 * number : 2 * number + 2])
+            if op.operands[number] not in f.canonical:
+                tile = Elementwise(tile.element, tile.dims, (tile,), canonical_nan)
+        found.append(tile)
+    body.canonical = known
+    return found
 
 
 def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:

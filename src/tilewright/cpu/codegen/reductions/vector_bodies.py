@@ -6,7 +6,7 @@ Where every operation in them is element-wise, a body runs on many elements at o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -42,6 +42,8 @@ class ElementBody:
 
     def __init__(self, f: FunctionEmitter, block: Block, rising: frozenset[int] = frozenset()):
         self.block = block
+        self.canonical: Collection[SSAValue] = ()
+        """Arguments that hold no NaN but the canonical one."""
         self._f = f
         self._known = dict(_known_comparisons(block, rising))
 
@@ -90,7 +92,7 @@ class ElementBody:
             values[result] = self._value(b, op.operands[0], values, lanes)
             return
         is_plain = isinstance(op, ArithOp)
-        emit = emitter_of(op, quiet=self._f.quiet) if is_plain else alias_emitter(op)
+        emit = emitter_of(op, self.canonical, self._f.quiet) if is_plain else alias_emitter(op)
         values[result] = emit(b, *(self._value(b, v, values, lanes) for v in op.operands))
 
     def _choose(self, b: Builder, op: Operation, values: dict[SSAValue, Value], lanes: int) -> None:

@@ -1,0 +1,128 @@
+"""Lanes at known distances in memory, not side by side but near one another: every other element, one
+channel of three or four, a row read backwards.
+
+They are loaded as whole vectors and picked in registers, and stored as whole vectors under masks, which takes
+a part of the time of gathering and scattering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I1, I32, I64
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.loops.windows import moved
+
+#: From how many vectors lanes are picked.
+_MOST_VECTORS = 4
+#: Strides that code is made for, where the stride only shows when it runs.
+SMALL_STRIDES = (2, 3, 4)
+
+Distances = tuple[int, ...]
+"""How many elements behind an address each lane lies."""
+
+
+def nearby(distances: Distances | None) -> Distances | None:
+    """The distances if what lies between the first and the last lane is a vector or more, and few of them."""
+    if distances is None:
+        return None
+    lanes, span = len(distances), _span(distances)
+    if lanes < 2 or lanes & (lanes - 1) or not lanes <= span <= _MOST_VECTORS * lanes:
+        return None
+    return distances
+
+
+def _span(distances: Distances) -> int:
+    return max(distances) - min(distances) + 1
+
+
+def _starts(distances: Distances) -> list[int]:
+    """Where vectors begin that hold all lanes, and nothing before the first or behind the last one."""
+    lanes, first, last = len(distances), min(distances), max(distances)
+    found = [
+        start
+        for start in range(first, last + 2 - lanes, lanes)
+        if any(start <= distance < start + lanes for distance in distances)
+    ]
+    covered = found[-1] + lanes if found else first
+    return found if covered > last else [*found, last + 1 - lanes]
+
+
+def load_near(
+    b: Builder, pointer: Value, distances: Distances, unit: Type, on: Value | None = None
+) -> Value:
+    """The elements of a type at these distances, which must be ``nearby``, or anything where a mask is off;
+    nothing is read there."""
+    lanes = len(distances)
+    ty = ir.VectorType(unit, lanes)
+    starts = _starts(distances)
+    size = max(1, llvm.scalar_bytes(unit))
+    vectors: list[Value] = []
+    for start in starts:
+        where = _at(b, pointer, start, unit)
+        if on is None:
+            vectors.append(b.load(where, typ=ty, align=size))
+            continue
+        at = {distance: (on, lane) for lane, distance in enumerate(distances)}
+        chosen = _spread_mask(b, [at.get(start + lane) for lane in range(lanes)])
+        args = [where, ir.Constant(I32, size), chosen, llvm.undefined(ty)]
+        vectors.append(llvm.intrinsic(b, "masked.load", args, ty, [ty, where.type]))
+    wanted: list[tuple[Value, int]] = []
+    for distance in distances:
+        number = max(n for n, start in enumerate(starts) if start <= distance)
+        wanted.append((vectors[number], distance - starts[number]))
+    return moved(b, wanted)
+
+
+def _spread_mask(b: Builder, lanes: Sequence[tuple[Value, int] | None]) -> Value:
+    """A mask of lanes of another one, off where there is none."""
+    off = ir.Constant(ir.VectorType(I1, len(lanes)), [0] * len(lanes))
+    return moved(b, [lane or (off, 0) for lane in lanes])
+
+
+def store_near(
+    b: Builder,
+    pointer: Value,
+    parts: Sequence[tuple[Distances, Value]],
+    on: Value | None = None,
+) -> bool:
+    """Write the lanes of vectors of one type at distances that are ``nearby``, where a mask is on for all of them;
+    False, and nothing, if two lanes go to one place."""
+    lane_at = {
+        distance: (data, lane)
+        for distances, data in parts
+        for lane, distance in enumerate(distances)
+    }
+    ty = parts[0][1].type
+    lanes = llvm.lanes_of(ty)
+    if len(lane_at) < lanes * len(parts):
+        return False
+    size = max(1, llvm.scalar_bytes(ty.element))
+    for start in range(min(lane_at), max(lane_at) + 1, lanes):
+        taken = [lane_at.get(place) for place in range(start, start + lanes)]
+        found = next((lane for lane in taken if lane is not None), None)
+        if found is None:
+            continue
+        data = moved(b, [lane or (found[0], place) for place, lane in enumerate(taken)])
+        where = _at(b, pointer, start, ty.element)
+        if None not in taken and on is None:
+            b.store(data, where, align=size)
+            continue
+        if on is None:
+            chosen = ir.Constant(
+                ir.VectorType(I1, lanes), [int(each is not None) for each in taken]
+            )
+        else:
+            chosen = _spread_mask(b, [None if each is None else (on, each[1]) for each in taken])
+        args = [data, where, ir.Constant(I32, size), chosen]
+        llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [ty, where.type])
+    return True
+
+
+def _at(b: Builder, pointer: Value, distance: int, unit: Type) -> Value:
+    if not distance:
+        return pointer
+    return b.gep(pointer, [ir.Constant(I64, distance)], source_etype=unit)

@@ -1,0 +1,133 @@
+"""Elements at small distances: strides that only show when the code runs, channels side by side, formulas with steps."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cpu.codegen.differential import VARIANTS, agree
+from tests.cpu.codegen.support import same_bits
+from tests.machine.tileaa.support import element
+
+from tilewright import LaunchOptions
+from tilewright.builder import Builder, ModuleBuilder, Value, ptr
+from tilewright.cpu import Program
+from tilewright.cpu.codegen.loops.nearby import nearby
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.lowering import lower_to_tileaa
+from tilewright.machine import Program as Reference
+
+_KINDS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "f16": np.float16, "i32": np.int32}
+_ROWS = 150
+
+
+def _channels(k: Builder, base: Value, stride: Value, count: int, tile: int) -> Value:
+    view = k.make_tensor_view(base, shape=[k.args.rows, count], strides=[stride, 1])
+    return k.partition(view, tile=(tile, 1), padding="zero")
+
+
+def _woven(kind: str, count: int, tile: int, order: list[int], in_place: bool) -> Any:
+    """Channels of ``y``: each that of ``x`` plus the next one of ``x``, stored in some order."""
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("rows", "of_x", "of_y"), "i32")
+    with module.entry("weave", {"x": ptr(kind), "y": ptr(kind)} | sizes) as k:
+        row, _, _ = k.get_tile_block_id()
+        x = _channels(k, k.args.x, k.args.of_x, count, tile)
+        y = x if in_place else _channels(k, k.args.y, k.args.of_y, count, tile)
+        held = [k.load_view_tko(x, [row, k.constant(n, "i32")])[0] for n in range(count)]
+        add = k.addf if kind.startswith("f") else k.addi
+        for n in order:
+            k.store_view_tko(add(held[n], held[n - 1]), y, [row, k.constant(n, "i32")])
+    return module.build()
+
+
+def check_seed(seed: int) -> None:
+    rng = random.Random(seed)
+    kind = rng.choice(list(_KINDS))
+    count, tile = rng.choice((1, 2, 3, 4)), rng.choice((4, 16, 64))
+    order = rng.sample(range(count), rng.randint(1, count))
+    in_place = rng.random() < 0.2
+    module = _woven(kind, count, tile, order, in_place)
+    # Strides below the number of channels make rows overlap, in which order decides.
+    of_x = (
+        rng.choice((0, 1, 2, 2, 3, 3, 4, 4, 5, 700)) if not in_place else rng.choice((count, 4, 9))
+    )
+    of_y = rng.choice((0, 1, count, count, count, 2, 3, 4, 4, 9))
+    numbers = np.random.default_rng(seed).integers(-60, 60, (_ROWS + 1) * max(of_x, 1) + 8)
+    x, y = numbers.astype(_KINDS[kind]), np.zeros((_ROWS + 1) * max(of_y, 1) + 8, _KINDS[kind])
+    # Which of two blocks is the last to write to one place is open.
+    rows = _ROWS if of_y >= count or in_place else min(tile, _ROWS)
+    grid = -(-rows // tile)
+    expected = x.copy(), y.copy()
+    Reference(module).launch("weave", grid, (*expected, rows, of_x, of_y))
+    for options in VARIANTS:
+        found = x.copy(), y.copy()
+        program = Program(module, options=LaunchOptions(**options))
+        program.launch("weave", grid, (*found, rows, of_x, of_y))
+        for mine, right in zip(found, expected, strict=True):
+            assert same_bits(mine, right).all(), (kind, count, tile, order, of_x, of_y, options)
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("seed", range(30))
+def test_channels_are_those_of_the_reference(seed: int) -> None:
+    check_seed(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1000, 1300))
+def test_more_channels_are_those_of_the_reference(seed: int) -> None:
+    check_seed(seed)
+
+
+def _stepped(dtype: Any, step: int, tile: int, first: int, *, store: bool) -> str:
+    """``memory[first + step * lane]``."""
+    kind = element(np.zeros(1, dtype))
+    pointers, wide = f"tile<{tile}x!nv_tileaa.ptr<{kind}, 1>>", f"tile<{tile}xi64>"
+    lines = [
+        f"%r = nv_tileaa.make_range {{start = 0, end = {tile}}} : tile<{tile}xi32>",
+        f"%w = arith.extsi %r : tile<{tile}xi32> to {wide}",
+        f"%step = arith.constant dense<{step}> : {wide}",
+        f"%first = arith.constant dense<{first}> : {wide}",
+        f"%far = arith.muli %w, %step : {wide}",
+        f"%at = arith.addi %far, %first : {wide}",
+        f"%ps = nv_tileaa.splat %ptr_memory : !nv_tileaa.ptr<{kind}, 1> -> {pointers}",
+        f"%there = nv_tileaa.addptr %ps, %at : {pointers}, {wide} -> {pointers}",
+    ]
+    ty = f"tile<{tile}x{kind}>"
+    if store:
+        lines.append(f"nv_tileaa.store %there, %other : {pointers}, {ty} -> ()")
+    else:
+        lines.append(f"%out = nv_tileaa.load %there : {pointers} -> {ty}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.float16, np.bool_])
+@pytest.mark.parametrize("store", [False, True], ids=["load", "store"])
+@pytest.mark.parametrize("step", [-4, -1, 2, 3, 4, 5])
+def test_steps_read_and_write_nothing_else(dtype: Any, step: int, store: bool) -> None:
+    tile = 64
+    size = (tile - 1) * abs(step) + 1
+    numbers = np.random.default_rng(abs(step)).integers(-50, 50, size + tile).astype(dtype)
+    # The array ends where the last lane does: checked code would report what is read behind it.
+    inputs = {"memory": numbers[:size], "other": numbers[size:]}
+    results = {} if store else {"out": np.zeros(tile, dtype)}
+    agree(_stepped(dtype, step, tile, max(-step, 0) * (tile - 1), store=store), inputs, results)
+
+
+def test_interleaved_numbers_are_neither_gathered_nor_scattered_where_they_lie_near() -> None:
+    module = lower_to_tileaa(_woven("f32", 2, 64, [0, 1], in_place=False)).module
+    compiled = compile_kernel(module, None, CompileOptions(cpu="x86-64-v4"))
+    whole = [line for line in compiled.llvm_ir.splitlines() if "store <16 x float>" in line]
+    assert whole, "two channels of stride 2 fill whole vectors"
+
+
+def test_what_counts_as_near() -> None:
+    assert nearby((0, 2, 4, 6)) == (0, 2, 4, 6)
+    assert nearby((3, 2, 1, 0)) == (3, 2, 1, 0)
+    assert nearby(None) is None
+    assert nearby((0, 5, 10, 15)) == (0, 5, 10, 15)
+    assert nearby((0, 6, 12, 18)) is None
+    assert nearby((0, 0, 1, 1)) is None

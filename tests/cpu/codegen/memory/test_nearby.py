@@ -131,3 +131,19 @@ def test_what_counts_as_near() -> None:
     assert nearby((0, 5, 10, 15)) == (0, 5, 10, 15)
     assert nearby((0, 6, 12, 18)) is None
     assert nearby((0, 0, 1, 1)) is None
+
+
+@pytest.mark.parametrize(("strides", "told"), [(["s", 1], False), ([1, "s"], True)])
+def test_a_remark_tells_of_versions_by_stride(strides: list[Any], told: bool) -> None:
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "y": ptr("f32"), "s": "i32"}) as k:
+        row, _, _ = k.get_tile_block_id()
+        tiles = []
+        for base in (k.args.x, k.args.y):
+            given = [k.args.s if each == "s" else each for each in strides]
+            view = k.make_tensor_view(base, shape=[64, 64], strides=given)
+            tiles.append(k.partition(view, tile=(1, 64)))
+        x, y = tiles
+        k.store_view_tko(k.addf(*[k.load_view_tko(x, [row, 0])[0]] * 2), y, [row, 0])
+    compiled = compile_kernel(lower_to_tileaa(module.build()).module)
+    assert told == any(remark.kind == "stride" for remark in compiled.remarks)

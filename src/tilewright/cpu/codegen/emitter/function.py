@@ -164,6 +164,10 @@ class Into:
     strided: bool = True
 
 
+#: What is told of a nest that ``by_stride`` makes.
+STRIDED = "elements may lie apart in memory: there is code for every second, third and fourth one, and for any"
+
+
 class Strides(NamedTuple):
     """Tiles whose elements may lie at equal distances, and those that code is made for."""
 
@@ -480,7 +484,7 @@ class FunctionEmitter:
 
         conditions = [*guards(*tiles), *guard]
         fetches = rows_ahead(tiles) <= _MOST_ROWS
-        strides = Strides([*into.loose, *loose_of(tiles)] if into.strided else [])
+        strides = self._strides(into, tiles)
 
         def either(masked: bool) -> list[Value]:
             if masked:
@@ -497,6 +501,13 @@ class FunctionEmitter:
 
         with self.part():
             self.versions(conditions, either)
+
+    def _strides(self, into: Into, tiles: Sequence[Tile]) -> Strides:
+        """What a nest of these tiles has versions for; a remark tells of them."""
+        found = Strides([*into.loose, *loose_of(tiles)] if into.strided else [])
+        if found.loose:
+            self.unit.remarks.add("stride", STRIDED, self._at)
+        return found
 
     def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:
         """How many vectors a round without checks of elements handles."""

@@ -24,6 +24,7 @@ HINTS = "the tools take any hint; we report doubtful ones only on request"
 ACCEPTED_BY_TOOLS: dict[str, str] = {
     "core.tileir: a constant has the type of its value": NOT_STORED,
     "core.tileir: a constant index that no run can use": "a warning of ours",
+    "core.tileir: the first sub-tile has number 0": "a warning of ours",
     "debug_info.tileir: globals have no scope": NOT_STORED,
     "hints.tileir": HINTS,
     "structure.tileir: nothing branches": NOT_STORED,

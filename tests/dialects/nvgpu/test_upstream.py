@@ -73,7 +73,9 @@ LOOSER = [
     Difference("products of i1 have accumulators of i32", r"limitation: 'i32' \+= 'i1' \* 'i1'"),
     Difference("accumulators of f16 and i32 can be stored", "only f32 results for the time being"),
     Difference("there are accumulators of i32", "xi32>'. It does not fit into warp-group level"),
-    Difference("rows of a box fill their swizzle", "last dimension of 128 bytes but it is (64|32) bytes"),
+    Difference(
+        "rows of a box fill their swizzle", "last dimension of 128 bytes but it is (64|32) bytes"
+    ),
 ]
 #: Operations that are younger than a tool.
 UNKNOWN_TO = {

@@ -38,8 +38,12 @@ def lane_strides_of(
 ) -> LaneStrides | None:
     """The deltas of a tile's elements at a position; None where no formula gives them. ``settled``:
     the tiles, by ``id``, whose numbers are known not to wrap."""
-    pattern = tuple(Index(0, index.offsets, 1 << 62) for index in coords)
-    return _lane_steps(tile, pattern, lanes_in(coords), _Known(settled))
+    pattern = tuple(Index(0, index.offsets, index.align) for index in coords)
+    found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled))
+    if found is None or not found.lanes[0]:
+        return found
+    # The first lane of a vector over two rows, or of a second half, does not lie at its base.
+    return LaneStrides(tuple(delta - found.lanes[0] for delta in found.lanes), found.exact)
 
 
 @dataclass(slots=True)
@@ -49,7 +53,7 @@ class _Known:
 
 
 def _lane_steps(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrides | None:
-    key = (id(tile), *(index.key for index in coords))
+    key = (id(tile), *((*index.key, index.align) for index in coords))
     if key not in known.lane_steps:
         found = _compute(tile, coords, lanes, known)
         if found is not None and id(tile) in known.settled:

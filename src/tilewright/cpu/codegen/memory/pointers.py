@@ -16,7 +16,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.nearby import Distances, nearby, store_near
+from tilewright.cpu.codegen.loops.nearby import Distances, load_near, nearby, store_near
 from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
@@ -84,6 +84,12 @@ class PointerLoad(Tile):
             return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
+            # Where a number may wrap, lanes do not follow their formula.
+            sure = not nest.masked or whole is None or whole.fits is None
+            near = _near(lane_steps, element) if mask is None and sure else None
+            if near is not None:
+                first = nest.eval(self.pointers, first_lane(nest, coords))
+                return nest.emit([first], lambda b, p: _near_load(b, p, near, element))
             self.note(_why_apart(lane_steps))
             return nest.emit(
                 [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
@@ -157,6 +163,10 @@ def _near(lane_steps: LaneStrides | None, element: Element) -> Distances | None:
     ):
         return None
     return nearby(tuple(delta // size for delta in lane_steps.lanes))
+
+
+def _near_load(b: Builder, address: Value, near: Distances, element: Element) -> Value:
+    return loaded(b, load_near(b, b.inttoptr(address, PTR), near, element.buffer), element)
 
 
 def _first(b: Builder, value: Value) -> Value:

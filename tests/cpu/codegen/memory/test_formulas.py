@@ -15,11 +15,17 @@ from tests.cpu.codegen.support import same_bits
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
+from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.machine import Program as Reference
 
 _KINDS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "f16": np.float16, "i32": np.int32}
 _STEPS = (1, 1, 2, 3, 4, 5)
 _MOST_CUTS = 2
+
+
+def _dims(tile: Value) -> tuple[int, ...]:
+    assert isinstance(tile.type, TileType)
+    return tile.type.dims
 
 
 def _shape(rng: random.Random, size: int) -> tuple[int, ...]:
@@ -33,7 +39,7 @@ def _shape(rng: random.Random, size: int) -> tuple[int, ...]:
 def _turned(rng: random.Random, k: Builder, tile: Value) -> Value:
     """The elements of a tile in another order and shape."""
     for _ in range(rng.randint(0, 3)):
-        dims = tile.type.dims
+        dims = _dims(tile)
         if len(dims) > 1 and rng.random() < 0.5:
             tile = k.permute(tile, permutation=rng.sample(range(len(dims)), len(dims)))
         else:
@@ -43,7 +49,7 @@ def _turned(rng: random.Random, k: Builder, tile: Value) -> Value:
 
 def _half(rng: random.Random, k: Builder, tile: Value) -> Value:
     """One half of a tile along an axis."""
-    dims = tile.type.dims
+    dims = _dims(tile)
     along = rng.choice([axis for axis, extent in enumerate(dims) if extent > 1])
     at = [k.constant(int(axis == along and rng.random() < 0.6), "i32") for axis in range(len(dims))]
     after = [extent // 2 if axis == along else extent for axis, extent in enumerate(dims)]
@@ -63,7 +69,7 @@ def _places(rng: random.Random, k: Builder, size: int) -> Value:
 
 
 def _at(k: Builder, base: Value, places: Value) -> Value:
-    dims = places.type.dims
+    dims = _dims(places)
     one = k.reshape(base, shape=[1] * len(dims))
     return k.offset(k.broadcast(one, shape=dims), places)
 
@@ -85,7 +91,7 @@ def _kernel(seed: int, kind: str, size: int) -> Any:
         read, written = _places(rng, k, size), _places(rng, k, size)
         mask = _below(rng, k, read, size)
         held, _ = k.load_ptr_tko(_at(k, k.args.x, read), mask, None if mask is None else 0)
-        held = k.reshape(_turned(rng, k, held), shape=written.type.dims)
+        held = k.reshape(_turned(rng, k, held), shape=_dims(written))
         k.store_ptr_tko(_at(k, k.args.y, written), held, _below(rng, k, written, size))
     return module.build()
 

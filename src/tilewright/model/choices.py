@@ -36,6 +36,31 @@ def stages_that_hide(gpu: Gpu, stage_bytes: float) -> int:
     return next((n for n in RING_STAGES if n >= wanted and n <= MOST_STAGES), MOST_STAGES)
 
 
+#: How much more than the least must be asked of memory, as blocks compute between their loads.
+_MARGIN = 2
+#: The share of memory's time that arithmetic may take in loops for which few blocks are enough.
+_ARITHMETIC = 0.6
+
+
+def blocks_for_rereads(gpu: Gpu, loaded: float, stored: float, operations: float) -> int | None:
+    """The blocks of a multiprocessor that keep memory busy with loops of which each turn loads and stores so many bytes: fewer than fit leave more
+    of L2 to each, for what it reads again. None where arithmetic needs more blocks.
+
+    ``operations``: what a turn does for the elements of tiles, in instructions of one thread.
+    """
+    rate = memory_rate(gpu) / gpu["sms"]
+    if operations / gpu["fma_lanes"] > _ARITHMETIC * (loaded + stored) / rate:
+        return None
+    return 1 + math.ceil(_MARGIN * rate * gpu["hbm_latency"] / loaded)
+
+
+def bytes_that_leave(gpu: Gpu, blocks: int) -> int:
+    """The shared memory of a block of which a multiprocessor holds so many and not one more, in steps of 128 bytes, the
+    least that does."""
+    share = gpu["shared_bytes"] / (blocks + 1) - gpu["reserved_shared_bytes"]
+    return max(int(share) // 128 + 1, 0) * 128
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What a turn of a loop of products asks of a multiprocessor, for one block: ``multiplications`` at a rate of the

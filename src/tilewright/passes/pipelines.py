@@ -55,6 +55,7 @@ from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts
 from tilewright.passes.tileas.block_orders import OrderBlocks
 from tilewright.passes.tileas.expand import Expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
+from tilewright.passes.tileas.limit_residency import LimitResidency
 from tilewright.passes.tileas.pipeline import Pipeline
 from tilewright.passes.tileas.remove_conversions import RemoveConversions
 from tilewright.passes.tileas.schedule import Schedule
@@ -155,6 +156,7 @@ PASSES = PassTable(
         AssignLayouts,
         AvoidConflicts,
         InsertBarriers,
+        LimitResidency,
         OrderBlocks,
         Pipeline,
         Expand,
@@ -198,6 +200,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "cpu": ("weaken-atomics", "constant-powers", "narrow-comparisons", "merge-reductions"),
     "tileas": (
         "tileas-order-blocks",
+        "tileas-limit-residency",
         "tileas-assign-layouts",
         "tileas-avoid-conflicts",
         "tileas-remove-conversions",

@@ -23,6 +23,7 @@ from tilewright.tuning.ranking import Candidate, Ranked, Ranking, Told, rank
 Values = Mapping[str, Any]
 #: What is tried; agents where tensor maps fill pipelines.
 _WARPS, _STAGES, _WIDTHS, _BANDS = (2, 4, 8, 16), (2, 3, 4, 6), (4, 8), (0, 4, 8, 16)
+_RESIDENT = (0, 2, 3, 4)
 _WITH_TENSOR_MAPS = 90
 #: Uphill steps, and the part of the time that one must save.
 MOST_STEPS, LEAST = 4, 1e-3
@@ -90,6 +91,7 @@ def _axes(best: Ranked, gpu: Gpu) -> dict[str, tuple[object, ...]]:
         "grid": tuple(grids),
         "width": _WIDTHS,
         "band": _BANDS,
+        "resident": _RESIDENT,
     }
 
 

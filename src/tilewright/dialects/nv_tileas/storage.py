@@ -17,6 +17,9 @@ from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.numerics.element_types import FORMATS
 
+#: The discardable attribute of a function: the bytes of shared memory that a block takes, if it does not need more.
+SHARED_BYTES = "nv_tileas.shared_bytes"
+
 
 def storage_bytes(storage: SSAValue) -> int:
     """What a storage takes: whole bytes for each element."""

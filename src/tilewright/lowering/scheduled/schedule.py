@@ -27,6 +27,7 @@ from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.done import DONE, done_by, is_scheduled, mark_done
 from tilewright.passes.tileas.expand import Expand, expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers, insert_barriers
+from tilewright.passes.tileas.limit_residency import LimitResidency, limit_residency
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, Pipeline, pipeline
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.remove_conversions import RemoveConversions, remove_conversions
@@ -72,6 +73,10 @@ def _order_blocks(work: _Work) -> None:
     choose_order(work.func, work.warps, work.target, work.remarks, work.decisions.band)
 
 
+def _limit_residency(work: _Work) -> None:
+    limit_residency(work.func, work.warps, work.target, work.remarks, work.decisions.resident)
+
+
 def _assign_layouts(work: _Work) -> None:
     assign_layouts(work.func, 32 * work.warps, work.target, work.remarks, work.decisions)
 
@@ -94,6 +99,7 @@ def _specialize(work: _Work) -> None:
 #: The passes of a schedule, in order, as the pipeline ``tileas`` has them, with what is decided for the GPU at hand.
 STEPS: Mapping[str, Callable[[_Work], object]] = {
     OrderBlocks.name: _order_blocks,
+    LimitResidency.name: _limit_residency,
     AssignLayouts.name: _assign_layouts,
     AvoidConflicts.name: lambda work: avoid_conflicts(work.func),
     RemoveConversions.name: lambda work: remove_conversions(work.func, work.remarks),

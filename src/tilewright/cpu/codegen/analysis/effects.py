@@ -8,8 +8,8 @@ from typing import Protocol
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
+from tilewright.analysis.tileaa.equality import same_value
 from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.dialects import facts
@@ -19,9 +19,6 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise
-
-#: How many operations in a row are compared to see that two values are made in the same way.
-_DEPTH = 8
 
 Root = object
 """A parameter of the function, the name of a global, or an operation that makes memory."""
@@ -181,29 +178,6 @@ def _same_tile(load: Operation, store: Operation) -> bool:
         _reaches_by_elements(load.results[0], store)
         and same_value(load.operands[0], store.operands[0])
         and all(map(same_value, load.operands[1 : 1 + rank], store.operands[2 : 2 + rank]))
-    )
-
-
-def same_value(one: SSAValue, other: SSAValue, depth: int = _DEPTH) -> bool:
-    """Whether two values are the same, or made in the same way of the same values: frontends make
-    a view anew for each access."""
-    if one is other:
-        return True
-    first, second = one.owner, other.owner
-    if isinstance(first, Block) or isinstance(second, Block) or not depth:
-        return False
-    return (
-        first.name == second.name
-        and not first.regions
-        and is_side_effect_free(first)
-        and first.properties == second.properties
-        and [r.type for r in first.results] == [r.type for r in second.results]
-        and len(first.operands) == len(second.operands)
-        and list(first.results).index(one) == list(second.results).index(other)  # pyright: ignore[reportArgumentType]
-        and all(
-            same_value(a, b, depth - 1)
-            for a, b in zip(first.operands, second.operands, strict=True)
-        )
     )
 
 

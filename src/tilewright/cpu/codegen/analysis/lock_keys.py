@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from tilewright.analysis.tileaa.equality import same_value
 from tilewright.cpu.codegen.analysis import cost_model, effects
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -36,13 +37,13 @@ def find_key(ops: Sequence[Operation]) -> SSAValue | None:
         return None
     key = looks[0].operands[0]
     root = effects.root_of(key)
-    if root is None or not all(effects.same_value(look.operands[0], key) for look in looks):
+    if root is None or not all(same_value(look.operands[0], key) for look in looks):
         return None
     for op in ops:
         if not isinstance(op, Store | Atomic):
             continue
         written = effects.root_of(op.operands[0])
-        if written is None or (written == root and not effects.same_value(op.operands[0], key)):
+        if written is None or (written == root and not same_value(op.operands[0], key)):
             return None
     found = formula(key)
     if found is None or not any(isinstance(op, GetProgramIdOp) for op in found):

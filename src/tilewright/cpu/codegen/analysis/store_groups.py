@@ -12,6 +12,7 @@ from collections.abc import Sequence, Set
 from xdsl.ir import Block, Operation
 from xdsl.traits import is_side_effect_free
 
+from tilewright.analysis.tileaa.equality import same_value
 from tilewright.cpu.codegen.analysis import cost_model, effects
 from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.dialects.nv_tileaa import types as T
@@ -82,13 +83,13 @@ def are_beside(one: TiledStoreOp, other: TiledStoreOp) -> bool:
     imaginary parts of numbers, or channels of pixels."""
     if one.value.type != other.value.type:
         return False
-    if not effects.same_value(one.operands[0], other.operands[0]):
+    if not same_value(one.operands[0], other.operands[0]):
         return False
     pairs = list(zip(values_of(one, "indices"), values_of(other, "indices"), strict=True))
     numbers = [(known_number(a), known_number(b)) for a, b in pairs]
     known = [None not in pair for pair in numbers]
     return any(n and a != b for n, (a, b) in zip(known, numbers, strict=True)) and all(
-        n or effects.same_value(*pair) for n, pair in zip(known, pairs, strict=True)
+        n or same_value(*pair) for n, pair in zip(known, pairs, strict=True)
     )
 
 

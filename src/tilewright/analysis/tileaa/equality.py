@@ -1,0 +1,39 @@
+"""Values that are made in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Block, SSAValue
+from xdsl.traits import is_side_effect_free
+
+#: How many operations in a row are compared.
+_DEPTH = 8
+
+
+def same_value(
+    one: SSAValue,
+    other: SSAValue,
+    depth: int = _DEPTH,
+    pairs: Mapping[SSAValue, SSAValue] | None = None,
+) -> bool:
+    """Whether two values are the same, or made in the same way of the same values: frontends make
+    a view anew for each access. ``pairs``: further values, by those of ``one``, that count as the same."""
+    if one is other or (pairs is not None and pairs.get(one) is other):
+        return True
+    first, second = one.owner, other.owner
+    if isinstance(first, Block) or isinstance(second, Block) or not depth:
+        return False
+    return (
+        first.name == second.name
+        and not first.regions
+        and is_side_effect_free(first)
+        and first.properties == second.properties
+        and [r.type for r in first.results] == [r.type for r in second.results]
+        and len(first.operands) == len(second.operands)
+        and list(first.results).index(one) == list(second.results).index(other)  # pyright: ignore[reportArgumentType]
+        and all(
+            same_value(a, b, depth - 1, pairs)
+            for a, b in zip(first.operands, second.operands, strict=True)
+        )
+    )

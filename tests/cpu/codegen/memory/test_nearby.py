@@ -147,3 +147,59 @@ def test_a_remark_tells_of_versions_by_stride(strides: list[Any], told: bool) ->
         k.store_view_tko(k.addf(*[k.load_view_tko(x, [row, 0])[0]] * 2), y, [row, 0])
     compiled = compile_kernel(lower_to_tileaa(module.build()).module)
     assert told == any(remark.kind == "stride" for remark in compiled.remarks)
+
+
+def _copied(kind: str, write: str) -> Any:
+    """``y[of_y * lane]`` gets ``x[of_x * lane]`` for 16 lanes of which some may lie outside, in one of several ways."""
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("count", "of_x", "of_y"), "i32")
+    with module.entry("copy", {"x": ptr(kind), "y": ptr(kind)} | sizes) as k:
+        x, y = (
+            k.partition(
+                k.make_tensor_view(base, shape=[k.args.count], strides=[stride]),
+                tile=(16,),
+                padding="zero",
+            )
+            for base, stride in ((k.args.x, k.args.of_x), (k.args.y, k.args.of_y))
+        )
+        held, _ = k.load_view_tko(x, [k.constant(0, "i32")])
+        order = {"memory_ordering_semantics": "relaxed", "memory_scope": "device"}
+        at = [k.constant(0, "i32")]
+        if write == "update":
+            mode = "add" if kind.startswith("i") else "addf"
+            k.atomic_red_view_tko(y, at, held, mode=mode, **order)
+        elif write == "ordered":
+            k.store_view_tko(held, y, at, **order)
+        else:
+            k.store_view_tko(held, y, at)
+    return module.build()
+
+
+_HALVES = "f4E2M1FN"
+_COPIES = [
+    (kind, write)
+    for kind in ("f32", "i32", "f64", _HALVES)
+    for write in ("update", "ordered", "plain")
+    if (kind, write) != (_HALVES, "update")
+]
+
+
+@pytest.mark.parametrize(("kind", "write"), _COPIES)
+@pytest.mark.parametrize("count", [16, 11])
+def test_what_is_read_and_written_has_each_its_own_stride(
+    kind: str, write: str, count: int
+) -> None:
+    """Whether the code for a small stride of the one is for the other, too, which writes in another way."""
+    module = _copied(kind, write)
+    dtype = np.uint8 if kind == _HALVES else _KINDS[kind]
+    numbers = np.random.default_rng(count).integers(1, 60, 200).astype(dtype)
+    programs = [Program(module, options=LaunchOptions(**options)) for options in VARIANTS]
+    for of_x in (1, 2, 3, 4, 6):
+        for of_y in (1, 2, 3, 6):
+            expected = numbers[100:].copy()
+            arguments = (count, of_x, of_y)
+            Reference(module).launch("copy", 1, (numbers[:100], expected, *arguments))
+            for program, options in zip(programs, VARIANTS, strict=True):
+                found = numbers[100:].copy()
+                program.launch("copy", 1, (numbers[:100], found, *arguments))
+                assert same_bits(found, expected).all(), (kind, write, arguments, options)

@@ -203,3 +203,38 @@ def test_what_is_read_and_written_has_each_its_own_stride(
                 found = numbers[100:].copy()
                 program.launch("copy", 1, (numbers[:100], found, *arguments))
                 assert same_bits(found, expected).all(), (kind, write, arguments, options)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i8"])
+@pytest.mark.parametrize(
+    ("shape", "strides", "tile"),
+    [
+        ((29, 4), (4, 2), (32, 4)),
+        ((5, 4), (4, 2), (8, 4)),
+        ((13, 8), (12, 3), (16, 8)),
+        ((29, 4), (2, 4), (32, 4)),
+        ((31, 3), (6, 3), (32, 4)),
+    ],
+)
+def test_an_element_is_read_if_one_of_its_lanes_is_inside(
+    dtype: str, shape: Any, strides: Any, tile: Any
+) -> None:
+    """Rows that overlap, so that the same element is inside with one row and outside with the next one."""
+    module, size = ModuleBuilder(), tile[0] * tile[1]
+    with module.entry("flat", {"x": ptr(dtype), "y": ptr(dtype)}) as k:
+        x = k.partition(
+            k.make_tensor_view(k.args.x, shape=shape, strides=strides), tile=tile, padding="zero"
+        )
+        y = k.partition(k.make_tensor_view(k.args.y, shape=[size], strides=[1]), tile=(size,))
+        zero = k.constant(0, "i32")
+        held, _ = k.load_view_tko(x, [zero, zero])
+        k.store_view_tko(k.reshape(held, shape=(size,)), y, [zero])
+    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    numbers = np.arange(1, last + 2).astype(_KINDS[dtype])
+    expected = np.zeros(size, _KINDS[dtype])
+    Reference(module.build()).launch("flat", 1, (numbers, expected))
+    for options in VARIANTS:
+        found = np.zeros(size, _KINDS[dtype])
+        program = Program(module.build(), options=LaunchOptions(**options))
+        program.launch("flat", 1, (numbers, found))
+        assert same_bits(found, expected).all(), options

@@ -112,7 +112,10 @@ def _groups() -> Row:
         normal(4096, 32),
     )
     out = torch.empty(4096, 1024)
-    theirs = lambda a, s: (a.view(4096, 32, 32).float() * s[..., None]).view(4096, 1024)  # noqa: E731
+
+    def theirs(a: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        return (a.view(4096, 32, 32).float() * s[..., None]).view(4096, 1024)
+
     return Row(
         "4M i8 to f32 by a scale for each 32",
         from_groups,
@@ -127,7 +130,10 @@ def _groups() -> Row:
 
 def _masked() -> Row:
     x, mask, out = normal(2048, 1024), normal(2048, 1024) > -0.5, torch.empty(2048, 1024)
-    theirs = lambda a, m: torch.softmax(torch.where(m, a, -1e30), 1)  # noqa: E731
+
+    def theirs(a: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.where(m, a, -1e30), 1)
+
     return Row(
         "softmax under a mask of bool, 2048 x 1024 f32",
         masked_softmax,
@@ -143,7 +149,10 @@ def _masked() -> Row:
 def _channels() -> Row:
     x, mean, scale, shift = normal(16, 64, 28 * 28), normal(64), torch.rand(64), normal(64) * 2
     out = torch.empty_like(x)
-    theirs = lambda a, m, s, p: ((a - m[:, None]) * s[:, None] + p[:, None]).relu()  # noqa: E731
+
+    def theirs(a: torch.Tensor, m: torch.Tensor, s: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        return ((a - m[:, None]) * s[:, None] + p[:, None]).relu()
+
     return Row(
         "norm of 64 channels and relu, 16 images of 28 x 28 f32",
         channel_norm,

@@ -92,7 +92,10 @@ def _magnitudes() -> Row:
 def _luminance() -> Row:
     x, out, by = normal(1000, 1500, 3), torch.empty(1000, 1500), torch.tensor([0.299, 0.587, 0.114])
     other = torch.empty(1000, 1500)
-    theirs = lambda a: 0.299 * a[..., 0] + 0.587 * a[..., 1] + 0.114 * a[..., 2]  # noqa: E731
+
+    def theirs(a: torch.Tensor) -> torch.Tensor:
+        return 0.299 * a[..., 0] + 0.587 * a[..., 1] + 0.114 * a[..., 2]
+
     return Row(
         "grey of 1000 x 1500 pixels of three f32",
         luminance,
@@ -213,7 +216,10 @@ def _pooled() -> Row:
 
 def _vectors() -> Row:
     x, out = normal(1 << 20, 3), torch.empty(1 << 20)
-    theirs = lambda a: a.square().sum(1).rsqrt()  # noqa: E731
+
+    def theirs(a: torch.Tensor) -> torch.Tensor:
+        return a.square().sum(1).rsqrt()
+
     return Row(
         "one over the lengths of 1M vectors of three f32",
         inverse_lengths,

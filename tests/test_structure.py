@@ -18,7 +18,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 #: Floors from the ground up; a room may import rooms of lower floors, and itself.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"lazy"}),
-    frozenset({"diagnostics", "garbage", "nesting"}),
+    frozenset({"diagnostics", "garbage", "nesting", "own_files"}),
     frozenset({"numerics", "layouts", "model", "campaign"}),
     frozenset({"dialects"}),
     frozenset({"text", "bytecode", "analysis"}),

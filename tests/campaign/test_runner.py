@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -111,6 +112,68 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TileIRError, match="cannot write"):
         Store(file / "kept.jsonl").add(outcome)
     Store(file / "kept.jsonl", is_default=True).add(outcome)
+
+
+_LINE = {
+    "key": "k",
+    "label": "l",
+    "status": "done",
+    "value": 1,
+    "code": "",
+    "reason": "",
+    "seconds": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        "12",
+        "[]",
+        *(
+            json.dumps(_LINE | {field: value})
+            for field in ("key", "label", "code")
+            for value in (1, [], {})
+        ),
+        json.dumps(_LINE | {"seconds": "long"}),
+        json.dumps(_LINE | {"status": []}),
+    ],
+    ids=range(14),
+)
+def test_lines_of_another_layout_are_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "kept.jsonl"
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(TileIRError, match="line 1"):
+        Store(path)
+    assert Store(path, is_default=True).get("k") is None
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_file_of_ones_own_is_not_waited_for(tmp_path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("there are no pipes with names")
+    pipe, text = tmp_path / "pipe", json.dumps(_LINE) + "\n"
+    os.mkfifo(pipe)
+    with pytest.raises(TileIRError, match="no plain file"):
+        Store(pipe)
+    open_to_all, link = tmp_path / "all.jsonl", tmp_path / "link.jsonl"
+    open_to_all.write_text(text)
+    open_to_all.chmod(0o666)
+    link.symlink_to(open_to_all)
+    for path in (pipe, open_to_all, link):
+        assert Store(path, is_default=True).get("k") is None
+    for path in (open_to_all, link):
+        assert Store(path).get("k") is not None
+
+
+def test_a_file_that_nobody_named_is_written_for_oneself(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Store(tmp_path / "kept.jsonl", is_default=True).add(run_job(job("square", number=3)))
+    finally:
+        os.umask(before)
+    assert Store(tmp_path / "kept.jsonl", is_default=True).get(job("square", number=3).key)
 
 
 def test_a_file_has_plain_json(tmp_path: Path) -> None:

@@ -51,6 +51,17 @@ def position(file: str, line: int, column: int) -> FileLineColLoc:
     return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
 
 
+@pytest.mark.parametrize("end", ["to 3:4", "to :9"])
+def test_of_a_range_the_start_is_kept(end: str) -> None:
+    """Newer versions of MLIR write them; bytecode knows one line and one column."""
+    assert location_of(f'"a b":1:2 {end}') == position("a b", 1, 2)
+    assert location_of(f'callsite("f":3:4 {end} at unknown)') == location_of(
+        'callsite("f":3:4 at unknown)'
+    )
+    with pytest.raises(tilewright.TileIRError, match="expected"):
+        location_of('"a b":1:2 to 3')
+
+
 def test_builtin_locations() -> None:
     assert location_of("unknown") == UnknownLoc()
     assert location_of('"a b":1:2') == position("a b", 1, 2)

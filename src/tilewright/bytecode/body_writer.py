@@ -24,11 +24,12 @@ from tilewright.bytecode.layout import (
     AbsentField,
     Arity,
     OpLayout,
-    layouts,
+    layout_of,
     plain,
+    stands_in_bodies,
 )
 from tilewright.bytecode.output import Output
-from tilewright.dialects.cuda_tile.base import bool_values
+from tilewright.dialects.cuda_tile.base import TileOp, bool_values
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.versions import LATEST, Version
@@ -92,9 +93,12 @@ def _make_plan(layout: OpLayout) -> _Plan:
 
 
 @cache
-def _plans(version: Version) -> dict[type[Operation], _Plan]:
-    """The plans of all operations of a version, by class."""
-    return {layout.op: _make_plan(layout) for layout in layouts(version).values()}
+def _plan_of(op: type[Operation], version: Version) -> _Plan | None:
+    """The plan of an operation; None where a version has no form for it. Made when it is first asked for:
+    most modules have few kinds of operations."""
+    if issubclass(op, TileOp) and stands_in_bodies(op, version):
+        return _make_plan(layout_of(op, version))
+    return None
 
 
 class BodyWriter:
@@ -106,7 +110,6 @@ class BodyWriter:
         self.locations: list[int] = []
         self._out = out
         self._debug = debug
-        self._plans = _plans(out.version)
         self._indices: dict[SSAValue, int] = {}
         self._visible: list[SSAValue] = []
         self._depth = 0
@@ -139,7 +142,7 @@ class BodyWriter:
         out = self._out
         out.at(op)
         self.locations.append(self._debug.location(op.location))
-        plan = self._plans.get(type(op))
+        plan = _plan_of(type(op), self._out.version)
         if op.attributes:
             for name in op.attributes:
                 out.problem(
@@ -163,7 +166,7 @@ class BodyWriter:
         return plan
 
     def _refuse(self, op: Operation) -> None:
-        known = _plans(LATEST).get(type(op))
+        known = _plan_of(type(op), LATEST)
         if known is not None:
             self._out.needs(f"operation {known.name}", known.layout.op.SINCE)
         else:

@@ -254,9 +254,16 @@ def layouts(version: Version) -> dict[int, OpLayout]:
     cuda_tile.load()
     return {
         op.OPCODE: layout_of(op, version)
-        for name, op in OPERATIONS.items()
-        if op.OPCODE is not None
+        for op in OPERATIONS.values()
+        if op.OPCODE is not None and stands_in_bodies(op, version)
+    }
+
+
+def stands_in_bodies(op: type[TileOp], version: Version) -> bool:
+    """Whether an operation can stand in a body at a version, so that ``layout_of`` has its layout."""
+    return (
+        op.OPCODE is not None
         and version >= op.SINCE
         and MAX_OPCODE[version] >= op.OPCODE
-        and name not in NOT_IN_BODIES
-    }
+        and op.mnemonic() not in NOT_IN_BODIES
+    )

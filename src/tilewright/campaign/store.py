@@ -11,15 +11,24 @@ from typing import Any
 from tilewright.campaign.codes import BAD_STORE
 from tilewright.campaign.jobs import Outcome, Status
 from tilewright.diagnostics import TileIRError
+from tilewright.own_files import read_own, read_plain
 
-_FIELDS = ("key", "label", "status", "value", "code", "reason", "seconds")
+_FIELDS: dict[str, Any] = {
+    "key": str,
+    "label": str,
+    "status": str,
+    "value": object,
+    "code": str,
+    "reason": str,
+    "seconds": (int, float),
+}
 
 
 class Store:
     """The outcomes that a file has, by the keys of their jobs; without a path, those of this process.
 
     Several processes may write to one file. A TileIRError where it cannot be read or written, or holds something else;
-    where nobody named the file (``is_default``), results are then just not kept.
+    where nobody named the file (``is_default``), results are then just not kept, and it must be the user's own.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, is_default: bool = False):
@@ -27,7 +36,7 @@ class Store:
         self._known: dict[str, Outcome] = {}
         self._begins_line = True
         self._is_default = is_default
-        if self.path is not None and self.path.exists():
+        if self.path is not None and os.path.lexists(self.path):
             try:
                 self._read(self.path)
             except TileIRError:
@@ -37,9 +46,13 @@ class Store:
 
     def _read(self, path: Path) -> None:
         try:
-            data = path.read_bytes()
+            data = read_own(path) if self._is_default else read_plain(path)
+        except FileNotFoundError:  # a link that leads to where the file will be
+            return
         except OSError as error:
             raise _bad(f"cannot read '{path}': {error.strerror}") from error
+        if data is None:
+            raise _bad(f"cannot read '{path}': it is no plain file, or too large")
         self._begins_line = data.endswith(b"\n") or not data
         lines = data.split(b"\n")
         for number, line in enumerate(lines, 1):
@@ -47,7 +60,7 @@ class Store:
                 continue
             try:
                 outcome = _from_line(line)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 if number == len(lines):
                     continue  # A process was ended while it wrote.
                 if _is_cut(line):
@@ -70,7 +83,8 @@ class Store:
             data = b"\n" + data
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "ab", buffering=0) as file:
+            opener = _private if self._is_default else None
+            with open(self.path, "ab", buffering=0, opener=opener) as file:
                 file.write(data)
                 os.fsync(file.fileno())
         except OSError as error:
@@ -80,8 +94,15 @@ class Store:
         self._begins_line = True
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that, if it is new, nobody else may write to, whatever this process allows others."""
+    return os.open(path, flags, 0o600)
+
+
 def _from_line(line: bytes) -> Outcome:
     held: dict[str, Any] = json.loads(line)
+    if not all(isinstance(held[name], kind) for name, kind in _FIELDS.items()):
+        raise TypeError("a field is of another type")
     status = Status(held["status"])
     return Outcome(**{**{name: held[name] for name in _FIELDS}, "status": status}, is_kept=True)
 

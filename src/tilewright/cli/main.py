@@ -117,9 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["run"], ["sanitize"]):
         try:
-            from tilewright.cli import run_script
+            if programs.split(arguments)[1] is not None:
+                from tilewright.cli import run_script
 
-            if run_script.is_script_run(arguments):
                 return run_script.main(arguments, owns_process=argv is None)
         except KeyboardInterrupt as stop:  # While the program runs it is the program's own.
             return _interrupted(Session(arguments), stop)

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from tilewright.launching.options import LaunchOptions
 
 _DEFAULT_SEEDS = 4
-#: The commands that run programs by this module.
-_COMMANDS = frozenset({"run", "sanitize"})
-
-
-def is_script_run(arguments: Sequence[str]) -> bool:
-    """Whether a command line runs a Python program: its first word with that ending follows ``run`` or
-    ``sanitize``."""
-    is_command = bool(arguments) and arguments[0] in _COMMANDS
-    return is_command and programs.split(arguments)[1] is not None
 
 
 def _parser(command: str) -> argparse.ArgumentParser:

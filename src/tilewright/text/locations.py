@@ -83,6 +83,7 @@ def _parse_named_or_position(parser: TileAttrParser, start: int) -> Attribute:
         line = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_punctuation(":")
         column = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        _skip_end(parser)
         return file_position(text, line, column)
     name = StringAttr(text)
     if parser.token.text != "(":
@@ -90,6 +91,14 @@ def _parse_named_or_position(parser: TileAttrParser, start: int) -> Attribute:
     with parser.in_parens():
         child = parse_location_body(parser)
     return NameLoc(name, child) if isinstance(child, _SIMPLE) else NamedLocAttr(name, child)
+
+
+def _skip_end(parser: TileAttrParser) -> None:
+    """Where a range ends, `to 3:4` or in the same line `to :4`: bytecode has no room for it, so that it is dropped."""
+    if parser.parse_optional_keyword("to"):
+        parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation(":")
+        parser.parse_integer(allow_boolean=False, allow_negative=False)
 
 
 def _parse_unknown(parser: TileAttrParser, start: int) -> Attribute:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import sys
 import tempfile
 import threading
@@ -28,6 +27,7 @@ from functools import cache
 from pathlib import Path
 
 from tilewright import __version__
+from tilewright.own_files import read_own
 
 DIRECTORY_VARIABLE = "TILEWRIGHT_CACHE_DIR"
 DEFAULT_LIMIT = 256 << 20
@@ -37,10 +37,6 @@ _SUFFIX = ".bin"
 _LIMIT_FILE = "limit"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _LONGEST_NUMBER = 32
-#: Who else may write to a file.
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-#: No code is larger; a file that says it is (a sparse one costs nothing) must not fill the memory.
-_LARGEST = 1 << 28
 # Using an entry is noted in its time stamp, but not more often than this.
 _STAMP_SECONDS = 60.0
 # Temporary files of processes that have died are removed after this time.
@@ -81,7 +77,7 @@ class DiskCache:
     def get(self, key: str) -> bytes | None:
         """The contents of an entry; None where there is none, or one that is not as it was put."""
         path = self._path(key)
-        data = _read_own(path)
+        data = read_own(path)
         if data is None:
             return None
         start = len(_MAGIC) + _CHECKSUM_BYTES
@@ -112,7 +108,7 @@ class DiskCache:
     @property
     def limit(self) -> int:
         """The most bytes that entries may take together."""
-        written = _read_own(self.directory / _LIMIT_FILE, _LONGEST_NUMBER)
+        written = read_own(self.directory / _LIMIT_FILE, _LONGEST_NUMBER)
         try:
             return DEFAULT_LIMIT if written is None else max(int(written), 0)
         except ValueError:
@@ -204,29 +200,6 @@ def _head(key: str, contents: bytes) -> bytes:
     checksum = hashlib.sha256(b"%d:" % len(key) + key.encode())
     checksum.update(contents)
     return _MAGIC + checksum.digest()
-
-
-def _read_own(path: Path, most: int = _LARGEST) -> bytes | None:
-    """The bytes of a plain file of this user that nobody else may write to; None for anything else, and
-    for more bytes than ``most``."""
-    # Not to follow links, and not to wait for who writes to a pipe.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    except OSError:
-        return None
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
-            return None
-        if hasattr(os, "geteuid") and (facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS):
-            return None
-        with open(descriptor, "rb", closefd=False) as stream:
-            return stream.read(facts.st_size)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def cache_directory() -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -34,7 +35,9 @@ from tilewright.dialects.cuda_tile.types import (
 )
 from tilewright.dialects.narrowing import is_int
 from tilewright.dialects.nv_tileaa import type_syntax
-from tilewright.layouts import Layout
+
+if TYPE_CHECKING:
+    from tilewright.layouts import Layout
 
 #: The address spaces, by number.
 SPACES: dict[int, str] = {

@@ -147,3 +147,94 @@ def test_a_remark_tells_of_versions_by_stride(strides: list[Any], told: bool) ->
         k.store_view_tko(k.addf(*[k.load_view_tko(x, [row, 0])[0]] * 2), y, [row, 0])
     compiled = compile_kernel(lower_to_tileaa(module.build()).module)
     assert told == any(remark.kind == "stride" for remark in compiled.remarks)
+
+
+def _copied(kind: str, write: str) -> Any:
+    """``y[of_y * lane]`` gets ``x[of_x * lane]`` for 16 lanes of which some may lie outside, in one of several ways."""
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("count", "of_x", "of_y"), "i32")
+    with module.entry("copy", {"x": ptr(kind), "y": ptr(kind)} | sizes) as k:
+        x, y = (
+            k.partition(
+                k.make_tensor_view(base, shape=[k.args.count], strides=[stride]),
+                tile=(16,),
+                padding="zero",
+            )
+            for base, stride in ((k.args.x, k.args.of_x), (k.args.y, k.args.of_y))
+        )
+        held, _ = k.load_view_tko(x, [k.constant(0, "i32")])
+        order = {"memory_ordering_semantics": "relaxed", "memory_scope": "device"}
+        at = [k.constant(0, "i32")]
+        if write == "update":
+            mode = "add" if kind.startswith("i") else "addf"
+            k.atomic_red_view_tko(y, at, held, mode=mode, **order)
+        elif write == "ordered":
+            k.store_view_tko(held, y, at, **order)
+        else:
+            k.store_view_tko(held, y, at)
+    return module.build()
+
+
+_HALVES = "f4E2M1FN"
+_COPIES = [
+    (kind, write)
+    for kind in ("f32", "i32", "f64", _HALVES)
+    for write in ("update", "ordered", "plain")
+    if (kind, write) != (_HALVES, "update")
+]
+
+
+@pytest.mark.parametrize(("kind", "write"), _COPIES)
+@pytest.mark.parametrize("count", [16, 11])
+def test_what_is_read_and_written_has_each_its_own_stride(
+    kind: str, write: str, count: int
+) -> None:
+    """Whether the code for a small stride of the one is for the other, too, which writes in another way."""
+    module = _copied(kind, write)
+    dtype = np.uint8 if kind == _HALVES else _KINDS[kind]
+    numbers = np.random.default_rng(count).integers(1, 60, 200).astype(dtype)
+    programs = [Program(module, options=LaunchOptions(**options)) for options in VARIANTS]
+    for of_x in (1, 2, 3, 4, 6):
+        for of_y in (1, 2, 3, 6):
+            expected = numbers[100:].copy()
+            arguments = (count, of_x, of_y)
+            Reference(module).launch("copy", 1, (numbers[:100], expected, *arguments))
+            for program, options in zip(programs, VARIANTS, strict=True):
+                found = numbers[100:].copy()
+                program.launch("copy", 1, (numbers[:100], found, *arguments))
+                assert same_bits(found, expected).all(), (kind, write, arguments, options)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i8"])
+@pytest.mark.parametrize(
+    ("shape", "strides", "tile"),
+    [
+        ((29, 4), (4, 2), (32, 4)),
+        ((5, 4), (4, 2), (8, 4)),
+        ((13, 8), (12, 3), (16, 8)),
+        ((29, 4), (2, 4), (32, 4)),
+        ((31, 3), (6, 3), (32, 4)),
+    ],
+)
+def test_an_element_is_read_if_one_of_its_lanes_is_inside(
+    dtype: str, shape: Any, strides: Any, tile: Any
+) -> None:
+    """Rows that overlap, so that the same element is inside with one row and outside with the next one."""
+    module, size = ModuleBuilder(), tile[0] * tile[1]
+    with module.entry("flat", {"x": ptr(dtype), "y": ptr(dtype)}) as k:
+        x = k.partition(
+            k.make_tensor_view(k.args.x, shape=shape, strides=strides), tile=tile, padding="zero"
+        )
+        y = k.partition(k.make_tensor_view(k.args.y, shape=[size], strides=[1]), tile=(size,))
+        zero = k.constant(0, "i32")
+        held, _ = k.load_view_tko(x, [zero, zero])
+        k.store_view_tko(k.reshape(held, shape=(size,)), y, [zero])
+    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    numbers = np.arange(1, last + 2).astype(_KINDS[dtype])
+    expected = np.zeros(size, _KINDS[dtype])
+    Reference(module.build()).launch("flat", 1, (numbers, expected))
+    for options in VARIANTS:
+        found = np.zeros(size, _KINDS[dtype])
+        program = Program(module.build(), options=LaunchOptions(**options))
+        program.launch("flat", 1, (numbers, found))
+        assert same_bits(found, expected).all(), options

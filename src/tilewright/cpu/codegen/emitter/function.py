@@ -174,6 +174,10 @@ class Strides(NamedTuple):
     loose: Sequence[Loose]
     numbers: Sequence[int] = SMALL_STRIDES
 
+    def all_are(self, number: int) -> dict[int, int]:
+        """What a nest for this stride knows, by the ``id`` of each of the tiles; for 1 guards tell it."""
+        return {} if number == 1 else {id(each): number for each in self.loose}
+
 
 class FunctionEmitter:
     """Makes the code of one kernel, operation by operation."""
@@ -470,7 +474,8 @@ class FunctionEmitter:
         work = -self._nests  # Others go by positions in the program.
 
         def one(masked: bool, stride: int = 1, *, beyond: bool = False) -> list[Value]:
-            nest = LoopNest(self.builder, masked=masked, past=beyond, stride=stride, work=work)
+            known = strides.all_are(stride)
+            nest = LoopNest(self.builder, masked=masked, past=beyond, strides=known, work=work)
             nest.fetches = fetches
             along = vector_axis(dims) if axis is None else axis
             width = lanes or self.lanes(tiles, dims[along] if dims else 1)

@@ -7,7 +7,7 @@ row shares is done once for the row. Equal elements are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from llvmlite import ir
@@ -39,9 +39,9 @@ class LoopNest:
     """Levels of loops under construction.
 
     ``masked``: accesses through views check each element; without it whole tiles are inside. ``past``:
-    stores of whole vectors go past the caches. ``stride`` is the one of views whose stride only shows
-    when the code runs (``tiles.Loose``). ``fetches``: rows of the next tile block may be asked for. ``work`` is the same number for all versions of a nest that do
-    the same work.
+    stores of whole vectors go past the caches. ``strides`` are those of views whose stride only shows
+    when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``fetches``: rows of the next
+    tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class LoopNest:
         *,
         masked: bool = False,
         past: bool = False,
-        stride: int = 1,
+        strides: Mapping[int, int] | None = None,
         work: int | None = None,
     ):
         self.levels = [builder]
         # Where only patterns of positions are looked at there is no builder.
         module = None if builder is None else builder.module
         self._origins: Origins | None = getattr(module, "origins", None)
-        self.masked, self.past, self.stride = masked, past, stride
+        self.masked, self.past, self.strides = masked, past, strides or {}
         self.fetches = True
         self.work = work
         self._memo: dict[object, Lane] = {}

@@ -66,8 +66,7 @@ def load_near(
         if on is None:
             vectors.append(b.load(where, typ=ty, align=size))
             continue
-        at = {distance: (on, lane) for lane, distance in enumerate(distances)}
-        chosen = _spread_mask(b, [at.get(start + lane) for lane in range(lanes)])
+        chosen = _read_by_any(b, on, distances, start)
         args = [where, ir.Constant(I32, size), chosen, llvm.undefined(ty)]
         vectors.append(llvm.intrinsic(b, "masked.load", args, ty, [ty, where.type]))
     wanted: list[tuple[Value, int]] = []
@@ -75,6 +74,19 @@ def load_near(
         number = max(n for n, start in enumerate(starts) if start <= distance)
         wanted.append((vectors[number], distance - starts[number]))
     return moved(b, wanted)
+
+
+def _read_by_any(b: Builder, on: Value, distances: Distances, start: int) -> Value:
+    """Which elements of the vector at a distance are read by a lane whose mask is on; several lanes may read one."""
+    readers: dict[int, list[tuple[Value, int]]] = {}
+    for lane, distance in enumerate(distances):
+        readers.setdefault(distance - start, []).append((on, lane))
+    rows = [readers.get(element, []) for element in range(len(distances))]
+    found = _spread_mask(b, [next(iter(row), None) for row in rows])
+    for turn in range(1, max(map(len, rows))):
+        others = [row[turn] if turn < len(row) else None for row in rows]
+        found = b.or_(found, _spread_mask(b, others))
+    return found
 
 
 def _spread_mask(b: Builder, lanes: Sequence[tuple[Value, int] | None]) -> Value:

@@ -160,7 +160,7 @@ def _store_woven(
         return all(a is not None and b is not None and (a - b) % stride for a, b in pairs)
 
     def woven(stride: int) -> None:
-        nest = LoopNest(f.builder, stride=stride)
+        nest = LoopNest(f.builder, strides=asked.all_are(stride))
 
         def body(nest: LoopNest, coords: Coords) -> None:
             found = [nest.vector(value, coords) for value in values]
@@ -176,11 +176,11 @@ def _store_woven(
         for op in group:
             _store(f, op, strided=False)
 
-    strides = [number for number in SMALL_STRIDES if apart(number)]
+    asked = Strides(loose, [number for number in SMALL_STRIDES if apart(number)])
     by_stride(
         f.builder,
         conditions,
-        Strides(loose, strides),
+        asked,
         lambda _, stride: woven(stride),
         in_turn,
         edges=False,

@@ -162,11 +162,13 @@ def _unknown_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
 
 
 def stride_of(nest: LoopNest, place: TilePosition, axis: int) -> Extent:
-    """The stride along an axis; along the contiguous one the number that was asked for, if one was."""
-    asked = not nest.masked or (place.loose is not None and nest.stride != 1)
-    if axis != place.contiguous or not asked:
+    """The stride along an axis; along the contiguous one the number that was asked for, if one was for this tile."""
+    if axis != place.contiguous:
         return place.strides[axis]
-    return 1 if place.loose is None else nest.stride
+    number = None if place.loose is None else nest.strides.get(id(place.loose))
+    if number is not None:
+        return number
+    return place.strides[axis] if nest.masked else 1
 
 
 def element_offset(

@@ -147,6 +147,19 @@ def intrinsic(
     return b.call(function, list(args))
 
 
+def masked_store(b: Builder, args: Sequence[Value]) -> None:
+    """``llvm.masked.store`` of data, address, alignment and mask.
+
+    Words of 16 bits go as ``half``: where a mask turns out to be on in one constant lane alone, LLVM 20 stores that lane in
+    the register that it was widened to, 32 bits, over the neighbour.
+    """
+    data, *others = args
+    if lanes_of(data.type) and scalar_of(data.type) == ir.IntType(16):
+        data = b.bitcast(data, shaped(ir.HalfType(), data.type))
+    overloads = [data.type, others[0].type]
+    intrinsic(b, "masked.store", [data, *others], ir.VoidType(), overloads)
+
+
 def prefetch(b: Builder, pointer: Value, *, near: bool = True, write: bool = False) -> None:
     """Ask for the cache line at a pointer, which need not be valid; ``near``: into the first cache."""
     word = ir.IntType(32)

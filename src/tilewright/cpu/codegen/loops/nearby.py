@@ -130,7 +130,7 @@ def store_near(
         else:
             chosen = _spread_mask(b, [None if each is None else (on, each[1]) for each in taken])
         args = [data, where, ir.Constant(I32, size), chosen]
-        llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [ty, where.type])
+        llvm.masked_store(b, args)
     return True
 
 

@@ -373,7 +373,7 @@ def store_lanes(
         where = safe_address(nest, place, coords, at).value
         size = ir.Constant(I32, element.buffer_bytes)
         args = [data, where, size, on]
-        llvm.intrinsic(b, "masked.store", args, ir.VoidType(), [data.type, PTR])
+        llvm.masked_store(b, args)
 
 
 def store_beside(
@@ -439,7 +439,7 @@ def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lan
     boxed = b.insert_element(llvm.undefined(one), data, ir.Constant(I32, 0))
     on = b.bitcast(mask.value, ir.VectorType(I1, 1))
     size = ir.Constant(I32, element.buffer_bytes)
-    llvm.intrinsic(b, "masked.store", [boxed, where, size, on], ir.VoidType(), [one, PTR])
+    llvm.masked_store(b, [boxed, where, size, on])
 
 
 def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:

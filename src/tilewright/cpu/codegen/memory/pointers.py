@@ -383,7 +383,7 @@ def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Elem
         b.store(held, pointer, align=element.buffer_bytes)
         return
     size = ir.Constant(I32, element.buffer_bytes)
-    llvm.intrinsic(b, "masked.store", [held, pointer, size, on], ir.VoidType(), [held.type, PTR])
+    llvm.masked_store(b, [held, pointer, size, on])
 
 
 def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:

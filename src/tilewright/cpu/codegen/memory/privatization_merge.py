@@ -115,7 +115,7 @@ def _hand_on_line(b: Builder, held: Copies, at: Value) -> None:
         old = loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
         new = to_buffer(b, combined(b, target.mode, old, total, element), element)
         stored = [new, where, align, changed]
-        llvm.intrinsic(b, "masked.store", stored, ir.VoidType(), [ty, PTR])
+        llvm.masked_store(b, stored)
 
 
 def _acquire(b: Builder, lock: Value) -> None:

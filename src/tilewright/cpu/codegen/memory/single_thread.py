@@ -118,7 +118,7 @@ def _update_run(
     old = loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
     held = to_buffer(b, step(b, old, data), element)
     stored: Sequence[Value] = [held, pointer, align, on.value]
-    llvm.intrinsic(b, "masked.store", list(stored), ir.VoidType(), [held.type, PTR])
+    llvm.masked_store(b, stored)
 
 
 def _update_lanes(

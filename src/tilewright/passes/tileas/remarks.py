@@ -19,7 +19,7 @@ class Remark:
     ``pipeline`` (why there are none), ``tma`` (what is stored by tensor maps, and why other tiles do not go by them), ``rule`` (an operation is lowered as
     without a schedule), ``warps`` (why so many), ``agents`` (which
     of them fill pipelines), ``in-flight`` (which products go on, and why others do not), ``storage`` (what shares bytes), ``hint`` (what becomes of one), ``fallback`` (the kernel is
-    lowered without a schedule). Of the CPU: ``buffer`` (a tile is kept), ``gather`` (elements are loaded or
+    lowered without a schedule), ``residency`` (how many blocks a multiprocessor holds). Of the CPU: ``buffer`` (a tile is kept), ``gather`` (elements are loaded or
     stored apart), ``loop`` (one element after the other), ``atomic`` (updates stay ordered, or go to memory at
     once), ``reduction`` (the order of elements is kept), ``power`` (no product or root), ``order`` (how tile blocks follow one
     another).

@@ -150,7 +150,7 @@ def intrinsic(
 def masked_store(b: Builder, args: Sequence[Value]) -> None:
     """``llvm.masked.store`` of data, address, alignment and mask.
 
-    Words of 16 bits go as ``half``: where a mask turns out to be on in one constant lane alone, LLVM 20 stores that lane in
+    Words of 16 bits go as ``half``: where a mask turns out to be on in one constant lane alone, LLVM stores that lane in
     the register that it was widened to, 32 bits, over the neighbour.
     """
     data, *others = args

@@ -12,7 +12,7 @@ import pytest
 ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
 from tilewright.cutile import KernelError, RefusedError, launch, on  # noqa: E402
-from tilewright.diagnostics import NamedPlace, TileIRError  # noqa: E402
+from tilewright.diagnostics import NamedLocation, TileIRError  # noqa: E402
 
 HERE = str(Path(__file__).resolve())
 
@@ -121,13 +121,13 @@ def test_an_error_as_a_string_begins_with_what_is_wrong() -> None:
 
 def test_functions_that_a_kernel_calls_are_told_with_their_callers() -> None:
     (diagnostic,) = _failing(divides, (_integers(4), 1)).diagnostics
-    place = diagnostic.place
-    assert isinstance(place, NamedPlace)
+    place = diagnostic.location
+    assert isinstance(place, NamedLocation)
     assert place.what == "quotient"
     caller = diagnostic.notes[0]
     assert caller.message == "called here, by divides"
-    assert isinstance(caller.place, NamedPlace)
-    assert caller.place.line == _line("divides")
+    assert isinstance(caller.location, NamedLocation)
+    assert caller.location.line == _line("divides")
 
 
 @pytest.mark.parametrize(

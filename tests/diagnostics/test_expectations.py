@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tilewright.diagnostics import (
     ByteSpan,
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
-    Place,
     Severity,
     SourceFile,
+    SourceLocation,
     Span,
     check_expectations,
     render,
@@ -25,8 +25,8 @@ from tilewright.diagnostics import (
 NAME = "t.tileir"
 
 
-def at(line: int) -> NamedPlace:
-    return NamedPlace(NAME, line, 1)
+def at(line: int) -> NamedLocation:
+    return NamedLocation(NAME, line, 1)
 
 
 def error(line: int, text: str = "race: two stores overlap") -> Diagnostic:
@@ -113,11 +113,11 @@ def test_places(source: str, line: int) -> None:
 
 def test_unknown_place_means_no_line_of_this_file() -> None:
     source = "// expected-error @unknown {{race}}"
-    places: list[Place | None] = [
+    places: list[SourceLocation | None] = [
         None,
         ByteSpan(NAME, 3, 4),
-        NamedPlace(NAME, 0),
-        NamedPlace("other", 1),
+        NamedLocation(NAME, 0),
+        NamedLocation("other", 1),
         Span(SourceFile("other", "x"), 0, 1),
     ]
     for place in places:

@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.run_specs import bind, parameters_of
-from tilewright.diagnostics import Diagnostic, NamedPlace, Span
+from tilewright.diagnostics import Diagnostic, NamedLocation, Span
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 from tilewright.text import parse
 
@@ -171,11 +171,11 @@ class Case:
         return [finding for finding in findings if finding.code not in self.expect]
 
     def _lines(self, finding: Diagnostic) -> set[int]:
-        places = [finding.place, *(note.place for note in finding.notes)]
+        places = [finding.location, *(note.location for note in finding.notes)]
         return {
             place.line
             for place in places
-            if isinstance(place, Span | NamedPlace) and place.file_name == self.path.name
+            if isinstance(place, Span | NamedLocation) and place.file_name == self.path.name
         }
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.gpu import llvm
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.codes import BUDGET, LLVM_FAILED
@@ -55,7 +55,7 @@ class Work:
         return self.widest >= _WIDE or self.text.count("\n") >= _LONG
 
 
-def run_within(work: Work, seconds: float, place: Place | None = None) -> tuple[str, str]:
+def run_within(work: Work, seconds: float, place: SourceLocation | None = None) -> tuple[str, str]:
     """What ``work`` gives; a TileIRError where it takes more CPU seconds. 0 is no limit."""
     if not seconds or not work.may_be_long:
         return work.run()
@@ -82,7 +82,9 @@ def run_within(work: Work, seconds: float, place: Place | None = None) -> tuple[
     return answer["ptx"], answer["llvm_ir"]
 
 
-def exceeded(what: str, work: Work | None, seconds: float, place: Place | None) -> TileIRError:
+def exceeded(
+    what: str, work: Work | None, seconds: float, place: SourceLocation | None
+) -> TileIRError:
     """The error that a kernel takes more than its time."""
     held = "" if work is None else f"; a thread holds {work.widest} elements of its largest tile"
     return TileIRError.single(

@@ -12,12 +12,12 @@ import ml_dtypes
 import numpy as np
 from xdsl.ir import Attribute
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.nv_tileaa.type_syntax import format_type as format_any_type
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import BAD_ARGUMENT, BAD_GRID
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.storage import storage_of
@@ -95,7 +95,7 @@ class Converted:
 def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
     """The arguments of a kernel as it takes them; a TileIRError with every misfit."""
     parameters = entry.block.args
-    place = place_of(entry)
+    place = location_of(entry)
     if not isinstance(args, Sequence) or isinstance(args, str | bytes):
         raise TileIRError.single(
             BAD_ARGUMENT, f"expected a list or tuple of arguments, got {type(args).__name__}", place
@@ -128,7 +128,7 @@ def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
     return Converted(values, arrays)
 
 
-def _passable(ty: Attribute, name: str, place: Place | None) -> TileLike:
+def _passable(ty: Attribute, name: str, place: SourceLocation | None) -> TileLike:
     """A parameter type that a launch has values for: numbers, pointers and tiles of numbers."""
     found = tile_like(ty)
     if found is None or (found.rank and found.element not in _TILE_ELEMENTS):
@@ -140,7 +140,7 @@ def _passable(ty: Attribute, name: str, place: Place | None) -> TileLike:
     return found
 
 
-def _tile(value: object, ty: TileLike, name: str, place: Place | None) -> Array:
+def _tile(value: object, ty: TileLike, name: str, place: SourceLocation | None) -> Array:
     """A tile that is passed by value: an array of its shape."""
     allowed = ARRAY_DTYPES[ty.element]
     if isinstance(value, np.ndarray) and value.shape == ty.dims and value.dtype in allowed:
@@ -159,7 +159,9 @@ def _tile(value: object, ty: TileLike, name: str, place: Place | None) -> Array:
     )
 
 
-def misaligned(number: int, array: Array, address: int, place: Place | None) -> TileIRError | None:
+def misaligned(
+    number: int, array: Array, address: int, place: SourceLocation | None
+) -> TileIRError | None:
     """What is wrong with the address of an array's first element; None if nothing is."""
     if not address % array.itemsize:
         return None
@@ -172,7 +174,7 @@ def misaligned(number: int, array: Array, address: int, place: Place | None) -> 
     )
 
 
-def check_array(array: Array, ty: TileLike, name: str, place: Place | None) -> None:
+def check_array(array: Array, ty: TileLike, name: str, place: SourceLocation | None) -> None:
     """An array fits a pointer parameter: its elements have the size and kind of the pointee."""
     element = pointee_in(ty)
     allowed = ARRAY_DTYPES[element]
@@ -191,7 +193,7 @@ def check_array(array: Array, ty: TileLike, name: str, place: Place | None) -> N
     )
 
 
-def _check_layout(array: Array, name: str, place: Place | None) -> None:
+def _check_layout(array: Array, name: str, place: SourceLocation | None) -> None:
     """There are elements, and a kernel, which counts in elements, can step from one to the next."""
     if array.size == 0:
         raise TileIRError.single(
@@ -212,7 +214,7 @@ def _shown(ty: TileLike) -> str:
     return format_type(ty) if isinstance(ty, T.TileType) else format_any_type(ty.element_type)
 
 
-def _scalar(value: Any, ty: TileLike, name: str, place: Place | None) -> Array:
+def _scalar(value: Any, ty: TileLike, name: str, place: SourceLocation | None) -> Array:
     def misfit(why: str) -> TileIRError:
         return TileIRError.single(BAD_ARGUMENT, f"{name} for '{_shown(ty)}' {why}", place)
 

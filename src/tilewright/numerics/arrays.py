@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import ml_dtypes
 import numpy as np
 
-from tilewright.diagnostics import Place, TileIRError, define_code
+from tilewright.diagnostics import SourceLocation, TileIRError, define_code
 from tilewright.numerics.element_types import FORMATS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -165,7 +165,10 @@ def to_bytes(array: Array, element: str) -> bytes:
 
 
 def from_constant_bytes(
-    data: bytes | memoryview, element: str, shape: tuple[int, ...], place: Place | None = None
+    data: bytes | memoryview,
+    element: str,
+    shape: tuple[int, ...],
+    place: SourceLocation | None = None,
 ) -> Array:
     """The tile of a bytecode constant: ``data`` hold all elements, or one that fills the tile.
 
@@ -198,7 +201,7 @@ def from_constant_bytes(
     return elements.reshape(shape)
 
 
-def _i1_from_constant(raw: Array, count: int, place: Place | None) -> Array:
+def _i1_from_constant(raw: Array, count: int, place: SourceLocation | None) -> Array:
     # A single byte of equal bits is the uniform form; any other single byte is eight elements.
     if raw.size == 1 and raw[0] in (0x00, 0xFF):
         return np.full(count, raw[0] != 0)

@@ -50,7 +50,7 @@ def parse(
     In a text that mentions ``nv_tileaa``, the operations of ``arith`` and ``math`` are those of
     ``tilewright.dialects.arith``, and tiles without prefix are its tiles.
 
-    Operations carry their place (:func:`tilewright.dialects.source_map.place_of`). Nothing is
+    Operations carry their place (:func:`tilewright.dialects.source_map.location_of`). Nothing is
     verified beyond what the grammar says. Raises :class:`TileIRError` with every error, in source
     order.
     """
@@ -119,7 +119,7 @@ def _refuse(bare: Sequence[Operation], file: SourceFile) -> None:
     raise TileIRError.single(
         BARE_OPERATION,
         f"'{first.name}' stands outside of any module",
-        None if source is None else source.place(),
+        None if source is None else source.location(),
         help="put it into `cuda_tile.module @NAME { ... }`",
     )
 

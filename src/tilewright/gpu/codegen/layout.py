@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.llvm import LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.dialects.nvgpu.types import (
     DeviceAsyncTokenType,
     MBarrierGroupType,
@@ -59,7 +59,7 @@ _FLOATS: dict[type[Attribute], str] = {
 WGMMA_ROWS = 64
 
 
-def unsupported(what: str, place: Place | None, help: str = "") -> TileIRError:
+def unsupported(what: str, place: SourceLocation | None, help: str = "") -> TileIRError:
     """The error for what cannot be compiled."""
     return TileIRError.single(UNSUPPORTED, what, place, help=help)
 
@@ -192,7 +192,7 @@ def memref_of(layout: MemrefLayout, parts: tuple[Value, ...]) -> Memref:
     return Memref(base, offset, sizes, tuple(map(take, layout.strides)))
 
 
-def parts(ty: Attribute, place: Place | None = None) -> tuple[str, ...]:
+def parts(ty: Attribute, place: SourceLocation | None = None) -> tuple[str, ...]:
     """LLVM's types of what a value of a type becomes; a TileIRError for types that have none."""
     if (number := scalar(ty)) is not None:
         return (number,)

@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.checks import convention_of, first_writes, share_bytes
 from tilewright.launching.codes import source_note
@@ -132,7 +132,7 @@ def _write(writes: Mapping[int | None, Operation], *parameters: int) -> Operatio
 
 
 def _broken(entry: EntryOp, message: str, written: Operation, help: str) -> Diagnostic:
-    notes = (Note("memory is written here", place_of(written)), *source_note(written))
+    notes = (Note("memory is written here", location_of(written)), *source_note(written))
     return Diagnostic(
-        Severity.ERROR, ALIAS_ASSUMPTION, message, place_of(entry), notes=notes, help=help
+        Severity.ERROR, ALIAS_ASSUMPTION, message, location_of(entry), notes=notes, help=help
     )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import Diagnostic, NamedPlace, Note, Severity, Span, define_code
+from tilewright.diagnostics import Diagnostic, NamedLocation, Note, Severity, Span, define_code
 from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import source_note
 from tilewright.machine.accesses import AccessSite, kind_of
 from tilewright.machine.state import Machine
@@ -192,7 +192,7 @@ class Findings:
         if self.seed:
             context.append(Note(f"found with schedule seed {self.seed}"))
         diagnostic = Diagnostic(
-            Severity.ERROR, code, message, place_of(op), label, tuple(context), help
+            Severity.ERROR, code, message, location_of(op), label, tuple(context), help
         )
         self.found.append(Finding(diagnostic, self.seed, accesses, conflict))
 
@@ -206,7 +206,7 @@ class Findings:
                     origin.code,
                     f"{origin.reason}; the result becomes {what}",
                     origin.op,
-                    notes=[Note(f"it becomes {what} here", place_of(op))],
+                    notes=[Note(f"it becomes {what} here", location_of(op))],
                 )
             return
         notes = [
@@ -214,7 +214,7 @@ class Findings:
             for o in origins
             if o.code == UNINITIALIZED
             for note in (
-                Note(f"undetermined because {o.reason}", place_of(o.op)),
+                Note(f"undetermined because {o.reason}", location_of(o.op)),
                 *source_note(o.op),
             )
         ]
@@ -244,11 +244,11 @@ class Findings:
             other = "the same tile block" if same_block else "another tile block"
             message = f"{_verb(second)} {where} conflicts with {_noun(first)} by {other}, unordered"
             block = f"tile block {self._coordinates(first.block)}"
-            notes.append(Note(f"(1) {block} {_past(first)} {where} here", place_of(first.op)))
+            notes.append(Note(f"(1) {block} {_past(first)} {where} here", location_of(first.op)))
             notes += source_note(first.op)
         missing = _missing_orders(race.signals)
         notes += [
-            Note(f"({number}) this {_name(event)} would have to be {wanted}", place_of(event.op))
+            Note(f"({number}) this {_name(event)} would have to be {wanted}", location_of(event.op))
             for number, (event, wanted) in enumerate(missing, 3)
             if event.op is not None
         ]
@@ -377,8 +377,8 @@ def _at(event: Event) -> str:
     position = source_position(event.op.location)
     if position is not None:
         return f" at {PurePath(position[0]).name}:{position[1]}"
-    place = place_of(event.op)
-    if isinstance(place, Span | NamedPlace) and place.line:
+    place = location_of(event.op)
+    if isinstance(place, Span | NamedLocation) and place.line:
         return f" at {PurePath(place.file_name).name}:{place.line}"
     return ""
 

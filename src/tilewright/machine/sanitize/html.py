@@ -62,12 +62,12 @@ class _Page:
         explaining = [
             (note.message, op)
             for note in diagnostic.notes
-            if (op := operation(note.place)) is not None
+            if (op := operation(note.location)) is not None
         ]
         # A module that was never text or bytecode has no places; its accesses still know theirs.
         if not explaining and is_pair:
             explaining = [(diagnostic.notes[0].message, accesses[0].op)]
-        reported = operation(diagnostic.place)
+        reported = operation(diagnostic.location)
         says = "this operation"
         if accesses:
             order = "(2) " if is_pair else ""
@@ -203,7 +203,7 @@ def _sites(page: _Page, parties: Sequence[_Party]) -> str:
 
 def _other_notes(page: _Page, finding: Finding) -> str:
     """What the diagnostic says beyond its places."""
-    notes = [note.message for note in finding.diagnostic.notes if note.place is None]
+    notes = [note.message for note in finding.diagnostic.notes if note.location is None]
     return f'<p class="faint">{_text("; ".join(notes))}</p>' if notes else ""
 
 

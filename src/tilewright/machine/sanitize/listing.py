@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import Place, SourceFile, Span
+from tilewright.diagnostics import SourceFile, SourceLocation, Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import TextSource, source_of
@@ -59,10 +59,10 @@ class Listings:
             if isinstance(shown, TextSource):
                 found._spans[op] = Span(found.module, shown.start, shown.end)
             if source is not None:
-                found._op_at.setdefault(_key(source.place()), op)
+                found._op_at.setdefault(_key(source.location()), op)
         return found
 
-    def operation(self, place: Place | None) -> Operation | None:
+    def operation(self, place: SourceLocation | None) -> Operation | None:
         """The operation that a finding's place is that of."""
         return None if place is None else self._op_at.get(_key(place))
 
@@ -93,7 +93,7 @@ def _tile_module(module: Operation) -> Operation:
     return next(op for op in module.walk() if isinstance(op, ModuleOp))
 
 
-def _key(place: Place) -> object:
+def _key(place: SourceLocation) -> object:
     return (place.start, place.end) if isinstance(place, Span) else place
 
 

@@ -178,7 +178,7 @@ def _one_of(progress: Progress | None, position: int, count: int) -> Progress | 
 
 
 def _identity(diagnostic: Diagnostic) -> tuple[object, ...]:
-    return diagnostic.code, diagnostic.place, tuple(n.place for n in diagnostic.notes[:1])
+    return diagnostic.code, diagnostic.location, tuple(n.location for n in diagnostic.notes[:1])
 
 
 def _run(

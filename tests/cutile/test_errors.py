@@ -121,9 +121,9 @@ def test_an_error_as_a_string_begins_with_what_is_wrong() -> None:
 
 def test_functions_that_a_kernel_calls_are_told_with_their_callers() -> None:
     (diagnostic,) = _failing(divides, (_integers(4), 1)).diagnostics
-    place = diagnostic.location
-    assert isinstance(place, NamedLocation)
-    assert place.what == "quotient"
+    location = diagnostic.location
+    assert isinstance(location, NamedLocation)
+    assert location.what == "quotient"
     caller = diagnostic.notes[0]
     assert caller.message == "called here, by divides"
     assert isinstance(caller.location, NamedLocation)

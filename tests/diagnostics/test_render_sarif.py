@@ -126,8 +126,8 @@ def only_result(diagnostic: Diagnostic) -> dict[str, Any]:
     return result
 
 
-def region_of(place: SourceLocation) -> dict[str, int] | None:
-    result = only_result(Diagnostic(Severity.ERROR, "c", "m", place))
+def region_of(location: SourceLocation) -> dict[str, int] | None:
+    result = only_result(Diagnostic(Severity.ERROR, "c", "m", location))
     return result["locations"][0]["physicalLocation"].get("region")
 
 

@@ -39,8 +39,8 @@ def span_of(file: SourceFile, text: str) -> Span:
     return Span(file, start, start + len(text))
 
 
-def error(message: str, place: SourceLocation | None = None, label: str = "") -> Diagnostic:
-    return Diagnostic(Severity.ERROR, "some-code", message, place, label)
+def error(message: str, location: SourceLocation | None = None, label: str = "") -> Diagnostic:
+    return Diagnostic(Severity.ERROR, "some-code", message, location, label)
 
 
 def shown(text: str, mark: tuple[int, int], label: str = "here", **options: int) -> str:
@@ -380,8 +380,8 @@ def test_named_place_shows_the_line_of_a_readable_file(tmp_path: os.PathLike[str
     path = os.path.join(tmp_path, "kernel.py")
     with open(path, "w", encoding="utf-8") as stream:
         stream.write("import cuda.tile as ct\n\n    ct.store(out, (j,), y)\n")
-    place = NamedLocation(path, 3, 5, "kernel softmax")
-    assert render([error("m", place, "here")]).replace(path, "kernel.py") == golden("""
+    location = NamedLocation(path, 3, 5, "kernel softmax")
+    assert render([error("m", location, "here")]).replace(path, "kernel.py") == golden("""
         error[some-code]: m
          --> kernel.py:3:5 (in kernel softmax)
           |

@@ -37,9 +37,9 @@ def named(module: Operation, mnemonic: str) -> list[Operation]:
 
 def line_of(op: Operation) -> int:
     assert source_of(op) is not None, f"{op.name} has no source"
-    place = location_of(op)
-    assert isinstance(place, Span)
-    return place.line
+    location = location_of(op)
+    assert isinstance(location, Span)
+    return location.line
 
 
 SELECT = """entry @k(%c: tile<i1>) {

@@ -195,8 +195,8 @@ def finding(code: str, message: str, line: int, note_line: int | None = None) ->
     notes = (
         () if note_line is None else (Note("here", NamedLocation("some-bug.tileir", note_line)),)
     )
-    place = NamedLocation("some-bug.tileir", line)
-    return Diagnostic(Severity.ERROR, code, message, place, notes=notes)
+    location = NamedLocation("some-bug.tileir", line)
+    return Diagnostic(Severity.ERROR, code, message, location, notes=notes)
 
 
 @pytest.mark.parametrize(

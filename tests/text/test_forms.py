@@ -400,8 +400,12 @@ def test_spans_of_operations_and_parts() -> None:
     assert shown["attr", "overflow", 0] == "overflow<no_wrap>"
     assert shown["type", "result", 0] == "tile<i32>"
     assert shown["result", "", 0] == "%s"
-    place = location_of(ret)
-    assert place is not None and (place.file_name, place.line, place.column) == ("k.tileir", 3, 3)
+    location = location_of(ret)
+    assert location is not None and (location.file_name, location.line, location.column) == (
+        "k.tileir",
+        3,
+        3,
+    )
 
 
 def test_spans_in_generic_form() -> None:

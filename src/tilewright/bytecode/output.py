@@ -35,8 +35,8 @@ class Output:
 
     def problem(self, code: str, message: str) -> None:
         """Report an error at what is being written; writing goes on, and fails in the end."""
-        place = None if self.op is None else location_of(self.op, self.part)
-        self.collector.error(code, message, place)
+        location = None if self.op is None else location_of(self.op, self.part)
+        self.collector.error(code, message, location)
 
     def needs(self, what: str, since: Version, why: str = "") -> None:
         """Report that something needs a newer version."""

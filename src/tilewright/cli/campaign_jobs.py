@@ -58,8 +58,12 @@ class _Found:
 
     def add(self, diagnostic: Diagnostic) -> None:
         if diagnostic.is_error:
-            place = diagnostic.location
-            where = f"{place.file_name}:{place.line}" if isinstance(place, NamedLocation) else ""
+            location = diagnostic.location
+            where = (
+                f"{location.file_name}:{location.line}"
+                if isinstance(location, NamedLocation)
+                else ""
+            )
             if not where and diagnostic.line:
                 where = f"line {diagnostic.line}"
             self.say(str(diagnostic.code), diagnostic.message, where)

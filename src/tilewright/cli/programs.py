@@ -282,17 +282,19 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
         return TileIRError(error.diagnostics)
     from tilewright.cutile.frontend import refusal
 
-    help_text, place = "", _place(error)
+    help_text, location = "", _place(error)
     if (refused := refusal(error)) is not None:
         message, position = f"cuTile refuses a kernel of '{path}': {refused[0]}", refused[1]
-        place = place if position is None else NamedLocation(*position)
+        location = location if position is None else NamedLocation(*position)
     elif isinstance(error, ModuleNotFoundError) and error.name:
         message = f"'{path}' imports '{error.name}', which is not installed"
         help_text = f"install it beside tilewright, for {sys.executable}"
     else:
         first = " ".join(str(error).split()) or "no message"
         message = f"'{path}' failed before it launched a kernel: {type(error).__name__}: {first}"
-    return TileIRError([Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, place, help=help_text)])
+    return TileIRError(
+        [Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, location, help=help_text)]
+    )
 
 
 def _place(error: BaseException) -> NamedLocation | None:

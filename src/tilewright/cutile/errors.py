@@ -110,9 +110,9 @@ def _locations(module: Operation) -> dict[SourceLocation, Attribute]:
 
     found: dict[SourceLocation, Attribute] = {}
     for op in module.walk():
-        place = location_of(op)
-        if place is not None:
-            found.setdefault(place, op.location)
+        location = location_of(op)
+        if location is not None:
+            found.setdefault(location, op.location)
     return found
 
 
@@ -134,9 +134,9 @@ def location_in_python(
 
 
 def _frames_at(
-    place: SourceLocation | None, locations: Mapping[SourceLocation, Attribute]
+    location: SourceLocation | None, locations: Mapping[SourceLocation, Attribute]
 ) -> tuple[NamedLocation, ...]:
-    return () if place is None or place not in locations else frames_of(locations[place])
+    return () if location is None or location not in locations else frames_of(locations[location])
 
 
 def frames_of(location: Attribute) -> tuple[NamedLocation, ...]:

@@ -165,10 +165,10 @@ def _events(source: SourceFile, diagnostic: Diagnostic) -> Iterable[_Event]:
         yield _Event(Severity.NOTE, note_line, code, note.message, note.location or place, False)
 
 
-def _line_in(source: SourceFile, place: SourceLocation | None) -> int | None:
-    if not isinstance(place, Span | NamedLocation) or place.file_name != source.name:
+def _line_in(source: SourceFile, location: SourceLocation | None) -> int | None:
+    if not isinstance(location, Span | NamedLocation) or location.file_name != source.name:
         return None
-    return place.line or None
+    return location.line or None
 
 
 def _parse(source: SourceFile, findings: Collector) -> list[_Expectation]:
@@ -323,8 +323,8 @@ def _report_missing(
     findings.error(MISSING_DIAGNOSTIC, message, expectation.span, notes=notes)
 
 
-def _order(source: SourceFile, place: SourceLocation | None) -> tuple[int, int]:
-    line = _line_in(source, place)
-    if line is None or not isinstance(place, Span | NamedLocation):
+def _order(source: SourceFile, location: SourceLocation | None) -> tuple[int, int]:
+    line = _line_in(source, location)
+    if line is None or not isinstance(location, Span | NamedLocation):
         return source.line_count + 1, 0
-    return line, place.column
+    return line, location.column

@@ -94,19 +94,19 @@ def from_json(value: object, sources: Mapping[str, SourceFile] | None = None) ->
     return [_read_diagnostic(entry, f"[{index}]", known) for index, entry in enumerate(entries)]
 
 
-def _location_to_json(place: SourceLocation | None) -> dict[str, object]:
+def _location_to_json(location: SourceLocation | None) -> dict[str, object]:
     fields = _NO_PLACE.copy()
-    match place:
+    match location:
         case None:
             return fields
         case Span(_, start, end):
-            fields |= {"line": place.line, "column": place.column, "start": start, "end": end}
-            fields |= {"end_line": place.end_line, "end_column": place.end_column}
+            fields |= {"line": location.line, "column": location.column, "start": start, "end": end}
+            fields |= {"end_line": location.end_line, "end_column": location.end_column}
         case ByteSpan(_, offset, byte_end, what):
             fields |= {"byte_offset": offset, "byte_end": byte_end, "what": what}
         case NamedLocation(_, line, column, what):
             fields |= {"line": line or None, "column": column or None, "what": what}
-    fields["file"] = place.file_name
+    fields["file"] = location.file_name
     return fields
 
 

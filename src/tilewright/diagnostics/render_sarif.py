@@ -98,15 +98,15 @@ def _location(place: SourceLocation, message: str) -> dict[str, object]:
     return location
 
 
-def _region(place: SourceLocation) -> dict[str, object]:
+def _region(location: SourceLocation) -> dict[str, object]:
     """Lines and columns count from 1, with the end column exclusive; offsets count from 0."""
-    match place:
+    match location:
         case Span(_, start, end):
             return {
-                "startLine": place.line,
-                "startColumn": place.column,
-                "endLine": place.end_line,
-                "endColumn": place.end_column,
+                "startLine": location.line,
+                "startColumn": location.column,
+                "endLine": location.end_line,
+                "endColumn": location.end_column,
                 "charOffset": start,
                 "charLength": end - start,
             }

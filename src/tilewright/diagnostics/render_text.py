@@ -145,23 +145,23 @@ class _Renderer:
             *self._place_lines(note.location, "", color),
         ]
 
-    def _place_lines(self, place: SourceLocation | None, label: str, color: str) -> list[_Line]:
+    def _place_lines(self, location: SourceLocation | None, label: str, color: str) -> list[_Line]:
         """The ``-->`` line and what can be shown of the place; the label in any case."""
         label = printable(" ".join(label.split("\n")))
         lines: list[_Line] = []
         snippet: list[_Line] = []
-        if place is not None:
-            lines.append(_Line(_Shape.ARROW, printable(describe_location(place))))
-            snippet = self._snippet(place, label, color)
+        if location is not None:
+            lines.append(_Line(_Shape.ARROW, printable(describe_location(location))))
+            snippet = self._snippet(location, label, color)
         if snippet:
             lines += [_BLANK_BAR, *snippet]
         elif label:
             lines.append(_Line(_Shape.FACT, label))
         return lines
 
-    def _snippet(self, place: SourceLocation, label: str, color: str) -> list[_Line]:
+    def _snippet(self, location: SourceLocation, label: str, color: str) -> list[_Line]:
         """The marked source with the label, or nothing if there is no source or no column."""
-        match place:
+        match location:
             case Span(file, start, end):
                 return self._text_snippet(file, start, max(start, end), label, color)
             case NamedLocation(file_name, line, column):
@@ -170,10 +170,10 @@ class _Renderer:
                     return []
                 return self._named_snippet(file, line, column, label, color)
             case ByteSpan():
-                data = self._binaries.get(place.file_name)
-                if data is None or not 0 <= place.offset <= len(data):
+                data = self._binaries.get(location.file_name)
+                if data is None or not 0 <= location.offset <= len(data):
                     return []
-                return self._hex_snippet(data, place, label, color)
+                return self._hex_snippet(data, location, label, color)
 
     def _source(self, file_name: str) -> SourceFile | None:
         if file_name not in self._sources:
@@ -338,12 +338,12 @@ def _fact_lines(message: str) -> list[_Line]:
     return lines
 
 
-def describe_location(place: SourceLocation) -> str:
+def describe_location(location: SourceLocation) -> str:
     """``file:line:column`` or ``file: byte 0x1f``, and what stands there if the place says so."""
     what = ""
-    match place:
+    match location:
         case Span():
-            where = f"{place.file_name}:{place.line}:{place.column}"
+            where = f"{location.file_name}:{location.line}:{location.column}"
         case NamedLocation(file_name, line, column, what):
             where = ":".join([file_name, *(str(part) for part in (line, column) if part > 0)])
         case ByteSpan(file_name, offset, end, what):

@@ -183,7 +183,7 @@ def needs(op_name: str) -> Feature:
 
 
 def require(
-    arch: Architecture, op_name: str, feature: Feature, place: SourceLocation | None
+    arch: Architecture, op_name: str, feature: Feature, location: SourceLocation | None
 ) -> None:
     """A TileIRError that names the operation and the first architecture that has the feature,
     where ``arch`` lacks it."""
@@ -193,6 +193,6 @@ def require(
             ARCHITECTURE,
             f"'{op_name}' needs {feature.what}, which {arch.name} lacks; "
             f"the first architecture that has them is {feature.first}",
-            place,
+            location,
             help=f"architectures that have them: {others}",
         )

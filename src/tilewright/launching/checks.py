@@ -91,9 +91,9 @@ def in_numpy(entry: KernelOp, args: Sequence[object]) -> Sequence[object]:
     """
     if not isinstance(args, tuple | list) or all(type(value) in _PLAIN for value in args):
         return args
-    place = location_of(entry)
+    location = location_of(entry)
     return [
-        value if type(value) in _PLAIN else as_array(value, f"argument {number}", place)
+        value if type(value) in _PLAIN else as_array(value, f"argument {number}", location)
         for number, value in enumerate(args)
     ]
 

@@ -132,7 +132,7 @@ def _overlapping(extents: list[_Extent]) -> list[list[_Extent]]:
 
 
 def bind(
-    converted: Converted, arrays: ArrayMap, place: SourceLocation | None = None
+    converted: Converted, arrays: ArrayMap, location: SourceLocation | None = None
 ) -> list[Array]:
     """The parameters of a kernel as rank-0 tiles, with arrays mapped."""
     given = converted.arrays
@@ -140,7 +140,7 @@ def bind(
     bound = list(converted.values)
     errors: list[TileIRError] = []
     for (number, array), address in zip(given.items(), addresses, strict=True):
-        if (error := misaligned(number, array, address, place)) is not None:
+        if (error := misaligned(number, array, address, location)) is not None:
             errors.append(error)
         bound[number] = np.array(address, np.uint64)
     if errors:

@@ -83,12 +83,12 @@ class Fault(Exception):
 def as_error(fault: Fault, notes: Sequence[Note]) -> TileIRError:
     """The diagnostic of a fault, at its operation."""
     op = fault.op
-    place = None if op is None else location_of(op)
+    location = None if op is None else location_of(op)
     own = () if op is None else source_note(op)
     return TileIRError.single(
         fault.code,
         fault.message,
-        place,
+        location,
         notes=(*fault.notes, *own, *notes),
         help=fault.help,
     )

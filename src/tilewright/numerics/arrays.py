@@ -168,7 +168,7 @@ def from_constant_bytes(
     data: bytes | memoryview,
     element: str,
     shape: tuple[int, ...],
-    place: SourceLocation | None = None,
+    location: SourceLocation | None = None,
 ) -> Array:
     """The tile of a bytecode constant: ``data`` hold all elements, or one that fills the tile.
 
@@ -180,13 +180,13 @@ def from_constant_bytes(
     if size is None:
         raise ValueError(f"{element} has no constants")
     if size == 0:
-        return _i1_from_constant(raw, count, place).reshape(shape)
+        return _i1_from_constant(raw, count, location).reshape(shape)
     if raw.size not in (size, size * count):
         raise TileIRError.single(
             CONSTANT_DATA_SIZE,
             f"a constant of {count} {element} elements has {raw.size} bytes of data; "
             f"expected {size * count}, or {size} for a uniform value",
-            place,
+            location,
         )
     if element == "tf32":
         words = np.zeros((raw.size // 3, 4), np.uint8)
@@ -201,7 +201,7 @@ def from_constant_bytes(
     return elements.reshape(shape)
 
 
-def _i1_from_constant(raw: Array, count: int, place: SourceLocation | None) -> Array:
+def _i1_from_constant(raw: Array, count: int, location: SourceLocation | None) -> Array:
     # A single byte of equal bits is the uniform form; any other single byte is eight elements.
     if raw.size == 1 and raw[0] in (0x00, 0xFF):
         return np.full(count, raw[0] != 0)
@@ -210,7 +210,7 @@ def _i1_from_constant(raw: Array, count: int, place: SourceLocation | None) -> A
             CONSTANT_DATA_SIZE,
             f"a constant of {count} i1 elements has {raw.size} bytes of data; "
             f"expected {(count + 7) // 8}, or one byte 0x00 or 0xFF for a uniform value",
-            place,
+            location,
         )
     return np.unpackbits(raw, count=count, bitorder="little").astype(np.bool_)
 

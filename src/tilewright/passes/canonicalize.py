@@ -47,12 +47,12 @@ class FirstRule(RewritePattern):
         if self.dead(op):
             rewriter.erase(op)
             return
-        place = None if self.trace is None else location_of(op)
+        location = None if self.trace is None else location_of(op)
         for rule in self.rules.get(type(op), ()):
             rule(op, rewriter)
             if rewriter.has_done_action:
                 if self.trace is not None:
-                    self.trace.append(Rewrite(rule.__name__, op.name, place))
+                    self.trace.append(Rewrite(rule.__name__, op.name, location))
                 return
 
 

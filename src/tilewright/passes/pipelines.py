@@ -311,9 +311,9 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         return cls.from_spec(ArgSpec(cls.name, {k: o.values for k, o in given.items()}))
     except TileIRError as error:
         # A pass refuses a value without knowing where it is written.
-        place = next(iter(given.values())).location
+        location = next(iter(given.values())).location
         raise TileIRError(
-            [dataclasses.replace(d, location=d.location or place) for d in error.diagnostics]
+            [dataclasses.replace(d, location=d.location or location) for d in error.diagnostics]
         ) from error
     except ValueError as error:
         wanted = ", ".join(
@@ -328,8 +328,8 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         ) from error
 
 
-def _bad_option(message: str, place: SourceLocation, help: str = "") -> Diagnostic:
-    return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, place, help=help)
+def _bad_option(message: str, location: SourceLocation, help: str = "") -> Diagnostic:
+    return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, location, help=help)
 
 
 @rare_collections

@@ -204,9 +204,9 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     def _add(self, diagnostic: Diagnostic) -> None:
         self.errors.append(diagnostic)
         if len(self.errors) >= MAX_ERRORS:
-            place = diagnostic.location
+            location = diagnostic.location
             text = f"stopped after {MAX_ERRORS} errors"
-            self.errors.append(Diagnostic(Severity.ERROR, TOO_MANY_ERRORS, text, place))
+            self.errors.append(Diagnostic(Severity.ERROR, TOO_MANY_ERRORS, text, location))
             raise StopReading
 
     def _add_at(self, code: str, message: str, start: int, end: int, *notes: Note) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation
 
-from tilewright.diagnostics import ByteSpan, SourceFile, Span, TileIRError, define_code
+from tilewright.diagnostics import ByteSpan, Diagnostic, SourceFile, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import TextSource, set_source, source_of
@@ -72,9 +72,8 @@ def _parser(file: SourceFile, allow_unregistered: bool) -> TileParser:
     return TileParser(make_context(allow_unregistered, tileaa=True), file, TYPE_SYNTAX)
 
 
-def _order(diagnostic: object) -> int:
-    place = getattr(diagnostic, "place", None)
-    return place.start if isinstance(place, Span) else 0
+def _order(diagnostic: Diagnostic) -> int:
+    return diagnostic.location.start if isinstance(diagnostic.location, Span) else 0
 
 
 def _decode(text: str | bytes, filename: str) -> str:

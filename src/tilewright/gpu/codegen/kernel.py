@@ -309,8 +309,8 @@ def emit_function(
     It takes and gives the parts that values become, several together as a struct.
     """
     signature = op.signature if isinstance(op, gpu_kernels.FuncOp) else op.function_type
-    place = location_of(op)
-    results = [part for ty in signature.outputs.data for part in layout.parts(ty, place)]
+    location = location_of(op)
+    results = [part for ty in signature.outputs.data for part in layout.parts(ty, location)]
     unit.functions[name] = ""
     f = Function(unit)
     mark = f.mark(name, op)

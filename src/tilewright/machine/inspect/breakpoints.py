@@ -218,9 +218,9 @@ def _lines(module: Operation, file: str | None) -> dict[Operation, int]:
     """The line of every operation that has one: in the text of the module, or in ``file``."""
     found: dict[Operation, int] = {}
     for op in operations_under(module):
-        place = location_of(op) if source_of(op) is not None else None
-        if isinstance(place, Span) and (file is None or is_file(place.file_name, file)):
-            found[op] = place.line
+        location = location_of(op) if source_of(op) is not None else None
+        if isinstance(location, Span) and (file is None or is_file(location.file_name, file)):
+            found[op] = location.line
             continue
         position = source_position(op.location)
         if position is not None and (file is None or is_file(position[0], file)):
@@ -234,8 +234,8 @@ def is_file(name: str, wanted: str) -> bool:
     return bool(last) and parts[-len(last) :] == last
 
 
-def _nothing(message: str, help: str = "", place: SourceLocation | None = None) -> TileIRError:
-    return TileIRError.single(NOTHING_TO_STOP_AT, message, place, help=help)
+def _nothing(message: str, help: str = "", location: SourceLocation | None = None) -> TileIRError:
+    return TileIRError.single(NOTHING_TO_STOP_AT, message, location, help=help)
 
 
 def _no_line(line: int, file: str | None, known: list[int]) -> TileIRError:

@@ -143,12 +143,12 @@ def format_elements(array: Array, element: str) -> str:
 
 def describe_location(op: Operation) -> str:
     """``FILE:LINE`` of an operation, or the byte of bytecode that it begins at."""
-    place = location_of(op)
-    if place is None:
+    location = location_of(op)
+    if location is None:
         return "(no place)"
-    if isinstance(place, ByteSpan):
-        return f"{place.file_name}: byte {place.offset:#x}"
-    return f"{place.file_name}:{place.line}"
+    if isinstance(location, ByteSpan):
+        return f"{location.file_name}: byte {location.offset:#x}"
+    return f"{location.file_name}:{location.line}"
 
 
 def describe_source(op: Operation) -> str | None:

@@ -377,9 +377,9 @@ def _at(event: Event) -> str:
     position = source_position(event.op.location)
     if position is not None:
         return f" at {PurePath(position[0]).name}:{position[1]}"
-    place = location_of(event.op)
-    if isinstance(place, Span | NamedLocation) and place.line:
-        return f" at {PurePath(place.file_name).name}:{place.line}"
+    location = location_of(event.op)
+    if isinstance(location, Span | NamedLocation) and location.line:
+        return f" at {PurePath(location.file_name).name}:{location.line}"
     return ""
 
 

@@ -134,7 +134,7 @@ def test_functions_that_a_kernel_calls_are_told_with_their_callers() -> None:
     ("kernel", "arguments", "grid", "code"),
     [
         (races, (_integers(4), _integers(4)), (2,), "race"),
-        (reads_padding, (_integers(5), _integers(8)), (1,), "undetermined-value"),
+        (reads_padding, (_integers(5), _integers(8)), (1,), "uninitialized-value"),
     ],
 )
 def test_findings_of_the_sanitizer_stand_at_their_lines(
@@ -154,7 +154,7 @@ def test_arrays_that_overlap_against_cutiles_promise() -> None:
     with on(sanitize=True), pytest.raises(KernelError) as caught:
         ct.launch(0, (1,), asserts_nothing, (x, x[2:]))
     first = caught.value.diagnostics[0]
-    assert first.code == "alias-promise"
+    assert first.code == "noalias-violation"
     assert first.message.startswith("%x and %y overlap in memory")
     assert first.file == HERE
 

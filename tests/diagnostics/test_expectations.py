@@ -18,6 +18,8 @@ from tilewright.diagnostics import (
     SourceLocation,
     Span,
     check_expectations,
+    define_code,
+    find_code,
     render,
     split_input,
 )
@@ -83,6 +85,16 @@ def test_a_code_is_whole_where_one_is_given() -> None:
     assert len(check(source, error(1, "no-race: stores"))) == 2
     # Words before a colon may also be part of the message.
     assert check(source, error(1, "other: found race: stores")) == []
+
+
+def test_the_former_name_of_a_code_means_the_code() -> None:
+    define_code("a-code-of-today", "A test.", was=("a-former-code",))
+    source = "op // expected-error {{a-former-code: stores}}"
+    with pytest.warns(DeprecationWarning, match="a-former-code is called a-code-of-today"):
+        assert check(source, error(1, "a-code-of-today: two stores")) == []
+    with pytest.warns(DeprecationWarning):
+        found = find_code("a-former-code")
+    assert found is not None and found.name == "a-code-of-today"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.diagnostics import find_code, from_json
 from tilewright.machine.sanitize import (
-    Finding,
+    SanitizerDiagnostic,
     SanitizeReport,
     render_html,
     sanitize,
@@ -74,7 +74,7 @@ def check_case(kind: str) -> tuple[Case, SanitizeReport]:
     return case, report
 
 
-def finding(report: SanitizeReport, code: str) -> Finding:
+def finding(report: SanitizeReport, code: str) -> SanitizerDiagnostic:
     return next(f for f in report.findings if f.diagnostic.code == code)
 
 

@@ -30,7 +30,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tilewright.diagnostics.codes import define_code
+from tilewright.diagnostics.codes import define_code, present_name
 from tilewright.diagnostics.diagnostic import Collector, Diagnostic, Note, Severity
 from tilewright.diagnostics.source import NamedLocation, SourceFile, SourceLocation, Span
 
@@ -137,7 +137,7 @@ class _Expectation:
         if self.regex is not None:
             return self.regex.search(full) is not None
         if named := _CODE_AND_PART.fullmatch(self.text):
-            if named["code"] == event.code and named["part"] in event.message:
+            if present_name(named["code"]) == event.code and named["part"] in event.message:
                 return True
             # The message itself may contain words that look like a code.
             return self.text in event.message

@@ -27,12 +27,13 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers
 
 ALIAS_ASSUMPTION = define_code(
-    "alias-promise",
-    "Arrays share memory although the name of the kernel promises that they do not.",
+    "noalias-violation",
+    "Arrays share memory although the name of the kernel says that they do not.",
     "The name that cuTile gives a kernel says which arrays may share memory: those with a common "
     "alias group, and an array with itself if it `may alias internally`. The kernel was compiled "
     "without order between accesses to all others. Pass copies, or compile the kernel for "
     "arguments that alias.",
+    was=("alias-promise",),
 )
 
 # Beyond it a set of element numbers takes too long.

@@ -78,7 +78,7 @@ MANY_PARAMETERS = frozenset(
     {
         "cutile/searching.py:search",  # They are those of cuTile's own function.
         "machine/inspect/breakpoints.py:break_at",
-        "machine/sanitize/findings.py:add",
+        "machine/sanitize/reporting.py:add",
         "simulator/launch.py:simulate",
     }
 )

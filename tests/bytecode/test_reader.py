@@ -41,9 +41,9 @@ def refusal(data: bytes) -> Diagnostic:
     with pytest.raises(TileIRError) as caught:
         read(data, "bad.tileirbc")
     (found,) = caught.value.diagnostics
-    assert isinstance(found.place, ByteSpan)
-    assert found.place.file_name == "bad.tileirbc"
-    assert 0 <= found.place.offset <= found.place.end <= len(data)
+    assert isinstance(found.location, ByteSpan)
+    assert found.location.file_name == "bad.tileirbc"
+    assert 0 <= found.location.offset <= found.location.end <= len(data)
     code = find_code(found.code)
     assert code is not None and code.summary
     return found
@@ -93,8 +93,8 @@ class TestEnvelope:
         found = refused(
             join(split(EXAMPLE), version), "bytecode-version", "13.1 to 13.5", f"{version[1]}"
         )
-        assert isinstance(found.place, ByteSpan)
-        assert (found.place.offset, found.place.end) == (8, 10)
+        assert isinstance(found.location, ByteSpan)
+        assert (found.location.offset, found.location.end) == (8, 10)
 
     @pytest.mark.parametrize(("tag", "word"), [(1, "preview"), (2, "0x0002"), (0x8000, "0x8000")])
     def test_tags(self, tag: int, word: str) -> None:
@@ -292,8 +292,8 @@ class TestBodies:
         found = refused(
             kernel(b"\x6e" + RETURN), "bytecode-unknown-opcode", "atan2 needs version 13.2"
         )
-        assert isinstance(found.place, ByteSpan)
-        assert found.place.what == "function @k, op #0 (?)"
+        assert isinstance(found.location, ByteSpan)
+        assert found.location.what == "function @k, op #0 (?)"
 
     @pytest.mark.parametrize("opcode", [0x16, 0x31, 0x4B])
     def test_declarations_do_not_stand_in_bodies(self, opcode: int) -> None:
@@ -305,9 +305,9 @@ class TestBodies:
     def test_where_an_error_stands(self) -> None:
         body = b"\x03\x01\x00\x00\x00" + b"\x03\x01\x00\x00\x07" + RETURN
         found = refused(kernel(body), "bytecode-bad-index", "value 7", "there are 2")
-        assert isinstance(found.place, ByteSpan)
-        assert found.place.what == "function @k, op #1 (addi)"
-        assert kernel(body)[found.place.offset : found.place.end] == b"\x07"
+        assert isinstance(found.location, ByteSpan)
+        assert found.location.what == "function @k, op #1 (addi)"
+        assert kernel(body)[found.location.offset : found.location.end] == b"\x07"
 
     def test_values_of_a_region_are_not_visible_outside(self) -> None:
         region = b"\x01\x01\x00\x02" + b"\x44\x05" + b"\x6d\x00\x00"
@@ -493,8 +493,8 @@ class TestGlobals:
 
     def test_rank(self) -> None:
         found = refused(self.with_global(b"\x01\x01\x00\x00"), "bytecode-bad-function", "rank 1")
-        assert isinstance(found.place, ByteSpan)
-        assert found.place.what == "global @g"
+        assert isinstance(found.location, ByteSpan)
+        assert found.location.what == "global @g"
 
     def test_missing_constant(self) -> None:
         refused(self.with_global(b"\x01\x06\x05\x00"), "bytecode-bad-index", "constant 5")
@@ -590,8 +590,8 @@ class TestAttributes:
         assert op.properties["identities"].data[0].bits_value == 0x7FF0000000000000  # pyright: ignore
         (warning,) = warnings
         assert warning.code == "bytecode-dropped-bits"
-        assert isinstance(warning.place, ByteSpan)
-        assert warning.place.what == "function @k, op #0 (reduce)"
+        assert isinstance(warning.location, ByteSpan)
+        assert warning.location.what == "function @k, op #0 (reduce)"
 
     @pytest.mark.parametrize(
         ("identity", "code", "words"),

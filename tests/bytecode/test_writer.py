@@ -361,7 +361,7 @@ def test_all_problems_come_in_one_error_each_at_its_place() -> None:
         set_source(op, TextSource(text, start, start + 4))
     found = refusals(simple_module(value, first, second, third), (13, 1))
     assert [d.code for d in found] == ["needs-version"] * 2
-    places = [d.place for d in found]
+    places = [d.location for d in found]
     assert [p.start for p in places if isinstance(p, Span)] == [0, 6]
 
 

@@ -190,6 +190,19 @@ def test_code_found_without_loading_the_rest(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("undetermined-value", "uninitialized-value"),
+        ("overflow-promise", "integer-overflow"),
+        ("alias-promise", "noalias-violation"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the diagnostic code:DeprecationWarning")
+def test_former_names_of_codes(command: Command, former: str, name: str) -> None:
+    assert name in command("explain", former).text
+
+
+@pytest.mark.parametrize(
     ("name", "suggestion"),
     [("adi", "`addi`"), ("ADDI", "`addi`"), ("partition_vew", "`partition_view`")],
 )

@@ -12,7 +12,7 @@ import pytest
 ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
 from tilewright.cutile import KernelError, RefusedError, launch, on  # noqa: E402
-from tilewright.diagnostics import NamedPlace, TileIRError  # noqa: E402
+from tilewright.diagnostics import NamedLocation, TileIRError  # noqa: E402
 
 HERE = str(Path(__file__).resolve())
 
@@ -121,20 +121,20 @@ def test_an_error_as_a_string_begins_with_what_is_wrong() -> None:
 
 def test_functions_that_a_kernel_calls_are_told_with_their_callers() -> None:
     (diagnostic,) = _failing(divides, (_integers(4), 1)).diagnostics
-    place = diagnostic.place
-    assert isinstance(place, NamedPlace)
-    assert place.what == "quotient"
+    location = diagnostic.location
+    assert isinstance(location, NamedLocation)
+    assert location.what == "quotient"
     caller = diagnostic.notes[0]
     assert caller.message == "called here, by divides"
-    assert isinstance(caller.place, NamedPlace)
-    assert caller.place.line == _line("divides")
+    assert isinstance(caller.location, NamedLocation)
+    assert caller.location.line == _line("divides")
 
 
 @pytest.mark.parametrize(
     ("kernel", "arguments", "grid", "code"),
     [
         (races, (_integers(4), _integers(4)), (2,), "race"),
-        (reads_padding, (_integers(5), _integers(8)), (1,), "undetermined-value"),
+        (reads_padding, (_integers(5), _integers(8)), (1,), "uninitialized-value"),
     ],
 )
 def test_findings_of_the_sanitizer_stand_at_their_lines(
@@ -154,7 +154,7 @@ def test_arrays_that_overlap_against_cutiles_promise() -> None:
     with on(sanitize=True), pytest.raises(KernelError) as caught:
         ct.launch(0, (1,), asserts_nothing, (x, x[2:]))
     first = caught.value.diagnostics[0]
-    assert first.code == "alias-promise"
+    assert first.code == "noalias-violation"
     assert first.message.startswith("%x and %y overlap in memory")
     assert first.file == HERE
 

@@ -85,7 +85,7 @@ def test_what_is_summed_is_seen(ids: np.ndarray) -> None:
     x, out = np.arange(ROWS, dtype=np.float32), np.zeros(3, np.float32)
     with on(sanitize=True), pytest.raises(KernelError) as caught:
         launch(0, BLOCKS, total, (x, ids, out))
-    assert [d.code for d in caught.value.diagnostics] == ["undetermined-value"]
+    assert [d.code for d in caught.value.diagnostics] == ["uninitialized-value"]
     assert "becomes a stored value" in caught.value.diagnostics[0].message
 
 
@@ -93,5 +93,5 @@ def test_what_is_scattered_is_seen_once(ids: np.ndarray) -> None:
     x, out = np.arange(COUNT, dtype=np.float32), np.zeros(ROWS, np.float32)
     with on(sanitize=True, seeds=3), pytest.raises(KernelError) as caught:
         launch(0, BLOCKS, put, (x, ids, out))
-    assert [d.code for d in caught.value.diagnostics] == ["undetermined-value"]
+    assert [d.code for d in caught.value.diagnostics] == ["uninitialized-value"]
     assert "becomes a mask of an access" in caught.value.diagnostics[0].message

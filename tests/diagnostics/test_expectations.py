@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from tilewright.diagnostics import (
     ByteSpan,
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
-    Place,
     Severity,
     SourceFile,
+    SourceLocation,
     Span,
     check_expectations,
+    define_code,
+    find_code,
     render,
     split_input,
 )
@@ -25,8 +27,8 @@ from tilewright.diagnostics import (
 NAME = "t.tileir"
 
 
-def at(line: int) -> NamedPlace:
-    return NamedPlace(NAME, line, 1)
+def at(line: int) -> NamedLocation:
+    return NamedLocation(NAME, line, 1)
 
 
 def error(line: int, text: str = "race: two stores overlap") -> Diagnostic:
@@ -85,6 +87,16 @@ def test_a_code_is_whole_where_one_is_given() -> None:
     assert check(source, error(1, "other: found race: stores")) == []
 
 
+def test_the_former_name_of_a_code_means_the_code() -> None:
+    define_code("a-code-of-today", "A test.", was=("a-former-code",))
+    source = "op // expected-error {{a-former-code: stores}}"
+    with pytest.warns(DeprecationWarning, match="a-former-code is called a-code-of-today"):
+        assert check(source, error(1, "a-code-of-today: two stores")) == []
+    with pytest.warns(DeprecationWarning):
+        found = find_code("a-former-code")
+    assert found is not None and found.name == "a-code-of-today"
+
+
 @pytest.mark.parametrize(
     ("source", "line"),
     [
@@ -113,11 +125,11 @@ def test_places(source: str, line: int) -> None:
 
 def test_unknown_place_means_no_line_of_this_file() -> None:
     source = "// expected-error @unknown {{race}}"
-    places: list[Place | None] = [
+    places: list[SourceLocation | None] = [
         None,
         ByteSpan(NAME, 3, 4),
-        NamedPlace(NAME, 0),
-        NamedPlace("other", 1),
+        NamedLocation(NAME, 0),
+        NamedLocation("other", 1),
         Span(SourceFile("other", "x"), 0, 1),
     ]
     for place in places:

@@ -15,7 +15,7 @@ import pytest
 import tilewright
 from tilewright.diagnostics import (
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Severity,
     TileIRError,
     render,
@@ -53,7 +53,7 @@ def test_lazy_packages_list_all_their_names() -> None:
 
 
 def in_cell(line: int, name: str) -> Diagnostic:
-    return Diagnostic(Severity.ERROR, "code", "message", NamedPlace(name, line, 5))
+    return Diagnostic(Severity.ERROR, "code", "message", NamedLocation(name, line, 5))
 
 
 @pytest.mark.parametrize("name", ["<ipython-input-3-abc>", "/tmp/ipykernel_7/123.py", "<stdin>-0"])

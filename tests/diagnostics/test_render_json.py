@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tilewright.diagnostics import (
     ByteSpan,
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
     Severity,
     SourceFile,
@@ -31,7 +31,7 @@ def test_schema_of_a_text_diagnostic() -> None:
         "expected i32, found f32",
         Span(FILE, 4, 9),
         "this",
-        (Note("made by", NamedPlace("k.py", 7, 0, "kernel k")), Note("a fact")),
+        (Note("made by", NamedLocation("k.py", 7, 0, "kernel k")), Note("a fact")),
         "cast it",
     )
     nowhere = {
@@ -88,7 +88,7 @@ places = st.one_of(
     st.none(),
     st.tuples(offsets, offsets).map(lambda pair: Span(FILE, min(pair), max(pair))),
     st.builds(ByteSpan, text, st.integers(0, 2**64), st.integers(0, 2**64), text),
-    st.builds(NamedPlace, text, st.integers(0, 99), st.integers(0, 99), text),
+    st.builds(NamedLocation, text, st.integers(0, 99), st.integers(0, 99), text),
 )
 notes = st.lists(st.builds(Note, text, places), max_size=3).map(tuple)
 diagnostics = st.builds(
@@ -104,7 +104,7 @@ def test_round_trip_through_json_text(found: list[Diagnostic]) -> None:
 
 def test_a_span_of_an_unknown_or_shorter_file_keeps_its_beginning() -> None:
     document = to_json([Diagnostic(Severity.ERROR, "c", "m", Span(FILE, 4, 9))])
-    expected = [Diagnostic(Severity.ERROR, "c", "m", NamedPlace("k.tileir", 2, 1))]
+    expected = [Diagnostic(Severity.ERROR, "c", "m", NamedLocation("k.tileir", 2, 1))]
     assert from_json(document) == expected
     assert from_json(document, {FILE.name: SourceFile(FILE.name, "one\n")}) == expected
 

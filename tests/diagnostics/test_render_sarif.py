@@ -15,11 +15,11 @@ import tilewright
 from tilewright.diagnostics import (
     ByteSpan,
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
-    Place,
     Severity,
     SourceFile,
+    SourceLocation,
     Span,
     expectations,
     find_code,
@@ -126,13 +126,13 @@ def only_result(diagnostic: Diagnostic) -> dict[str, Any]:
     return result
 
 
-def region_of(place: Place) -> dict[str, int] | None:
-    result = only_result(Diagnostic(Severity.ERROR, "c", "m", place))
+def region_of(location: SourceLocation) -> dict[str, int] | None:
+    result = only_result(Diagnostic(Severity.ERROR, "c", "m", location))
     return result["locations"][0]["physicalLocation"].get("region")
 
 
 def uri_of(name: str) -> str:
-    result = only_result(Diagnostic(Severity.ERROR, "c", "m", NamedPlace(name, 1)))
+    result = only_result(Diagnostic(Severity.ERROR, "c", "m", NamedLocation(name, 1)))
     return result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
 
 
@@ -153,7 +153,7 @@ def test_a_result_with_everything() -> None:
         "expected {i32}",
         Span(FILE, 4, 9),
         "this",
-        (Note("a fact"), Note("made by", NamedPlace("k.py", 7, 2, "kernel k"))),
+        (Note("a fact"), Note("made by", NamedLocation("k.py", 7, 2, "kernel k"))),
         "cast it",
     )
     assert only_result(diagnostic) == {
@@ -194,8 +194,8 @@ def test_a_result_with_everything() -> None:
 def test_regions_of_other_places() -> None:
     assert region_of(ByteSpan("k", 31, 33)) == {"byteOffset": 31, "byteLength": 2}
     assert region_of(ByteSpan("k", 31, 31)) == {"byteOffset": 31, "byteLength": 0}
-    assert region_of(NamedPlace("k", 7)) == {"startLine": 7}
-    assert region_of(NamedPlace("k", 0)) is None
+    assert region_of(NamedLocation("k", 7)) == {"startLine": 7}
+    assert region_of(NamedLocation("k", 0)) is None
     assert "locations" not in only_result(Diagnostic(Severity.NOTE, "c", "m"))
 
 
@@ -244,7 +244,7 @@ places = st.one_of(
     st.none(),
     st.tuples(offsets, offsets).map(lambda pair: Span(FILE, min(pair), max(pair))),
     st.builds(ByteSpan, text, st.integers(0, 99), st.integers(0, 99), text),
-    st.builds(NamedPlace, text, st.integers(0, 9), st.integers(0, 9), text),
+    st.builds(NamedLocation, text, st.integers(0, 9), st.integers(0, 9), text),
 )
 notes = st.lists(st.builds(Note, text, places), max_size=3).map(tuple)
 diagnostics = st.builds(
@@ -257,7 +257,7 @@ def test_every_log_obeys_the_schema(found: list[Diagnostic]) -> None:
     run = check_log(to_sarif(found))
     assert [result["ruleId"] for result in run["results"]] == [d.code for d in found]
     for result, diagnostic in zip(run["results"], found, strict=True):
-        place = diagnostic.place
+        place = diagnostic.location
         if isinstance(place, Span):
             location = result["locations"][0]["physicalLocation"]
             assert unquote(location["artifactLocation"]["uri"]) == FILE.name

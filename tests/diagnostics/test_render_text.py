@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tilewright.diagnostics import (
     ByteSpan,
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
-    Place,
     Severity,
     SourceFile,
+    SourceLocation,
     Span,
     render,
 )
@@ -39,8 +39,8 @@ def span_of(file: SourceFile, text: str) -> Span:
     return Span(file, start, start + len(text))
 
 
-def error(message: str, place: Place | None = None, label: str = "") -> Diagnostic:
-    return Diagnostic(Severity.ERROR, "some-code", message, place, label)
+def error(message: str, location: SourceLocation | None = None, label: str = "") -> Diagnostic:
+    return Diagnostic(Severity.ERROR, "some-code", message, location, label)
 
 
 def shown(text: str, mark: tuple[int, int], label: str = "here", **options: int) -> str:
@@ -380,8 +380,8 @@ def test_named_place_shows_the_line_of_a_readable_file(tmp_path: os.PathLike[str
     path = os.path.join(tmp_path, "kernel.py")
     with open(path, "w", encoding="utf-8") as stream:
         stream.write("import cuda.tile as ct\n\n    ct.store(out, (j,), y)\n")
-    place = NamedPlace(path, 3, 5, "kernel softmax")
-    assert render([error("m", place, "here")]).replace(path, "kernel.py") == golden("""
+    location = NamedLocation(path, 3, 5, "kernel softmax")
+    assert render([error("m", location, "here")]).replace(path, "kernel.py") == golden("""
         error[some-code]: m
          --> kernel.py:3:5 (in kernel softmax)
           |
@@ -390,7 +390,7 @@ def test_named_place_shows_the_line_of_a_readable_file(tmp_path: os.PathLike[str
 
         1 error
         """)
-    unknown_column = render([error("m", NamedPlace(path, 3), "here")]).replace(path, "kernel.py")
+    unknown_column = render([error("m", NamedLocation(path, 3), "here")]).replace(path, "kernel.py")
     assert unknown_column == golden("""
         error[some-code]: m
          --> kernel.py:3
@@ -400,13 +400,13 @@ def test_named_place_shows_the_line_of_a_readable_file(tmp_path: os.PathLike[str
 
         1 error
         """)
-    beyond = render([error("m", NamedPlace(path, 9, 1))]).replace(path, "kernel.py")
+    beyond = render([error("m", NamedLocation(path, 9, 1))]).replace(path, "kernel.py")
     assert beyond == "error[some-code]: m\n --> kernel.py:9:1\n\n1 error"
 
 
 @pytest.mark.parametrize("name", ["no/such/file.py", "nul\0name", "\udcff", ".", os.devnull])
 def test_named_place_without_a_readable_file_is_named_only(name: str) -> None:
-    lines = render([error("m", NamedPlace(name, 3, 5))]).split("\n")
+    lines = render([error("m", NamedLocation(name, 3, 5))]).split("\n")
     assert len(lines) == 4
     assert lines[1].endswith(":3:5")
     lines[1].encode("utf-8")
@@ -416,11 +416,11 @@ def test_named_place_without_a_readable_file_is_named_only(name: str) -> None:
 def test_named_place_never_waits_for_a_pipe(tmp_path: os.PathLike[str]) -> None:
     path = os.path.join(tmp_path, "pipe")
     os.mkfifo(path)
-    assert len(render([error("m", NamedPlace(path, 1, 1))]).split("\n")) == 4
+    assert len(render([error("m", NamedLocation(path, 1, 1))]).split("\n")) == 4
 
 
 def test_place_of_unknown_line() -> None:
-    assert render([error("m", NamedPlace("k.py", 0))]).split("\n")[1] == " --> k.py"
+    assert render([error("m", NamedLocation("k.py", 0))]).split("\n")[1] == " --> k.py"
 
 
 HOSTILE = "a\x1b[2Jb\x07c\x9bd\u202ee\u200bf\x7fg\ud800h"

@@ -535,7 +535,7 @@ def test_failed_assertions_are_those_of_the_reference(limit: int, fake: FakeCuda
     args = [limit, *SAID[1:]]
     errors = [
         [
-            (d.code, d.message, d.place)
+            (d.code, d.message, d.location)
             for d in refused(tilewright.run, says(), None, 3, args, machine)
         ]
         for machine in ("reference", "cuda")

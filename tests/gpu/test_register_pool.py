@@ -39,7 +39,7 @@ def _refused(text: str) -> Diagnostic:
     with pytest.raises(TileIRError) as caught:
         gpu.compile_kernel(parse(text), "sm_90a")
     (found,) = caught.value.diagnostics
-    assert found.code == "gpu-register-pool" and found.place is not None
+    assert found.code == "gpu-register-pool" and found.location is not None
     return found
 
 

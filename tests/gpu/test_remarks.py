@@ -114,7 +114,7 @@ def test_a_kernel_beyond_its_budget_is_refused() -> None:
     assert "LLVM has not finished this kernel within 1 seconds" in found.message
     assert "512 elements" in found.message
     assert "smaller tiles" in found.help
-    assert found.place is not None
+    assert found.location is not None
 
 
 def test_a_process_of_its_own_gives_the_same() -> None:

@@ -70,7 +70,7 @@ def test_unknown_targets_list_the_known_ones() -> None:
     found = problem(f"{NAME}{{target=sm_91}}")
     assert found.code == "unknown-target" and "'sm_91'" in found.message
     assert all(name in found.help for name in ARCHITECTURES)
-    assert isinstance(found.place, Span)
+    assert isinstance(found.location, Span)
     with pytest.raises(TileIRError):
         TileAAOptions("default")
 
@@ -99,7 +99,7 @@ def test_formats_that_the_target_lacks_are_refused() -> None:
     with pytest.raises(TileIRError) as caught:
         run_pipeline(parse(text, "k.tileir"), f"{NAME}{{target=sm_90}}")
     (found,) = caught.value.diagnostics
-    assert found.code == "aa-target" and isinstance(found.place, Span)
+    assert found.code == "aa-target" and isinstance(found.location, Span)
     verify(run_pipeline(parse(text), f"{NAME}{{target=sm_100}}"))
 
 

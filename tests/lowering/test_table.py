@@ -56,8 +56,8 @@ def test_refusals_name_the_operation_and_the_reason(name: str) -> None:
     assert found.code == "not-lowered"
     assert f"'cuda_tile.{name}'" in found.message
     assert REFUSED[OPERATIONS[name]] in found.message
-    assert isinstance(found.place, Span)
-    assert found.place.file.text[found.place.start :].startswith(f'"cuda_tile.{name}"')
+    assert isinstance(found.location, Span)
+    assert found.location.file.text[found.location.start :].startswith(f'"cuda_tile.{name}"')
 
 
 def test_all_refusals_of_a_module_are_told() -> None:

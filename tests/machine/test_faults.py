@@ -127,7 +127,7 @@ RULES = [
 def test_rule(code: str, body: str, wrong: dict[str, Any], right: dict[str, Any]):
     diagnostic = fault_of(body, **wrong)
     assert diagnostic.code == code
-    assert isinstance(diagnostic.place, Span)
+    assert isinstance(diagnostic.location, Span)
     assert "(0, 0, 0)" in diagnostic.notes[-1].message
     run_body(body, right, {"m": np.zeros(8, np.int32)})
 
@@ -140,8 +140,8 @@ def test_the_place_is_the_operation_and_the_block_is_named():
     with pytest.raises(TileIRError) as caught:
         run_body(body, {}, {"m": np.zeros(4, np.int32)}, grid=(4,))
     (diagnostic,) = caught.value.diagnostics
-    assert isinstance(diagnostic.place, Span)
-    assert diagnostic.place.text.startswith("divi")
+    assert isinstance(diagnostic.location, Span)
+    assert diagnostic.location.text.startswith("divi")
     assert diagnostic.notes[-1].message == "in tile block (2, 0, 0)"
 
 
@@ -250,7 +250,7 @@ def test_pointers_to_half_bytes_are_refused():
     %n = offset %q, %zero : tile<ptr<f4E2M1FN>>, tile<i32> -> tile<ptr<f4E2M1FN>>"""
     diagnostic = fault_of(body)
     assert diagnostic.code == "machine-unsupported"
-    assert isinstance(diagnostic.place, Span)
+    assert isinstance(diagnostic.location, Span)
 
 
 def test_deep_nesting_is_run_or_refused():

@@ -268,8 +268,8 @@ def test_writes_to_read_only_arrays_are_seen_beforehand(body: str) -> None:
     one, other = np.zeros((2, 4), np.int32)
     (found,) = refused(tilewright.run, args=(frozen(one), other), module=module)
     assert found.code == "read-only-memory"
-    assert isinstance(found.place, Span)
-    assert found.place.text.startswith(("store", "atomic"))
+    assert isinstance(found.location, Span)
+    assert found.location.text.startswith(("store", "atomic"))
     tilewright.run(module, args=(other, one))
 
 

@@ -146,8 +146,8 @@ def test_a_fault_in_a_body_stands_at_its_operation():
         run_body(body, {"x": np.array([1, 1, 0, 1], np.int32)}, {"r": np.int32(0)})
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "undefined-division"
-    assert isinstance(diagnostic.place, Span)
-    assert diagnostic.place.text.startswith("divi")
+    assert isinstance(diagnostic.location, Span)
+    assert diagnostic.location.text.startswith("divi")
 
 
 def test_tiles_inside_a_body():

@@ -117,8 +117,8 @@ def test_a_deadlock_is_reported(seed: int):
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "deadlock"
     assert "3 tile blocks" in diagnostic.message
-    assert isinstance(diagnostic.place, Span)
-    assert diagnostic.place.text.startswith("atomic_cas_tko")
+    assert isinstance(diagnostic.location, Span)
+    assert diagnostic.location.text.startswith("atomic_cas_tko")
 
 
 def test_an_endless_loop_is_reported():

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from tests.model.support import kernels, requires_tools
 
-from tilewright.model.l2 import Loads, Misses, Place, in_bands, misses
+from tilewright.model.l2 import BlockIndex, Loads, Misses, in_bands, misses
 from tilewright.model.profile import Options, Profile
 from tilewright.model.tables import GPUS
 from tilewright.model.timing import profile
@@ -24,16 +24,16 @@ SIZE = 1024.0
 class _Walker:
     """A kernel whose blocks load these places, one after the other."""
 
-    places: Callable[[Place], Sequence[tuple[int | None, ...]]]
+    places: Callable[[BlockIndex], Sequence[tuple[int | None, ...]]]
 
-    def walk(self, warp: int, block: Place) -> WarpPath:
+    def walk(self, warp: int, block: BlockIndex) -> WarpPath:
         events = [Event(0, True, None, None, where) for where in self.places(block)]
         return WarpPath([], Counter(), 0, events)
 
 
 def _share(
-    places: Callable[[Place], Sequence[tuple[int | None, ...]]],
-    grid: Place,
+    places: Callable[[BlockIndex], Sequence[tuple[int | None, ...]]],
+    grid: BlockIndex,
     *,
     in_flight: int = 8,
     held: float = 1e9,
@@ -45,8 +45,8 @@ def _share(
 
 
 def _misses(
-    places: Callable[[Place], Sequence[tuple[int | None, ...]]],
-    grid: Place,
+    places: Callable[[BlockIndex], Sequence[tuple[int | None, ...]]],
+    grid: BlockIndex,
     in_flight: int,
     held: float,
     band: int = 0,
@@ -65,7 +65,7 @@ def test_what_all_load_misses_once() -> None:
     assert _share(lambda b: [(k,) for k in range(10)], (64, 1, 1)) == 1 / 64
 
 
-def _product(b: Place) -> list[tuple[int, int, int]]:
+def _product(b: BlockIndex) -> list[tuple[int, int, int]]:
     """The rows of one matrix and the columns of another."""
     return [each for k in range(16) for each in ((0, b[1], k), (1, b[0], k))]
 
@@ -92,12 +92,12 @@ def test_a_smaller_cache_misses_no_less() -> None:
 def test_blocks_in_groups_share_more() -> None:
     """Blocks that are taken in groups of 4 rows do not move evenly, and are walked through."""
 
-    def grouped(b: Place) -> list[tuple[int, int, int]]:
+    def grouped(b: BlockIndex) -> list[tuple[int, int, int]]:
         number = b[0]
         group, inside = divmod(number, 4 * 16)
         return _product((inside // 4, group * 4 + inside % 4, 0))
 
-    def rows(b: Place) -> list[tuple[int, int, int]]:
+    def rows(b: BlockIndex) -> list[tuple[int, int, int]]:
         return _product((b[0] % 16, b[0] // 16, 0))
 
     in_groups, in_rows = (
@@ -121,7 +121,7 @@ def test_bands_are_another_order_of_the_same_blocks() -> None:
     assert _share(_product, grid, in_flight=16, held=100) == pytest.approx(17 / 32)
     assert _share(_product, grid, in_flight=16, held=100, band=4) == pytest.approx(8 / 32)
 
-    def odd(block: Place) -> list[tuple[int, int]]:
+    def odd(block: BlockIndex) -> list[tuple[int, int]]:
         return [(block[0] * block[0], k) for k in range(4)]
 
     assert _misses(odd, grid, 16, 100, 4) is None
@@ -135,7 +135,7 @@ def test_another_order_is_named_where_memory_is_busy() -> None:
     made = kernels({"own": _READ.format(place=place)}, threads=256)["own"]
     words = parameter_words(made, [(8, 1 << 40), (4, 1), (4, 1), (4, 1)])
 
-    def hints(grid: Place) -> tuple[str, ...]:
+    def hints(grid: BlockIndex) -> tuple[str, ...]:
         launch = LaunchShape(grid, (256, 1, 1), words)
         return profile(made, GPUS["h100"], launch, Options()).hints
 
@@ -154,7 +154,7 @@ def test_places_that_nobody_knows_say_nothing() -> None:
 class _TwoInstructions:
     """Blocks of two warps that load 12 places of their own, then 12 that all load, by another instruction."""
 
-    def walk(self, warp: int, block: Place) -> WarpPath:
+    def walk(self, warp: int, block: BlockIndex) -> WarpPath:
         own = [Event(0, True, None, None, (0, block[0], warp, k)) for k in range(12)]
         same = [Event(1, True, None, None, (1, 0, warp, k)) for k in range(12)]
         return WarpPath([], Counter(), 0, [*own, *same])
@@ -181,7 +181,7 @@ class _TwoLoops:
 
     count: int
 
-    def walk(self, warp: int, block: Place) -> WarpPath:
+    def walk(self, warp: int, block: BlockIndex) -> WarpPath:
         events = [
             Event(loop, True, None, None, (block[0], k))
             for loop in (0, 1)

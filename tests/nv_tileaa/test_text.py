@@ -98,8 +98,8 @@ def test_printing_is_a_fixpoint(example: str) -> None:
 def test_errors_mark_what_is_wrong(body: str, code: str, marked: str) -> None:
     (found,) = findings(body)
     assert found.code == code
-    assert isinstance(found.place, Span)
-    text = found.place.file.text[found.place.start : found.place.end]
+    assert isinstance(found.location, Span)
+    text = found.location.file.text[found.location.start : found.location.end]
     assert text == marked
 
 

@@ -684,7 +684,7 @@ def test_rule(case: Case) -> None:
     assert [d.code for d in found] == [case.code], [d.brief() for d in found]
     assert case.says in found[0].message
     assert found[0].is_error
-    assert isinstance(found[0].place, Span)
+    assert isinstance(found[0].location, Span)
     assert [d.brief() for d in findings(case.good)] == []
 
 
@@ -757,5 +757,5 @@ MALFORMED = [
 def test_malformed_text_gives_one_error(body: str, code: str, says: str) -> None:
     (found,) = findings(body)
     assert (found.code, says in found.message) == (code, True), found.brief()
-    assert isinstance(found.place, Span)
-    assert found.place.line >= 7
+    assert isinstance(found.location, Span)
+    assert found.location.line >= 7

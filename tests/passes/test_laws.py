@@ -144,4 +144,4 @@ def test_rewrites_are_noted_for_those_who_ask() -> None:
     assert [(rewrite.rule, rewrite.op) for rewrite in noted] == [
         ("arms_compared", "cuda_tile.select")
     ]
-    assert noted[0].place is not None
+    assert noted[0].location is not None

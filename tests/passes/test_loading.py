@@ -12,7 +12,7 @@ import pytest
 
 import tilewright
 from tilewright.cli.main import main
-from tilewright.diagnostics import NamedPlace
+from tilewright.diagnostics import NamedLocation
 from tilewright.passes import PASSES, load_passes, loading, pipelines, run_pipeline
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "own_passes.md"
@@ -185,7 +185,7 @@ def test_a_pass_that_raises_is_told_at_its_line(
     with pytest.raises(tilewright.TileIRError) as caught:
         run_pipeline(tilewright.parse(KERNEL), "raises")
     (found,) = caught.value.diagnostics
-    assert isinstance(found.place, NamedPlace) and found.place.line == 8
+    assert isinstance(found.location, NamedLocation) and found.location.line == 8
     assert isinstance(caught.value.__cause__, KeyError)
 
 

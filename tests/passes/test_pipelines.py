@@ -108,8 +108,8 @@ def test_bad_text(text: str, code: str, place: str, message: str) -> None:
     (found,) = caught.value.diagnostics
     assert found.code == code
     assert message in found.message
-    assert isinstance(found.place, Span)
-    assert found.place.text == place
+    assert isinstance(found.location, Span)
+    assert found.location.text == place
 
 
 def test_did_you_mean() -> None:

@@ -18,7 +18,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
 )
 from tilewright.dialects.cuda_tile.ops.control_flow import ReturnOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
-from tilewright.dialects.source_map import place_of, source_of
+from tilewright.dialects.source_map import location_of, source_of
 from tilewright.passes import run_pipeline
 from tilewright.passes.base import functions
 from tilewright.text import parse
@@ -37,9 +37,9 @@ def named(module: Operation, mnemonic: str) -> list[Operation]:
 
 def line_of(op: Operation) -> int:
     assert source_of(op) is not None, f"{op.name} has no source"
-    place = place_of(op)
-    assert isinstance(place, Span)
-    return place.line
+    location = location_of(op)
+    assert isinstance(location, Span)
+    return location.line
 
 
 SELECT = """entry @k(%c: tile<i1>) {

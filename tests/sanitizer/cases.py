@@ -27,7 +27,7 @@ Where the specification leaves room, the corpus takes these sides:
 - Lanes of one weak store race where they meet, even if they write equal values; relaxed lanes may.
 - An element is memory of its own: f16 or i1 neighbours never conflict. Nibbles of one byte are
   apart for the lanes of one operation; between operations the byte is what counts.
-- An undetermined element may pass through arithmetic, selection and data movement. It must not be
+- An uninitialized element may pass through arithmetic, selection and data movement. It must not be
   stored, printed, asserted or given to an atomic, nor decide on a branch, a trip count, an address,
   an index, an extent or the mask of a write. The mask of a load, and a row index of a load that may
   lie outside its tensor, leave open what is loaded. It settles nothing when multiplied by zero.
@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.run_specs import bind, parameters_of
-from tilewright.diagnostics import Diagnostic, NamedPlace, Span
+from tilewright.diagnostics import Diagnostic, NamedLocation, Span
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
 from tilewright.text import parse
 
@@ -57,7 +57,7 @@ FOLDER = Path(__file__).parent / "cases"
 
 CODES = frozenset(
     {
-        "alias-promise",
+        "noalias-violation",
         "assertion-failed",
         "bad-step",
         "broken-assume",
@@ -73,14 +73,14 @@ CODES = frozenset(
         "negative-scale",
         "offset-overflow",
         "outside-index-space",
-        "overflow-promise",
+        "integer-overflow",
         "race",
         "read-only-memory",
         "shift-too-far",
         "step-limit",
         "sub-tile-index",
         "undefined-division",
-        "undetermined-value",
+        "uninitialized-value",
     }
 )
 """The codes of what a kernel may do wrong while it runs."""
@@ -171,11 +171,11 @@ class Case:
         return [finding for finding in findings if finding.code not in self.expect]
 
     def _lines(self, finding: Diagnostic) -> set[int]:
-        places = [finding.place, *(note.place for note in finding.notes)]
+        places = [finding.location, *(note.location for note in finding.notes)]
         return {
             place.line
             for place in places
-            if isinstance(place, Span | NamedPlace) and place.file_name == self.path.name
+            if isinstance(place, Span | NamedLocation) and place.file_name == self.path.name
         }
 
 

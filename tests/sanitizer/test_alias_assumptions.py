@@ -119,12 +119,12 @@ def test_the_sanitizer_names_both_arrays(convention: str, seeds: int) -> None:
     module = copy_kernel(convention)
     report = tilewright.sanitize(module, None, 1, overlapping(), options=LaunchOptions(seeds=seeds))
     (found,) = report.diagnostics
-    assert found.code == "alias-promise"
+    assert found.code == "noalias-violation"
     assert found.message.startswith("%x and %y overlap in memory")
     assert report.result is not None
-    assert to_json(report)["findings"][0]["code"] == "alias-promise"
+    assert to_json(report)["findings"][0]["code"] == "noalias-violation"
     assert "%x and %y overlap" in render_html(report, module)
-    with pytest.raises(TileIRError, match="alias-promise"):
+    with pytest.raises(TileIRError, match="noalias-violation"):
         tilewright.run(module, None, 1, overlapping(), options=LaunchOptions(sanitize=True))
 
 
@@ -151,7 +151,7 @@ def test_interleaved_arrays_do_not_overlap() -> None:
     assert tilewright.sanitize(module, None, 1, args).is_clean
     args = (memory, 4, 2, memory[3:], 2, 1)
     assert [d.code for d in tilewright.sanitize(module, None, 1, args).diagnostics] == [
-        "alias-promise"
+        "noalias-violation"
     ]
 
 
@@ -182,7 +182,7 @@ def test_arrays_within_themselves(
       }""")
     memory = np.zeros(32, np.int32)
     report = tilewright.sanitize(module, None, 1, (memory, *shape, *strides))
-    assert [d.code for d in report.diagnostics] == ["alias-promise"] * is_broken
+    assert [d.code for d in report.diagnostics] == ["noalias-violation"] * is_broken
 
 
 def test_addresses_are_not_looked_at() -> None:

@@ -13,7 +13,7 @@ from tests.sanitizer.cases import CODES, FOLDER, Case, CaseError, cases, load
 import tilewright
 from tilewright import LaunchOptions, bytecode, machine
 from tilewright.analysis.verifier import find_problems
-from tilewright.diagnostics import Diagnostic, NamedPlace, Note, Severity, TileIRError
+from tilewright.diagnostics import Diagnostic, NamedLocation, Note, Severity, TileIRError
 
 #: What ends a run on the plain reference machine as well, in every schedule.
 FAULTS = frozenset(
@@ -192,9 +192,11 @@ def test_bad_cases_are_refused(
 
 
 def finding(code: str, message: str, line: int, note_line: int | None = None) -> Diagnostic:
-    notes = () if note_line is None else (Note("here", NamedPlace("some-bug.tileir", note_line)),)
-    place = NamedPlace("some-bug.tileir", line)
-    return Diagnostic(Severity.ERROR, code, message, place, notes=notes)
+    notes = (
+        () if note_line is None else (Note("here", NamedLocation("some-bug.tileir", note_line)),)
+    )
+    location = NamedLocation("some-bug.tileir", line)
+    return Diagnostic(Severity.ERROR, code, message, location, notes=notes)
 
 
 @pytest.mark.parametrize(

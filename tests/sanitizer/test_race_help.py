@@ -36,8 +36,8 @@ def test_it_is_shown_in_a_note() -> None:
     (race,) = (d for d in findings(case, "bug", range(4)) if d.code == "race")
     (note,) = (n for n in race.notes if n.message.startswith("(3)"))
     assert note.message == "(3) this relaxed store would have to be release"
-    assert isinstance(note.place, Span)
-    assert note.place.line == 16
+    assert isinstance(note.location, Span)
+    assert note.location.line == 16
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.diagnostics import find_code, from_json
 from tilewright.machine.sanitize import (
-    Finding,
+    SanitizerDiagnostic,
     SanitizeReport,
     render_html,
     sanitize,
@@ -74,7 +74,7 @@ def check_case(kind: str) -> tuple[Case, SanitizeReport]:
     return case, report
 
 
-def finding(report: SanitizeReport, code: str) -> Finding:
+def finding(report: SanitizeReport, code: str) -> SanitizerDiagnostic:
     return next(f for f in report.findings if f.diagnostic.code == code)
 
 
@@ -327,7 +327,7 @@ def test_page_of_a_module_without_places() -> None:
     module = tilewright.parse(PLAIN).clone()
     arrays = [np.zeros((8, 32), np.float32) for _ in range(2)]
     report = sanitize(module, None, 2, arrays)
-    assert report.diagnostics[0].place is None
+    assert report.diagnostics[0].location is None
     page = read(render_html(report, module))
     assert "(1) tile block (0, 0, 0) wrote %out[3, 0:16] here" in page.text
     assert ("class", "row side2") in [(name, value) for _, name, value in page.attributes]

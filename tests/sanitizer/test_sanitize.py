@@ -27,7 +27,7 @@ def test_a_race_names_blocks_elements_and_both_places() -> None:
     assert found.code == "race"
     assert "%out[0:4, 0:8]" in found.message
     assert found.line == 8
-    assert found.notes[0].place is not None
+    assert found.notes[0].location is not None
     texts = [note.message for note in found.notes]
     assert texts[0].startswith("(1) tile block (0, 0, 0) wrote %out[0:4, 0:8]")
     assert "in tile block (1, 0, 0)" in texts

@@ -116,6 +116,21 @@ class Bug:
     options: dict[str, Any] = field(default_factory=dict)
 
 
+_ROWS = (
+    "%h = memref.get_global @halves : memref<64x64xf16, 3>\n%x = arith.constant dense<1.0> : vector<8xf16>\n"
+    "vector.store %x, %h[%lane, %c0] : memref<64x64xf16, 3>, vector<8xf16>\n"
+    "%m = nvgpu.ldmatrix %h[%lane, %c0] {numTiles = 1 : i32, transpose = false} : memref<64x64xf16, 3> -> vector<1x2xf16>"
+)
+_SPREAD = (
+    "%all = arith.constant dense<true> : vector<4xi1>\n%z = arith.constant dense<0.0> : vector<4xf32>\n%at = arith.constant {} : index\n"
+    "%x = arith.constant dense<1.0> : vector<8xf32>\n%mine = arith.muli %lane, %c8 : index\nvector.store %x, %words[%mine] : memref<256xf32, 3>, vector<8xf32>\ngpu.barrier\n"
+    "%v = vector.expandload %words[%at], %all, %z : memref<256xf32, 3>, vector<4xi1>, vector<4xf32> into vector<4xf32>"
+)
+_SHUFFLE = (
+    "%x = arith.index_cast %lane : index to i32\n%o = arith.constant 0 : i32\n%w = arith.constant {} : i32\n"
+    "%got, %ok = gpu.shuffle xor %x, %o, %w : i32"
+)
+
 BUGS = [
     Bug(
         "cp.async read before its wait",
@@ -528,5 +543,30 @@ BUGS = [
         _loads() + _WAIT,
         _MAP,
         _tile_args,
+    ),
+    Bug(
+        "one row of ldmatrix at 8 bytes",
+        "sim-misaligned",
+        "reads a row at shared byte 1160, which is no multiple of 16",
+        "%two = arith.constant 2 : index\n%half_of = arith.remui %lane, %two : index\n%at = arith.muli %half_of, %c4 : index\n"
+        + _ROWS.replace("%c0] {", "%at] {"),
+        _ROWS,
+        block=32,
+    ),
+    Bug(
+        "the last of the elements that a mask spreads lies outside",
+        "sim-out-of-bounds",
+        "accesses index 256 of dimension 0 of 256 elements",
+        _SPREAD.format(253),
+        _SPREAD.format(252),
+        block=32,
+    ),
+    Bug(
+        "a shuffle among no lanes",
+        "sim-undefined-arithmetic",
+        "gpu.shuffle among 0 lanes",
+        _SHUFFLE.format(0),
+        _SHUFFLE.format(32),
+        block=32,
     ),
 ]

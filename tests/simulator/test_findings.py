@@ -51,7 +51,7 @@ def test_findings_name_both_sites() -> None:
     bug = next(b for b in BUGS if b.name == "shared memory written and read by two warps")
     found = next(d for d in run(bug.bad, block=64).findings if d.code == "sim-race")
     (note,) = found.notes
-    assert note.place is not None and found.place is not None
+    assert note.location is not None and found.location is not None
     assert {"memref.load", "memref.store"} & {found.message.split()[0]}
     assert "warp 0" in found.message and "warp 1" in found.message
 

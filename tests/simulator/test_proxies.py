@@ -57,7 +57,9 @@ def test_a_load_of_what_threads_have_stored_needs_a_fence(write: str, seed: int)
     fault = launch(WRITES[write] + "gpu.barrier\n" + LOAD, seed=seed)
     found = only(fault, "sim-missing-proxy-fence")
     assert "reads argument" in found.message and "through the async proxy" in found.message
-    both = [place.text for place in (found.place, found.notes[0].place) if isinstance(place, Span)]
+    both = [
+        place.text for place in (found.location, found.notes[0].location) if isinstance(place, Span)
+    ]
     assert "tma.async.load" in both[0]
     assert any(word in both[1] for word in ("store", "atomicrmw", "transfer_write"))
     for fenced in (

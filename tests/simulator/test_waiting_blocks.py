@@ -103,7 +103,7 @@ def test_deadlocks_of_the_sanitizers_corpus(kind: str) -> None:
     with pytest.raises(TileIRError) as caught:
         program.launch(case.symbol("bug"), case.grid, list(case.arguments(0).values()), options)
     found = caught.value.diagnostics[-1]
-    assert found.code == "sim-deadlock" and isinstance(found.place, Span)
+    assert found.code == "sim-deadlock" and isinstance(found.location, Span)
     program.launch(case.symbol("twin"), case.grid, list(case.arguments(0).values()), options)
 
 
@@ -113,7 +113,7 @@ def test_a_deadlock_tells_who_waits_where_and_for_what() -> None:
     (found,) = caught.value.diagnostics
     assert "2 blocks wait without end" in found.message
     assert "(0, 0, 0), (1, 0, 0)" in found.message
-    assert isinstance(found.place, Span) and "load_ptr_tko" in found.place.text
+    assert isinstance(found.location, Span) and "load_ptr_tko" in found.location.text
     notes = [note.message for note in found.notes]
     assert any("this loop does not end in blocks (0, 0, 0), (1, 0, 0)" in n for n in notes)
     assert any("asked here for byte 4 of argument 'flags', which held 0" in n for n in notes)

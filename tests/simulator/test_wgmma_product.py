@@ -141,4 +141,4 @@ def test_sums_are_ready_when_they_have_been_waited_for(
     (diagnostic,) = found.findings
     assert diagnostic.code == "sim-accumulator-not-awaited"
     assert "takes sums whose product has not been waited for" in diagnostic.message
-    assert diagnostic.place is not None and diagnostic.notes[0].place is not None
+    assert diagnostic.location is not None and diagnostic.notes[0].location is not None

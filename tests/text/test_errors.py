@@ -126,7 +126,7 @@ def test_redefinitions_point_at_the_first() -> None:
     (error,) = errors_of(KERNEL.format("%0 = iota : tile<8xi32>\n%0 = iota : tile<4xi32>"))
     assert (error.line, error.column) == (3, 1)
     (note,) = error.notes
-    assert note.place is not None and note.place.line == 2  # pyright: ignore[reportAttributeAccessIssue]
+    assert note.location is not None and note.location.line == 2  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_values_are_not_seen_outside_their_region() -> None:
@@ -250,7 +250,7 @@ def test_reading_stops_after_a_hundred_errors() -> None:
 def test_bytes_that_are_no_utf8() -> None:
     (error,) = errors_of(b"entry @k() { return }\n// \xff")
     assert error.code == "invalid-utf8"
-    assert isinstance(error.place, ByteSpan) and error.place.offset == 25
+    assert isinstance(error.location, ByteSpan) and error.location.offset == 25
     assert errors_of("return // \ud800")[0].code == "invalid-utf8"
 
 

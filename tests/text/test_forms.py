@@ -15,7 +15,7 @@ from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, FuncOp, ModuleOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp
 from tilewright.dialects.cuda_tile.type_syntax import format_type
-from tilewright.dialects.source_map import TextSource, place_of, source_of
+from tilewright.dialects.source_map import TextSource, location_of, source_of
 from tilewright.text import parse, same_module
 
 
@@ -400,8 +400,12 @@ def test_spans_of_operations_and_parts() -> None:
     assert shown["attr", "overflow", 0] == "overflow<no_wrap>"
     assert shown["type", "result", 0] == "tile<i32>"
     assert shown["result", "", 0] == "%s"
-    place = place_of(ret)
-    assert place is not None and (place.file_name, place.line, place.column) == ("k.tileir", 3, 3)
+    location = location_of(ret)
+    assert location is not None and (location.file_name, location.line, location.column) == (
+        "k.tileir",
+        3,
+        3,
+    )
 
 
 def test_spans_in_generic_form() -> None:

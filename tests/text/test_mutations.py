@@ -78,7 +78,7 @@ def test_damaged_text_gives_diagnostics_only(seed: int) -> None:
         except TileIRError as error:
             refused += 1
             assert error.diagnostics
-            assert all(d.place is not None for d in error.diagnostics), text
+            assert all(d.location is not None for d in error.diagnostics), text
         else:
             for generic in (False, True):
                 print_text(module, generic=generic)

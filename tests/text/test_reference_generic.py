@@ -66,8 +66,8 @@ def test_other_numbers_are_refused_where_they_stand(code: str) -> None:
         parse(atomic(code, "1 : i32", "1 : i32"))
     (found,) = caught.value.diagnostics
     assert found.code == "bad-property" and "'mode' must be one of and, or" in found.message
-    place = found.place
-    assert place is not None and place.line == 4  # pyright: ignore[reportAttributeAccessIssue]
+    location = found.location
+    assert location is not None and location.line == 4  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

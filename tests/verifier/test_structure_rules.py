@@ -272,7 +272,7 @@ def test_findings_without_text_name_the_operation_and_its_program_line() -> None
     module = parse(PROGRAM).clone()
     del find(module, "maxi").properties["signedness"]
     (problem,) = find_problems(module)
-    assert problem.place is None
+    assert problem.location is None
     assert problem.notes[-1].message == "the operation is 'cuda_tile.maxi' in @k"
 
 

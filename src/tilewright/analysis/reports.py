@@ -10,31 +10,31 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import (
     ByteSpan,
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
-    Place,
     Severity,
+    SourceLocation,
     Span,
 )
 from tilewright.dialects.cuda_tile.base import Related
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
 from tilewright.dialects.declare import Details
-from tilewright.dialects.source_map import Part, TextSource, place_of, source_of
+from tilewright.dialects.source_map import Part, TextSource, location_of, source_of
 
 #: Where to point instead when a part was not written: types are often inferred.
 _OTHER_KIND = {"type": "operand", "operand": "type"}
 
 
-def best_place(op: Operation, part: Part | None) -> Place | None:
+def best_place(op: Operation, part: Part | None) -> SourceLocation | None:
     """The place of a part, else of the value or type that goes with it, else of the operation."""
     source = source_of(op)
     if part is not None and isinstance(source, TextSource):
         kind, name, index = part
         for candidate in (part, (_OTHER_KIND.get(kind, kind), name, index)):
             if candidate in source.parts:
-                return source.place(candidate)
-    return place_of(op)
+                return source.location(candidate)
+    return location_of(op)
 
 
 class DiagnosticCollector:
@@ -115,12 +115,12 @@ class OpReport:
 
 
 def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:
-    match diagnostic.place:
+    match diagnostic.location:
         case Span(file, start):
             return 0, file.name, start
         case ByteSpan(file_name, offset):
             return 1, file_name, offset
-        case NamedPlace(file_name, line):
+        case NamedLocation(file_name, line):
             return 2, file_name, line
         case _:
             return 3, "", 0
@@ -135,4 +135,6 @@ def _context(op: Operation) -> Note:
     position = source_position(op.location)
     if position is None:
         return Note(f"the operation is '{op.name}'{where}")
-    return Note(f"the operation is '{op.name}'{where}, made for this line", NamedPlace(*position))
+    return Note(
+        f"the operation is '{op.name}'{where}, made for this line", NamedLocation(*position)
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError, define_code
+from tilewright.diagnostics import Diagnostic, NamedLocation, Severity, TileIRError, define_code
 
 BUILDER = define_code(
     "builder",
@@ -36,14 +36,14 @@ def fail(what: str, message: str, help: str = "") -> NoReturn:
     """Raise the error of an operation or operator named ``what``."""
     # The name of the operation leads, as sentence or as label.
     text = message if message.startswith(what) else f"{what}: {message}"
-    place = NamedPlace(*caller())
-    raise BuilderError([Diagnostic(Severity.ERROR, BUILDER, text, place, help=help)])
+    location = NamedLocation(*caller())
+    raise BuilderError([Diagnostic(Severity.ERROR, BUILDER, text, location, help=help)])
 
 
 def fail_with(what: str, problems: Iterable[Diagnostic]) -> NoReturn:
     """Raise what the verifier finds wrong with an operation named ``what``."""
-    place = NamedPlace(*caller())
+    location = NamedLocation(*caller())
     raise BuilderError(
-        Diagnostic(d.severity, d.code, f"{what}: {d.message}", place, d.label, (), d.help)
+        Diagnostic(d.severity, d.code, f"{what}: {d.message}", location, d.label, (), d.help)
         for d in problems
     )

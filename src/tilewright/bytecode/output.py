@@ -9,7 +9,7 @@ from tilewright.bytecode.tables import Pool
 from tilewright.bytecode.types import TypeWriter
 from tilewright.diagnostics import Collector
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
-from tilewright.dialects.source_map import Part, place_of
+from tilewright.dialects.source_map import Part, location_of
 from tilewright.dialects.versions import Version, format_version
 
 
@@ -35,8 +35,8 @@ class Output:
 
     def problem(self, code: str, message: str) -> None:
         """Report an error at what is being written; writing goes on, and fails in the end."""
-        place = None if self.op is None else place_of(self.op, self.part)
-        self.collector.error(code, message, place)
+        location = None if self.op is None else location_of(self.op, self.part)
+        self.collector.error(code, message, location)
 
     def needs(self, what: str, since: Version, why: str = "") -> None:
         """Report that something needs a newer version."""

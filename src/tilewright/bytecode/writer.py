@@ -32,7 +32,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp, symbol_name
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, Version
 from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
@@ -64,7 +64,7 @@ def _tile_module(module: Operation) -> ModuleOp:
     if len(found) != 1 or not isinstance(found[0], ModuleOp):
         names = ", ".join(op.name for op in found) or "nothing"
         raise TileIRError.single(
-            INVALID_IR, f"expected one cuda_tile.module to write, got {names}", place_of(module)
+            INVALID_IR, f"expected one cuda_tile.module to write, got {names}", location_of(module)
         )
     return found[0]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
+from tilewright.diagnostics import Diagnostic, NamedLocation, TileIRError
 from tilewright.launching.described import ArrayValue, Layout, Value
 from tilewright.numerics.arrays import Array
 
@@ -58,8 +58,12 @@ class _Found:
 
     def add(self, diagnostic: Diagnostic) -> None:
         if diagnostic.is_error:
-            place = diagnostic.place
-            where = f"{place.file_name}:{place.line}" if isinstance(place, NamedPlace) else ""
+            location = diagnostic.location
+            where = (
+                f"{location.file_name}:{location.line}"
+                if isinstance(location, NamedLocation)
+                else ""
+            )
             if not where and diagnostic.line:
                 where = f"line {diagnostic.line}"
             self.say(str(diagnostic.code), diagnostic.message, where)

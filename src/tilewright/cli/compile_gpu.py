@@ -179,9 +179,9 @@ def _no_schedule() -> ModuleOp:
 
 def shown(remark: Remark) -> str:
     """A remark as a line of text."""
-    from tilewright.diagnostics.render_text import describe_place
+    from tilewright.diagnostics.render_text import describe_location
 
-    where = "" if remark.place is None else f"{describe_place(remark.place)}: "
+    where = "" if remark.location is None else f"{describe_location(remark.location)}: "
     return f"{where}remark[{remark.kind}]: {remark.message}"
 
 

@@ -99,7 +99,7 @@ def _paths(options: argparse.Namespace, shown: Sequence[Taken]) -> dict[str, str
 def _about(taken: Taken, program: Program, paths: dict[str, str]) -> About:
     from tilewright.explain.about import About
 
-    file, line = taken.kernel.place
+    file, line = taken.kernel.location
     others = [
         (
             str(other),

@@ -175,7 +175,7 @@ class LaunchLog:
             for report, module in found
             for diagnostic in diagnostics_in_python(report.diagnostics, module)
         ]
-        told = list({(d.code, d.message, d.place): d for d in told}.values())
+        told = list({(d.code, d.message, d.location): d for d in told}.values())
         if options.format == "text":
             session.report(told)
         elif options.format == "sarif":

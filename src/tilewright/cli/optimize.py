@@ -369,10 +369,10 @@ def _grid(text: str) -> tuple[int, ...]:
 
 def _rewrite_list(rewrites: Sequence[Rewrite]) -> str:
     """A line for each rule that was applied, in order."""
-    from tilewright.diagnostics.render_text import describe_place
+    from tilewright.diagnostics.render_text import describe_location
 
     return "\n".join(
-        f"{'' if where is None else f'{describe_place(where)}: '}{rule} rewrites {op}"
+        f"{'' if where is None else f'{describe_location(where)}: '}{rule} rewrites {op}"
         for rule, op, where in rewrites
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.session import Session, UsageError
-from tilewright.diagnostics import Diagnostic, NamedPlace, Severity, TileIRError, define_code
+from tilewright.diagnostics import Diagnostic, NamedLocation, Severity, TileIRError, define_code
 
 if TYPE_CHECKING:
     from tilewright.cutile import Compiled
@@ -282,25 +282,27 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
         return TileIRError(error.diagnostics)
     from tilewright.cutile.frontend import refusal
 
-    help_text, place = "", _place(error)
+    help_text, location = "", _place(error)
     if (refused := refusal(error)) is not None:
         message, position = f"cuTile refuses a kernel of '{path}': {refused[0]}", refused[1]
-        place = place if position is None else NamedPlace(*position)
+        location = location if position is None else NamedLocation(*position)
     elif isinstance(error, ModuleNotFoundError) and error.name:
         message = f"'{path}' imports '{error.name}', which is not installed"
         help_text = f"install it beside tilewright, for {sys.executable}"
     else:
         first = " ".join(str(error).split()) or "no message"
         message = f"'{path}' failed before it launched a kernel: {type(error).__name__}: {first}"
-    return TileIRError([Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, place, help=help_text)])
+    return TileIRError(
+        [Diagnostic(Severity.ERROR, PROGRAM_FAILED, message, location, help=help_text)]
+    )
 
 
-def _place(error: BaseException) -> NamedPlace | None:
+def _place(error: BaseException) -> NamedLocation | None:
     """The innermost line of the program's own, or of what it imports, where an exception arose."""
     from tilewright.cutile.program import is_ours
 
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        return NamedPlace(error.filename, error.lineno, error.offset or 1, "")
+        return NamedLocation(error.filename, error.lineno, error.offset or 1, "")
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -309,7 +311,7 @@ def _place(error: BaseException) -> NamedPlace | None:
     if not frames:
         return None
     last = frames[-1]
-    return NamedPlace(last.filename, last.lineno or 1, (last.colno or 0) + 1, last.name)
+    return NamedLocation(last.filename, last.lineno or 1, (last.colno or 0) + 1, last.name)
 
 
 def labelled(kernels: Sequence[Compiled]) -> tuple[Taken, ...]:
@@ -318,7 +320,7 @@ def labelled(kernels: Sequence[Compiled]) -> tuple[Taken, ...]:
 
     groups: dict[tuple[str, tuple[str, int]], list[Compiled]] = {}
     for kernel in kernels:
-        groups.setdefault((kernel.name, kernel.place), []).append(kernel)
+        groups.setdefault((kernel.name, kernel.location), []).append(kernel)
     said: dict[int, tuple[str, str]] = {}
     for group in groups.values():
         apart = differences([dict(kernel.kind) for kernel in group])

@@ -55,7 +55,7 @@ class Compiled:
         return tuple(LEVELS)
 
     @property
-    def place(self) -> tuple[str, int]:
+    def location(self) -> tuple[str, int]:
         """The file and the line of the Python function."""
         code = self._kernel._annotated_function.pyfunc.__code__
         return code.co_filename, code.co_firstlineno
@@ -96,7 +96,7 @@ class Compiled:
         from tilewright.explain.about import About
         from tilewright.explain.page import render_page
 
-        file, line = self.place
+        file, line = self.location
         return render_page(self.explain(target=target), about=About(f"{file}:{line}", self.kind))
 
     def launch(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import (
     Diagnostic,
-    NamedPlace,
+    NamedLocation,
     Note,
-    Place,
     Severity,
+    SourceLocation,
     TileIRError,
     define_code,
 )
@@ -92,7 +92,7 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     ``module`` is what ran: its debug information also tells which functions the kernel was in.
     """
     locations = {} if module is None else _locations(module)
-    found = [place_in_python(diagnostic, locations) for diagnostic in error.diagnostics]
+    found = [location_in_python(diagnostic, locations) for diagnostic in error.diagnostics]
     if any(diagnostic.code in _REFUSALS for diagnostic in found):
         return RefusedError(found)
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
@@ -101,44 +101,48 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
 def diagnostics_in_python(found: Iterable[Diagnostic], module: Operation) -> list[Diagnostic]:
     """Findings about a module at the lines of Python that they come from."""
     locations = _locations(module)
-    return [place_in_python(diagnostic, locations) for diagnostic in found]
+    return [location_in_python(diagnostic, locations) for diagnostic in found]
 
 
-def _locations(module: Operation) -> dict[Place, Attribute]:
+def _locations(module: Operation) -> dict[SourceLocation, Attribute]:
     """Where in the source each operation comes from, by its place in the bytecode."""
-    from tilewright.dialects.source_map import place_of
+    from tilewright.dialects.source_map import location_of
 
-    found: dict[Place, Attribute] = {}
+    found: dict[SourceLocation, Attribute] = {}
     for op in module.walk():
-        place = place_of(op)
-        if place is not None:
-            found.setdefault(place, op.location)
+        location = location_of(op)
+        if location is not None:
+            found.setdefault(location, op.location)
     return found
 
 
-def place_in_python(diagnostic: Diagnostic, locations: Mapping[Place, Attribute]) -> Diagnostic:
+def location_in_python(
+    diagnostic: Diagnostic, locations: Mapping[SourceLocation, Attribute]
+) -> Diagnostic:
     """A finding at the line of Python that it comes from, where debug information tells it."""
-    frames = _frames_at(diagnostic.place, locations)
+    frames = _frames_at(diagnostic.location, locations)
     if not frames:
         return diagnostic
     notes: list[Note] = []
     for note in diagnostic.notes:
         if note.message == _SOURCE_NOTE:
             continue
-        inner = _frames_at(note.place, locations)
-        notes.append(replace(note, place=inner[0]) if inner else note)
+        inner = _frames_at(note.location, locations)
+        notes.append(replace(note, location=inner[0]) if inner else note)
     calls = [Note(f"called here, by {f.what}" if f.what else "called here", f) for f in frames[1:]]
-    return replace(diagnostic, place=frames[0], notes=(*calls, *notes))
+    return replace(diagnostic, location=frames[0], notes=(*calls, *notes))
 
 
-def _frames_at(place: Place | None, locations: Mapping[Place, Attribute]) -> tuple[NamedPlace, ...]:
-    return () if place is None or place not in locations else frames_of(locations[place])
+def _frames_at(
+    location: SourceLocation | None, locations: Mapping[SourceLocation, Attribute]
+) -> tuple[NamedLocation, ...]:
+    return () if location is None or location not in locations else frames_of(locations[location])
 
 
-def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
+def frames_of(location: Attribute) -> tuple[NamedLocation, ...]:
     """The positions in the source that a location stands for, from the innermost call outwards; those in
     cuTile's own functions, which stand for an operation at their caller's, only where there are no others."""
-    frames: list[NamedPlace] = []
+    frames: list[NamedLocation] = []
     stack = [location]
     while stack:
         found = stack.pop()
@@ -151,7 +155,7 @@ def frames_of(location: Attribute) -> tuple[NamedPlace, ...]:
     )
 
 
-def _frame(location: Attribute) -> NamedPlace | None:
+def _frame(location: Attribute) -> NamedLocation | None:
     position = source_position(location)
     if position is None:
         return None
@@ -160,4 +164,4 @@ def _frame(location: Attribute) -> NamedPlace | None:
     subprogram = None if inner is None else subprogram_of(inner.scope)
     # cuTile passes on Python's columns, which count from 0.
     name = "" if subprogram is None else subprogram.function_name.data
-    return NamedPlace(file, line, column + 1, name)
+    return NamedLocation(file, line, column + 1, name)

@@ -13,7 +13,7 @@ from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.settings import Launched, Settings, current
-from tilewright.diagnostics import Diagnostic, NamedPlace, TileIRError
+from tilewright.diagnostics import Diagnostic, NamedLocation, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
@@ -329,8 +329,8 @@ class Dispatcher:
             from tilewright.cutile.errors import in_python
 
             first = in_python(error, module).diagnostics[0]
-            place, position = first.place, None
-            if isinstance(place, NamedPlace):
+            place, position = first.location, None
+            if isinstance(place, NamedLocation):
                 position = place.file_name, place.line, place.column, place.what
             raise self._front.compiler_error(first.message, position) from None
 

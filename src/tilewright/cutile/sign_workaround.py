@@ -23,8 +23,8 @@ def with_signs(bytecode: bytes, warnings: Iterable[Diagnostic]) -> bytes | None:
     """
     found = bytearray(bytecode)
     for warning in warnings:
-        if warning.code == DROPPED_BITS and isinstance(warning.place, ByteSpan):
-            start, end = warning.place.offset, warning.place.end
+        if warning.code == DROPPED_BITS and isinstance(warning.location, ByteSpan):
+            start, end = warning.location.offset, warning.location.end
             bits = _varint(bytecode[start:end]) >> 1
             found[start:end] = _varint_of_size(zigzag(signed(bits, 64)), end - start)
     return None if found == bytecode else bytes(found)

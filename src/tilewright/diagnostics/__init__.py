@@ -14,7 +14,7 @@ from tilewright.diagnostics.diagnostic import (
     Severity,
     TileIRError,
 )
-from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, SourceFile, Span
+from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceFile, SourceLocation, Span
 from tilewright.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ __all__ = [
     "Code",
     "Collector",
     "Diagnostic",
-    "NamedPlace",
+    "NamedLocation",
     "Note",
-    "Place",
     "Severity",
     "SourceFile",
+    "SourceLocation",
     "Span",
     "TileIRError",
     "all_codes",

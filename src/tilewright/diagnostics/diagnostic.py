@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, Span
+from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceLocation, Span
 from tilewright.diagnostics.tracebacks import cell_traceback, hide_callers
 
 #: What is said about hostile input is not as long as the input.
@@ -32,10 +32,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A further place or fact that explains a diagnostic."""
+    """A further location or fact that explains a diagnostic."""
 
     message: str
-    place: Place | None = None
+    location: SourceLocation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", shortened(self.message))
@@ -48,13 +48,13 @@ class Diagnostic:
     ``code`` is stable and is what ``tilewright explain CODE`` takes. ``message`` says what is
     wrong in one sentence, expected and found included, in at most ``MAX_MESSAGE_LENGTH``
     characters. ``label`` is the short text beside the
-    underlined place. ``help`` proposes a mend.
+    underlined location. ``help`` proposes a mend.
     """
 
     severity: Severity
     code: str
     message: str
-    place: Place | None = None
+    location: SourceLocation | None = None
     label: str = ""
     notes: tuple[Note, ...] = ()
     help: str = ""
@@ -64,30 +64,30 @@ class Diagnostic:
 
     @property
     def file(self) -> str | None:
-        """The name of the file of the place; None where there is no place."""
-        return None if self.place is None else self.place.file_name
+        """The name of the file of the location; None where there is no location."""
+        return None if self.location is None else self.location.file_name
 
     @property
     def line(self) -> int | None:
-        """1-based line, or None where the place is a byte range or unknown."""
-        return self.place.line if isinstance(self.place, Span | NamedPlace) else None
+        """1-based line, or None where the location is a byte range or unknown."""
+        return self.location.line if isinstance(self.location, Span | NamedLocation) else None
 
     @property
     def column(self) -> int | None:
-        """1-based column, or None where the place is a byte range or unknown."""
-        return self.place.column if isinstance(self.place, Span | NamedPlace) else None
+        """1-based column, or None where the location is a byte range or unknown."""
+        return self.location.column if isinstance(self.location, Span | NamedLocation) else None
 
     @property
     def end(self) -> tuple[int, int] | None:
-        """1-based (line, column) just after the place, for text spans."""
-        if isinstance(self.place, Span):
-            return self.place.end_line, self.place.end_column
+        """1-based (line, column) just after the location, for text spans."""
+        if isinstance(self.location, Span):
+            return self.location.end_line, self.location.end_column
         return None
 
     @property
     def byte_offset(self) -> int | None:
-        """Where a range of bytes begins, counted from 0; None where the place is in a text or unknown."""
-        return self.place.offset if isinstance(self.place, ByteSpan) else None
+        """Where a range of bytes begins, counted from 0; None where the location is in a text or unknown."""
+        return self.location.offset if isinstance(self.location, ByteSpan) else None
 
     @property
     def is_error(self) -> bool:
@@ -107,8 +107,8 @@ class Diagnostic:
     def brief(self) -> str:
         """``file:line:column: error[code]: message`` on one line."""
         where = ""
-        if self.place is not None:
-            where = self.place.file_name
+        if self.location is not None:
+            where = self.location.file_name
             if self.line:
                 where += f":{self.line}"
                 if self.column:
@@ -150,14 +150,14 @@ class TileIRError(Exception):
         cls,
         code: str,
         message: str,
-        place: Place | None = None,
+        location: SourceLocation | None = None,
         *,
         label: str = "",
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> TileIRError:
         """An exception with one error diagnostic."""
-        return cls([Diagnostic(Severity.ERROR, code, message, place, label, tuple(notes), help)])
+        return cls([Diagnostic(Severity.ERROR, code, message, location, label, tuple(notes), help)])
 
 
 class Collector:
@@ -170,7 +170,7 @@ class Collector:
         self,
         code: str,
         message: str,
-        place: Place | None = None,
+        location: SourceLocation | None = None,
         *,
         label: str = "",
         notes: Iterable[Note] = (),
@@ -178,14 +178,14 @@ class Collector:
     ) -> None:
         """Gather an error; ``code`` is one that :func:`define_code` has registered."""
         self.diagnostics.append(
-            Diagnostic(Severity.ERROR, code, message, place, label, tuple(notes), help)
+            Diagnostic(Severity.ERROR, code, message, location, label, tuple(notes), help)
         )
 
     def warning(
         self,
         code: str,
         message: str,
-        place: Place | None = None,
+        location: SourceLocation | None = None,
         *,
         label: str = "",
         notes: Iterable[Note] = (),
@@ -193,7 +193,7 @@ class Collector:
     ) -> None:
         """Gather a warning; it raises nothing on its own."""
         self.diagnostics.append(
-            Diagnostic(Severity.WARNING, code, message, place, label, tuple(notes), help)
+            Diagnostic(Severity.WARNING, code, message, location, label, tuple(notes), help)
         )
 
     @property

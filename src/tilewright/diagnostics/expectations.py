@@ -30,9 +30,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tilewright.diagnostics.codes import define_code
+from tilewright.diagnostics.codes import define_code, present_name
 from tilewright.diagnostics.diagnostic import Collector, Diagnostic, Note, Severity
-from tilewright.diagnostics.source import NamedPlace, Place, SourceFile, Span
+from tilewright.diagnostics.source import NamedLocation, SourceFile, SourceLocation, Span
 
 UNEXPECTED_DIAGNOSTIC = define_code(
     "unexpected-diagnostic",
@@ -118,7 +118,7 @@ def check_expectations(source: SourceFile, diagnostics: Iterable[Diagnostic]) ->
     for expectation in expectations:
         if matched[expectation] < expectation.count:
             _report_missing(expectation, matched[expectation], left_over, findings)
-    return sorted(findings.diagnostics, key=lambda finding: _order(source, finding.place))
+    return sorted(findings.diagnostics, key=lambda finding: _order(source, finding.location))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +137,7 @@ class _Expectation:
         if self.regex is not None:
             return self.regex.search(full) is not None
         if named := _CODE_AND_PART.fullmatch(self.text):
-            if named["code"] == event.code and named["part"] in event.message:
+            if present_name(named["code"]) == event.code and named["part"] in event.message:
                 return True
             # The message itself may contain words that look like a code.
             return self.text in event.message
@@ -152,23 +152,23 @@ class _Event:
     line: int | None
     code: str
     message: str
-    place: Place | None
+    location: SourceLocation | None
     required: bool
 
 
 def _events(source: SourceFile, diagnostic: Diagnostic) -> Iterable[_Event]:
-    line = _line_in(source, diagnostic.place)
-    code, place = diagnostic.code, diagnostic.place
+    line = _line_in(source, diagnostic.location)
+    code, place = diagnostic.code, diagnostic.location
     yield _Event(diagnostic.severity, line, code, diagnostic.message, place, True)
     for note in diagnostic.notes:
-        note_line = line if note.place is None else _line_in(source, note.place)
-        yield _Event(Severity.NOTE, note_line, code, note.message, note.place or place, False)
+        note_line = line if note.location is None else _line_in(source, note.location)
+        yield _Event(Severity.NOTE, note_line, code, note.message, note.location or place, False)
 
 
-def _line_in(source: SourceFile, place: Place | None) -> int | None:
-    if not isinstance(place, Span | NamedPlace) or place.file_name != source.name:
+def _line_in(source: SourceFile, location: SourceLocation | None) -> int | None:
+    if not isinstance(location, Span | NamedLocation) or location.file_name != source.name:
         return None
-    return place.line or None
+    return location.line or None
 
 
 def _parse(source: SourceFile, findings: Collector) -> list[_Expectation]:
@@ -304,7 +304,7 @@ def _report_unexpected(event: _Event, findings: Collector) -> None:
     findings.error(
         UNEXPECTED_DIAGNOSTIC,
         f"unexpected {event.severity}: {event.code}: {event.message}",
-        event.place,
+        event.location,
         help=f"if it is right, announce it: `// expected-{event.severity} {{{{{event.code}: ...}}}}`",
     )
 
@@ -318,13 +318,13 @@ def _report_missing(
         message += f" (expected {expectation.count}, found {found})"
     near = [event for event in left_over if expectation.accepts(event)]
     notes = [
-        Note(f"a matching {event.severity} was reported here", event.place) for event in near[:3]
+        Note(f"a matching {event.severity} was reported here", event.location) for event in near[:3]
     ]
     findings.error(MISSING_DIAGNOSTIC, message, expectation.span, notes=notes)
 
 
-def _order(source: SourceFile, place: Place | None) -> tuple[int, int]:
-    line = _line_in(source, place)
-    if line is None or not isinstance(place, Span | NamedPlace):
+def _order(source: SourceFile, location: SourceLocation | None) -> tuple[int, int]:
+    line = _line_in(source, location)
+    if line is None or not isinstance(location, Span | NamedLocation):
         return source.line_count + 1, 0
-    return line, place.column
+    return line, location.column

@@ -35,7 +35,7 @@ from typing import TypeVar, cast
 
 from tilewright.diagnostics.codes import define_code
 from tilewright.diagnostics.diagnostic import Diagnostic, Note, Severity, TileIRError
-from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, SourceFile, Span
+from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceFile, SourceLocation, Span
 
 MALFORMED_DIAGNOSTIC_JSON = define_code(
     "malformed-diagnostic-json",
@@ -69,9 +69,10 @@ def to_json(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
             "message": diagnostic.message,
             "label": diagnostic.label,
             "help": diagnostic.help,
-            **_place_to_json(diagnostic.place),
+            **_location_to_json(diagnostic.location),
             "notes": [
-                {"message": note.message, **_place_to_json(note.place)} for note in diagnostic.notes
+                {"message": note.message, **_location_to_json(note.location)}
+                for note in diagnostic.notes
             ],
         }
         for diagnostic in diagnostics
@@ -82,7 +83,7 @@ def from_json(value: object, sources: Mapping[str, SourceFile] | None = None) ->
     """The diagnostics that :func:`to_json` made ``value`` from.
 
     ``sources`` gives source files by name: text spans in them come back as spans. A span in any
-    other file, or beyond the end of its file, comes back as a ``NamedPlace``, which keeps its
+    other file, or beyond the end of its file, comes back as a ``NamedLocation``, which keeps its
     beginning but not its end.
     Raises ``TileIRError`` for a value of another form. Unknown keys are ignored.
     """
@@ -93,19 +94,19 @@ def from_json(value: object, sources: Mapping[str, SourceFile] | None = None) ->
     return [_read_diagnostic(entry, f"[{index}]", known) for index, entry in enumerate(entries)]
 
 
-def _place_to_json(place: Place | None) -> dict[str, object]:
+def _location_to_json(location: SourceLocation | None) -> dict[str, object]:
     fields = _NO_PLACE.copy()
-    match place:
+    match location:
         case None:
             return fields
         case Span(_, start, end):
-            fields |= {"line": place.line, "column": place.column, "start": start, "end": end}
-            fields |= {"end_line": place.end_line, "end_column": place.end_column}
+            fields |= {"line": location.line, "column": location.column, "start": start, "end": end}
+            fields |= {"end_line": location.end_line, "end_column": location.end_column}
         case ByteSpan(_, offset, byte_end, what):
             fields |= {"byte_offset": offset, "byte_end": byte_end, "what": what}
-        case NamedPlace(_, line, column, what):
+        case NamedLocation(_, line, column, what):
             fields |= {"line": line or None, "column": column or None, "what": what}
-    fields["file"] = place.file_name
+    fields["file"] = location.file_name
     return fields
 
 
@@ -136,7 +137,7 @@ class _Object:
             raise _malformed("a number of at least 0, or null", count, f"{self._path}.{key}")
         return count
 
-    def place(self, sources: Mapping[str, SourceFile]) -> Place | None:
+    def place(self, sources: Mapping[str, SourceFile]) -> SourceLocation | None:
         if self._fields.get("file") is None:
             return None
         file, what = self.text("file"), self.text("what")
@@ -152,7 +153,7 @@ class _Object:
             and start <= end <= len(source.text)  # the file may have changed since
         ):
             return Span(source, start, end)
-        return NamedPlace(file, self.number("line") or 0, self.number("column") or 0, what)
+        return NamedLocation(file, self.number("line") or 0, self.number("column") or 0, what)
 
     def list(self, key: str) -> list[_Object]:
         entries = cast("list[object]", self.get(key, list, "a list"))

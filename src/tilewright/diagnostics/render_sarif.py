@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from tilewright.diagnostics.codes import find_code
 from tilewright.diagnostics.diagnostic import Diagnostic, Severity
-from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, Span
+from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceLocation, Span
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -65,7 +65,7 @@ def _rule(name: str) -> dict[str, object]:
 
 
 def _result(diagnostic: Diagnostic, rule_index: int) -> dict[str, object]:
-    facts = [note.message for note in diagnostic.notes if note.place is None]
+    facts = [note.message for note in diagnostic.notes if note.location is None]
     help_lines = [f"help: {diagnostic.help}"] if diagnostic.help else []
     result: dict[str, object] = {
         "ruleId": diagnostic.code,
@@ -73,46 +73,46 @@ def _result(diagnostic: Diagnostic, rule_index: int) -> dict[str, object]:
         "level": _LEVELS[diagnostic.severity],
         "message": _message("\n".join([diagnostic.message, *facts, *help_lines])),
     }
-    if diagnostic.place is not None:
-        result["locations"] = [_location(diagnostic.place, diagnostic.label)]
+    if diagnostic.location is not None:
+        result["locations"] = [_location(diagnostic.location, diagnostic.label)]
     related = [
-        {"id": number, **_location(note.place, note.message)}
+        {"id": number, **_location(note.location, note.message)}
         for number, note in enumerate(diagnostic.notes, start=1)
-        if note.place is not None
+        if note.location is not None
     ]
     if related:
         result["relatedLocations"] = related
     return result
 
 
-def _location(place: Place, message: str) -> dict[str, object]:
+def _location(place: SourceLocation, message: str) -> dict[str, object]:
     physical: dict[str, object] = {"artifactLocation": {"uri": _uri(place.file_name)}}
     region = _region(place)
     if region:
         physical["region"] = region
     location: dict[str, object] = {"physicalLocation": physical}
-    if isinstance(place, ByteSpan | NamedPlace) and place.what:
+    if isinstance(place, ByteSpan | NamedLocation) and place.what:
         location["logicalLocations"] = [{"fullyQualifiedName": place.what}]
     if message:
         location["message"] = _message(message)
     return location
 
 
-def _region(place: Place) -> dict[str, object]:
+def _region(location: SourceLocation) -> dict[str, object]:
     """Lines and columns count from 1, with the end column exclusive; offsets count from 0."""
-    match place:
+    match location:
         case Span(_, start, end):
             return {
-                "startLine": place.line,
-                "startColumn": place.column,
-                "endLine": place.end_line,
-                "endColumn": place.end_column,
+                "startLine": location.line,
+                "startColumn": location.column,
+                "endLine": location.end_line,
+                "endColumn": location.end_column,
                 "charOffset": start,
                 "charLength": end - start,
             }
         case ByteSpan(_, offset, end):
             return {"byteOffset": offset, "byteLength": max(end - offset, 0)}
-        case NamedPlace(_, line, column):
+        case NamedLocation(_, line, column):
             known = {"startLine": line, "startColumn": column} if line > 0 else {}
             return {key: number for key, number in known.items() if number > 0}
 

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from tilewright.diagnostics.diagnostic import Diagnostic, Note, Severity
 from tilewright.diagnostics.display import display_width, printable, view_line
-from tilewright.diagnostics.source import ByteSpan, NamedPlace, Place, SourceFile, Span
+from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceFile, SourceLocation, Span
 
 _MIN_WIDTH = 40
 # Room kept for line numbers or byte addresses of up to six digits, and the bar.
@@ -55,7 +55,7 @@ def render(
     binary files by name, for hex dumps. ``color`` adds ANSI sequences; the environment is not
     consulted. Input text can never add such sequences: control characters are replaced.
 
-    The only files read are those that a ``NamedPlace`` names; one that cannot be read, or is
+    The only files read are those that a ``NamedLocation`` names; one that cannot be read, or is
     not a regular file, is shown by name only, unless it is the name of what was entered in a notebook
     or an interactive session.
     """
@@ -108,7 +108,7 @@ class _Renderer:
         color = _SEVERITY_COLORS[diagnostic.severity]
         title = f"{diagnostic.severity}[{printable(diagnostic.code)}]"
         lines = self._headline(title, color, diagnostic.message, _BOLD)
-        lines += self._place_lines(diagnostic.place, diagnostic.label, color)
+        lines += self._place_lines(diagnostic.location, diagnostic.label, color)
         for note in diagnostic.notes:
             lines += self._note_lines(note)
         if diagnostic.help:
@@ -137,43 +137,43 @@ class _Renderer:
         return lines
 
     def _note_lines(self, note: Note) -> list[_Line]:
-        if note.place is None:
+        if note.location is None:
             return _fact_lines(note.message)
         color = _SEVERITY_COLORS[Severity.NOTE]
         return [
             *self._headline("note", color, note.message),
-            *self._place_lines(note.place, "", color),
+            *self._place_lines(note.location, "", color),
         ]
 
-    def _place_lines(self, place: Place | None, label: str, color: str) -> list[_Line]:
+    def _place_lines(self, location: SourceLocation | None, label: str, color: str) -> list[_Line]:
         """The ``-->`` line and what can be shown of the place; the label in any case."""
         label = printable(" ".join(label.split("\n")))
         lines: list[_Line] = []
         snippet: list[_Line] = []
-        if place is not None:
-            lines.append(_Line(_Shape.ARROW, printable(describe_place(place))))
-            snippet = self._snippet(place, label, color)
+        if location is not None:
+            lines.append(_Line(_Shape.ARROW, printable(describe_location(location))))
+            snippet = self._snippet(location, label, color)
         if snippet:
             lines += [_BLANK_BAR, *snippet]
         elif label:
             lines.append(_Line(_Shape.FACT, label))
         return lines
 
-    def _snippet(self, place: Place, label: str, color: str) -> list[_Line]:
+    def _snippet(self, location: SourceLocation, label: str, color: str) -> list[_Line]:
         """The marked source with the label, or nothing if there is no source or no column."""
-        match place:
+        match location:
             case Span(file, start, end):
                 return self._text_snippet(file, start, max(start, end), label, color)
-            case NamedPlace(file_name, line, column):
+            case NamedLocation(file_name, line, column):
                 file = self._source(file_name)
                 if file is None or not 1 <= line <= file.line_count:
                     return []
                 return self._named_snippet(file, line, column, label, color)
             case ByteSpan():
-                data = self._binaries.get(place.file_name)
-                if data is None or not 0 <= place.offset <= len(data):
+                data = self._binaries.get(location.file_name)
+                if data is None or not 0 <= location.offset <= len(data):
                     return []
-                return self._hex_snippet(data, place, label, color)
+                return self._hex_snippet(data, location, label, color)
 
     def _source(self, file_name: str) -> SourceFile | None:
         if file_name not in self._sources:
@@ -338,13 +338,13 @@ def _fact_lines(message: str) -> list[_Line]:
     return lines
 
 
-def describe_place(place: Place) -> str:
+def describe_location(location: SourceLocation) -> str:
     """``file:line:column`` or ``file: byte 0x1f``, and what stands there if the place says so."""
     what = ""
-    match place:
+    match location:
         case Span():
-            where = f"{place.file_name}:{place.line}:{place.column}"
-        case NamedPlace(file_name, line, column, what):
+            where = f"{location.file_name}:{location.line}:{location.column}"
+        case NamedLocation(file_name, line, column, what):
             where = ":".join([file_name, *(str(part) for part in (line, column) if part > 0)])
         case ByteSpan(file_name, offset, end, what):
             where = f"{file_name}: byte 0x{offset:x}"

@@ -105,7 +105,7 @@ class ByteSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedPlace:
+class NamedLocation:
     """A place known by a file, line and column only, such as a user's source line in debug info.
 
     ``line`` and ``column`` count from 1; 0 means unknown.
@@ -118,4 +118,4 @@ class NamedPlace:
 
 
 #: Where a finding is: in a text, in bytecode, or at something that only has a name.
-Place = Span | ByteSpan | NamedPlace
+SourceLocation = Span | ByteSpan | NamedLocation

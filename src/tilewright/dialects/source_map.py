@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation
 
-from tilewright.diagnostics import ByteSpan, NamedPlace, Place, SourceFile, Span
+from tilewright.diagnostics import ByteSpan, NamedLocation, SourceFile, SourceLocation, Span
 
 #: Names one part of an operation: ``("operand", "lhs", 0)``, ``("result", "", 1)``,
 #: ``("type", "result", 0)``, ``("attr", "rounding_mode", 0)``, ``("region", "body", 0)``.
@@ -26,7 +26,7 @@ class TextSource:
     end: int
     parts: dict[Part, tuple[int, int]] = field(default_factory=dict[Part, tuple[int, int]])
 
-    def place(self, part: Part | None = None) -> Place:
+    def location(self, part: Part | None = None) -> SourceLocation:
         """The characters of a part, or of the whole operation where the part is not in the text."""
         start, end = (
             self.parts.get(part, (self.start, self.end)) if part else (self.start, self.end)
@@ -43,7 +43,7 @@ class BytecodeSource:
     end: int
     what: str = ""
 
-    def place(self, part: Part | None = None) -> Place:
+    def location(self, part: Part | None = None) -> SourceLocation:
         """The bytes of the operation in the file; parts have none of their own."""
         return ByteSpan(self.file_name, self.start, self.end, self.what)
 
@@ -55,9 +55,9 @@ class PythonSource:
     file_name: str
     line: int
 
-    def place(self, part: Part | None = None) -> Place:
+    def location(self, part: Part | None = None) -> SourceLocation:
         """The line of Python that made the operation."""
-        return NamedPlace(self.file_name, self.line)
+        return NamedLocation(self.file_name, self.line)
 
 
 Source = TextSource | BytecodeSource | PythonSource
@@ -75,12 +75,12 @@ def source_of(op: Operation | Block) -> Source | None:
     return op.__dict__.get(_FIELD)
 
 
-def place_of(op: Operation, part: Part | None = None) -> Place | None:
-    """The place of an operation or of its part; that of the nearest enclosing operation with a
+def location_of(op: Operation, part: Part | None = None) -> SourceLocation | None:
+    """The location of an operation or of its part; that of the nearest enclosing operation with a
     known source where the operation has none itself."""
     current: Operation | None = op
     while current is not None:
         if (source := source_of(current)) is not None:
-            return source.place(part if current is op else None)
+            return source.location(part if current is op else None)
         current = current.parent_op()
     return None

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.gpu.codes import ARCHITECTURE, UNKNOWN_TARGET
 
 
@@ -182,7 +182,9 @@ def needs(op_name: str) -> Feature:
     return NEEDS.get(op_name, BASE)
 
 
-def require(arch: Architecture, op_name: str, feature: Feature, place: Place | None) -> None:
+def require(
+    arch: Architecture, op_name: str, feature: Feature, location: SourceLocation | None
+) -> None:
     """A TileIRError that names the operation and the first architecture that has the feature,
     where ``arch`` lacks it."""
     if not feature.is_in(arch):
@@ -191,6 +193,6 @@ def require(arch: Architecture, op_name: str, feature: Feature, place: Place | N
             ARCHITECTURE,
             f"'{op_name}' needs {feature.what}, which {arch.name} lacks; "
             f"the first architecture that has them is {feature.first}",
-            place,
+            location,
             help=f"architectures that have them: {others}",
         )

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.gpu import llvm
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.codes import BUDGET, LLVM_FAILED
@@ -55,7 +55,9 @@ class Work:
         return self.widest >= _WIDE or self.text.count("\n") >= _LONG
 
 
-def run_within(work: Work, seconds: float, place: Place | None = None) -> tuple[str, str]:
+def run_within(
+    work: Work, seconds: float, location: SourceLocation | None = None
+) -> tuple[str, str]:
     """What ``work`` gives; a TileIRError where it takes more CPU seconds. 0 is no limit."""
     if not seconds or not work.may_be_long:
         return work.run()
@@ -72,23 +74,27 @@ def run_within(work: Work, seconds: float, place: Place | None = None) -> tuple[
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise exceeded("LLVM", work, seconds, place) from None
+        raise exceeded("LLVM", work, seconds, location) from None
     if done.returncode in _OUT_OF_TIME:
-        raise exceeded("LLVM", work, seconds, place)
+        raise exceeded("LLVM", work, seconds, location)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
-        raise TileIRError.single(LLVM_FAILED, f"LLVM failed on the generated code: {last}", place)
+        raise TileIRError.single(
+            LLVM_FAILED, f"LLVM failed on the generated code: {last}", location
+        )
     answer = json.loads(done.stdout)
     return answer["ptx"], answer["llvm_ir"]
 
 
-def exceeded(what: str, work: Work | None, seconds: float, place: Place | None) -> TileIRError:
+def exceeded(
+    what: str, work: Work | None, seconds: float, location: SourceLocation | None
+) -> TileIRError:
     """The error that a kernel takes more than its time."""
     held = "" if work is None else f"; a thread holds {work.widest} elements of its largest tile"
     return TileIRError.single(
         BUDGET,
         f"{what} has not finished this kernel within {seconds:g} seconds{held}",
-        place,
+        location,
         help="use smaller tiles, or more warps (num_worker_warps_per_cta); CompileOptions(seconds=...) "
         "gives it more time, 0 all that it wants",
     )

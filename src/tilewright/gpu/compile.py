@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.garbage import rare_collections
 from tilewright.gpu.abi import Parameter
@@ -130,7 +130,7 @@ def compile_kernel(
             SHARED_MEMORY,
             f"the kernel needs {unit.shared_bytes} bytes of shared memory, and a block of "
             f"{chosen.name} has at most {chosen.shared_limit}",
-            place_of(op),
+            location_of(op),
             help="use smaller tiles, or fewer stages",
         )
     ptx, text = _finish(unit, options, op)
@@ -189,7 +189,7 @@ def compile_function(
 def _finish(unit: Unit, options: CompileOptions, op: Operation) -> tuple[str, str]:
     """PTX, and the LLVM IR that it was made of, of a module that is written."""
     work = Work(unit.text(), unit.arch.name, unit.isa, unit.uses_libdevice, options.optimize)
-    return run_within(work, options.seconds, place_of(op))
+    return run_within(work, options.seconds, location_of(op))
 
 
 def _kernel(module: ModuleOp, entry: str | None) -> gpu_kernels.FuncOp:

@@ -27,7 +27,7 @@ from tilewright.dialects.nvgpu.registers import (
     trades_of,
     warps_of,
 )
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.gpu.codes import REGISTER_POOL
 from tilewright.numerics.arrays import Array
@@ -83,7 +83,7 @@ def _check_directions(made: Sequence[Sequence[_Made]], launched: int) -> None:
                     REGISTER_POOL,
                     f"this {word} the registers to {trade.count}, and warp {warp} has {count} of "
                     "them for each thread",
-                    place_of(trade.op),
+                    location_of(trade.op),
                 )
             count = trade.count
 
@@ -100,7 +100,7 @@ def _check_whole(
             REGISTER_POOL,
             f"trades of registers are for whole warpgroups, and the {len(group)} last of the "
             f"{warps_of(threads)} warps of the block are none",
-            place_of(certain[0]),
+            location_of(certain[0]),
             help=f"launch blocks of {_rounded(warps_of(threads)) * WARP_SIZE} threads",
         )
     for other in group:
@@ -110,7 +110,7 @@ def _check_whole(
                 raise TileIRError.single(
                     REGISTER_POOL,
                     f"warp {warp} trades registers here, and not all warps of its warpgroup do",
-                    place_of(op),
+                    location_of(op),
                     help="branch by the number of the warp divided by 4",
                 )
 
@@ -140,7 +140,7 @@ def _does_not_fit(
         f"the block never has these registers: its {warps} warps are launched with "
         f"{launched} x {warps} = {launched * warps:,}, and after all trades they would have "
         f"{_sum(held)} = {sum(held):,} for each lane; the kernel would wait for ever",
-        place_of(culprit),
+        location_of(culprit),
         help="; or ".join(_what_fits(kernel, held, launched)),
     )
 

@@ -12,12 +12,12 @@ import ml_dtypes
 import numpy as np
 from xdsl.ir import Attribute
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.nv_tileaa.type_syntax import format_type as format_any_type
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import BAD_ARGUMENT, BAD_GRID
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.storage import storage_of
@@ -95,16 +95,18 @@ class Converted:
 def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
     """The arguments of a kernel as it takes them; a TileIRError with every misfit."""
     parameters = entry.block.args
-    place = place_of(entry)
+    location = location_of(entry)
     if not isinstance(args, Sequence) or isinstance(args, str | bytes):
         raise TileIRError.single(
-            BAD_ARGUMENT, f"expected a list or tuple of arguments, got {type(args).__name__}", place
+            BAD_ARGUMENT,
+            f"expected a list or tuple of arguments, got {type(args).__name__}",
+            location,
         )
     if len(args) != len(parameters):
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"kernel '{entry.symbol}' takes {len(parameters)} arguments, got {len(args)}",
-            place,
+            location,
         )
     values: list[Array] = []
     arrays: dict[int, Array] = {}
@@ -112,15 +114,15 @@ def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
     for number, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
         name = f"argument {number}"
         try:
-            ty = _passable(parameter.type, name, place)
+            ty = _passable(parameter.type, name, location)
             if ty.rank:
-                values.append(_tile(value, ty, name, place))
+                values.append(_tile(value, ty, name, location))
             elif isinstance(value, np.ndarray) and is_pointer(ty):
-                check_array(value, ty, name, place)
+                check_array(value, ty, name, location)
                 arrays[number] = value
                 values.append(np.zeros((), np.uint64))
             else:
-                values.append(_scalar(value, ty, name, place))
+                values.append(_scalar(value, ty, name, location))
         except TileIRError as error:
             errors.append(error)
     if errors:
@@ -128,19 +130,19 @@ def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
     return Converted(values, arrays)
 
 
-def _passable(ty: Attribute, name: str, place: Place | None) -> TileLike:
+def _passable(ty: Attribute, name: str, location: SourceLocation | None) -> TileLike:
     """A parameter type that a launch has values for: numbers, pointers and tiles of numbers."""
     found = tile_like(ty)
     if found is None or (found.rank and found.element not in _TILE_ELEMENTS):
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"{name} cannot be passed: nothing outside a kernel has the type '{format_any_type(ty)}'",
-            place,
+            location,
         )
     return found
 
 
-def _tile(value: object, ty: TileLike, name: str, place: Place | None) -> Array:
+def _tile(value: object, ty: TileLike, name: str, location: SourceLocation | None) -> Array:
     """A tile that is passed by value: an array of its shape."""
     allowed = ARRAY_DTYPES[ty.element]
     if isinstance(value, np.ndarray) and value.shape == ty.dims and value.dtype in allowed:
@@ -155,11 +157,13 @@ def _tile(value: object, ty: TileLike, name: str, place: Place | None) -> Array:
         BAD_ARGUMENT,
         f"{name} must be an array of {' or '.join(map(str, allowed))} of shape {ty.dims}, got "
         f"{given}",
-        place,
+        location,
     )
 
 
-def misaligned(number: int, array: Array, address: int, place: Place | None) -> TileIRError | None:
+def misaligned(
+    number: int, array: Array, address: int, location: SourceLocation | None
+) -> TileIRError | None:
     """What is wrong with the address of an array's first element; None if nothing is."""
     if not address % array.itemsize:
         return None
@@ -167,17 +171,17 @@ def misaligned(number: int, array: Array, address: int, place: Place | None) -> 
         BAD_ARGUMENT,
         f"argument {number} starts {address % array.itemsize} bytes behind a multiple "
         f"of its element size, {array.itemsize} bytes",
-        place,
+        location,
         help="pass a copy of the array",
     )
 
 
-def check_array(array: Array, ty: TileLike, name: str, place: Place | None) -> None:
+def check_array(array: Array, ty: TileLike, name: str, location: SourceLocation | None) -> None:
     """An array fits a pointer parameter: its elements have the size and kind of the pointee."""
     element = pointee_in(ty)
     allowed = ARRAY_DTYPES[element]
     if array.dtype in allowed:
-        _check_layout(array, name, place)
+        _check_layout(array, name, location)
         return
     help = ""
     if element == "f4E2M1FN" and array.dtype == _F4:
@@ -186,16 +190,16 @@ def check_array(array: Array, ty: TileLike, name: str, place: Place | None) -> N
         BAD_ARGUMENT,
         f"{name} is an array of {array.dtype}, but '{_shown(ty)}' takes "
         f"{' or '.join(map(str, allowed))}",
-        place,
+        location,
         help=help,
     )
 
 
-def _check_layout(array: Array, name: str, place: Place | None) -> None:
+def _check_layout(array: Array, name: str, location: SourceLocation | None) -> None:
     """There are elements, and a kernel, which counts in elements, can step from one to the next."""
     if array.size == 0:
         raise TileIRError.single(
-            BAD_ARGUMENT, f"{name} has no elements: its shape is {array.shape}", place
+            BAD_ARGUMENT, f"{name} has no elements: its shape is {array.shape}", location
         )
     steps = [s for s, extent in zip(array.strides, array.shape, strict=True) if extent > 1]
     if any(step % array.itemsize for step in steps):
@@ -203,7 +207,7 @@ def _check_layout(array: Array, name: str, place: Place | None) -> None:
             BAD_ARGUMENT,
             f"{name} has strides of {array.strides} bytes, which are no multiples of its element "
             f"size, {array.itemsize} bytes",
-            place,
+            location,
             help="pass a copy of the array",
         )
 
@@ -212,9 +216,9 @@ def _shown(ty: TileLike) -> str:
     return format_type(ty) if isinstance(ty, T.TileType) else format_any_type(ty.element_type)
 
 
-def _scalar(value: Any, ty: TileLike, name: str, place: Place | None) -> Array:
+def _scalar(value: Any, ty: TileLike, name: str, location: SourceLocation | None) -> Array:
     def misfit(why: str) -> TileIRError:
-        return TileIRError.single(BAD_ARGUMENT, f"{name} for '{_shown(ty)}' {why}", place)
+        return TileIRError.single(BAD_ARGUMENT, f"{name} for '{_shown(ty)}' {why}", location)
 
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]

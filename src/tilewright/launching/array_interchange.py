@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.launching.codes import BAD_ARGUMENT
 
 #: The torch dtypes that NumPy lacks: an integer type of the same size, and the dtype of ml_dtypes.
@@ -24,7 +24,7 @@ _TORCH_ONLY: Mapping[str, tuple[str, np.dtype[Any]]] = MappingProxyType(
 )
 
 
-def as_array(value: Any, name: str, place: Place | None = None) -> Any:
+def as_array(value: Any, name: str, location: SourceLocation | None = None) -> Any:
     """A torch tensor, or whatever speaks DLPack, as a NumPy array over its memory; others as given.
 
     Raises TileIRError for memory that the host cannot reach.
@@ -41,7 +41,7 @@ def as_array(value: Any, name: str, place: Place | None = None) -> Any:
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"{name} cannot be used where it is: {error}",
-            place,
+            location,
             help="pass an array in host memory",
         ) from None
     return value

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError
+from tilewright.diagnostics import Diagnostic, Note, Severity, SourceLocation, TileIRError
 from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import ASSERTION_FAILED, source_note_at
 
 MAX_SHOWN_FAILURES = 20
@@ -20,27 +20,27 @@ class OperationSource:
     """Where an operation stands: in the program that was read, and, by debug information, in the
     kernel's own source: file, line, column."""
 
-    place: Place | None = None
+    location: SourceLocation | None = None
     position: tuple[str, int, int] | None = None
 
     @classmethod
     def of(cls, op: Operation) -> OperationSource:
         """Where an operation was read, and where its debug information says that it comes from."""
-        return cls(place_of(op), source_position(op.location))
+        return cls(location_of(op), source_position(op.location))
 
     @property
     def file(self) -> str:
         """The file of the kernel's own source, else that of the program that was read; "" for neither."""
         if self.position is not None:
             return self.position[0]
-        return "" if self.place is None else self.place.file_name
+        return "" if self.location is None else self.location.file_name
 
     @property
     def line(self) -> int:
         """The line in that file, from 1; 0 where it is not known."""
         if self.position is not None:
             return self.position[1]
-        return getattr(self.place, "line", 0) or 0
+        return getattr(self.location, "line", 0) or 0
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -78,6 +78,6 @@ def _diagnostic(failure: AssertionFailure) -> Diagnostic:
         Severity.ERROR,
         ASSERTION_FAILED,
         f"assertion failed in tile block {failure.block}{where}: {failure.message}",
-        failure.source.place,
+        failure.source.location,
         notes=(*failure.source.notes, *([Note(failure.compared)] if failure.compared else ())),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilewright.diagnostics import Collector, TileIRError, define_code
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.accesses import may_write_anything, written_through
 from tilewright.launching.arguments import Converted, check_grid, convert
 from tilewright.launching.array_interchange import as_array
@@ -91,9 +91,9 @@ def in_numpy(entry: KernelOp, args: Sequence[object]) -> Sequence[object]:
     """
     if not isinstance(args, tuple | list) or all(type(value) in _PLAIN for value in args):
         return args
-    place = place_of(entry)
+    location = location_of(entry)
     return [
-        value if type(value) in _PLAIN else as_array(value, f"argument {number}", place)
+        value if type(value) in _PLAIN else as_array(value, f"argument {number}", location)
         for number, value in enumerate(args)
     ]
 
@@ -134,7 +134,7 @@ def _check_overlaps(
             found.error(
                 OVERLAPPING_ARGUMENTS,
                 f"argument {one} and argument {other} overlap in memory",
-                place_of(entry),
+                location_of(entry),
                 help="pass a copy of one of them, or allow_overlap=True if the kernel is meant to "
                 "be called so",
             )
@@ -156,7 +156,7 @@ def _check_read_only(
             found.error(
                 READ_ONLY_MEMORY,
                 f"argument {number} is a read-only array, but the kernel writes to it",
-                place_of(op),
+                location_of(op),
                 notes=source_note(op),
                 help="pass a copy of the array",
             )

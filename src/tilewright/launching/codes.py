@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.diagnostics import NamedPlace, Note, define_code
+from tilewright.diagnostics import NamedLocation, Note, define_code
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -67,4 +67,4 @@ def source_note_at(position: tuple[str, int, int] | None) -> tuple[Note, ...]:
     if file.endswith(".py"):
         # cuTile passes on Python's columns, which count from 0.
         column += 1
-    return (Note("the source of this operation", NamedPlace(file, line, column)),)
+    return (Note("the source of this operation", NamedLocation(file, line, column)),)

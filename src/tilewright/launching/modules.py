@@ -20,7 +20,7 @@ from tilewright.dialects import nv_tileaa
 from tilewright.dialects.cuda_tile.ops import module as cuda
 from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.types import strides_of
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import UNKNOWN_ENTRY, UNSUPPORTED
 from tilewright.launching.constants import array_of_constant, elements_of
 from tilewright.launching.storage import storage_of
@@ -97,7 +97,7 @@ def kernel_of(module: Operation, name: str | None) -> KernelOp:
     raise TileIRError.single(
         UNKNOWN_ENTRY,
         f"expected {wanted} in the module; kernels: {known}",
-        place_of(runnable),
+        location_of(runnable),
         help=_help(runnable),
     )
 
@@ -110,7 +110,7 @@ def cuda_kernel_of(module: Operation, name: str | None, who: str) -> cuda.EntryO
     raise TileIRError.single(
         UNSUPPORTED,
         f"kernel '{found.symbol}' is of nv_tileaa, but {who} cannot look into kernels of that level",
-        place_of(found),
+        location_of(found),
         help="give the module of cuda_tile that it was lowered from",
     )
 

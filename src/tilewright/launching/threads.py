@@ -14,7 +14,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
 from tilewright.launching.checks import check_launch
 from tilewright.launching.modules import (
@@ -139,7 +139,7 @@ class LoweredProgram:
                 self.fallbacks[name] = TileIRError.single(
                     NOT_LOWERED,
                     f"the schedule failed: {type(error).__name__}: {error}",
-                    place_of(kernel),
+                    location_of(kernel),
                 )
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
@@ -178,7 +178,7 @@ class LoweredProgram:
         if error is not None:
             first = error.diagnostics[0]
             message = f"lowered without a schedule: {first.message}"
-            found.found.append(Remark("fallback", message, first.place))
+            found.found.append(Remark("fallback", message, first.location))
         return found.found
 
     def arguments(
@@ -213,7 +213,7 @@ class LoweredProgram:
                 raise TileIRError.single(
                     SCHEDULED,
                     f"'{kernel.name}' has been scheduled for tensor maps, which do not describe these arrays",
-                    place_of(op),
+                    location_of(op),
                     help="addresses and strides must be multiples of 16 bytes; or schedule it without `tileas-tma`",
                 )
         given += [self._global(name) for name in kernel.spec.globals]

@@ -27,7 +27,7 @@ def time_is_over(
     return TileIRError.single(
         TIME_LIMIT,
         over_message(seconds, where),
-        None if loop is None else loop.place,
+        None if loop is None else loop.location,
         notes=() if loop is None else loop.notes,
     )
 
@@ -35,10 +35,10 @@ def time_is_over(
 def stopped_here(loop: OperationSource, who: str) -> str:
     """The note of an exception that has ended a launch from outside: ``tile block (0, 0, 0)``, or which
     warp, was in this loop."""
-    place = ""
+    location = ""
     if loop.position is not None:
-        place = f"{loop.position[0]}:{loop.position[1]}"
-    elif loop.place is not None:
-        line = getattr(loop.place, "line", None)
-        place = loop.place.file_name + (f":{line}" if line else "")
-    return f"tilewright: {who} was in the loop at {place or 'an unknown place'}"
+        location = f"{loop.position[0]}:{loop.position[1]}"
+    elif loop.location is not None:
+        line = getattr(loop.location, "line", None)
+        location = loop.location.file_name + (f":{line}" if line else "")
+    return f"tilewright: {who} was in the loop at {location or 'an unknown place'}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.launching.arguments import Converted, misaligned
 from tilewright.launching.described import host_bytes
 from tilewright.machine.memory import Allocation, Memory
@@ -131,14 +131,16 @@ def _overlapping(extents: list[_Extent]) -> list[list[_Extent]]:
     return sorted(clusters, key=lambda cluster: min(order[id(e)] for e in cluster))
 
 
-def bind(converted: Converted, arrays: ArrayMap, place: Place | None = None) -> list[Array]:
+def bind(
+    converted: Converted, arrays: ArrayMap, location: SourceLocation | None = None
+) -> list[Array]:
     """The parameters of a kernel as rank-0 tiles, with arrays mapped."""
     given = converted.arrays
     addresses = arrays.map([(f"argument {number}", array) for number, array in given.items()])
     bound = list(converted.values)
     errors: list[TileIRError] = []
     for (number, array), address in zip(given.items(), addresses, strict=True):
-        if (error := misaligned(number, array, address, place)) is not None:
+        if (error := misaligned(number, array, address, location)) is not None:
             errors.append(error)
         bound[number] = np.array(address, np.uint64)
     if errors:

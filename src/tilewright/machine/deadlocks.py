@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import DEADLOCK
 from tilewright.launching.storage import Storage
 from tilewright.machine.accesses import access_site
@@ -45,7 +45,7 @@ def deadlock(
         f"{_counted(len(blocks))} without end, and memory stays as it is: "
         f"{_listed(blocks, _MAX_SHOWN_BLOCKS)}",
         notes=[
-            Note(_told(members, seen), place_of(op))
+            Note(_told(members, seen), location_of(op))
             for (op, seen), members in list(groups.items())[:_MAX_NOTES]
         ],
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note, TileIRError, define_code
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import source_note
 
 INVALID_ADDRESS = define_code(
@@ -83,12 +83,12 @@ class Fault(Exception):
 def as_error(fault: Fault, notes: Sequence[Note]) -> TileIRError:
     """The diagnostic of a fault, at its operation."""
     op = fault.op
-    place = None if op is None else place_of(op)
+    location = None if op is None else location_of(op)
     own = () if op is None else source_note(op)
     return TileIRError.single(
         fault.code,
         fault.message,
-        place,
+        location,
         notes=(*fault.notes, *own, *notes),
         help=fault.help,
     )

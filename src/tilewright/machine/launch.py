@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.assertions import assertion_error
 from tilewright.launching.checks import check_launch, convention_of, in_numpy
@@ -272,7 +272,7 @@ class Program:
     def _parameters(self, given: Given) -> Sequence[Array]:
         if given.values is not None:
             return self._placed.parameters(given.values)
-        return bind(given.arguments, self._arrays, place_of(given.kernel))
+        return bind(given.arguments, self._arrays, location_of(given.kernel))
 
     @deep_recursion()
     def _run(

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Diagnostic, Note, Severity, TileIRError, define_code
 from tilewright.diagnostics import to_json as diagnostics_to_json
 from tilewright.diagnostics.render_html import preformatted, render_html
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import source_note
 
 NAN_MADE = define_code(
@@ -88,7 +88,7 @@ class NanFinding:
             *more,
         ]
         return Diagnostic(
-            Severity.ERROR, _CODES[self.kind], self.message, place_of(self.op), "", tuple(notes)
+            Severity.ERROR, _CODES[self.kind], self.message, location_of(self.op), "", tuple(notes)
         )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from tilewright.model.traces import Event
 from tilewright.model.walk import Walker
 
-Place = tuple[int, int, int]
+BlockIndex = tuple[int, int, int]
 #: A load: the instruction or the map, and the numbers that say what is loaded; its bytes.
 _Load = tuple[int, tuple[int, ...]]
 #: Loads that are looked at in all, rounds of blocks in flight, and blocks that are walked through where that is needed.
@@ -52,7 +52,7 @@ class Loads:
     l2_bytes: float
 
 
-def misses(grid: Place, walker: Walker, loads: Loads, band: int = 0) -> Misses | None:
+def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Misses | None:
     """What misses L2; None where too little is known of what is loaded. ``walker``: one that follows places of loads
     through the first basic blocks of a warp. ``band``: not in the order of the grid, but if blocks went through bands
     of so many along its first axis; None, too, where loads do not move evenly."""
@@ -113,12 +113,12 @@ def _loads_of_all(base: Sequence[_Entry], loads: Loads) -> int:
     return min(len(base), max(firsts.values()) + len(loads.warps))
 
 
-def _place(number: int, grid: Place) -> Place:
+def _place(number: int, grid: BlockIndex) -> BlockIndex:
     x, y, _ = grid
     return number % x, number // x % y, number // (x * y)
 
 
-def in_bands(number: int, grid: Place, band: int) -> int:
+def in_bands(number: int, grid: BlockIndex, band: int) -> int:
     """The number in the order of the grid of the block that is the ``number``-th of those in bands."""
     x, y, _ = grid
     plane, rest = divmod(number, x * y)
@@ -131,7 +131,7 @@ def in_bands(number: int, grid: Place, band: int) -> int:
 _Entry = tuple[int, tuple[int, ...], float]
 
 
-def _stream(walker: Walker, place: Place, loads: Loads) -> list[_Entry]:
+def _stream(walker: Walker, place: BlockIndex, loads: Loads) -> list[_Entry]:
     """What the warps of a block load, side by side: instruction, place (empty where it is not known), and when."""
     found: list[_Entry] = []
     for warp in loads.warps:
@@ -145,13 +145,13 @@ def _stream(walker: Walker, place: Place, loads: Loads) -> list[_Entry]:
     return found
 
 
-def _walked(walker: Walker, places: Sequence[Place], loads: Loads) -> list[list[_Entry]]:
+def _walked(walker: Walker, places: Sequence[BlockIndex], loads: Loads) -> list[list[_Entry]]:
     """The loads of these blocks, each of which is walked through. Where the warps of three of them load as far from each other,
     those of all do, and the first warp tells of the others."""
     first, *others = ([warp] for warp in loads.warps)
     alone = replace(loads, warps=first)
 
-    def shifts(place: Place, lead: list[_Entry]) -> list[list[tuple[int, ...]]] | None:
+    def shifts(place: BlockIndex, lead: list[_Entry]) -> list[list[tuple[int, ...]]] | None:
         found: list[list[tuple[int, ...]]] = []
         for warp in others:
             stream = _stream(walker, place, replace(loads, warps=warp))
@@ -186,7 +186,7 @@ def _where(event: Event) -> tuple[int, ...]:
 
 
 def _even(
-    walker: Walker, grid: Place, loads: Loads, base: Sequence[_Entry]
+    walker: Walker, grid: BlockIndex, loads: Loads, base: Sequence[_Entry]
 ) -> Callable[[int], list[_Entry]] | None:
     """The loads of blocks by their numbers, where places move evenly along each axis; None where they do not."""
     steps: list[list[tuple[int, ...]] | None] = []
@@ -220,7 +220,7 @@ def _even(
     return at
 
 
-def _along(axis: int, far: int) -> Place:
+def _along(axis: int, far: int) -> BlockIndex:
     x, y, z = (far if axis == other else 0 for other in range(3))
     return x, y, z
 

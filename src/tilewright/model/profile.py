@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION
 
-Place = tuple[int, int, int]
+BlockIndex = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Options:
     dynamic_shared_bytes: int = 0
     footprint_bytes: int | None = None
     shared_factor: float = 1.0
-    facts: Mapping[Place, BlockFacts] = field(default_factory=dict)
+    facts: Mapping[BlockIndex, BlockFacts] = field(default_factory=dict)
     origins: Mapping[int, Origin] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -158,8 +158,8 @@ class Profile:
 
     kernel: str
     gpu: str
-    grid: Place
-    threads: Place
+    grid: BlockIndex
+    threads: BlockIndex
     clocks: float
     seconds: float
     bound_by: str

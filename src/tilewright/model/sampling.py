@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
-Place = tuple[int, int, int]
+BlockIndex = tuple[int, int, int]
 #: Blocks between the edges, by how many axes have more than one block.
 _BETWEEN = {1: 4, 2: 1}
 
 
-def samples(grid: Place) -> dict[Place, float]:
+def samples(grid: BlockIndex) -> dict[BlockIndex, float]:
     """Some blocks of the grid with the number of blocks that each stands for, the heaviest first.
 
     The first and the last along an axis stand for themselves; the others of the axis are shared by blocks in the

@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import ml_dtypes
 import numpy as np
 
-from tilewright.diagnostics import Place, TileIRError, define_code
+from tilewright.diagnostics import SourceLocation, TileIRError, define_code
 from tilewright.numerics.element_types import FORMATS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -165,7 +165,10 @@ def to_bytes(array: Array, element: str) -> bytes:
 
 
 def from_constant_bytes(
-    data: bytes | memoryview, element: str, shape: tuple[int, ...], place: Place | None = None
+    data: bytes | memoryview,
+    element: str,
+    shape: tuple[int, ...],
+    location: SourceLocation | None = None,
 ) -> Array:
     """The tile of a bytecode constant: ``data`` hold all elements, or one that fills the tile.
 
@@ -177,13 +180,13 @@ def from_constant_bytes(
     if size is None:
         raise ValueError(f"{element} has no constants")
     if size == 0:
-        return _i1_from_constant(raw, count, place).reshape(shape)
+        return _i1_from_constant(raw, count, location).reshape(shape)
     if raw.size not in (size, size * count):
         raise TileIRError.single(
             CONSTANT_DATA_SIZE,
             f"a constant of {count} {element} elements has {raw.size} bytes of data; "
             f"expected {size * count}, or {size} for a uniform value",
-            place,
+            location,
         )
     if element == "tf32":
         words = np.zeros((raw.size // 3, 4), np.uint8)
@@ -198,7 +201,7 @@ def from_constant_bytes(
     return elements.reshape(shape)
 
 
-def _i1_from_constant(raw: Array, count: int, place: Place | None) -> Array:
+def _i1_from_constant(raw: Array, count: int, location: SourceLocation | None) -> Array:
     # A single byte of equal bits is the uniform form; any other single byte is eight elements.
     if raw.size == 1 and raw[0] in (0x00, 0xFF):
         return np.full(count, raw[0] != 0)
@@ -207,7 +210,7 @@ def _i1_from_constant(raw: Array, count: int, place: Place | None) -> Array:
             CONSTANT_DATA_SIZE,
             f"a constant of {count} i1 elements has {raw.size} bytes of data; "
             f"expected {(count + 7) // 8}, or one byte 0x00 or 0xFF for a uniform value",
-            place,
+            location,
         )
     return np.unpackbits(raw, count=count, bitorder="little").astype(np.bool_)
 

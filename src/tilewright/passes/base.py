@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, Function, ModuleOp
-from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.dialects.source_map import location_of, set_source, source_of
 from tilewright.nesting import deep_recursion
 
 NO_TILE_IR = define_code(
@@ -91,7 +91,7 @@ class TilePass(ModulePass):
         help = (
             level.help if other is None or level is not CUDA_TILE else "run it before the lowering"
         )
-        return TileIRError.single(level.code, message, place_of(root), help=help)
+        return TileIRError.single(level.code, message, location_of(root), help=help)
 
     @abstractmethod
     def rewrite(self, root: Operation) -> Operation | None:

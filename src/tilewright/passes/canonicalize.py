@@ -10,9 +10,9 @@ from typing import ClassVar, NamedTuple
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from tilewright.diagnostics import Place
+from tilewright.diagnostics import SourceLocation
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.passes.base import TilePass
 from tilewright.passes.effects import is_dead
 from tilewright.passes.laws import Rule
@@ -28,7 +28,7 @@ class Rewrite(NamedTuple):
 
     rule: str
     op: str
-    place: Place | None
+    location: SourceLocation | None
 
 
 #: Where rules that are applied are noted; None where nobody asks.
@@ -47,12 +47,12 @@ class FirstRule(RewritePattern):
         if self.dead(op):
             rewriter.erase(op)
             return
-        place = None if self.trace is None else place_of(op)
+        location = None if self.trace is None else location_of(op)
         for rule in self.rules.get(type(op), ()):
             rule(op, rewriter)
             if rewriter.has_done_action:
                 if self.trace is not None:
-                    self.trace.append(Rewrite(rule.__name__, op.name, place))
+                    self.trace.append(Rewrite(rule.__name__, op.name, location))
                 return
 
 

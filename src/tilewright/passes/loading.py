@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 
-from tilewright.diagnostics import NamedPlace, TileIRError, define_code
+from tilewright.diagnostics import NamedLocation, TileIRError, define_code
 from tilewright.passes.base import TilePass
 
 PASSES_NOT_LOADED = define_code(
@@ -81,12 +81,12 @@ def load_announced(point: EntryPoint) -> type[TilePass]:
     return cls
 
 
-def place_of_failure(error: Exception, cls: type[TilePass]) -> NamedPlace | None:
+def place_of_failure(error: Exception, cls: type[TilePass]) -> NamedLocation | None:
     """The last line of the module of a pass that an exception went through."""
     module = sys.modules.get(cls.__module__)
     own = getattr(module, "__file__", None)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
-    return NamedPlace(frames[-1].filename, frames[-1].lineno or 0) if frames else None
+    return NamedLocation(frames[-1].filename, frames[-1].lineno or 0) if frames else None
 
 
 def _from_file(path: Path) -> ModuleType:

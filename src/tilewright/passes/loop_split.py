@@ -35,7 +35,7 @@ from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp
 from tilewright.dialects.cuda_tile.ops.views import LoadViewTkoOp, StoreViewTkoOp
 from tilewright.dialects.cuda_tile.types import TileType
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import (
     TilePass,
@@ -202,7 +202,7 @@ def _threshold(branch: IfOp, loop: ForOp, default: int) -> int:
             BAD_THRESHOLD,
             f"expected '{THRESHOLD_ATTRIBUTE}' to be an integer that is not negative, got "
             f"{attribute}",
-            place_of(op),
+            location_of(op),
         )
     return default
 

@@ -34,7 +34,7 @@ class OptionText:
 
     key: str
     values: ParameterListType
-    place: Span
+    location: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ElementText:
 
     name: str
     options: tuple[OptionText, ...]
-    place: Span
+    location: Span
 
 
 def parse_elements(text: str) -> list[ElementText]:

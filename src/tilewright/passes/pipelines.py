@@ -15,7 +15,14 @@ from xdsl.ir import Operation
 from xdsl.passes import get_pass_option_infos
 from xdsl.utils.arg_spec import ArgSpec
 
-from tilewright.diagnostics import Diagnostic, Note, Place, Severity, TileIRError, define_code
+from tilewright.diagnostics import (
+    Diagnostic,
+    Note,
+    Severity,
+    SourceLocation,
+    TileIRError,
+    define_code,
+)
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
@@ -253,7 +260,7 @@ def _passes_of(element: ElementText) -> list[TilePass]:
         raise TileIRError.single(
             UNKNOWN_PASS,
             f"there is no pass or pipeline '{element.name}'",
-            element.place,
+            element.location,
             help=_suggestion(element.name, [*PASSES, *PIPELINES]),
         )
     return [_configured(cls, element)]
@@ -269,14 +276,14 @@ def _members_of(element: ElementText, members: Sequence[ElementText]) -> list[Ti
         own = [option for option in element.options if option.key.replace("_", "-") in known]
         keys = {option.key for option in own}
         kept = [option for option in member.options if option.key not in keys]
-        passes.append(_configured(cls, ElementText(member.name, (*kept, *own), element.place)))
+        passes.append(_configured(cls, ElementText(member.name, (*kept, *own), element.location)))
         taken.update(own)
     for option in element.options:
         if option not in taken:
             raise TileIRError.single(
                 BAD_PASS_OPTION,
                 f"no pass of the pipeline '{element.name}' has an option '{option.key}'",
-                option.place,
+                option.location,
                 help=f"its passes: {','.join(member.name for member in members)}",
             )
     return passes
@@ -296,10 +303,10 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         if key not in known:
             message = f"the pass '{cls.name}' has no option '{option.key}'"
             help = _suggestion(key, list(known)) if known else "it has no options"
-            problems.append(_bad_option(message, option.place, help))
+            problems.append(_bad_option(message, option.location, help))
         elif key in given:
             message = f"the option '{option.key}' of '{cls.name}' is given twice"
-            problems.append(_bad_option(message, option.place))
+            problems.append(_bad_option(message, option.location))
         given[key] = option
     if problems:
         raise TileIRError(problems)
@@ -307,9 +314,9 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         return cls.from_spec(ArgSpec(cls.name, {k: o.values for k, o in given.items()}))
     except TileIRError as error:
         # A pass refuses a value without knowing where it is written.
-        place = next(iter(given.values())).place
+        location = next(iter(given.values())).location
         raise TileIRError(
-            [dataclasses.replace(d, place=d.place or place) for d in error.diagnostics]
+            [dataclasses.replace(d, location=d.location or location) for d in error.diagnostics]
         ) from error
     except ValueError as error:
         wanted = ", ".join(
@@ -319,13 +326,13 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         raise TileIRError.single(
             BAD_PASS_OPTION,
             f"the options of '{cls.name}' do not fit: {error}",
-            next(iter(given.values())).place,
+            next(iter(given.values())).location,
             help=f"expected {wanted}",
         ) from error
 
 
-def _bad_option(message: str, place: Place, help: str = "") -> Diagnostic:
-    return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, place, help=help)
+def _bad_option(message: str, location: SourceLocation, help: str = "") -> Diagnostic:
+    return Diagnostic(Severity.ERROR, BAD_PASS_OPTION, message, location, help=help)
 
 
 @rare_collections
@@ -419,8 +426,8 @@ def _verify_after(
         raise TileIRError.single(
             PASS_BROKE_MODULE,
             f"after the pass '{done}' the module {what}; this is a bug in {owner}",
-            found[0].place,
-            notes=tuple(Note(f"[{d.code}] {d.message}", d.place) for d in found),
+            found[0].location,
+            notes=tuple(Note(f"[{d.code}] {d.message}", d.location) for d in found),
         )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import NamedPlace, Span
+from tilewright.diagnostics import NamedLocation, Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.model.profile import Origin
 
 
@@ -24,10 +24,10 @@ def _origin(op: Operation) -> Origin:
         if location is not None and (position := source_position(location)) is not None:
             return Origin(op.name, position[0], position[1])
         if around is op:
-            place = place_of(op)
+            place = location_of(op)
             if isinstance(place, Span):
                 return Origin(op.name, place.file_name, place.line)
-            if isinstance(place, NamedPlace):
+            if isinstance(place, NamedLocation):
                 return Origin(op.name, place.file_name, place.line)
         around = around.parent_op()
     return Origin(op.name)

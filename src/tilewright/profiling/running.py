@@ -17,7 +17,7 @@ from tilewright.dialects.nv_tileaa.base import ancestors
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.time_limits import TIME_LIMIT
 from tilewright.model.joined_updates import joined_lines
-from tilewright.model.profile import BlockFacts, LineFacts, Place
+from tilewright.model.profile import BlockFacts, BlockIndex, LineFacts
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Kernel
 from tilewright.model.walk import LaunchShape
@@ -43,7 +43,7 @@ _MOSTLY = 0.6
 class Found:
     """What runs of blocks showed, and what they could not show."""
 
-    facts: Mapping[Place, BlockFacts]
+    facts: Mapping[BlockIndex, BlockFacts]
     notes: tuple[str, ...]
 
 
@@ -60,7 +60,7 @@ def run_blocks(
     runner = _Runner(code, launch, [*_read_only(given[:own]), *given[own:]], memory, asked)
     weights = samples(launch.grid)
     whole, done = sum(weights.values()), 0.0
-    records: dict[Place, BlockRecord] = {}
+    records: dict[BlockIndex, BlockRecord] = {}
     notes: list[str] = []
     for place, weight in weights.items():
         enough = runner.events >= _MOST_EVENTS or done >= _ENOUGH * whole
@@ -158,7 +158,7 @@ class _Runner:
         has_phases = any("mbarrier" in op.name for op in module.walk())
         self._period = _PHASES if has_phases else 1
 
-    def run(self, place: Place, seconds: float) -> tuple[BlockRecord, str]:
+    def run(self, place: BlockIndex, seconds: float) -> tuple[BlockRecord, str]:
         """The record of a block, and why it is not whole, if it is not. A TileIRError where there is none."""
         started = time.monotonic()
         recorder, result = self._run(place, self._period, seconds)
@@ -174,7 +174,9 @@ class _Runner:
         why = result.errors[0].message if result.errors else "it did not end"
         return record, f"what block {place} does beyond its first part: its run was ended ({why})"
 
-    def _run(self, place: Place, period: int, seconds: float) -> tuple[Recorder, SimulationResult]:
+    def _run(
+        self, place: BlockIndex, period: int, seconds: float
+    ) -> tuple[Recorder, SimulationResult]:
         recorder = Recorder([place], period)
         options = LaunchOptions(
             strict=False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, Severity
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 
 
 class Fault(Exception):
@@ -29,9 +29,9 @@ class Fault(Exception):
 
     def diagnostic(self) -> Diagnostic:
         """The fault as an error at the place of its operation."""
-        place = None if self.op is None else place_of(self.op)
+        location = None if self.op is None else location_of(self.op)
         return Diagnostic(
-            Severity.ERROR, self.code, self.message, place, notes=self.notes, help=self.help
+            Severity.ERROR, self.code, self.message, location, notes=self.notes, help=self.help
         )
 
 
@@ -41,7 +41,7 @@ class OneByOne(Exception):
 
 def note_at(message: str, op: Operation | None) -> Note:
     """A note that points at an operation."""
-    return Note(message, None if op is None else place_of(op))
+    return Note(message, None if op is None else location_of(op))
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class DiagnosticCollector:
         if identity in self._seen or len(self.diagnostics) >= self.limit:
             return
         self._seen.add(identity)
-        place = None if op is None else place_of(op)
+        location = None if op is None else location_of(op)
         self.diagnostics.append(
-            Diagnostic(severity, code, message, place, notes=tuple(notes), help=help)
+            Diagnostic(severity, code, message, location, notes=tuple(notes), help=help)
         )

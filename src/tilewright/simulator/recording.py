@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.numerics.arrays import Array
     from tilewright.simulator.state import Warp
 
-Place = tuple[int, int, int]
+BlockIndex = tuple[int, int, int]
 SECTOR = 32
 _WARP = 32
 #: Addresses of atomic updates that are looked at, of an operation.
@@ -79,14 +79,14 @@ class Recorder:
     """Records the ``blocks`` of a launch. ``period``: what loops leave out is a multiple of it; 0: they
     leave out nothing. ``records`` has each block that was begun."""
 
-    blocks: Sequence[Place]
+    blocks: Sequence[BlockIndex]
     period: int = 1
-    records: dict[Place, BlockRecord] = field(default_factory=dict)
+    records: dict[BlockIndex, BlockRecord] = field(default_factory=dict)
     events: int = 0
     """What it was told of so far, which tells how long it took independently of the computer."""
     _now: BlockRecord = field(default_factory=BlockRecord)
 
-    def begin(self, corner: Place) -> None:
+    def begin(self, corner: BlockIndex) -> None:
         """What follows happens in the cluster at this corner of the grid."""
         self._now = self.records[corner] = BlockRecord()
 

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 
 #: Units of time: until the first byte of a copy comes, bytes for each unit afterwards, and the
 #: multiplications that a tensor core does in one.
@@ -108,11 +108,11 @@ class Timeline:
 
     def _name(self, op: Operation) -> tuple[str, str, int]:
         """An operation with its line, and where that is; keeps the text of the file."""
-        place = place_of(op)
-        if isinstance(place, Span):
-            file, line = place.file_name, place.line
+        location = location_of(op)
+        if isinstance(location, Span):
+            file, line = location.file_name, location.line
             if file not in self.sources:
-                self.sources[file] = place.file.text.splitlines()
+                self.sources[file] = location.file.text.splitlines()
         elif (position := source_position(op.location)) is not None:
             file, line, _ = position
             if file not in self.sources:

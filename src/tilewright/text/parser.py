@@ -204,9 +204,9 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     def _add(self, diagnostic: Diagnostic) -> None:
         self.errors.append(diagnostic)
         if len(self.errors) >= MAX_ERRORS:
-            place = diagnostic.place
+            location = diagnostic.location
             text = f"stopped after {MAX_ERRORS} errors"
-            self.errors.append(Diagnostic(Severity.ERROR, TOO_MANY_ERRORS, text, place))
+            self.errors.append(Diagnostic(Severity.ERROR, TOO_MANY_ERRORS, text, location))
             raise StopReading
 
     def _add_at(self, code: str, message: str, start: int, end: int, *notes: Note) -> None:
@@ -372,7 +372,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 # It may even belong to the operation that holds this region, which is not made yet.
                 message = f"use of undefined value '%{name}'"
                 note = Note(
-                    "a value of this name is defined here, in a region inside", definition.place
+                    "a value of this name is defined here, in a region inside", definition.location
                 )
                 self._add_at(UNDEFINED_VALUE, message, *forward.first_use, note)
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation
 
-from tilewright.diagnostics import ByteSpan, SourceFile, Span, TileIRError, define_code
+from tilewright.diagnostics import ByteSpan, Diagnostic, SourceFile, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import TextSource, set_source, source_of
@@ -50,7 +50,7 @@ def parse(
     In a text that mentions ``nv_tileaa``, the operations of ``arith`` and ``math`` are those of
     ``tilewright.dialects.arith``, and tiles without prefix are its tiles.
 
-    Operations carry their place (:func:`tilewright.dialects.source_map.place_of`). Nothing is
+    Operations carry their place (:func:`tilewright.dialects.source_map.location_of`). Nothing is
     verified beyond what the grammar says. Raises :class:`TileIRError` with every error, in source
     order.
     """
@@ -72,9 +72,8 @@ def _parser(file: SourceFile, allow_unregistered: bool) -> TileParser:
     return TileParser(make_context(allow_unregistered, tileaa=True), file, TYPE_SYNTAX)
 
 
-def _order(diagnostic: object) -> int:
-    place = getattr(diagnostic, "place", None)
-    return place.start if isinstance(place, Span) else 0
+def _order(diagnostic: Diagnostic) -> int:
+    return diagnostic.location.start if isinstance(diagnostic.location, Span) else 0
 
 
 def _decode(text: str | bytes, filename: str) -> str:
@@ -119,7 +118,7 @@ def _refuse(bare: Sequence[Operation], file: SourceFile) -> None:
     raise TileIRError.single(
         BARE_OPERATION,
         f"'{first.name}' stands outside of any module",
-        None if source is None else source.place(),
+        None if source is None else source.location(),
         help="put it into `cuda_tile.module @NAME { ... }`",
     )
 

@@ -90,7 +90,7 @@ def test_checked_code_stops_at_a_tile_outside():
     site = loaded.compiled.sites[call.site]
     assert isinstance(site, AssertSite) and "outside of the memory of its view" in site.message
     assert call.block == (1, 0, 0)
-    assert site.code == OUTSIDE and site.source.place is not None
+    assert site.code == OUTSIDE and site.source.location is not None
 
 
 def test_checked_code_stops_at_a_broken_promise():
@@ -271,7 +271,7 @@ def test_what_has_no_code_is_refused_at_its_place():
         load_text(text)
     (problem,) = caught.value.diagnostics
     assert problem.code == "cpu-unsupported" and "'wgmma'" in problem.message
-    assert problem.place is not None and problem.place.line == 4
+    assert problem.location is not None and problem.location.line == 4
 
 
 def test_single_elements_at_the_indices_of_a_memref():

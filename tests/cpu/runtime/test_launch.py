@@ -183,9 +183,9 @@ def test_prints_and_assertions() -> None:
     with pytest.raises(TileIRError) as error:
         program.launch(None, 2, (2,))
     assert [d.code for d in error.value.diagnostics] == ["assertion-failed"] * 2
-    place = error.value.diagnostics[0].place
-    assert place is not None
-    assert place.file_name == "tell.tileir"
+    location = error.value.diagnostics[0].location
+    assert location is not None
+    assert location.file_name == "tell.tileir"
 
 
 def test_assertions_are_told_as_on_the_reference_machine() -> None:

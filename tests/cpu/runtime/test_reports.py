@@ -85,8 +85,8 @@ def test_a_failed_check_ends_the_launch() -> None:
     assert isinstance(reports.error, TileIRError)
     (found,) = reports.error.diagnostics
     assert found.code == "invalid-address"
-    assert found.place == SOURCE.place
-    assert "kernel.py" in str(found.notes[0].place)
+    assert found.location == SOURCE.location
+    assert "kernel.py" in str(found.notes[0].location)
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -29,8 +29,8 @@ def findings(text: str) -> tuple[Diagnostic, ...]:
 
 def marked(found: Diagnostic) -> str:
     """The text that a finding points at."""
-    assert isinstance(found.place, Span)
-    return found.place.file.text[found.place.start : found.place.end]
+    assert isinstance(found.location, Span)
+    return found.location.file.text[found.location.start : found.location.end]
 
 
 def the_op(body: str, name: str, extra: Mapping[str, str] | None = None) -> Operation:

@@ -82,7 +82,7 @@ def test_refused_types(ty: str) -> None:
     (found,) = caught.value.diagnostics
     assert found.code == "invalid-type"
     start = declared(ty).index("vector<0" if "vector<0" in ty else ty)
-    assert isinstance(found.place, Span) and found.place.start == start
+    assert isinstance(found.location, Span) and found.location.start == start
 
 
 @requires_mlir_opt

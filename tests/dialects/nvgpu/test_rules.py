@@ -26,7 +26,7 @@ def test_rule(case: Case) -> None:
     assert [d.code for d in found] == [case.code], [d.brief() for d in found]
     assert case.says in found[0].message
     assert found[0].is_error
-    assert isinstance(found[0].place, Span)
+    assert isinstance(found[0].location, Span)
     assert [d.brief() for d in case.twin_problems()] == []
 
 

@@ -50,7 +50,7 @@ def ours(ty: str) -> tuple[str, str]:
         module = parse(declared(ty))
         verify(module)
     except TileIRError as error:
-        assert all(isinstance(d.place, Span) for d in error.diagnostics), ty
+        assert all(isinstance(d.location, Span) for d in error.diagnostics), ty
         return error.diagnostics[0].message, ""
     text = print_text(module)
     assert same_module(module, parse(text)) is None, ty
@@ -115,8 +115,8 @@ def test_upstream_reads_what_we_print(tool: str) -> None:
 def test_errors_stand_at_the_part_that_breaks_a_rule(ty: str, part: str, message: str) -> None:
     with pytest.raises(TileIRError, match=re.escape(message)) as caught:
         parse(declared(ty))
-    place = caught.value.diagnostics[0].place
-    assert isinstance(place, Span) and place.start == declared(ty).index(part)
+    location = caught.value.diagnostics[0].location
+    assert isinstance(location, Span) and location.start == declared(ty).index(part)
 
 
 def test_memory_space_0_of_a_pointer_is_none() -> None:

@@ -37,7 +37,7 @@ def test_a_stop_shows_operands_and_results() -> None:
     assert np.array_equal(first["%sum"], array()[:4])
     assert np.array_equal(first["more"], array()[:4] + 1)
     assert first.stats("%more").maximum == 32
-    assert first.place == f"add.tileir:{line_of('addf %sum')}"
+    assert first.location == f"add.tileir:{line_of('addf %sum')}"
     assert "%more: tile<4x8xf32> min 1, max 32, mean 16.5" in str(first)
     with pytest.raises(KeyError, match="no value %other here; values: %sum, %by_one, %more"):
         first["other"]
@@ -177,7 +177,7 @@ def test_what_is_only_in_a_fold_is_refused(by: str) -> None:
         )
     (found,) = caught.value.diagnostics
     assert "stop at the reduce" in found.help
-    assert isinstance(found.place, Span) and found.place.line == line_of("mulf")
+    assert isinstance(found.location, Span) and found.location.line == line_of("mulf")
 
 
 SOURCE = "kernels/softmax.py"
@@ -206,7 +206,7 @@ def test_modules_from_bytecode() -> None:
         [array(), 1],
         options=LaunchOptions(breakpoints=[Breakpoint("addf", stops.append)]),
     )
-    assert stops[0].place.startswith("<bytes>: byte 0x")
+    assert stops[0].location.startswith("<bytes>: byte 0x")
     assert len(stops[0].results) == 1
     with pytest.raises(TileIRError, match="no operation has a known line"):
         break_at(found, line=3)

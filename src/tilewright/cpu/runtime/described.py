@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.cpu.runtime.argument_fast_path import Span, are_apart
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.checks import first_writes
 from tilewright.launching.codes import BAD_ARGUMENT, READ_ONLY_MEMORY, source_note
 from tilewright.launching.described import ArrayValue, ListValue, Value, table_of
@@ -60,7 +60,7 @@ class DescribedPacker:
             BAD_ARGUMENT,
             f"{value.name} starts {value.address % size} bytes behind a multiple of its element "
             f"size, {size} bytes",
-            place_of(self._kernel),
+            location_of(self._kernel),
             help="pass a copy of the array",
         )
 
@@ -71,7 +71,7 @@ class DescribedPacker:
             raise TileIRError.single(
                 READ_ONLY_MEMORY,
                 f"{value.name} is a read-only array, but the kernel writes to it",
-                place_of(write),
+                location_of(write),
                 notes=source_note(write),
                 help="pass a copy of the array",
             )

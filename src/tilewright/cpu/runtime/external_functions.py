@@ -35,7 +35,7 @@ def call_plugin(site: PluginSite, plugins: Mapping[str, Plugin], payload: int, c
         results = plugin_results(site.name, found, site.results)
     except PluginResultError as error:
         raise TileIRError.single(
-            PLUGIN_RESULT, str(error), site.source.place, notes=site.source.notes
+            PLUGIN_RESULT, str(error), site.source.location, notes=site.source.notes
         ) from None
     for kind, array in zip(site.results, results, strict=True):
         data = tile_bytes(kind, array)

@@ -18,7 +18,7 @@ from tilewright.cpu.runtime.argument_fast_path import Slots, Span, are_apart, fa
 from tilewright.cpu.runtime.buffers import tile_bytes
 from tilewright.cpu.runtime.native_packing import NativePacker, native_packer
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import check_grid, misaligned
 from tilewright.launching.checks import check_launch, first_writes, in_numpy
 from tilewright.launching.codes import BAD_ARGUMENT
@@ -51,7 +51,7 @@ class Packer:
 
     def __init__(self, kernel: KernelOp) -> None:
         self._kernel = kernel
-        self._place = place_of(kernel)
+        self._place = location_of(kernel)
         self._last_grid: tuple[object, tuple[int, int, int]] = None, (1, 1, 1)
         self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
 
@@ -151,7 +151,7 @@ def _launchable(kernel: KernelOp, number: int, ty: Any) -> TileLike:
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"argument {number} cannot be passed on this machine: its type is '{ty}'",
-            place_of(kernel),
+            location_of(kernel),
             help="pass tiles through memory",
         )
     return found

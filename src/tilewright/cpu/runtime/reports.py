@@ -127,7 +127,7 @@ class Reports:
                 TileIRError.single(
                     site.code,
                     f"{site.message}, in tile block {block}",
-                    site.source.place,
+                    site.source.location,
                     notes=site.source.notes,
                 )
             )
@@ -147,8 +147,8 @@ def _deadlock(site: DeadlockSite, coroutines: Sequence[Sequence[int]]) -> TileIR
     """The error that all coroutines of a tile block wait: the number of each, and of its place."""
     waits = [(site.names[name], *site.places[place]) for name, place in coroutines]
     message = deadlock_message([(name, what) for name, what, _ in waits])
-    notes = [Note(waits_here(name), source.place) for name, _, source in waits]
-    return TileIRError.single(AGENT_DEADLOCK, message, waits[0][2].place, notes=notes)
+    notes = [Note(waits_here(name), source.location) for name, _, source in waits]
+    return TileIRError.single(AGENT_DEADLOCK, message, waits[0][2].location, notes=notes)
 
 
 def _tile(data: bytes, offset: int, element: str, dims: tuple[int, ...]) -> tuple[Array, int]:

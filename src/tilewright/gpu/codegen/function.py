@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.backends import Table
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.architectures import Feature, needs, require
@@ -89,7 +89,7 @@ class Function:
         """The types of LLVM that a value becomes; a TileIRError where there are none."""
         owner = value.owner
         at = owner if isinstance(owner, Operation) else owner.parent_op()
-        return layout.parts(value.type, place_of(at) if at is not None else None)
+        return layout.parts(value.type, location_of(at) if at is not None else None)
 
     def layout(self, value: SSAValue) -> MemrefLayout:
         """The layout of a memref; a TileIRError where it is none that we know."""
@@ -101,7 +101,7 @@ class Function:
             raise layout.unsupported(
                 f"memrefs of '{format_type(value.type)}' cannot be compiled for GPUs: their layout "
                 "is not strided, or their memory space is unknown",
-                place_of(at) if at is not None else None,
+                location_of(at) if at is not None else None,
             )
         return found
 
@@ -140,11 +140,11 @@ class Function:
 
     def refuse(self, op: Operation, why: str, help: str = "") -> TileIRError:
         """The error for an operation, or for a form of it, that cannot be compiled."""
-        return layout.unsupported(f"'{op.name}' {why}", place_of(op), help)
+        return layout.unsupported(f"'{op.name}' {why}", location_of(op), help)
 
     def require(self, op: Operation, feature: Feature) -> None:
         """Note that an operation needs something; a TileIRError where the architecture lacks it."""
-        require(self.unit.arch, op.name, feature, place_of(op))
+        require(self.unit.arch, op.name, feature, location_of(op))
         self.unit.isa = max(self.unit.isa, feature.isa)
 
     def emit(self, op: Operation) -> None:

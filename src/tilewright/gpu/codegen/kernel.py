@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, Region
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.gpu.abi import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Field, Parameter
@@ -161,18 +161,18 @@ def _parameter(
     if isinstance(ty, MemRefType):
         return _memref_parameter(op, ty, name)
     if isinstance(ty, UnrankedMemRefType):
-        spelled = list(layout.parts(ty, place_of(op)))
+        spelled = list(layout.parts(ty, location_of(op)))
         return spelled, Parameter(name, ty, (Field("rank", 8), Field("descriptor", 8)))
     if layout.scalar(ty) is None:
         raise layout.unsupported(
             f"a kernel cannot take a value of '{format_type(ty)}': only numbers, pointers, memrefs "
             "and tensor maps",
-            place_of(op),
+            location_of(op),
         )
     if isinstance(ty, LLVMPointerType) and layout.address_space(ty) not in (0, ir.GLOBAL):
         raise layout.unsupported(
             f"a kernel cannot take a pointer of '{format_type(ty)}': only those to global memory",
-            place_of(op),
+            location_of(op),
         )
     (spelled,) = layout.parts(ty)
     what = "pointer" if isinstance(ty, LLVMPointerType) else "value"
@@ -191,7 +191,7 @@ def _memref_parameter(
         raise layout.unsupported(
             f"a kernel cannot take a memref of '{format_type(ty)}': only strided ones in global "
             "memory",
-            place_of(op),
+            location_of(op),
         )
     rank = len(found.sizes)
     spelled = [found.pointer, found.pointer, *[ir.I64] * (1 + 2 * rank)]
@@ -285,12 +285,12 @@ def device_function(unit: Unit, name: str, caller: Operation) -> str:
         raise TileIRError.single(
             UNKNOWN_SYMBOL,
             f"there is no function '@{name}' with a body in the module of the kernel",
-            place_of(caller),
+            location_of(caller),
         )
     spelled = f"function.{object_name(name)}"
     if unit.functions.get(spelled) == "":
         raise TileIRError.single(
-            RECURSION, f"'@{name}' calls itself, which kernels cannot", place_of(caller)
+            RECURSION, f"'@{name}' calls itself, which kernels cannot", location_of(caller)
         )
     if spelled not in unit.functions:
         emit_function(unit, op, spelled, "internal ", " alwaysinline")
@@ -309,8 +309,8 @@ def emit_function(
     It takes and gives the parts that values become, several together as a struct.
     """
     signature = op.signature if isinstance(op, gpu_kernels.FuncOp) else op.function_type
-    place = place_of(op)
-    results = [part for ty in signature.outputs.data for part in layout.parts(ty, place)]
+    location = location_of(op)
+    results = [part for ty in signature.outputs.data for part in layout.parts(ty, location)]
     unit.functions[name] = ""
     f = Function(unit)
     mark = f.mark(name, op)

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.llvm import LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute
 
-from tilewright.diagnostics import Place, TileIRError
+from tilewright.diagnostics import SourceLocation, TileIRError
 from tilewright.dialects.nvgpu.types import (
     DeviceAsyncTokenType,
     MBarrierGroupType,
@@ -59,9 +59,9 @@ _FLOATS: dict[type[Attribute], str] = {
 WGMMA_ROWS = 64
 
 
-def unsupported(what: str, place: Place | None, help: str = "") -> TileIRError:
+def unsupported(what: str, location: SourceLocation | None, help: str = "") -> TileIRError:
     """The error for what cannot be compiled."""
-    return TileIRError.single(UNSUPPORTED, what, place, help=help)
+    return TileIRError.single(UNSUPPORTED, what, location, help=help)
 
 
 def address_space(ty: LLVMPointerType) -> int:
@@ -192,7 +192,7 @@ def memref_of(layout: MemrefLayout, parts: tuple[Value, ...]) -> Memref:
     return Memref(base, offset, sizes, tuple(map(take, layout.strides)))
 
 
-def parts(ty: Attribute, place: Place | None = None) -> tuple[str, ...]:
+def parts(ty: Attribute, location: SourceLocation | None = None) -> tuple[str, ...]:
     """LLVM's types of what a value of a type becomes; a TileIRError for types that have none."""
     if (number := scalar(ty)) is not None:
         return (number,)
@@ -204,7 +204,7 @@ def parts(ty: Attribute, place: Place | None = None) -> tuple[str, ...]:
         if (layout := memref_layout(ty)) is not None:
             return layout.parts()
     elif isinstance(ty, LLVMStructType):
-        return tuple(part for member in ty.types.data for part in parts(member, place))
+        return tuple(part for member in ty.types.data for part in parts(member, location))
     elif isinstance(ty, UnrankedMemRefType):
         space = space_number(ty.memory_space)
         if space in SPACES:
@@ -214,7 +214,7 @@ def parts(ty: Attribute, place: Place | None = None) -> tuple[str, ...]:
         return (register,) * (count * blocks)
     elif (found := _OPAQUE.get(type(ty))) is not None:
         return (found,)
-    raise unsupported(f"values of '{format_type(ty)}' cannot be compiled for GPUs", place)
+    raise unsupported(f"values of '{format_type(ty)}' cannot be compiled for GPUs", location)
 
 
 _OPAQUE: dict[type[Attribute], str] = {

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.dialects.upstream.memref.ops import RMW_KINDS, GlobalOp
 from tilewright.gpu.codegen import ir, layout
@@ -170,7 +170,7 @@ def static_bytes(f: Function, value: SSAValue) -> int:
         at = owner if isinstance(owner, Operation) else owner.parent_op()
         raise layout.unsupported(
             "memory that a kernel has by itself needs known extents and strides",
-            place_of(at) if at is not None else None,
+            location_of(at) if at is not None else None,
         )
     extents = [(size or 0, stride or 0) for size, stride in zip(found.sizes, found.strides)]
     if not all(size for size, _ in extents):
@@ -196,7 +196,7 @@ def _get_global(f: Function, op: Operation) -> None:
         raise TileIRError.single(
             UNKNOWN_SYMBOL,
             f"there is no memref.global '@{name.string_value()}' in the module of the kernel",
-            place_of(op),
+            location_of(op),
         )
     found = f.layout(op.memref)
     size = static_bytes(f, op.memref)

@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp, ReturnOp
-from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.dialects.source_map import location_of, set_source, source_of
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.dialects.upstream.llvm import ops as llvm
 from tilewright.garbage import rare_collections
@@ -172,7 +172,7 @@ class Kernel(ThreadLowering):
     def refusal(op: Operation, why: str) -> TileIRError:
         """The error ``not-lowered-to-threads`` at an operation, to be raised."""
         return TileIRError.single(
-            NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", place_of(op)
+            NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", location_of(op)
         )
 
     def _check_elements(self) -> None:

@@ -15,7 +15,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.diagnostics import TileIRError, define_code
-from tilewright.dialects.source_map import place_of, set_source, source_of
+from tilewright.dialects.source_map import location_of, set_source, source_of
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
@@ -84,7 +84,7 @@ def _check(module: b.ModuleOp, kernel: gpu_kernels.FuncOp) -> None:
             GRID_TOO_LARGE,
             f"a grid has at most {MAX_YZ:,} blocks in y and in z, and kernel '{kernel.symbol}' {why}, so "
             "that its blocks cannot be put in one row",
-            place_of(kernel),
+            location_of(kernel),
             help=f"put the largest extent of the grid first: x takes up to {MAX_X:,}",
         )
 

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.arith import vectors as arith_vectors
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.layouts import Layout as Distribution
@@ -235,7 +235,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return TileIRError.single(
             NOT_LOWERED,
             f"'{self.op.name}' is not lowered to threads: {why}",
-            place_of(self.op),
+            location_of(self.op),
             help=help,
         )
 

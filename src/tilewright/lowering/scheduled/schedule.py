@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
 from tilewright.lowering.calls import without_calls
 from tilewright.lowering.nvgpu.driver import Kernel
@@ -163,14 +163,14 @@ def _left(func: FuncOp, decisions: Decisions) -> list[str]:
         raise TileIRError.single(
             SCHEDULED,
             f"'{DONE}' names no pass of a schedule: '{last}'",
-            place_of(func),
+            location_of(func),
             help=f"the passes are {', '.join(names)}",
         )
     if decisions != FREE:
         raise TileIRError.single(
             SCHEDULED,
             f"'{func.symbol}' has been scheduled, as far as '{last}': decisions come too late",
-            place_of(func),
+            location_of(func),
             help="decide about the kernel before it is scheduled, or change its text",
         )
     return names[names.index(last) + 1 :]

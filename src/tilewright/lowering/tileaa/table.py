@@ -14,7 +14,7 @@ from tilewright.dialects.cuda_tile.ops import testing
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, GlobalOp, ModuleOp
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa.base import BLOCK_SCALE_CAPABILITY
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.lowering.tileaa.state import Lowering, Nested
 
 NOT_LOWERED = define_code(
@@ -50,7 +50,7 @@ LOWERINGS.leave("`functions`", ModuleOp, GlobalOp, *FUNCTIONS)
 def refuse(op: TileOp, why: str, help: str = "") -> TileIRError:
     """The error that says why an operation is not lowered."""
     message = f"'{op.name}' cannot be lowered to nv_tileaa: {why}"
-    return TileIRError.single(NOT_LOWERED, message, place_of(op), help=help)
+    return TileIRError.single(NOT_LOWERED, message, location_of(op), help=help)
 
 
 def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
@@ -60,7 +60,7 @@ def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
             codes.TARGET,
             f"'{op.name}' cannot be lowered for {low.options.target}: {what} needs sm_"
             f"{BLOCK_SCALE_CAPABILITY} or later",
-            place_of(op),
+            location_of(op),
         )
 
 

@@ -8,12 +8,12 @@ from pathlib import PurePath
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.diagnostics import Place, Span, TileIRError, define_code
+from tilewright.diagnostics import SourceLocation, Span, TileIRError, define_code
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan
-from tilewright.dialects.source_map import place_of, source_of
+from tilewright.dialects.source_map import location_of, source_of
 from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.inspect.stops import Stop, When, print_stop
 from tilewright.machine.schedules import BlockId
@@ -117,7 +117,7 @@ def resolve(target: Target, kernel: EntryOp, names: Mapping[int, str]) -> frozen
         raise _nothing(
             f"{what} the kernel '{kernel.symbol}', except in the body of a {_mnemonic(fold)}",
             f"that body runs on many elements at once; stop at the {_mnemonic(fold)}",
-            place_of(meant[0]),
+            location_of(meant[0]),
         )
     raise _nothing(f"{what} the kernel '{kernel.symbol}'")
 
@@ -218,9 +218,9 @@ def _lines(module: Operation, file: str | None) -> dict[Operation, int]:
     """The line of every operation that has one: in the text of the module, or in ``file``."""
     found: dict[Operation, int] = {}
     for op in operations_under(module):
-        place = place_of(op) if source_of(op) is not None else None
-        if isinstance(place, Span) and (file is None or is_file(place.file_name, file)):
-            found[op] = place.line
+        location = location_of(op) if source_of(op) is not None else None
+        if isinstance(location, Span) and (file is None or is_file(location.file_name, file)):
+            found[op] = location.line
             continue
         position = source_position(op.location)
         if position is not None and (file is None or is_file(position[0], file)):
@@ -234,8 +234,8 @@ def is_file(name: str, wanted: str) -> bool:
     return bool(last) and parts[-len(last) :] == last
 
 
-def _nothing(message: str, help: str = "", place: Place | None = None) -> TileIRError:
-    return TileIRError.single(NOTHING_TO_STOP_AT, message, place, help=help)
+def _nothing(message: str, help: str = "", location: SourceLocation | None = None) -> TileIRError:
+    return TileIRError.single(NOTHING_TO_STOP_AT, message, location, help=help)
 
 
 def _no_line(line: int, file: str | None, known: list[int]) -> TileIRError:

@@ -14,7 +14,7 @@ from tilewright.diagnostics import ByteSpan
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.type_syntax import format_type
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.machine.inspect.stats import DEFAULT_BINS, TileStats, numbers_of, tile_stats
 from tilewright.machine.values import TensorView
 from tilewright.numerics.arrays import PTR, Array, is_numpy
@@ -67,9 +67,9 @@ class Stop:
         return tile_stats(value, element=element_name(self.types[key]), bins=bins)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``file:line`` in the text of the module; the bytes of a bytecode module."""
-        return describe_place(self.op)
+        return describe_location(self.op)
 
     @property
     def source(self) -> str | None:
@@ -80,7 +80,7 @@ class Stop:
         """A few lines for a person: where, in which tile block, and every value."""
         source = f" ({self.source})" if self.source else ""
         where = "before" if self.when == "before" else "at"
-        lines = [f"{where} {self.op.name} {self.place}{source}, tile block {self.block}"]
+        lines = [f"{where} {self.op.name} {self.location}{source}, tile block {self.block}"]
         for values in (self.operands, self.results):
             lines += [
                 f"  {name}: {describe_value(value, self.types[name])}"
@@ -141,14 +141,14 @@ def format_elements(array: Array, element: str) -> str:
     return layout(numbers.tolist())
 
 
-def describe_place(op: Operation) -> str:
+def describe_location(op: Operation) -> str:
     """``FILE:LINE`` of an operation, or the byte of bytecode that it begins at."""
-    place = place_of(op)
-    if place is None:
+    location = location_of(op)
+    if location is None:
         return "(no place)"
-    if isinstance(place, ByteSpan):
-        return f"{place.file_name}: byte {place.offset:#x}"
-    return f"{place.file_name}:{place.line}"
+    if isinstance(location, ByteSpan):
+        return f"{location.file_name}: byte {location.offset:#x}"
+    return f"{location.file_name}:{location.line}"
 
 
 def describe_source(op: Operation) -> str | None:

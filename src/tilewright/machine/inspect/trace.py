@@ -24,7 +24,7 @@ from tilewright.machine.inspect.breakpoints import block_id
 from tilewright.machine.inspect.stats import TileStats, numbers_of, tile_stats
 from tilewright.machine.inspect.stops import (
     When,
-    describe_place,
+    describe_location,
     describe_source,
     describe_value,
     element_name,
@@ -178,7 +178,7 @@ class Recorder:
 
     def _hook(self, op: Operation, t: Translator, event: Event) -> Hook:
         machine, trace = t.machine, self._trace
-        place, source, depth = describe_place(op), describe_source(op), self._depth(op)
+        place, source, depth = describe_location(op), describe_source(op), self._depth(op)
         mnemonic = op.name.rpartition(".")[2]
         site = access_site(op, t) if event == "op" else None
         values = {} if event == "enter" else named_values(tuple(op.results), self._names)

@@ -1,4 +1,4 @@
-"""Memory operations as events: histories, races, and undetermined values at the border.
+"""Memory operations as events: histories, races, and uninitialized values at the border.
 
 Runs behind each operation, when it has taken effect: the addresses follow from its operands.
 """
@@ -16,8 +16,8 @@ from tilewright.machine.accesses import access_site
 from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.areas import Area, area_finder
 from tilewright.machine.sanitize.events import EMPTY
-from tilewright.machine.sanitize.findings import Origin, Taint, join
 from tilewright.machine.sanitize.guards import guard_of
+from tilewright.machine.sanitize.reporting import Origin, Taint, join
 from tilewright.machine.sanitize.rules import after
 from tilewright.machine.sanitize.translator import SanitizingTranslator, history_of
 from tilewright.machine.values import ARENA, Registers
@@ -82,9 +82,9 @@ class _Event:
 def _load_hook(
     event: _Event, result: SSAValue, padding: SSAValue | None, reason: str | None
 ) -> Hook:
-    """Behind a load: its event, and which elements it leaves undetermined.
+    """Behind a load: its event, and which elements it leaves uninitialized.
 
-    ``reason`` tells why elements that take no part are undetermined; None where they are not.
+    ``reason`` tells why elements that take no part are uninitialized; None where they are not.
     """
     t, op, find = event.t, event.op, event.area
     slot = t.taint(result)
@@ -121,7 +121,7 @@ def _load_hook(
 
 
 def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
-    """Behind a store or an atomic without result: its event; undetermined values are reported."""
+    """Behind a store or an atomic without result: its event; uninitialized values are reported."""
     t, op, find = event.t, event.op, event.area
     slot, findings = t.taint(value), t.findings
 
@@ -134,7 +134,7 @@ def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
             if uncertain is not None:
                 mask = mask & ~uncertain.mask
             if mask.any():
-                findings.undetermined(op, taint, mask, what)
+                findings.uninitialized(op, taint, mask, what)
         event.record(regs, area, uncertain)
         if t.fresh:
             area.mark_written(t.fresh)

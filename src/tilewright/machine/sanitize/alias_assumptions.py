@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.checks import convention_of, first_writes, share_bytes
 from tilewright.launching.codes import source_note
@@ -27,12 +27,13 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers
 
 ALIAS_ASSUMPTION = define_code(
-    "alias-promise",
-    "Arrays share memory although the name of the kernel promises that they do not.",
+    "noalias-violation",
+    "Arrays share memory although the name of the kernel says that they do not.",
     "The name that cuTile gives a kernel says which arrays may share memory: those with a common "
     "alias group, and an array with itself if it `may alias internally`. The kernel was compiled "
     "without order between accesses to all others. Pass copies, or compile the kernel for "
     "arguments that alias.",
+    was=("alias-promise",),
 )
 
 # Beyond it a set of element numbers takes too long.
@@ -132,7 +133,7 @@ def _write(writes: Mapping[int | None, Operation], *parameters: int) -> Operatio
 
 
 def _broken(entry: EntryOp, message: str, written: Operation, help: str) -> Diagnostic:
-    notes = (Note("memory is written here", place_of(written)), *source_note(written))
+    notes = (Note("memory is written here", location_of(written)), *source_note(written))
     return Diagnostic(
-        Severity.ERROR, ALIAS_ASSUMPTION, message, place_of(entry), notes=notes, help=help
+        Severity.ERROR, ALIAS_ASSUMPTION, message, location_of(entry), notes=notes, help=help
     )

@@ -12,7 +12,7 @@ from tilewright.dialects.cuda_tile.base import TileOp, enum_property
 from tilewright.dialects.cuda_tile.ops import conversions, integer, matrix, misc
 from tilewright.machine.compile import tile_type
 from tilewright.machine.hooks import Hook
-from tilewright.machine.sanitize.findings import (
+from tilewright.machine.sanitize.reporting import (
     BROKEN_ASSUME,
     NEGATIVE_SCALE,
     OVERFLOW_FLAG,

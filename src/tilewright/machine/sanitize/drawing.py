@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from tilewright.machine.sanitize.findings import Access
+from tilewright.machine.sanitize.reporting import Access
 from tilewright.machine.tensors import Box
 
 _CELL = 22.0

@@ -1,7 +1,7 @@
-"""What decides whether, and where, each element of an access is touched, and what of it is undetermined.
+"""What decides whether, and where, each element of an access is touched, and what of it is uninitialized.
 
-An element whose mask is undetermined may be touched or not. A load may leave that open: what it
-gives is undetermined, and matters only if it reaches a place where it can be seen. A write under
+An element whose mask is uninitialized may be touched or not. A load may leave that open: what it
+gives is uninitialized, and matters only if it reaches a place where it can be seen. A write under
 such a mask can be seen.
 """
 
@@ -19,7 +19,7 @@ from tilewright.launching import accesses
 from tilewright.launching.accesses import LOADS, POINTERS
 from tilewright.machine.fused_blocks import inline
 from tilewright.machine.hooks import Hook
-from tilewright.machine.sanitize.findings import Taint, join
+from tilewright.machine.sanitize.reporting import Taint, join
 from tilewright.machine.sanitize.rules import after, before
 from tilewright.machine.sanitize.translator import SanitizingTranslator, none_of
 from tilewright.machine.values import Registers
@@ -30,7 +30,7 @@ Part = Callable[[Registers], Taint | None]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The undetermined parts of what guards an access.
+    """The uninitialized parts of what guards an access.
 
     ``whether``: elements of which nothing says if they are touched. ``where``: elements that are
     touched, nobody knows where; no element is in both. ``operands`` are the taints of the operands
@@ -44,7 +44,7 @@ class Guard:
     view: int | None = None
 
     def uncertain(self, regs: Registers) -> Taint | None:
-        """All elements whose part in the access is undetermined; broadcasts to the tile."""
+        """All elements whose part in the access is uninitialized; broadcasts to the tile."""
         found = None if self.view is None else regs[self.view]
         if found is not None or all(regs[slot] is None for slot in self.operands):
             return found
@@ -141,7 +141,7 @@ def _guarded(op: TileOp, t: SanitizingTranslator) -> Hook:
     guard, findings = guard_of(op, t), t.findings
     is_load = type(op) in LOADS
     whether_name, where_name = guard.names
-    # A view that is undetermined was reported where it was made.
+    # A view that is uninitialized was reported where it was made.
 
     def hook(regs: Registers) -> None:
         parts = [(guard.where, where_name)]
@@ -150,14 +150,14 @@ def _guarded(op: TileOp, t: SanitizingTranslator) -> Hook:
         for part, name in parts:
             taint = part(regs)
             if taint is not None:
-                findings.undetermined(op, taint, taint.mask, name)
+                findings.uninitialized(op, taint, taint.mask, name)
 
     return inline(f"if not ({none_of(guard.operands)}): {{hook}}(regs)", hook=hook)
 
 
 @after(views.MakeTensorViewOp)
 def _made(op: TileOp, t: SanitizingTranslator) -> Hook:
-    """A view of an undetermined address or extent is undetermined as a whole."""
+    """A view of an uninitialized address or extent is uninitialized as a whole."""
     sources, result = t.taints(op.operands), t.taint(op.results[0])
 
     def hook(regs: Registers) -> None:

@@ -16,10 +16,10 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import SourceFile, find_code
 from tilewright.diagnostics.display import printable
 from tilewright.machine.sanitize.drawing import draw
-from tilewright.machine.sanitize.findings import Finding
 from tilewright.machine.sanitize.json_report import to_json
 from tilewright.machine.sanitize.listing import Listings, Site
 from tilewright.machine.sanitize.page_style import SCRIPT, STYLE
+from tilewright.machine.sanitize.reporting import SanitizerDiagnostic
 
 if TYPE_CHECKING:
     from tilewright.machine.sanitize.sanitizer import SanitizeReport
@@ -54,7 +54,7 @@ class _Page:
         listings = self.listings
         return _Party(key, side, says, listings.site(op), listings.source_site(op))
 
-    def parties_of(self, number: int, finding: Finding) -> list[_Party]:
+    def parties_of(self, number: int, finding: SanitizerDiagnostic) -> list[_Party]:
         """The operations of a finding in the order in which they matter: the reported one last."""
         diagnostic, accesses = finding.diagnostic, finding.accesses
         is_pair = len(accesses) == 2
@@ -62,12 +62,12 @@ class _Page:
         explaining = [
             (note.message, op)
             for note in diagnostic.notes
-            if (op := operation(note.place)) is not None
+            if (op := operation(note.location)) is not None
         ]
         # A module that was never text or bytecode has no places; its accesses still know theirs.
         if not explaining and is_pair:
             explaining = [(diagnostic.notes[0].message, accesses[0].op)]
-        reported = operation(diagnostic.place)
+        reported = operation(diagnostic.location)
         says = "this operation"
         if accesses:
             order = "(2) " if is_pair else ""
@@ -174,7 +174,7 @@ def _source_number(page: _Page, file: SourceFile) -> int:
     return list(page.listings.sources.values()).index(file) + 1
 
 
-def _finding(page: _Page, number: int, finding: Finding) -> str:
+def _finding(page: _Page, number: int, finding: SanitizerDiagnostic) -> str:
     diagnostic, parties = finding.diagnostic, page.parties[number - 1]
     code = find_code(diagnostic.code)
     about = "" if code is None else f"{code.summary} {code.explanation}".strip()
@@ -201,13 +201,13 @@ def _sites(page: _Page, parties: Sequence[_Party]) -> str:
     return f'<ul class="sites">\n{items}\n</ul>'.replace("<br>", ", ")
 
 
-def _other_notes(page: _Page, finding: Finding) -> str:
+def _other_notes(page: _Page, finding: SanitizerDiagnostic) -> str:
     """What the diagnostic says beyond its places."""
-    notes = [note.message for note in finding.diagnostic.notes if note.place is None]
+    notes = [note.message for note in finding.diagnostic.notes if note.location is None]
     return f'<p class="faint">{_text("; ".join(notes))}</p>' if notes else ""
 
 
-def _figure(number: int, finding: Finding) -> str:
+def _figure(number: int, finding: SanitizerDiagnostic) -> str:
     drawing = draw(finding.accesses, finding.conflict, f"f{number}")
     if drawing is None:
         return ""
@@ -232,7 +232,7 @@ def _figure(number: int, finding: Finding) -> str:
     )
 
 
-def _conflict_words(finding: Finding) -> str:
+def _conflict_words(finding: SanitizerDiagnostic) -> str:
     return "several elements at one address" if finding.diagnostic.code == "race" else "outside"
 
 

@@ -24,7 +24,7 @@ from tilewright.diagnostics import to_json as diagnostics_to_json
 from tilewright.machine.tensors import box_json
 
 if TYPE_CHECKING:
-    from tilewright.machine.sanitize.findings import Access, Finding
+    from tilewright.machine.sanitize.reporting import Access, SanitizerDiagnostic
     from tilewright.machine.sanitize.sanitizer import SanitizeReport
 
 
@@ -43,7 +43,7 @@ def to_json(report: SanitizeReport) -> dict[str, object]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: SanitizerDiagnostic) -> dict[str, object]:
     (diagnostic,) = diagnostics_to_json([finding.diagnostic])
     return {
         **diagnostic,

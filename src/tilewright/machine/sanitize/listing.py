@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import Place, SourceFile, Span
+from tilewright.diagnostics import SourceFile, SourceLocation, Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import TextSource, source_of
@@ -59,12 +59,12 @@ class Listings:
             if isinstance(shown, TextSource):
                 found._spans[op] = Span(found.module, shown.start, shown.end)
             if source is not None:
-                found._op_at.setdefault(_key(source.place()), op)
+                found._op_at.setdefault(_key(source.location()), op)
         return found
 
-    def operation(self, place: Place | None) -> Operation | None:
+    def operation(self, location: SourceLocation | None) -> Operation | None:
         """The operation that a finding's place is that of."""
-        return None if place is None else self._op_at.get(_key(place))
+        return None if location is None else self._op_at.get(_key(location))
 
     def site(self, op: Operation) -> Site | None:
         """Where an operation begins in the text of the module; its first line only."""
@@ -93,8 +93,8 @@ def _tile_module(module: Operation) -> Operation:
     return next(op for op in module.walk() if isinstance(op, ModuleOp))
 
 
-def _key(place: Place) -> object:
-    return (place.start, place.end) if isinstance(place, Span) else place
+def _key(location: SourceLocation) -> object:
+    return (location.start, location.end) if isinstance(location, Span) else location
 
 
 def read_source(name: str) -> SourceFile | None:

@@ -19,8 +19,8 @@ from tilewright.machine.grid import Progress
 from tilewright.machine.launch import Given, Program, RunResult, given_arguments
 from tilewright.machine.sanitize import accesses, assumptions, guards, taint
 from tilewright.machine.sanitize.alias_assumptions import broken_assumptions
-from tilewright.machine.sanitize.findings import Finding, Findings
 from tilewright.machine.sanitize.races import RaceDetector
+from tilewright.machine.sanitize.reporting import DiagnosticCollector, SanitizerDiagnostic
 from tilewright.machine.sanitize.translator import SanitizingTranslator
 from tilewright.machine.tensors import names_of_parameters
 from tilewright.nesting import deep_recursion
@@ -47,7 +47,7 @@ class SanitizeReport:
     ``result`` is None where that run was ended by a fault, which is among the findings.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[SanitizerDiagnostic, ...]
     seeds: tuple[int, ...]
     result: RunResult | None
     launch: Launch
@@ -95,7 +95,7 @@ class SanitizingProgram(Program):
         arithmetic: Arithmetic = REFERENCE,
     ):
         super().__init__(module, LaunchOptions(arithmetic=arithmetic))
-        self.findings = Findings(self._machine, seed)
+        self.findings = DiagnosticCollector(self._machine, seed)
         self._detector = RaceDetector(self.findings.race) if races else None
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
@@ -143,9 +143,9 @@ def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> San
     numbers = options.schedules
     arrays = [*given.outputs, *loaded.own_memory]
     initial = [a.copy() for a in arrays]
-    found: dict[tuple[object, ...], Finding] = {}
+    found: dict[tuple[object, ...], SanitizerDiagnostic] = {}
     for diagnostic in broken_assumptions(kernel, given.arguments):
-        found[(diagnostic.code, diagnostic.message)] = Finding(diagnostic, numbers[0])
+        found[(diagnostic.code, diagnostic.message)] = SanitizerDiagnostic(diagnostic, numbers[0])
     result: RunResult | None = None
     for position, seed in enumerate(numbers):
         if position:
@@ -178,12 +178,12 @@ def _one_of(progress: Progress | None, position: int, count: int) -> Progress | 
 
 
 def _identity(diagnostic: Diagnostic) -> tuple[object, ...]:
-    return diagnostic.code, diagnostic.place, tuple(n.place for n in diagnostic.notes[:1])
+    return diagnostic.code, diagnostic.location, tuple(n.location for n in diagnostic.notes[:1])
 
 
 def _run(
     program: SanitizingProgram, given: Given, options: LaunchOptions
-) -> tuple[list[Finding], RunResult | None]:
+) -> tuple[list[SanitizerDiagnostic], RunResult | None]:
     """One run: its findings, and the fault or failed assertions that ended it."""
     try:
         result = program.start(given, options)
@@ -196,7 +196,10 @@ def _run(
         # An access that is at fault is the one thing that its run ended for.
         stray = findings.stray
         accesses, conflict = ((stray.access,), stray.outside) if stray else ((), ())
-        ended = [Finding(d.with_notes(*note), seed, accesses, conflict) for d in error.diagnostics]
+        ended = [
+            SanitizerDiagnostic(d.with_notes(*note), seed, accesses, conflict)
+            for d in error.diagnostics
+        ]
         return [*findings.found, *ended], None
     return program.findings.found, result
 

@@ -1,4 +1,4 @@
-"""How undetermined elements spread through operations, and where they are reported."""
+"""How uninitialized elements spread through operations, and where they are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tilewright.machine.compile import pointee_of, tile_type
 from tilewright.machine.fused_blocks import inline
 from tilewright.machine.hooks import Hook
 from tilewright.machine.ops.elementwise import attributes_of, is_elementwise
-from tilewright.machine.sanitize.findings import (
+from tilewright.machine.sanitize.reporting import (
     FLOAT_TO_INT,
     OFFSET_OVERFLOW,
     Origin,
@@ -45,7 +45,7 @@ _MERGED = tuple(
 
 
 def _spread(op: TileOp, t: SanitizingTranslator) -> Hook | None:
-    """Element-wise: undetermined where any operand is."""
+    """Element-wise: uninitialized where any operand is."""
     if not is_elementwise(op):
         return None
     sources, result = t.taints(op.operands), t.taint(op.results[0])
@@ -134,7 +134,7 @@ def _with_own(
     explain: Callable[[Registers, Array], str],
     code: str,
 ) -> Hook:
-    """As element-wise, with the elements that the operation itself leaves undetermined."""
+    """As element-wise, with the elements that the operation itself leaves uninitialized."""
     sources, result = t.taints(op.operands), t.taint(op.results[0])
 
     def hook(regs: Registers) -> None:
@@ -297,7 +297,7 @@ def _width(element: str) -> int:
 
 
 def _regrouped(mask: Array, bits_from: int, bits_to: int) -> Array:
-    """Undetermined elements of one width, seen in another: whatever shares a bit."""
+    """Uninitialized elements of one width, seen in another: whatever shares a bit."""
     if bits_from >= bits_to:
         return np.repeat(mask, bits_from // bits_to)
     return np.asarray(mask.reshape(-1, bits_to // bits_from).any(axis=1))
@@ -311,7 +311,7 @@ def _pack(op: TileOp, t: SanitizingTranslator) -> Hook:
 
 @after(reductions.ReduceOp, reductions.ScanOp)
 def _fold(op: TileOp, t: SanitizingTranslator) -> Hook:
-    """Any undetermined element makes what it is combined into undetermined."""
+    """Any uninitialized element makes what it is combined into uninitialized."""
     dim = int_property(op, "dim")
     sources, results = t.taints(op.operands), t.taints(op.results)
     dims = tile_type(op.operands[0]).dims
@@ -337,7 +337,7 @@ def _fold(op: TileOp, t: SanitizingTranslator) -> Hook:
 
 @after(matrix.MmaFOp, matrix.MmaIOp, matrix.MmaFScaledOp)
 def _product(op: TileOp, t: SanitizingTranslator) -> Hook:
-    """An undetermined element of lhs spoils its row, one of rhs its column."""
+    """An uninitialized element of lhs spoils its row, one of rhs its column."""
     slots = {name: t.taint(v) for name, v in zip(_PRODUCT, op.operands, strict=False)}
     shapes = {n: tile_type(v).dims for n, v in zip(_PRODUCT, op.operands, strict=False)}
     result = t.taint(op.results[0])

@@ -1,6 +1,6 @@
 """Translation with checks: every operation's step, with what has to be looked at around it.
 
-Beside the slot of each value there is one for its taint: which of its elements are undetermined.
+Beside the slot of each value there is one for its taint: which of its elements are uninitialized.
 Tokens hold the history of what happened before them. Rules enter hooks for operation classes:
 those of ``BEFORE`` run before the operation, when its operands are known; those of ``AFTER``
 behind it.
@@ -22,8 +22,8 @@ from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator
 from tilewright.machine.fused_blocks import as_inline, inline
 from tilewright.machine.hooks import Hook, surround
 from tilewright.machine.sanitize.events import EMPTY, History
-from tilewright.machine.sanitize.findings import Findings
 from tilewright.machine.sanitize.races import RaceDetector
+from tilewright.machine.sanitize.reporting import DiagnosticCollector
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
 
@@ -35,7 +35,7 @@ class SanitizingTranslator(Translator):
     """Translates a kernel so that its findings are collected while it runs."""
 
     is_observed: ClassVar[bool] = True
-    findings: Findings = None  # pyright: ignore[reportAssignmentType]
+    findings: DiagnosticCollector = None  # pyright: ignore[reportAssignmentType]
     detector: RaceDetector | None = None
     fresh: dict[int, Array] = field(default_factory=dict[int, Array])
     """For alloca memory by base address: which bytes nobody has written yet."""
@@ -70,17 +70,17 @@ class SanitizingTranslator(Translator):
         return surround(op, step, before, after)
 
     def sink(self, op: TileOp, value: SSAValue, what: str) -> Hook:
-        """A hook that reports undetermined elements of an operand."""
+        """A hook that reports uninitialized elements of an operand."""
         slot, findings = self.taint(value), self.findings
 
         def hook(regs: Registers) -> None:
             if (taint := regs[slot]) is not None and taint.mask.any():
-                findings.undetermined(op, taint, taint.mask, what)
+                findings.uninitialized(op, taint, taint.mask, what)
 
         return hook
 
     def sinks(self, op: TileOp, values: Iterable[SSAValue], what: str) -> Hook:
-        """A hook that reports undetermined elements of any of several operands."""
+        """A hook that reports uninitialized elements of any of several operands."""
         slots, findings = self.taints(values), self.findings
         if not slots:
             return inline("")
@@ -88,13 +88,13 @@ class SanitizingTranslator(Translator):
         def hook(regs: Registers) -> None:
             for slot in slots:
                 if (taint := regs[slot]) is not None and taint.mask.any():
-                    findings.undetermined(op, taint, taint.mask, what)
+                    findings.uninitialized(op, taint, taint.mask, what)
 
         return inline(f"if not ({none_of(slots)}): {{hook}}(regs)", hook=hook)
 
 
 def none_of(taints: Iterable[int]) -> str:
-    """The text of the condition that no element of these taints is undetermined."""
+    """The text of the condition that no element of these taints is uninitialized."""
     return " and ".join([f"regs[{slot}] is None" for slot in taints])
 
 
@@ -105,7 +105,10 @@ def _hooks(
 
 
 def _watched(
-    op: TileOp, step: Step | SwitchPoint | Nested | None, site: AccessSite, findings: Findings
+    op: TileOp,
+    step: Step | SwitchPoint | Nested | None,
+    site: AccessSite,
+    findings: DiagnosticCollector,
 ) -> Step | SwitchPoint:
     """The step of an access; when it is at fault, the findings are told what it was to touch."""
     assert step is not None and not isinstance(step, Nested)

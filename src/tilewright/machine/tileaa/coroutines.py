@@ -18,7 +18,7 @@ from typing import Any, Final
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 from tilewright.launching.agents import deadlock_message, waits_here
 from tilewright.launching.codes import AGENT_DEADLOCK
 from tilewright.machine.compile import CompiledBlock, Nested, Signal, Step, Translator
@@ -140,7 +140,7 @@ class Coroutines:
         fault = Fault(
             AGENT_DEADLOCK,
             deadlock_message([(name, wait.what) for name, wait in waits]),
-            notes=[Note(waits_here(name), place_of(wait.op)) for name, wait in waits],
+            notes=[Note(waits_here(name), location_of(wait.op)) for name, wait in waits],
         )
         fault.op = waits[0][1].op
         return fault

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from tilewright.analysis.tileaa import Facts, TokenGraph, is_effect, must_stay
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 
 TOKEN_ORDER_LOST = define_code(
     "token-order-lost",
@@ -123,8 +123,8 @@ def _lost(
                     Severity.ERROR,
                     TOKEN_ORDER_LOST,
                     f"'{after.name}' must come after '{before.name}', but no token says so any more",
-                    place_of(after),
-                    notes=(Note("the effect that must come first", place_of(before)),),
+                    location_of(after),
+                    notes=(Note("the effect that must come first", location_of(before)),),
                 )
 
 
@@ -133,5 +133,5 @@ def _invented(op: Operation) -> Diagnostic:
         Severity.ERROR,
         EFFECT_INVENTED,
         f"'{op.name}' stands for no effect of the program before the rewrite",
-        place_of(op),
+        location_of(op),
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import ByteSpan, NamedPlace, Place
+from tilewright.diagnostics import ByteSpan, NamedLocation, SourceLocation
 from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Remark:
 
     kind: str
     message: str
-    place: Place | None = None
+    location: SourceLocation | None = None
 
 
 @dataclass(slots=True)
@@ -48,19 +48,21 @@ class Remarks:
         """Add a remark in the stead of those of its kind at its place: a later pass has decided otherwise."""
         place = _place(op)
         if place is not None:
-            self.found = [told for told in self.found if (told.kind, told.place) != (kind, place)]
+            self.found = [
+                told for told in self.found if (told.kind, told.location) != (kind, place)
+            ]
         self.add(kind, message, op)
 
 
-def _place(op: Operation) -> Place | None:
+def _place(op: Operation) -> SourceLocation | None:
     """Where an operation comes from: the line of the author's program that debug information names, for what was
     read from bytecode."""
-    place = place_of(op)
+    place = location_of(op)
     if isinstance(place, ByteSpan):
         around: Operation | None = op
         while around is not None:
             location = getattr(around, "location", None)
             if location is not None and (found := source_position(location)) is not None:
-                return NamedPlace(found[0], found[1], 0)
+                return NamedLocation(found[0], found[1], 0)
             around = around.parent_op()
     return place

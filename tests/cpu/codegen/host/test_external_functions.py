@@ -137,7 +137,7 @@ def test_results_that_do_not_fit_end_the_launch(plugin: Callable[..., object], m
     with pytest.raises(TileIRError, match=message) as caught:
         _run(text, array, result, plugins={"p": plugin})
     assert caught.value.diagnostics[0].code == "plugin-result"
-    assert caught.value.diagnostics[0].place is not None
+    assert caught.value.diagnostics[0].location is not None
 
 
 def test_what_a_plugin_raises_ends_the_launch():

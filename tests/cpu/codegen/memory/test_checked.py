@@ -127,7 +127,7 @@ def test_arrays_shorter_than_the_kernel_is_told(way: str, short: str):
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == OUTSIDE
     assert "in tile block (0, 0, 0)" in diagnostic.message
-    assert diagnostic.place is not None
+    assert diagnostic.location is not None
     assert not room_y[:1000].any() and not room_y[1000 + len(y) :].any()
 
 
@@ -175,7 +175,7 @@ def test_an_access_that_lands_in_another_array_of_the_launch(way: str, left: str
     assert (
         f"the memory of argument {'xy'.index(left)}, in tile block (7, 0, 0)" in diagnostic.message
     )
-    assert diagnostic.place is not None
+    assert diagnostic.location is not None
 
 
 def test_pointers_that_come_from_either_of_two_arrays():

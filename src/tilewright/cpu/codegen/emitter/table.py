@@ -13,7 +13,7 @@ from tilewright.dialects.backends import Table
 from tilewright.dialects.nv_tileaa.ops import functions
 from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.dialects.nv_tileaa.ops.shapes import ConvTileOp
-from tilewright.dialects.source_map import place_of
+from tilewright.dialects.source_map import location_of
 
 UNSUPPORTED = define_code(
     "cpu-unsupported",
@@ -42,5 +42,5 @@ LOWERINGS.leave("the operation around it", functions.YieldOp, QueueYieldOp)
 def refuse(op: Operation, why: str, help: str = "") -> TileIRError:
     """The error that no code can be made of an operation."""
     return TileIRError.single(
-        UNSUPPORTED, f"no code for '{op.name}': {why}", place_of(op), help=help
+        UNSUPPORTED, f"no code for '{op.name}': {why}", location_of(op), help=help
     )

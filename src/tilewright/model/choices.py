@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.tables import GPUS, Gpu
 
-#: Stages that rings may have: their phases come round together, so that a profile may leave turns out.
-RING_STAGES = (2, 3, 4, 6, 8)
+#: Stages that rings may have: their phases come round together, so that a profile may leave turns out. One is filled again
+#: as soon as it was read.
+RING_STAGES = (1, 2, 3, 4, 6, 8)
 #: More stages than that are never asked for.
 MOST_STAGES = 6
 WARP = 32

@@ -22,7 +22,7 @@ from tilewright.tuning.ranking import Candidate, Ranked, Ranking, Told, rank
 
 Values = Mapping[str, Any]
 #: What is tried; agents where tensor maps fill pipelines.
-_WARPS, _STAGES, _WIDTHS, _BANDS = (2, 4, 8, 16), (2, 3, 4, 6), (4, 8), (0, 4, 8, 16)
+_WARPS, _STAGES, _WIDTHS, _BANDS = (2, 4, 8, 16), (1, 2, 3, 4, 6), (4, 8), (0, 4, 8, 16)
 _RESIDENT = (0, 2, 3, 4)
 _WITH_TENSOR_MAPS = 90
 #: Uphill steps, and the part of the time that one must save.

@@ -102,12 +102,12 @@ def test_threads_agree_without_the_pass(arch: str, monkeypatch: pytest.MonkeyPat
         (
             "pipelines",
             0,
-            "ahead is 1 or more rounds, and below the 4 stages of the pipeline, got 0",
+            "ahead is 1 or more rounds, as many as the pipeline has stages (4) at most, got 0",
         ),
         (
             "pipelines",
-            4,
-            "ahead is 1 or more rounds, and below the 4 stages of the pipeline, got 4",
+            5,
+            "ahead is 1 or more rounds, as many as the pipeline has stages (4) at most, got 5",
         ),
     ],
 )

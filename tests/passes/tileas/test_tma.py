@@ -290,8 +290,8 @@ def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
     tma_pipelines(func, 3, Target("sm_90a", 13 << 10), said)
     pipeline(func, 3, 13 << 10, said)
     assert [remark.message for remark in said.found if remark.kind == "ring"] == [
-        "a loop loads 1 tiles ahead by TMA into 2 stages, 8 KiB",
-        "a loop loads 1 tiles ahead into 2 stages, 4 KiB",
+        "a loop loads 1 tile ahead by TMA into 2 stages, 8 KiB",
+        "a loop loads 1 tile ahead into 2 stages, 4 KiB",
     ]
 
 

@@ -58,14 +58,15 @@ ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
 
 
 def check_ahead(op: TileAAOp, report: Report, stages: int | None = None) -> None:
-    """Check that ``ahead`` is a number of rounds of a loop, for which there are stages beside the one that is read."""
+    """Check that ``ahead`` is a number of rounds of a loop, for which there are stages: beside the one that is read, or
+    all, which are then filled again as soon as they were read."""
     if "ahead" not in op.properties:
         return
     rounds = int_property(op, "ahead")
     if not isinstance(op.parent_op(), scf.ForOp):
         report.error(AHEAD, "it stands in no loop, which would have rounds", attr("ahead"))
-    elif rounds < 1 or (stages is not None and rounds >= stages):
-        most = "" if stages is None else f", and below the {stages} stages of the pipeline"
+    elif rounds < 1 or (stages is not None and rounds > stages):
+        most = "" if stages is None else f", as many as the pipeline has stages ({stages}) at most"
         report.error(AHEAD, f"ahead is 1 or more rounds{most}, got {rounds}", attr("ahead"))
 
 

@@ -43,8 +43,8 @@ IN_FLIGHT = define_code(
 AHEAD = define_code(
     "as-ahead",
     "Copies cannot start so many rounds ahead.",
-    "`ahead` counts rounds of the loop in whose body the operation stands, and a ring has a stage more than that: the one that "
-    "a round reads.",
+    "`ahead` counts rounds of the loop in whose body the operation stands. A ring has a stage more than that, the one that a "
+    "round reads, or as many: then each is filled again where a round has read it.",
 )
 
 _OpT = TypeVar("_OpT", bound=type[TileAAOp])

@@ -62,6 +62,13 @@ TMA = define_code(
 MOST_AXES, MOST_EXTENT = 5, 256
 
 
+def stages_of(pipeline: SSAValue) -> int:
+    """The stages of a pipeline."""
+    ty = pipeline.type
+    assert isinstance(ty, PipelineType)
+    return ty.stages.data
+
+
 @irdl_attr_definition
 class PipelineType(ParametrizedAttribute, TypeAttribute):
     """A ring of ``stages``, each with storage of these types."""
@@ -81,8 +88,8 @@ class PipelineType(ParametrizedAttribute, TypeAttribute):
         return tuple(held for held in self.storage.data if isinstance(held, S.TiledViewType))
 
     def verify(self) -> None:
-        if self.stages.data < 2:
-            raise VerifyException(f"a pipeline has at least 2 stages, got {self.stages.data}")
+        if self.stages.data < 1:
+            raise VerifyException(f"a pipeline has a stage at least, got {self.stages.data}")
         if not self.storage.data or len(self.views) != len(self.storage.data):
             raise VerifyException("the stages of a pipeline hold tiled_views of nv_tileas")
 

@@ -13,7 +13,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import is_of_other_agent, main_block
-from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
+from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, CopyAhead, FutureWaitOp
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.numerics.element_types import FORMATS
 
@@ -73,7 +73,7 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
     return {
         storage: _lifetime(func, storage, ops, numbers)
         if ops
-        else Lifetime(0, len(numbers), _is_ring(storage))
+        else Lifetime(0, len(numbers), is_ring(storage))
         for storage, ops in users.items()
     }
 
@@ -93,7 +93,7 @@ def _users(func: FuncOp) -> dict[SSAValue, list[Operation]]:
         if isinstance(op, FutureWaitOp):
             waits.append(op)
         elif isinstance(op, AsyncDotOp):
-            read_on |= {base for base in bases if not _is_ring(base)}
+            read_on |= {base for base in bases if not is_ring(base)}
     if waits and read_on:
         numbers = {op: number for number, op in enumerate(func.walk())}
         for base in read_on:
@@ -103,16 +103,26 @@ def _users(func: FuncOp) -> dict[SSAValue, list[Operation]]:
     return found
 
 
-def _is_ring(storage: SSAValue) -> bool:
+def is_ring(storage: SSAValue) -> bool:
+    """Whether a storage has stages that are filled while threads do something else: several, or one that is filled again
+    where it has been read."""
     ty = storage.type
     assert isinstance(ty, TiledViewType)
-    return ty.stages > 1
+    if ty.stages > 1:
+        return True
+    users = [use.operation for use in storage.uses]
+    slices = [op for op in users if isinstance(op, S.ExtractSliceOp)]
+    return any(isinstance(op, P.CreatePipelineOp) for op in users) or any(
+        isinstance(use.operation, CopyAhead) and use.operation.target is op.result
+        for op in slices
+        for use in op.result.uses
+    )
 
 
 def _lifetime(
     func: FuncOp, storage: SSAValue, ops: list[Operation], numbers: dict[Operation, int]
 ) -> Lifetime:
-    if _is_ring(storage):
+    if is_ring(storage):
         ending = at_level(ops[-1], main_block(func))
         return Lifetime(0, max(numbers[op] for op in ending.walk()), is_ring=True)
     block = common_block(ops)
@@ -130,7 +140,7 @@ def last_uses(func: FuncOp) -> dict[SSAValue, Operation]:
     found: dict[SSAValue, Operation] = {}
     for storage, ops in _users(func).items():
         within = main_block(func)
-        if _is_ring(storage):
+        if is_ring(storage):
             within = common_block(ops)
             if within is func.body.block:
                 within = main_block(func)

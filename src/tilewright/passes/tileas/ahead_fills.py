@@ -28,7 +28,7 @@ def fill_in_order(func: FuncOp, first: Sequence[SSAValue]) -> None:
     switch = agent_switch(func)
     if switch is None:
         return
-    if any(_stages(pipeline) > _FEW for pipeline in first):
+    if any(P.stages_of(pipeline) > _FEW for pipeline in first):
         return
     for region in switch.agents[1:]:
         for loop in [op for op in region.walk() if isinstance(op, scf.ForOp)]:
@@ -84,12 +84,6 @@ def _fill_in_order(loop: scf.ForOp, first: set[SSAValue]) -> None:
     assert end is not None
     end.operands = [*end.operands, *pairs]
     carrying(loop, list(pairs.values()))
-
-
-def _stages(pipeline: SSAValue) -> int:
-    ty = pipeline.type
-    assert isinstance(ty, P.PipelineType)
-    return ty.stages.data
 
 
 def _pipelines(op: Operation) -> set[SSAValue]:

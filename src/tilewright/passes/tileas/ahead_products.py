@@ -116,7 +116,11 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
     if why:
         return why
     early, carried = closure.in_order, sorted(closure.carried)
-    found = Candidate(dot, loop, early, carried, closure.releases, _going(dot, loop))
+    going = _going(dot, loop)
+    found = Candidate(dot, loop, early, carried, closure.releases, going)
+    pipelines = found.pipelines if going is None else [*found.pipelines, going.wait.pipeline]
+    if any(P.stages_of(pipeline) == 1 for pipeline in pipelines):
+        return "the one stage of its operand is filled again when it has been read"
     return found.lack_of_registers(warps) or found
 
 

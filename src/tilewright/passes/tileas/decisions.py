@@ -13,7 +13,7 @@ from tilewright.model.choices import RING_STAGES
 BAD_DECISION = define_code(
     "bad-decision",
     "A decision for the compiler is not one that it can follow.",
-    "`--decide NAME=VALUE` takes warps=1 to 32, stages=2, 3, 4, 6 or 8, agents=on or off, grid=ROWSxCOLUMNS (of warps over a "
+    "`--decide NAME=VALUE` takes warps=1 to 32, stages=1, 2, 3, 4, 6 or 8, agents=on or off, grid=ROWSxCOLUMNS (of warps over a "
     "product), width=1 to 16 (bytes of an access of a thread), band=0 (the order of the grid) or 2 to 1024, and resident=0 (as many as fit) to 32 (blocks of "
     "a multiprocessor).",
 )

@@ -10,6 +10,8 @@ becomes n starts in front of it, and one that ::
 
 Where there is no such round nothing is started. Copies of threads go in groups, which end in their order; those of tensor
 maps into the stages of a pipeline, which say themselves when they are full.
+
+As many rounds ahead as there are stages, a stage is filled for a later round behind what reads it last in this one.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from xdsl.rewriter import InsertPoint
 
 from tilewright.dialects import arith
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import AsyncGroupOp, AsyncWaitOp, CopyAhead
-from tilewright.dialects.nv_tileas.storage import base_of
+from tilewright.dialects.nv_tileas.storage import at_level, base_of
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
+from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.cleaning import erase_unused
@@ -44,6 +48,10 @@ from tilewright.passes.tileas.schedule_builder import (
     ScheduleBuilder,
     carrying,
 )
+
+_MOVES = (kinds.PERMUTE, *kinds.RESHAPES)
+#: The bits of a register.
+_WORD = 32
 
 
 @dataclass(frozen=True)
@@ -172,15 +180,23 @@ def _expand_pipelines(loop: scf.ForOp) -> scf.ForOp:
     rounds = {_ahead(op) for op in commits}
     if len(carried) < len(commits) or len(rounds) != 1:
         return loop
-    filled = {use.operation for op in acquired for use in op.result.uses} | {*acquired}
-    starts = _Starts(loop, [op for op in body.ops if op in filled])
+    pipelines = [op.pipeline for op in commits]
+    starts = [_Starts(loop, _filling(acquired))]
+    places = [InsertPoint.at_start(body)]
+    refills = any(_ahead(op) >= P.stages_of(op.pipeline) for op in commits)
+    if refills:
+        releases = [_release(body, pipeline) for pipeline in pipelines]
+        places = [InsertPoint.after(op) for op in releases if op is not None]
+        if len(places) < len(commits):
+            return loop
+        starts = [_Starts(loop, _filling([op])) for op in acquired]
     before = ScheduleBuilder(InsertPoint.before(loop), loop)
     lower, upper, step = loop.operands[:3]
     counters = _Counters(None, lower, upper)
-    pipelines = [op.pipeline for op in commits]
     now: list[SSAValue] = [loop.operands[2 + it.index] for it in carried]
     for _ in range(rounds.pop()):
-        starts.of_round(before, counters, dict(zip(carried, now, strict=True)))
+        for each in starts:
+            each.of_round(before, counters, dict(zip(carried, now, strict=True)))
         now = _following(before, pipelines, now)
         counters = _Counters(
             counters.own, before.one(arith.AddiOp, (counters.own, step), lower.type), upper
@@ -188,17 +204,35 @@ def _expand_pipelines(loop: scf.ForOp) -> scf.ForOp:
     more = [counters.own, *now]
     counter, *own = (body.insert_arg(value.type, len(body.args)) for value in more)
     counter.name_hint = "ahead"
-    inner = ScheduleBuilder(InsertPoint.at_start(body), loop)
-    starts.of_round(
-        inner, _Counters(body.args[0], counter, upper), dict(zip(carried, own, strict=True))
-    )
-    following = [inner.one(arith.AddiOp, (counter, step), counter.type)]
-    following += _following(inner, pipelines, own)
-    starts.erase()
+    given = dict[SSAValue, SSAValue](zip(carried, own, strict=True))
+    builders = [ScheduleBuilder(place, loop) for place in places]
+    for each, builder in zip(starts, builders, strict=True):
+        each.of_round(builder, _Counters(body.args[0], counter, upper), given)
     end = body.last_op
     assert end is not None
+    inner = ScheduleBuilder(InsertPoint.before(end), loop) if refills else builders[0]
+    following = [inner.one(arith.AddiOp, (counter, step), counter.type)]
+    following += _following(inner, pipelines, own)
+    for each in starts:
+        each.erase()
     end.operands = [*end.operands, *following]
     return carrying(loop, more)
+
+
+def _filling(acquired: Sequence[P.ProducerAcquireOp]) -> list[Operation]:
+    """What fills the stages that were acquired in a block, in order."""
+    filled = {use.operation for op in acquired for use in op.result.uses} | {*acquired}
+    block = acquired[0].parent
+    assert block is not None
+    return [op for op in block.ops if op in filled]
+
+
+def _release(body: Block, pipeline: SSAValue) -> Operation | None:
+    """What gives the stages of a pipeline back in a round."""
+    found = [
+        op for op in body.ops if isinstance(op, P.ConsumerReleaseOp) and op.pipeline is pipeline
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _acquired(commit: P.ProducerCommitOp) -> P.ProducerAcquireOp:
@@ -224,6 +258,10 @@ def _expand_groups(loop: scf.ForOp) -> None:
     """Let the copies of a ring start rounds ahead."""
     body = loop.body.block
     groups = [op for op in body.ops if isinstance(op, AsyncGroupOp) and _ahead(op)]
+    refilled = [_refilled(loop, group) for group in groups]
+    if groups and all(each is not None for each in refilled):
+        _refill(loop, [each for each in refilled if each is not None])
+        return
     if len(groups) != 1:
         return
     (group,) = groups
@@ -237,6 +275,111 @@ def _expand_groups(loop: scf.ForOp) -> None:
     if isinstance(wait, AsyncWaitOp) and _starts_at_zero(slot, loop):
         assert isinstance(slot, BlockArgument)
         _Ring(_Starts(loop, copies), group, wait, slot, stages).expand()
+
+
+@dataclass(frozen=True, slots=True)
+class _Refilled:
+    """Storage of one stage that a loop fills for its next round where this one has read it for the last time: what
+    starts the copies, closes their group, waits for it, and the last operation that reads."""
+
+    starts: _Starts
+    group: AsyncGroupOp
+    wait: AsyncWaitOp
+    last: Operation
+
+
+def _refilled(loop: scf.ForOp, group: AsyncGroupOp) -> _Refilled | None:
+    """The storages that the copies of a group fill, if a round fills them for the next one."""
+    body = loop.body.block
+    copies: list[Operation] = []
+    before = group.prev_op
+    while before is not None and not isinstance(before, AsyncGroupOp):
+        if isinstance(before, CopyAhead):
+            copies.insert(0, before)
+        before = before.prev_op
+    waits = [use.operation for use in group.result.uses]
+    if not copies or len(waits) != 1 or not isinstance(wait := waits[0], AsyncWaitOp):
+        return None
+    storages = {base_of(op.target) for op in copies if isinstance(op, CopyAhead)}
+    if {_ahead(group), *(_stages_of(storage) for storage in storages)} != {1}:
+        return None
+    readers = {
+        at_level(op, body)
+        for op in body.walk()
+        if not isinstance(op, CopyAhead | S.ExtractSliceOp | S.PermuteViewOp)
+        and any(
+            isinstance(value.type, TiledViewType) and base_of(value) in storages
+            for value in op.operands
+        )
+    }
+    last = next((op for op in reversed(list(body.ops)) if op in readers), None)
+    if last is None or not wait.is_before_in_block(last):
+        return None
+    return _Refilled(_Starts(loop, copies), group, wait, _behind_packed(last, body))
+
+
+def _behind_packed(op: Operation, body: Block) -> Operation:
+    """The first operation from ``op`` on behind which nothing is in registers as threads have read it from storage, with
+    elements narrower than a register: a condition, as for copies, takes such registers apart."""
+    order = {op: number for number, op in enumerate(body.ops)}
+    ends = {each: _last_packed(each, order) for each in body.ops if isinstance(each, S.LocalLoadOp)}
+    for start, end in ends.items():
+        if order[start] <= order[op] < order[end]:
+            op = end
+    return op
+
+
+def _last_packed(load: Operation, order: Mapping[Operation, int]) -> Operation:
+    """The last operation that takes elements narrower than a register which come from what was read; the reading itself if
+    there is none."""
+    found, waiting = load, [load]
+    while waiting:
+        for value in kinds.tiles_of(waiting.pop().results):
+            if FORMATS[T.element_name(T.element_of(value.type))].storage_bits >= _WORD:
+                continue
+            for user in {use.operation for use in value.uses} & order.keys():
+                if not isinstance(user, scf.YieldOp):
+                    found = max(found, user, key=order.__getitem__)
+                    if kinds.is_elementwise(user) or user.name in _MOVES:
+                        waiting.append(user)
+    return found
+
+
+def _refill(loop: scf.ForOp, found: Sequence[_Refilled]) -> None:
+    """Let each storage be filled for the next round behind what reads it last in this one."""
+    body = loop.body.block
+    order = {op: number for number, op in enumerate(body.ops)}
+    found = sorted(found, key=lambda each: order[each.last])
+    before = ScheduleBuilder(InsertPoint.before(loop), loop)
+    lower, upper, step = loop.operands[:3]
+    tokens: list[SSAValue] = []
+    for each in found:
+        each.starts.of_round(before, _Counters(None, lower, upper), {})
+        tokens.append(before.one(AsyncGroupOp, (), ASYNC_TOKEN))
+    under_way = [body.insert_arg(token.type, len(body.args)) for token in tokens]
+    inner = ScheduleBuilder(InsertPoint.at_start(body), loop)
+    following = inner.one(arith.AddiOp, (body.args[0], step), lower.type)
+    counters = _Counters(body.args[0], following, upper)
+    early = [each.starts.load_early(inner, counters) for each in found]
+    started: list[SSAValue] = []
+    for number, each in enumerate(found):
+        # Those behind it in the round before, and those in front of its wait in this one.
+        later = [*found[number + 1 :], *(o for o in found if order[o.last] < order[each.wait])]
+        here = ScheduleBuilder(InsertPoint.before(each.wait), each.wait)
+        pending = {"pending": b.IntegerAttr(len(later), b.i64)}
+        here.add(AsyncWaitOp.create(operands=(under_way[number],), properties=pending))
+        behind = ScheduleBuilder(InsertPoint.after(each.last), loop)
+        each.starts.of_round(behind, counters, early[number])
+        started.append(behind.one(AsyncGroupOp, (), ASYNC_TOKEN))
+    for each in found:
+        for dead in (each.wait, each.group):
+            dead.detach()
+            dead.erase()
+        each.starts.erase()
+    end = body.last_op
+    assert end is not None
+    end.operands = [*end.operands, *started]
+    carrying(loop, tokens)
 
 
 def _slot(copy: CopyAhead) -> SSAValue | None:
@@ -328,6 +471,10 @@ class _Ring:
 
 def _stages(copy: CopyAhead) -> int:
     """The stages of the ring that a copy fills one of."""
-    ty = base_of(copy.target).type
+    return _stages_of(base_of(copy.target))
+
+
+def _stages_of(storage: SSAValue) -> int:
+    ty = storage.type
     assert isinstance(ty, TiledViewType)
     return ty.stages

@@ -18,7 +18,6 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.analysis.tileaa.equality import same_value
-from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -32,6 +31,7 @@ from tilewright.model.tables import Gpu
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
+from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -39,8 +39,6 @@ from tilewright.passes.tileas.target import Target
 _KIND = "residency"
 _Kind = TypeVar("_Kind", Load, Store)
 _OTHER_WORK = frozenset((kinds.DOT, kinds.SCAN)) | kinds.ATOMICS
-#: The instructions of an elementary function at most, of f32 and below.
-_FUNCTION = 6
 
 
 @dataclass(frozen=True)
@@ -137,20 +135,13 @@ def _tile_bytes(op: Access) -> int:
 
 def _operations(loop: scf.ForOp) -> float:
     """What a turn does for the elements of its tiles; infinite where that is no element-wise work."""
-    total = 0.0
-    for op in loop.body.block.ops:
+    ops = list(loop.body.block.ops)
+    for op in ops:
         tiles = kinds.tiles_of((*op.operands, *op.results))
-        if not tiles or isinstance(op, Load | Store):
-            continue
-        elements = max(math.prod(T.dims_of(tile.type)) for tile in tiles)
         is_double = any(T.element_name(T.element_of(tile.type)) == "f64" for tile in tiles)
-        if is_double or op.name in _OTHER_WORK:
+        if tiles and not isinstance(op, Load | Store) and (is_double or op.name in _OTHER_WORK):
             return math.inf
-        if kinds.is_elementwise(op):
-            total += elements * min(facts.cost(op), _FUNCTION)
-        elif op.name == kinds.REDUCE:
-            total += elements
-    return total
+    return element_work(ops)
 
 
 def _reads_again(one: scf.ForOp, other: scf.ForOp) -> bool:

@@ -26,6 +26,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import LoadOp
 from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
     AsyncLoadOp,
@@ -33,6 +34,7 @@ from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncWaitOp,
     CopyAhead,
 )
+from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import (
     ASYNC_TOKEN,
     TiledViewType,
@@ -55,10 +57,11 @@ from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.cleaning import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
+from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
 from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.ring_stages import Ring, stages_of_ring
+from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
 from tilewright.passes.tileas.shared_conversions import threads_of
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
@@ -141,8 +144,12 @@ class LoopAhead(LoopLoads):
             return
         others = self.beside(loads)
         each = sum(load.bytes for load in loads)
-        stages = self.that_fit(each, self.budget(others))
-        if stages < 2:
+        budget = self.budget(others)
+        stages = self.that_fit(each, budget)
+        figures = self.refills(loads, stages, others) if each <= budget else ""
+        if figures or (self.stages == 1 and stages == 1):
+            stages = 1
+        elif stages < 2:
             self.remarks.add(
                 "pipeline",
                 f"a loop is not pipelined: two stages of {each} bytes do not fit beside {others} in "
@@ -150,14 +157,9 @@ class LoopAhead(LoopLoads):
                 self.loop,
             )
             return
-        stages, figures = self.asked(stages, each, others)
-        kilobytes = stages * each / 1024
-        self.remarks.add(
-            "ring",
-            f"a loop loads {len(loads)} tiles ahead into {stages} stages, {kilobytes:g} KiB"
-            + (f"; {figures}" if figures else ""),
-            self.loop,
-        )
+        else:
+            stages, figures = self.asked(stages, each, others)
+        self.remarks.add("ring", self.told(len(loads), "", stages, each, figures), self.loop)
         self._rewrite(loads, stages)
 
     def budget(self, others: int) -> int:
@@ -174,6 +176,40 @@ class LoopAhead(LoopLoads):
         wanted = min(stages_that_hide(self.gpu, each), self.shared_bytes // 4 // max(each, 1))
         more = [n for n in RING_STAGES if self.stages < n <= min(wanted, fit)]
         return max(more, default=min(self.stages, fit))
+
+    @staticmethod
+    def told(tiles: int, how: str, stages: int, each: int, figures: str) -> str:
+        """A remark on a ring."""
+        what = "1 tile" if tiles == 1 else f"{tiles} tiles"
+        found = f"a loop loads {what} ahead{how} into {stages} stages"
+        if stages == 1:
+            found = f"a loop loads {what}{how}, each again as soon as it was read"
+        return f"{found}, {stages * each / 1024:g} KiB" + (f"; {figures}" if figures else "")
+
+    def refills(self, loads: Sequence[LoadAhead], stages: int, others: int) -> str:
+        """The figures, if each tile shall have one stage by the tables of the performance model."""
+        import os
+
+        if os.environ.get("NOREFILL"):
+            return ""
+        ops = list(self.body.ops)
+        if self.gpu is None or any(isinstance(op, P.ConsumerWaitOp) for op in ops):
+            # Beside tiles that come by tensor maps threads shall not be waited for.
+            return ""
+        products = [op for op in ops if isinstance(op, S.Product)]
+        spans: list[tuple[int, list[S.Product], float]] = []
+        for load in loads:
+            places = [n for n, op in enumerate(ops) if op in self._readers(load)]
+            if not places:
+                return ""
+            within = ops[places[0] : places[-1] + 1]
+            inside = [op for op in within if isinstance(op, S.Product)]
+            spans.append((load.bytes, inside, element_work(within)))
+        each = sum(load.bytes for load in loads)
+        warps = threads_of(self.func) // 32
+        return refills(
+            self.gpu, Ring(products, warps, each, others, element_work(ops), spans), stages
+        )
 
     def asked(self, stages: int, each: int, others: int) -> tuple[int, str]:
         """The stages of a ring by the tables of the performance model, and its figures."""
@@ -192,6 +228,9 @@ class LoopAhead(LoopLoads):
     # The rewrite.
 
     def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
+        if stages == 1:
+            self._refill(loads)
+            return
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
         # Asked while the loop is as the analyses know it.
@@ -224,6 +263,40 @@ class LoopAhead(LoopLoads):
         assert end is not None
         end.operands = [*end.operands, following]
         self.replace_loop([first])
+
+    def _refill(self, loads: Sequence[LoadAhead]) -> None:
+        """Give each load one stage, and a group of copies of its own, which is waited for where the tile is read."""
+        rings = [self.ring(load, 1) for load in loads]
+        properties = [self._properties(load) for load in loads]
+        self.gathered(loads)
+        dead: list[Operation] = []
+        for load, ring, held in zip(loads, rings, properties, strict=True):
+            readers = self._readers(load)
+            first = next(op for op in self.body.ops if op in readers)
+            if not load.readers:
+                # Threads read it where it is wanted first, as products do.
+                load.load.detach()
+                Rewriter.insert_op(load.load, InsertPoint.before(first))
+                first = load.load
+            inner = ScheduleBuilder(InsertPoint.before(first), load.load)
+            slot = inner.index(0)
+            inner.add(self._copy(load, inner.stage(ring, slot, load.target), held))
+            group = AsyncGroupOp.create(
+                result_types=(ASYNC_TOKEN,), properties={"ahead": b.IntegerAttr(1, b.i64)}
+            )
+            token = inner.add(group).results[0]
+            wait = {"pending": b.IntegerAttr(0, b.i64)}
+            inner.add(AsyncWaitOp.create(operands=(token,), properties=wait))
+            dead += self._read_stage(inner, load, ring, slot)
+        for gone in dead:
+            gone.detach()
+            gone.erase()
+
+    def _readers(self, load: LoadAhead) -> set[Operation]:
+        """The operations of the body that read a tile from its storage, or in which that is done; where threads have it in
+        registers, those that take it."""
+        users = load.users or {use.operation for use in load.load.result.uses}
+        return {at_level(user, self.body) for user in users}
 
     def gathered(self, loads: Sequence[LoadAhead]) -> InsertPoint:
         """In front of the first of some loads; what says where the others lie is put there, too."""

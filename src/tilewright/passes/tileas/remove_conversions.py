@@ -2,23 +2,31 @@
 layout that is wanted, down to what is loaded, where that costs less.
 
 An exchange lets all threads meet twice. Numbers of rows or pages, of which there are few, each thread had better
-load for itself.
+load for itself. What still goes through shared memory goes in front of the computation where that moves no more bytes:
+a mask of bytes before it is compared, f16 before it is widened. Where it was loaded just then, a ring of the loop can
+hold it for threads to read as they want it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
-from xdsl.ir import SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.types import layout_of
+from tilewright.dialects.nv_tileas.types import layout_of, with_layout
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST
+from tilewright.passes.base import inherit_location
+from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.again import Again
 from tilewright.passes.tileas.cleaning import erase_unused
@@ -54,11 +62,72 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
         if again.find(op.source, layout) and again.cost <= _cost_of_shared_conversion(op):
             op.result.replace_all_uses_with(again.make(op.source, layout))
             continue
+        op = _convert_earlier(op, layout, facts, made) or op
         name = op.source.name_hint or "a tile"
         shape = "x".join(map(str, T.dims_of(op.source.type)))
         remarks.add("layout", f"'{name}' ({shape}) changes its layout through shared memory", op)
     if made:
         erase_unused(list(func.walk()))
+
+
+def _convert_earlier(
+    op: S.ConvertLayoutOp,
+    layout: Layout,
+    facts: Facts,
+    made: dict[tuple[SSAValue, Layout], SSAValue],
+) -> S.ConvertLayoutOp | None:
+    """Let the tile change its layout before what is computed from it; the conversion that does it then, None where
+    there is no such value, or where threads would compute something twice."""
+    source = _narrowest(op.source)
+    if source is op.source or not isinstance(source.owner, Operation):
+        return None
+    new = S.ConvertLayoutOp.create(
+        operands=(source,), result_types=(with_layout(source.type, layout),)
+    )
+    inherit_location(new, op)
+    tried = {**made, (source, layout): new.result}
+    again = Again(facts, tried)
+    if not again.find(op.source, layout) or again.cost > 0:
+        new.erase()
+        return None
+    Rewriter.insert_op(new, InsertPoint.after(source.owner))
+    new.result.name_hint = source.name_hint
+    op.result.replace_all_uses_with(again.make(op.source, layout))
+    made |= tried
+    return new
+
+
+def _narrowest(value: SSAValue) -> SSAValue:
+    """The value with the fewest bytes among those that one is computed from, each from one tile of as many elements, and
+    used for nothing else; or of as many bytes, if a loop has just loaded it. Itself where there is none."""
+    found, size = value, element_bytes(value.type)
+    while value.has_one_use() and isinstance(op := value.owner, Operation):
+        if len(op.results) != 1 or not (kinds.is_elementwise(op) or op.name in kinds.RESHAPES):
+            break
+        tiles = [operand for operand in kinds.tiles_of(op.operands) if not _is_constant(operand)]
+        if len(tiles) != 1 or prod(T.dims_of(tiles[0].type)) != prod(T.dims_of(value.type)):
+            break
+        (value,) = tiles
+        own = element_bytes(value.type)
+        if own < size or (own == size and _is_loaded_beside_product(value)):
+            found, size = value, own
+    return found
+
+
+def _is_loaded_beside_product(value: SSAValue) -> bool:
+    op = value.owner
+    loop = op.parent_op() if isinstance(op, Load) else None
+    return isinstance(loop, scf.ForOp) and any(
+        isinstance(op, S.Product) for op in loop.body.block.ops
+    )
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Whether threads have a value without any tile: a constant, a range, a scalar for all elements."""
+    owner = value.owner
+    while isinstance(owner, Operation) and owner.name in (kinds.BROADCAST, *kinds.RESHAPES):
+        owner = owner.operands[0].owner
+    return isinstance(owner, Operation) and kinds.is_source(owner)
 
 
 def _is_exchanged(op: S.ConvertLayoutOp) -> bool:

@@ -1,4 +1,8 @@
-"""How many stages a ring of products has, where fewer let more blocks share a multiprocessor."""
+"""How many stages a ring of products has, where fewer let more blocks share a multiprocessor.
+
+Copies into the one stage of a tile start where a round has read it, and have the rest of the round until the next one
+does: the second product of attention, say, while those of the first are under way.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from math import prod
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.model.choices import WORTH, clocks_of_turn, resident_blocks
+from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas.turns import registers_of, turn_of_product
 
@@ -16,12 +21,15 @@ from tilewright.passes.tileas.turns import registers_of, turn_of_product
 @dataclass(frozen=True, slots=True)
 class Ring:
     """What is known of a ring: the products of its loop, the warps of a block, bytes of a stage, and those of the
-    block's other shared memory."""
+    block's other shared memory. ``work``: what a round does for elements of tiles, in instructions of one thread;
+    ``spans``: by tile, its bytes, and the products and such instructions from where it is waited for to where it was read."""
 
     products: Sequence[S.Product]
     warps: int
     stage_bytes: int
     other_bytes: int
+    work: float = 0.0
+    spans: Sequence[tuple[int, Sequence[S.Product], float]] = ()
 
 
 def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
@@ -50,9 +58,58 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
     if resident[2] <= resident[stages]:
         return stages, ""
     figures = "; ".join(
-        f"{count} stages: {round(each)} clocks a round, {resident[count]} "
-        f"{'block' if resident[count] == 1 else 'blocks'}"
+        f"{count} stages: {round(each)} clocks a round, {_counted(resident[count], 'block')}"
         for count, each in clocks.items()
     )
     chosen = 2 if clocks[2] < WORTH * clocks[stages] else stages
     return chosen, f"modelled for {gpu.title}, {figures}"
+
+
+def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
+    """The figures, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
+    so more blocks share a multiprocessor than with ``stages``, of which 0 or 1 are none; else nothing."""
+    turns = {op: turn_of_product(op) for op in ring.products}
+    if not turns or any(turn.by_warpgroups for turn in turns.values()):
+        return ""
+    copied = ring.stage_bytes / len(turns)
+    turns = {op: replace(turn, copied=copied) for op, turn in turns.items()}
+    sums = sum(prod(T.dims_of(op.c.type)) for op in ring.products)
+    registers = registers_of(sums, ring.warps, False)
+    resident = {
+        count: resident_blocks(
+            gpu, ring.warps, registers, count * ring.stage_bytes + ring.other_bytes
+        )
+        for count in (1, max(stages, 1))
+    }
+    if resident[1] <= (resident[stages] if stages > 1 else 1):
+        return ""
+    alone = {op: clocks_of_turn(gpu, turn, 1) for op, turn in turns.items()}
+    once = sum(alone.values()) + ring.work / gpu["fma_lanes"]
+    rates = [max(clocks_of_turn(gpu, turn, _MANY), 0.0) for turn in turns.values()]
+    busy = max(sum(rates), ring.work / gpu["fma_lanes"])
+    waits = max(
+        gpu["hbm_latency"]
+        + size / gpu["l2_rate"]
+        - (once - sum(alone[op] for op in products) - work / gpu["fma_lanes"])
+        for size, products, work in ring.spans
+    )
+    met = 2 * len(ring.spans) * gpu["barrier_latency"]
+    clocks = {1: clocks_of_a_block(busy, once + max(waits, 0.0) + met, resident[1])}
+    if stages > 1:
+        waits = max(gpu["hbm_latency"] - once * max(stages - 2, 1), 0.0)
+        clocks[stages] = clocks_of_a_block(busy, once + waits, resident[stages])
+        if clocks[1] >= WORTH * clocks[stages]:
+            return ""
+    figures = "; ".join(
+        f"{_counted(count, 'stage')}: {round(each)} clocks a round, {_counted(resident[count], 'block')}"
+        for count, each in clocks.items()
+    )
+    return f"modelled for {gpu.title}, {figures}"
+
+
+#: So many blocks that the one unit with most to do is always busy.
+_MANY = 16
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

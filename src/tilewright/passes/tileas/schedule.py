@@ -161,6 +161,8 @@ def _running(dot: S.DotOp) -> _Running | str:
             release = use.operation
     if not isinstance(wait, P.ConsumerWaitOp) or release is None or release.parent is not body:
         return "its stage is not released in the round"
+    if P.stages_of(wait.pipeline) == 1:
+        return "the one stage of its operands is filled again when it has been read"
     return _Running(dot, loop, number, wait, release)
 
 

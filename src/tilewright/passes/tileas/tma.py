@@ -148,7 +148,10 @@ class _TmaLoop(LoopAhead):
                 each + sum(load.bytes for load in threads), self.beside([*boxes, *threads])
             )
             stages = both if both >= 2 else stages
-        if stages < 2:
+        figures = "" if threads else self.refills(list(boxes), stages, others)
+        if (figures or self.stages == 1) and each <= self.budget(others):
+            stages = 1
+        elif stages < 2:
             self.remarks.add(
                 "tma",
                 f"a loop has no pipeline: two stages of {each} bytes do not fit beside {others} in "
@@ -156,12 +159,8 @@ class _TmaLoop(LoopAhead):
                 self.loop,
             )
             return False
-        self.remarks.add(
-            "ring",
-            f"a loop loads {len(boxes)} tiles ahead by TMA into {stages} stages, "
-            f"{stages * each / 1024:g} KiB",
-            self.loop,
-        )
+        remark = self.told(len(boxes), " by TMA", stages, each, figures if stages == 1 else "")
+        self.remarks.add("ring", remark, self.loop)
         self._rewrite_all(groups, boxes, stages)
         return True
 
@@ -206,7 +205,7 @@ class _TmaLoop(LoopAhead):
         iterators = [body.insert_arg(P.ITERATOR, len(body.args)) for _ in rings]
         inner = ScheduleBuilder(self.gathered(list(boxes)), loop)
         for ring, iterator in zip(rings, iterators, strict=True):
-            ring.fill(inner, iterator, stages - 1)
+            ring.fill(inner, iterator, max(stages - 1, 1))
         following = [
             inner.one(P.IncIterOp, (ring.value, it), P.ITERATOR)
             for ring, it in zip(rings, iterators, strict=True)

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import arith
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.storage import base_of, storage_bytes
+from tilewright.dialects.nv_tileas.storage import base_of, is_ring, storage_bytes
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.passes.tileaa.matching import integer_of
@@ -71,7 +71,7 @@ def touched(
     made = base.owner
     assert isinstance(made, S.AllocTensorOp)
     start, size = int_property(made, "offset"), storage_bytes(base)
-    ring = base if base.type.stages > 1 else None
+    ring = base if is_ring(base) else None
     straight = isinstance(storage.owner, S.ExtractSliceOp) and ring is not None
     own = layout if straight else None
     each = size // prod(base.type.dims)

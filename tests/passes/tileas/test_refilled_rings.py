@@ -1,0 +1,153 @@
+"""Rings of one stage: filled for the next round where this one has read them last, by threads and by tensor maps; the same
+results on both sides, on the simulator in many orders of warps, and chosen where more blocks then share a multiprocessor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.passes.tileas import kernels as K
+from tests.passes.tileas.softmax_loops import Loop
+from tests.sampling import some
+from xdsl.dialects import scf
+from xdsl.ir import Operation
+
+from tilewright import LaunchOptions
+from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas import pipelines as P
+from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncGroupOp,
+    AsyncTiledLoadOp,
+    AsyncWaitOp,
+    BarrierOp,
+)
+from tilewright.machine.launch import Program
+from tilewright.model.tables import GPUS
+from tilewright.passes import run_pipeline
+from tilewright.passes.tileas.decisions import Decisions
+from tilewright.passes.tileas.ring_stages import Ring, refills
+from tilewright.simulator.tiles import TileProgram
+from tilewright.text import parse, print_text
+
+A100, KIB = GPUS["a100"], 1 << 10
+MAKES = {
+    "threads": "tileas-pipeline{stages=1 shared-bytes=99000}",
+    "maps": "tileas-tma{stages=1 target=sm_120a}",
+}
+LOOPS = {
+    "plain": Loop(),
+    "branch": Loop(masked=True),
+    "nested": Loop(nested=True),
+    "biased": Loop(biased=True),
+    "wide": Loop(64, 64, 128),
+}
+ONE = Decisions.of({"stages": 1})
+ROUNDS = [(0, 0), (1, 0), (2, 0), (5, 0), (0, 3), (3, 2)]
+
+
+def made(loop: Loop, makes: str, more: str = "") -> Operation:
+    return K.lowered(
+        loop.text(), f"tileaa,tileas-assign-layouts{{target=sm_80}},{MAKES[makes]}{more}"
+    )
+
+
+@pytest.mark.parametrize("makes", MAKES)
+@pytest.mark.parametrize("name", LOOPS)
+def test_both_sides_compute_the_same(name: str, makes: str) -> None:
+    loop = LOOPS[name]
+    before, after = made(loop, makes), made(loop, makes, ",tileas-expand")
+    assert print_text(parse(print_text(after))) == print_text(after)
+    for rounds, first in ROUNDS:
+        one, right = loop.launch(Program(before), rounds, first)
+        two, _ = loop.launch(Program(after), rounds, first)
+        assert one.tobytes() == two.tobytes(), (rounds, first)
+        if rounds:
+            np.testing.assert_allclose(one, right, atol=1e-3)
+
+
+@pytest.mark.rotates(3)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_any_order_of_warps(name: str, arch: str) -> None:
+    """No warp fills what another one reads, or reads what has not come."""
+    loop = LOOPS[name]
+    program = TileProgram(parse(loop.text()), arch, decisions=ONE)
+    for seed in some(range(20)):
+        found, right = loop.launch(program, 3, 0, options=LaunchOptions(seed=seed))
+        np.testing.assert_allclose(found, right, atol=1e-3)
+    assert not program.fallbacks
+
+
+def test_where_copies_start_and_what_is_waited_for() -> None:
+    """The keys come again behind the first product, the values behind the second one; each wait leaves the other group under
+    way, and threads meet four times in a round."""
+    module = made(Loop(), "threads", ",tileas-expand,tileas-allocate,tileas-insert-barriers")
+    (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
+    body = list(loop.body.block.ops)
+    products = [body.index(op) for op in body if isinstance(op, S.Product)]
+    starts = [
+        body.index(op)
+        for op in body
+        if isinstance(op, scf.IfOp) and any(isinstance(i, AsyncTiledLoadOp) for i in op.walk())
+    ]
+    waits = [op for op in body if isinstance(op, AsyncWaitOp)]
+    assert products[0] < starts[0] < body.index(waits[1]) < products[1] < starts[1]
+    assert body.index(waits[0]) < products[0]
+    assert [int_property(op, "pending") for op in waits] == [1, 1]
+    assert sum(isinstance(op, AsyncGroupOp) for op in body) == 2
+    assert sum(isinstance(op, BarrierOp) for op in body) == 4
+
+
+def test_a_map_fills_behind_the_release() -> None:
+    module = made(Loop(), "maps", ",tileas-expand")
+    (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
+    names = [op.name.rsplit(".", 1)[-1] for op in loop.body.block.ops]
+    kept = [name for name in names if name in ("consumer_wait", "dot", "consumer_release", "if")]
+    assert kept == ["consumer_wait", "dot", "consumer_release", "if"] * 2
+    assert all(
+        P.stages_of(op.pipeline) == 1 for op in module.walk() if isinstance(op, P.ProducerAcquireOp)
+    )
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_more_stages_than_one_may_be_filled_behind_the_release(rounds: int) -> None:
+    """As many rounds ahead as a pipeline has stages."""
+    loop = Loop()
+    text = print_text(
+        K.lowered(
+            loop.text(),
+            f"tileaa,tileas-assign-layouts,tileas-tma{{stages={rounds} target=sm_120a}}",
+        )
+    )
+    marked = text.replace(f"ahead = {rounds - 1}", f"ahead = {rounds}")
+    assert marked != text
+    module = run_pipeline(parse(marked), "tileas-expand", verify_each=True)
+    for steps, first in ROUNDS:
+        one, _ = loop.launch(Program(parse(text)), steps, first)
+        two, _ = loop.launch(Program(module), steps, first)
+        assert one.tobytes() == two.tobytes()
+
+
+@pytest.fixture(scope="module")
+def products() -> list[S.Product]:
+    module = K.lowered(Loop().text(), "tileaa,tileas-assign-layouts{num-warps=4}")
+    return [op for op in module.walk() if isinstance(op, S.Product)]
+
+
+def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Product]) -> None:
+    spans = [(12 * KIB, [op], 0.0) for op in products]
+    small = Ring(products, 4, 24 * KIB, 0, 10.0 * 64 * 64, spans)
+    found = refills(A100, small, 3)
+    assert found.startswith("modelled for A100")
+    assert "1 stage: " in found
+    assert "3 stages: " in found
+    # Without another ring there are the figures of this one, as long as two blocks fit.
+    assert "stages" not in refills(A100, small, 1)
+    assert refills(A100, replace(small, other_bytes=90 * KIB), 1) == ""
+    # Shared memory is not what limits the blocks; each tile is read for the whole round; there are no products.
+    assert refills(A100, replace(small, stage_bytes=2 * KIB), 3) == ""
+    whole = [(12 * KIB, products, small.work) for _ in products]
+    assert refills(A100, replace(small, warps=8, spans=whole), 2) == ""
+    assert refills(A100, replace(small, products=[]), 3) == ""

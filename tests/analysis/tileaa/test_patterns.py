@@ -65,6 +65,22 @@ CASES = [
         "%r = nv_tileaa.addptr %p, %j : !nv_tileaa.ptr<f32, 1>, tile<128xi32> -> tile<128x!nv_tileaa.ptr<f32, 1>>",
         [(1, 1, 1)],
     ),
+    (
+        # Both choices rise by one for longer than the condition stays the same.
+        BLOCK + "%j = arith.addi %s, %i : tile<128xi32>\n"
+        "%k = arith.constant dense<32> : tile<128xi32>\n"
+        "%t = arith.cmpi slt, %i, %k : tile<128xi32>\n"
+        "%r = arith.select %t, %i, %j : tile<128xi1>, tile<128xi32>",
+        [(32, 32, 1)],
+    ),
+    (BLOCK + "%r = arith.extsi %s : tile<128xi32> to tile<128xi64>", [(1, 128, 128)]),
+    (
+        # What wraps around in 32 bits does not rise by one in 64.
+        "%s = nv_tileaa.splat %n : i32 -> tile<128xi32>\n"
+        + IOTA
+        + "%j = arith.addi %s, %i : tile<128xi32>\n%r = arith.extsi %j : tile<128xi32> to tile<128xi64>",
+        [(1, 1, 1)],
+    ),
 ]
 
 

@@ -16,6 +16,17 @@ _BODY = """
   %cat = nv_tileaa.cat %m, %x {axis = 0} : tile<4x8xf32>, tile<4x8xf32> -> tile<8x8xf32>
   %sum = nv_tileaa.addf %x, %y : tile<4x8xf32>
   %chosen = arith.select %c, %m, %sum : tile<4x8xf32>
+  %k = arith.constant dense<1.0> : tile<4x8xf32>
+  %once = nv_tileaa.mulf %x, %k : tile<4x8xf32>
+  %r0, %r1 = nv_tileaa.reduce %m, %x {axis = 1 : i32, identities = [0xFF800000 : f32, 0xFF800000 : f32]}
+    : tile<4x8xf32>, tile<4x8xf32> -> tile<4xf32>, tile<4xf32> {
+  ^bb0(%a: f32, %b: f32, %e: f32, %f: f32):
+    nv_tileaa.yield %a, %e : f32, f32
+  }
+  %r2 = nv_tileaa.reduce %m {axis = 1 : i32, identities = [0xFF800000 : f32]} : tile<4x8xf32> -> tile<4xf32> {
+  ^bb0(%g: f32, %h: f32):
+    nv_tileaa.yield %g : f32
+  }
   %not = arith.negf %m : tile<4x8xf32>
 """
 
@@ -31,6 +42,10 @@ _BODY = """
         ("cat", False, False),
         ("sum", False, True),
         ("chosen", False, True),
+        ("k", False, True),
+        ("once", False, False),  # which LLVM takes for %x
+        ("a", False, False),  # %x may be what the arguments hold
+        ("g", False, True),
         ("not", False, False),
     ],
 )

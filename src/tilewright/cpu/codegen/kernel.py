@@ -326,7 +326,7 @@ def _blocks(
         f.coroutine.end_all(b)
     if counted is not None:
         close_copies(b, f.copies.values(), begin, counted.total, counted.closed)
-    if f.unit.streams:
+    if f.unit.has_non_temporal_stores:
         llvm.fence_stores(b)
     if f.waiting is None:
         b.ret(result)

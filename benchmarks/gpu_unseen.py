@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from benchmarks import gpu_unseen_attention as attention
+from benchmarks import gpu_unseen_models as models
 from benchmarks import gpu_unseen_more as more
 from benchmarks import gpu_unseen_moves as moves
 from benchmarks import gpu_unseen_products as products
@@ -62,11 +63,19 @@ SLOWER, COMPILE_RATIO, COMPILE_SECONDS = 1.1, 2.0, 10.0
 
 def cases() -> tuple[Case, ...]:
     """All of them, in the order of the table."""
-    return (*attention.cases(), *products.cases(), *rows.cases(), *moves.cases(), *more.cases())
+    return (
+        *attention.cases(),
+        *products.cases(),
+        *rows.cases(),
+        *moves.cases(),
+        *more.cases(),
+        *models.cases(),
+    )
 
 
 #: Contents of arrays that cannot be arbitrary, by function and number of the array: from extents and a generator.
 _CONTENTS: Mapping[tuple[str, int], Callable[[Any, np.random.Generator], Array]] = {
+    ("groups_of_products", 2): lambda e, rng: 128 * (1 + np.arange(e[0])),
     ("paged", 4): lambda e, rng: rng.integers(70, 200, e),
     ("ragged", 3): lambda e, rng: np.linspace(0, 100, e[0]),
     ("masked", 3): lambda e, rng: rng.integers(0, 2, e),

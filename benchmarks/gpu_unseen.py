@@ -75,7 +75,6 @@ def cases() -> tuple[Case, ...]:
 
 #: Contents of arrays that cannot be arbitrary, by function and number of the array: from extents and a generator.
 _CONTENTS: Mapping[tuple[str, int], Callable[[Any, np.random.Generator], Array]] = {
-    ("groups_of_products", 2): lambda e, rng: 128 * (1 + np.arange(e[0])),
     ("paged", 4): lambda e, rng: rng.integers(70, 200, e),
     ("ragged", 3): lambda e, rng: np.linspace(0, 100, e[0]),
     ("masked", 3): lambda e, rng: rng.integers(0, 2, e),

@@ -8,7 +8,7 @@ from typing import Any
 
 import cuda.tile as ct
 
-from benchmarks.gpu_cases import BF16, F16, F32, I32, LOG2_E, Case
+from benchmarks.gpu_cases import BF16, F16, F32, LOG2_E, Case
 from benchmarks.gpu_unseen_attention import softmax_step
 
 ZERO = ct.PaddingMode.ZERO
@@ -84,18 +84,16 @@ def sink_attention(q, k, v, sinks, out, factor, tm: ConstInt, tn: ConstInt, d: C
 
 
 @ct.kernel
-def groups_of_products(a, b, ends, c, tm: ConstInt, tn: ConstInt, tk: ConstInt):
+def groups_of_products(a, b, c, rows: ConstInt, tm: ConstInt, tn: ConstInt, tk: ConstInt):
     """Rows of a go by groups, each with its matrix; blocks that stay take tiles of all groups in turn."""
     across = ct.cdiv(c.shape[1], tn)
     tile = ct.bid(0)
     first = 0
-    begin = 0
-    for group in range(ends.shape[0]):
-        end = ct.gather(ends, group)
-        tiles = ct.cdiv(end - begin, tm) * across
+    for group in range(b.shape[0]):
+        tiles = rows // tm * across
         while tile < first + tiles:
             local = tile - first
-            i, j = begin // tm + local // across, local % across
+            i, j = group * (rows // tm) + local // across, local % across
             sums = ct.zeros((tm, tn), ct.float32)
             for s in range(ct.num_tiles(a, 1, (tm, tk))):
                 left = ct.load(a, (i, s), (tm, tk), padding_mode=ZERO)
@@ -104,7 +102,6 @@ def groups_of_products(a, b, ends, c, tm: ConstInt, tn: ConstInt, tk: ConstInt):
             ct.store(c, (i, j), sums.astype(c.dtype))
             tile += ct.num_blocks(0)
         first += tiles
-        begin = end
 
 
 @ct.kernel
@@ -201,7 +198,7 @@ def cases() -> list[Case]:
 
     def grouped(groups: int, rows: int, width: int, depth: int) -> tuple[Any, ...]:
         arrays = ((F16, (rows, depth)), (F16, (groups, depth, width)))
-        return (*arrays, (I32, (groups,)), (F16, (rows, width)), (128,), (128,), (64,))
+        return (*arrays, (F16, (rows, width)), (rows // groups,), (128,), (128,), (64,))
 
     def halves(rows: int, width: int) -> tuple[Any, ...]:
         return ((BF16, (rows, 2 * width)), (BF16, (rows, width)), (1024,))
@@ -255,10 +252,10 @@ def cases() -> list[Case]:
             "groups of products f16 128x128x64",
             "products",
             groups_of_products,
-            grouped(8, 8192, 4096, 4096),
+            grouped(32, 8192, 4096, 4096),
             (132, 1, 1),
-            grouped(2, 256, 128, 192),
-            turns=2,
+            grouped(2, 512, 128, 192),
+            (2, 1, 1),
         ),
         Case(
             "gate by halves bf16 1024",

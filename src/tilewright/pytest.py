@@ -30,9 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tilewright-seeds",
         type=int,
-        default=1,
+        default=None,
         metavar="N",
-        help="schedules that each launch is checked under (default 1)",
+        help="schedules that each launch is checked under (default 4; with sim:ARCH 1)",
     )
     group.addoption(
         "--tilewright-resident",
@@ -87,9 +87,9 @@ def _start(config: pytest.Config, options: Any) -> None:
     from tilewright.launching.options import LaunchOptions
 
     is_sim = (options.tilewright_machine or "").partition(":")[0] == "sim"
-    if options.tilewright_seeds < 1 or (
-        options.tilewright_seeds > 1 and not (options.tilewright_sanitize or is_sim)
-    ):
+    has_schedules = options.tilewright_sanitize or is_sim
+    seeds: int | None = options.tilewright_seeds
+    if seeds is not None and (seeds < 1 or (seeds > 1 and not has_schedules)):
         raise pytest.UsageError(
             "--tilewright-seeds takes a number of at least 1, and needs --tilewright-sanitize or "
             "--tilewright-machine=sim:ARCH"
@@ -100,7 +100,7 @@ def _start(config: pytest.Config, options: Any) -> None:
             options.tilewright_machine or DEFAULT_MACHINE,
             LaunchOptions(
                 sanitize=options.tilewright_sanitize,
-                seeds=options.tilewright_seeds,
+                seeds=seeds if has_schedules else None,
                 resident=options.tilewright_resident,
                 find_nan=options.tilewright_find_nan,
                 time_limit=options.tilewright_time_limit,

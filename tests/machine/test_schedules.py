@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,11 +11,11 @@ from tests.machine.kernels import checked
 from tests.machine.test_scheduling import CHAIN, LOCKED_INCREMENT
 
 from tilewright import run
+from tilewright.cli.run_script import _parser
+from tilewright.cli.sanitize import add_arguments
 from tilewright.diagnostics import TileIRError
-from tilewright.launching.options import LaunchOptions
+from tilewright.launching.options import SANITIZER_SEEDS, LaunchOptions
 from tilewright.machine.sanitize import sanitize
-
-DEFAULT_SEEDS = 4
 
 
 def take(name: str, lock: str, token: str) -> str:
@@ -123,11 +124,73 @@ def memory() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("order, grid", [(OPPOSITE, 2), (OPPOSITE, 7), (CIRCLE, 3), (CIRCLE, 6)])
 def test_locks_in_opposite_orders_are_found_by_default(order: str, grid: int, kind: dict) -> None:
     module = locks_kernel(order, **kind)
-    report = sanitize(module, "k", grid, memory(), options=LaunchOptions(seeds=DEFAULT_SEEDS))
+    report = sanitize(module, "k", grid, memory())
     # Blocks of the circle that share no lock may race for the sum, too.
     codes = {d.code for d in report.diagnostics}
     assert "deadlock" in codes
     assert order == CIRCLE or codes == {"deadlock"}
+    with pytest.raises(TileIRError) as raised:
+        run(module, "k", grid, memory(), options=LaunchOptions(sanitize=True))
+    assert {d.code for d in raised.value.diagnostics} == codes
+
+
+def test_the_default_of_the_command_line_is_that_of_python() -> None:
+    assert LaunchOptions(sanitize=True).schedules == tuple(range(SANITIZER_SEEDS))
+    assert LaunchOptions(sanitize=True, seed=5).schedules == tuple(range(5, 5 + SANITIZER_SEEDS))
+    assert LaunchOptions(seed=5).schedules == (5,)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    helps = [parser.format_help()]
+    helps += [_parser(command).format_help() for command in ("sanitize", "run")]
+    for shown in helps:
+        assert f"(default {SANITIZER_SEEDS})" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    "update, races, runs",
+    [
+        ("%o, %u = atomic_rmw_tko relaxed device %p, add, %one", True, SANITIZER_SEEDS),
+        ("%o, %u = atomic_rmw_tko relaxed device %p, add, %one", False, SANITIZER_SEEDS),
+        ("%o, %u = load_ptr_tko weak %p", True, 1),
+        ("%o, %u = load_ptr_tko weak %p", False, SANITIZER_SEEDS),
+    ],
+)
+def test_one_clean_run_stands_for_all_where_nothing_orders_blocks(
+    update: str, races: bool, runs: int
+) -> None:
+    types = "tile<ptr<i32>>, tile<i32>" if "rmw" in update else "tile<ptr<i32>>"
+    module = checked(f"""entry @k(%p: tile<ptr<i32>>) {{
+      %one = constant <i32: 1> : tile<i32>
+      {update} : {types} -> tile<i32>, token
+      return
+    }}""")
+    began: list[tuple[int, int]] = []
+    options = LaunchOptions(races=races, progress=lambda done, blocks: began.append((done, blocks)))
+    report = sanitize(module, "k", 3, [np.zeros(1, np.int32)], options)
+    assert report.is_clean and report.seeds == tuple(range(SANITIZER_SEEDS))
+    assert began[-1] == (3 * SANITIZER_SEEDS, 3 * SANITIZER_SEEDS)
+    assert len([done for done, _ in began if done < 3 * runs]) == 3 * runs - 1
+    assert len(began) == 3 * runs + (runs == 1)
+
+
+def test_a_run_with_a_race_does_not_stand_for_others() -> None:
+    """What it reads depends on the order: under other seeds it is an index outside of the array."""
+    module = checked("""entry @k(%p: tile<ptr<i32>>, %q: tile<ptr<i32>>) {
+      %x, %y, %z = get_tile_block_id : tile<i32>
+      %far = constant <i32: 1000000> : tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %first = cmpi equal %x, %zero, signed : tile<i32> -> tile<i1>
+      if %first {
+        %v, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+        %a = offset %q, %v : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+        %w, %u = load_ptr_tko weak %a : tile<ptr<i32>> -> tile<i32>, token
+      } else {
+        %t = store_ptr_tko weak %p, %far : tile<ptr<i32>>, tile<i32> -> token
+      }
+      return
+    }""")
+    report = sanitize(module, "k", 2, [np.zeros(1, np.int32), np.zeros(4, np.int32)])
+    assert {d.code for d in report.diagnostics} == {"race", "invalid-address"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

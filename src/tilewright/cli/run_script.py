@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tilewright.cutile.stops import LineBreakpoint
     from tilewright.launching.options import LaunchOptions
 
-_DEFAULT_SEEDS = 4
-
 
 def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -101,7 +99,7 @@ def _add_checks(parser: argparse.ArgumentParser, command: str) -> None:
         "--seeds",
         type=positive,
         metavar="N",
-        help=f"schedules that each launch is checked under (default {_DEFAULT_SEEDS}){needs}"
+        help=f"schedules that each launch is checked under (default 4){needs}"
         + (", or --machine sim:ARCH (default 1)" if needs else ""),
     )
     group.add_argument(
@@ -302,7 +300,7 @@ def _launch_options(options: argparse.Namespace, log: LaunchLog) -> LaunchOption
         races=not options.no_races,
         seed=options.seed,
         resident=options.resident,
-        seeds=options.seeds or (_DEFAULT_SEEDS if options.sanitizes else 1),
+        seeds=options.seeds,
         breakpoints=log.stops(),
         print_to=write_stdout,
         **given,

@@ -22,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds",
         type=positive,
-        default=4,
         metavar="N",
         help="schedules of the tile blocks to try, beginning with --seed (default 4)",
     )
@@ -63,7 +62,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     arithmetic = arithmetic_of(options, session)
     with working(f"checking {entry.symbol}") as progress:
         wanted = LaunchOptions(
-            seeds=range(options.seed, options.seed + options.seeds),
+            seed=options.seed,
+            seeds=options.seeds,
             races=not options.no_races,
             max_iterations=options.max_iterations,
             time_limit=options.time_limit,

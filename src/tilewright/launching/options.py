@@ -32,6 +32,10 @@ UNSUPPORTED_OPTION = define_code(
     "docs/machines.md has the table of all options and machines.",
 )
 
+#: The schedules that a launch is checked under unless it says otherwise: the fewest that find locks in
+#: opposite orders, and tickets drawn in them (``machine.schedules``).
+SANITIZER_SEEDS = 4
+
 #: The levels of IR that launches take.
 TILE_IR, NVGPU = "Tile IR", "nvgpu"
 _EVERY_LEVEL = (TILE_IR, NVGPU)
@@ -135,6 +139,8 @@ def _functions(value: object) -> str:
 
 
 def _schedules(value: object) -> str:
+    if value is None:
+        return ""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         if not value:
             return "must name at least one seed"
@@ -294,10 +300,11 @@ class LaunchOptions:
         machines="reference",
         check=_flag,
     )
-    seeds: int | Sequence[int] = _option(
-        1,
-        "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed. The "
-        "simulator launches under each of them, from the same memory, up to the first that has an error.",
+    seeds: int | Sequence[int] | None = _option(
+        None,
+        "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed; by "
+        f"default {SANITIZER_SEEDS}. The simulator launches under each of them, from the same memory, up to "
+        "the first that has an error; by default 1.",
         values="an integer of at least 1, or a list of seeds",
         machines="reference sim",
         check=_schedules,
@@ -473,8 +480,10 @@ class LaunchOptions:
 
     @property
     def schedules(self) -> tuple[int, ...]:
-        """The seeds that the sanitizer and the simulator run with."""
+        """The seeds that the sanitizer (with ``sanitize``) and the simulator run with."""
         seeds = self.seeds
+        if seeds is None:
+            seeds = SANITIZER_SEEDS if self.sanitize else 1
         if isinstance(seeds, Sequence):
             return tuple(map(int, seeds))
         return tuple(range(self.seed, self.seed + int(seeds)))

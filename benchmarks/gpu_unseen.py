@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from benchmarks import gpu_unseen_attention as attention
+from benchmarks import gpu_unseen_models as models
 from benchmarks import gpu_unseen_more as more
 from benchmarks import gpu_unseen_moves as moves
 from benchmarks import gpu_unseen_products as products
@@ -62,7 +63,14 @@ SLOWER, COMPILE_RATIO, COMPILE_SECONDS = 1.1, 2.0, 10.0
 
 def cases() -> tuple[Case, ...]:
     """All of them, in the order of the table."""
-    return (*attention.cases(), *products.cases(), *rows.cases(), *moves.cases(), *more.cases())
+    return (
+        *attention.cases(),
+        *products.cases(),
+        *rows.cases(),
+        *moves.cases(),
+        *more.cases(),
+        *models.cases(),
+    )
 
 
 #: Contents of arrays that cannot be arbitrary, by function and number of the array: from extents and a generator.

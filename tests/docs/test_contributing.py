@@ -11,6 +11,7 @@ from tilewright.analysis.hints import TARGETS
 from tilewright.gpu.architectures import ARCHITECTURES, Architecture
 from tilewright.passes import PASSES, PIPELINES
 from tilewright.simulator.architectures import Architecture as Simulated
+from tilewright.simulator.state import WARP_SIZE
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -53,8 +54,10 @@ def test_passes_are_documented() -> None:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES.values(), ids=lambda arch: arch.name)
 def test_architectures_are_known_everywhere(arch: Architecture) -> None:
-    """What is compiled for can be simulated, with the same limit, and hints can be about it."""
+    """What is compiled for can be simulated, with the same limits, and hints can be about it."""
     simulated = Simulated.parse(arch.name)
     assert simulated.block_shared_bytes == arch.shared_limit
+    assert simulated.max_warps * WARP_SIZE == arch.threads_limit
+    assert simulated.max_blocks == arch.blocks_limit
     assert simulated.multiprocessors > 0
     assert f"sm_{arch.number}" in TARGETS

@@ -310,3 +310,37 @@ def test_read_only_arrays() -> None:
     body = "%x = arith.constant 1.0 : f32\nmemref.store %x, %a[%tid] : memref<32xf32>"
     (found,) = run(body, "%a: memref<32xf32>", [array]).findings
     assert "read-only" in found.message
+
+
+def test_gathers_of_local_memory_are_counted_as_such() -> None:
+    out = np.zeros(32, np.float32)
+    body = """
+    %mine = memref.alloca() : memref<4xf32, #gpu.address_space<private>>
+    %x = arith.constant 2.5 : f32
+    memref.store %x, %mine[%c1] : memref<4xf32, #gpu.address_space<private>>
+    %c3 = arith.constant 3 : index
+    memref.store %x, %mine[%c3] : memref<4xf32, #gpu.address_space<private>>
+    %at = arith.constant dense<[1, 3]> : vector<2xindex>
+    %all = arith.constant dense<true> : vector<2xi1>
+    %zero = arith.constant dense<0.0> : vector<2xf32>
+    %v = vector.gather %mine[%c0][%at], %all, %zero : memref<4xf32, #gpu.address_space<private>>, vector<2xindex>, vector<2xi1>, vector<2xf32> into vector<2xf32>
+    %sum = vector.reduction <add>, %v : vector<2xf32> into f32
+    memref.store %sum, %out[%tid] : memref<32xf32>
+    """
+    counters = run(body, "%out: memref<32xf32>", [out]).counters
+    assert (out == 5).all()
+    # Two stores and the gather of two elements, of 4 bytes in each lane.
+    assert (counters.local_bytes, counters.global_bytes_read) == (2 * 32 * 4 + 2 * 32 * 4, 0)
+
+
+def test_lanes_choose_between_vectors() -> None:
+    out = np.zeros((32, 2), np.float32)
+    body = """
+    %low = arith.cmpi ult, %tid, %c8 : index
+    %x = arith.constant dense<[1.0, 2.0]> : vector<2xf32>
+    %y = arith.constant dense<[3.0, 4.0]> : vector<2xf32>
+    %v = arith.select %low, %x, %y : vector<2xf32>
+    vector.store %v, %out[%tid, %c0] : memref<32x2xf32>, vector<2xf32>
+    """
+    run(body, "%out: memref<32x2xf32>", [out])
+    assert (out == np.where(np.arange(32)[:, None] < 8, [1, 2], [3, 4])).all()

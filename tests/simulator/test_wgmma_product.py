@@ -15,7 +15,8 @@ _SWIZZLED, _STRIDE = 1 << 62, 1024 >> 4 << 32
 
 
 def kernel(fields: int = _SWIZZLED | _STRIDE, shift: int = 0, fence: bool = True) -> str:
-    """64x64 ones in registers times 64x64 ones in shared memory, at ``shift`` bytes, plus 2."""
+    """64x64 ones in registers times 64x64 ones in shared memory, at ``shift`` bytes, plus 2.
+    What lies behind the ones is larger."""
     proxy = (
         "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
     )
@@ -29,10 +30,14 @@ module attributes {{gpu.container_module}} {{
       %c128 = arith.constant 128 : index
       %size = arith.constant 8192 : index
       %one = arith.constant 1.0 : f16
+      %other = arith.constant 9.0 : f16
+      %half = arith.constant 4096 : index
       %t = memref.get_global @t : memref<8192xf16, 3>
       %tid = gpu.thread_id x
       scf.for %i = %tid to %size step %c128 {{
-        memref.store %one, %t[%i] : memref<8192xf16, 3>
+        %inside = arith.cmpi ult, %i, %half : index
+        %x = arith.select %inside, %one, %other : f16
+        memref.store %x, %t[%i] : memref<8192xf16, 3>
       }}
       {proxy if fence else ""}
       gpu.barrier

@@ -24,6 +24,8 @@ _Load = tuple[int, tuple[int, ...]]
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: Loads that are looked at until all instructions have loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
+#: Loads of each block in flight that L2 holds at least.
+_TOGETHER = 2
 #: Basic blocks of a warp that are walked through, and those where some load is not among the first.
 SHORT, LONG = 100, 1600
 
@@ -87,7 +89,10 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
         make_stream = found.__getitem__
     order = [in_bands(number, grid, band) for number in range(blocks)] if band else range(blocks)
     streams = [make_stream(number)[:kept] for number in order]
-    cache = _Cache(loads.l2_bytes * min(1.0, kept / sum(loads.executions.values())))
+    # However short the loops are cut, blocks that go on side by side share what they load at nearly the same time.
+    together = _TOGETHER * in_flight * max(loads.sizes[index] for index, _, _ in base)
+    cut = loads.l2_bytes * min(1.0, kept / sum(loads.executions.values()))
+    cache = _Cache(max(cut, min(loads.l2_bytes, together)))
     shares = [
         cache.run(streams[first : first + loads.in_flight], loads)
         for first in range(0, blocks, loads.in_flight)

@@ -186,22 +186,6 @@ class Kernel:
         """How many instructions access the local memory of threads."""
         return self.mix["STL"] + self.mix["LDL"]
 
-    def hot_loop(self) -> Loop | None:
-        """The innermost loop that does the work: that with the most tensor instructions, else with
-        the most instructions; loops that only wait are none."""
-        inner = [
-            loop
-            for loop in self.loops
-            if not loop.waits
-            and not any(o.parent == loop.number and not o.waits for o in self.loops)
-        ]
-
-        def weight(loop: Loop) -> tuple[int, int]:
-            body = self.body(loop)
-            return sum(i.base.endswith("MMA") for i in body), len(body)
-
-        return max(inner, key=weight, default=None)
-
 
 def _is_filler(instruction: Instruction) -> bool:
     return instruction.base == "NOP" or instruction.predicate in NEVER

@@ -96,4 +96,9 @@ STEP_LIMIT = define_code(
     "Raise `max_steps` for kernels that need more.",
 )
 ASSERTION = define_code("sim-assertion", "An assertion of the kernel does not hold.")
-UNDEFINED = define_code("sim-undefined-arithmetic", "An integer is divided by zero.")
+UNDEFINED = define_code(
+    "sim-undefined-arithmetic",
+    "An operation is given numbers for which it has no meaning.",
+    "A division of integers by zero, zero to a negative power, a loop whose step is zero or negative, a shuffle "
+    "among a number of lanes that is no power of two up to 32.",
+)

@@ -130,6 +130,26 @@ def test_bulk_copies() -> None:
     assert obstacles(tiles(flags="allow_tma = false")) == ("the program forbids it",)
 
 
+@pytest.mark.parametrize("rank", [5, 6])
+def test_bulk_copies_have_five_axes_at_most(rank: int) -> None:
+    sizes = [1] * (rank - 1) + [4]
+    strides = ", ".join(["16"] * (rank - 1) + ["1"])
+    memref = f"!nv_tileaa.memref<{'x'.join(map(str, sizes))}xf32, strides = [{strides}], 1>"
+    tile = f"{'x'.join(map(str, sizes))}xf32"
+    view = f"!nv_tileaa.tiled_view<{tile}, source = {memref}>"
+    groups = ", ".join(f"[{axis}]" for axis in range(rank))
+    indices, types = ", ".join(["%c0"] * rank), ", ".join(["index"] * rank)
+    found = read(f"""
+    %a = nv_tileaa.assume %p {{predicates = [#nv_tileaa.div_by<16>]}} : {PTR}
+    %c0 = arith.constant 0 : index
+    %m = nv_tileaa.make_memref %a : ({PTR}) -> {memref}
+    %v = nv_tileaa.block_tile %m {{tileSizes = array<i64: {", ".join(map(str, sizes))}>, dimGroups = [{groups}]}} : {memref} -> {view}
+    %t = nv_tileaa.create_mem_token : {TOKEN}
+    %e, %t1 = nv_tileaa.tiled_load %v[{indices}], %t : {view}, {types}, {TOKEN} -> tile<{tile}>, {TOKEN}
+    """)
+    assert obstacles(found) == (("more than 5 axes",) if rank > 5 else ())
+
+
 def test_uniform_values() -> None:
     found = read("""
     %b = nv_tileaa.get_program_id {axis = 0 : i32} : i32

@@ -15,6 +15,10 @@ BLOCK = (
     "%b = nv_tileaa.get_program_id {axis = 0 : i32} : i32\n%c = arith.constant 128 : i32\n"
     "%o = arith.muli %b, %c : i32\n%s = nv_tileaa.splat %o : i32 -> tile<128xi32>\n" + IOTA
 )
+FROM_BELOW = (
+    IOTA
+    + "%k = arith.constant dense<-64> : tile<128xi32>\n%j = arith.addi %i, %k : tile<128xi32>\n"
+)
 
 CASES = [
     ("%r = arith.constant 24 : i32", [(1, 8, 1)]),
@@ -63,6 +67,26 @@ CASES = [
         + IOTA
         + "%j = arith.addi %s, %i : tile<128xi32>\n"
         "%r = nv_tileaa.addptr %p, %j : !nv_tileaa.ptr<f32, 1>, tile<128xi32> -> tile<128x!nv_tileaa.ptr<f32, 1>>",
+        [(1, 1, 1)],
+    ),
+    (
+        # Both choices rise by one for longer than the condition stays the same.
+        BLOCK + "%j = arith.addi %s, %i : tile<128xi32>\n"
+        "%k = arith.constant dense<32> : tile<128xi32>\n"
+        "%t = arith.cmpi slt, %i, %k : tile<128xi32>\n"
+        "%r = arith.select %t, %i, %j : tile<128xi1>, tile<128xi32>",
+        [(32, 32, 1)],
+    ),
+    (BLOCK + "%r = arith.extsi %s : tile<128xi32> to tile<128xi64>", [(1, 128, 128)]),
+    (IOTA + "%r = arith.extui %i : tile<128xi32> to tile<128xi64>", [(128, MOST, 1)]),
+    (FROM_BELOW + "%r = arith.extsi %j : tile<128xi32> to tile<128xi64>", [(128, 64, 1)]),
+    # From -1, which is 2**32 - 1 then, it goes back to 0.
+    (FROM_BELOW + "%r = arith.extui %j : tile<128xi32> to tile<128xi64>", [(64, 64, 1)]),
+    (
+        # What wraps around in 32 bits does not rise by one in 64.
+        "%s = nv_tileaa.splat %n : i32 -> tile<128xi32>\n"
+        + IOTA
+        + "%j = arith.addi %s, %i : tile<128xi32>\n%r = arith.extsi %j : tile<128xi32> to tile<128xi64>",
         [(1, 1, 1)],
     ),
 ]

@@ -125,7 +125,13 @@ def test_origins_lie_behind_what_derives_from_one_pointer() -> None:
     %c = arith.cmpi slt, %n, %o : i32
     %d = arith.select %c, %a, %q : {PTR}
     %g = nv_tileaa.get_global @table : {PTR}
+    %i = arith.constant 0 : index
+    %j = arith.constant 1 : index
+    %l = scf.for %k = %i to %x step %j iter_args(%s = %p) -> ({PTR}) {{
+      scf.yield %q : {PTR}
+    }}
     """)
+    assert origin_of(found.value("l")) is found.value("l")  # not where it begins
     assert origin_of(found.value("b")) is found.function.body.block.args[0]
     assert origin_of(found.value("d")) is found.value("d")  # of two pointers
     assert origin_of(found.value("g")) is found.value("g")

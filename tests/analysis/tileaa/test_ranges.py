@@ -141,6 +141,11 @@ def test_range(body: str, bounds: tuple[int, int]) -> None:
     assert found.facts.ranges.of(found.value("r")) == Range(*bounds)
 
 
+def test_ranges_are_written() -> None:
+    assert str(Range(3, 3)) == "3"
+    assert str(Range(-1, 8)) == "[-1, 8]"
+
+
 def test_a_known_grid_bounds_the_program_id() -> None:
     found = read("%r = nv_tileaa.get_program_id {axis = 1 : i32} : i32", grid=(4, 6))
     assert found.facts.ranges.of(found.value("r")) == Range(0, 5)

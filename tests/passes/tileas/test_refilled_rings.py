@@ -130,6 +130,55 @@ def test_more_stages_than_one_may_be_filled_behind_the_release(rounds: int) -> N
         assert one.tobytes() == two.tobytes()
 
 
+BYTES, SUMS = (64, 64, "i8"), "tile<64x64xf32>"
+
+
+def widened() -> str:
+    """Sums of products of bytes that threads widen: both tiles have been read only where the second one is written."""
+    halves = "tile<64x64xf16>"
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {SUMS}\n"
+        "  %sum = for %s in (%zero to %steps, step %one) : tile<i32> "
+        f"iter_values(%acc = %nothing) -> ({SUMS}) {{\n"
+        + K.load("l", "a", "%zero, %s", BYTES)
+        + K.load("r", "b", "%s, %zero", BYTES)
+        + f"    %x = itof %l signed : tile<64x64xi8> -> {halves}\n"
+        f"    %y = itof %r signed : tile<64x64xi8> -> {halves}\n"
+        f"    %next = mmaf %x, %y, %acc : {halves}, {halves}, {SUMS}\n"
+        f"    continue %next : {SUMS}\n  }}\n"
+        + K.store("sum", "c", "%zero, %zero", (64, 64, "f32"))
+    )
+    return K.entry({"a": BYTES, "b": BYTES, "c": (64, 64, "f32")}, body)
+
+
+def launch_widened(program: Program | TileProgram, **more: object) -> None:
+    rng, whole = np.random.default_rng(3), (K.WIDTH, K.WIDTH)
+    a, b = (rng.integers(-9, 10, whole).astype(np.int8) for _ in range(2))
+    out = np.zeros(whole, np.float32)
+    program.launch("k", 1, (a, b, out, K.WIDTH, K.WIDTH, 4), **more)  # pyright: ignore[reportArgumentType]
+    expected = a[:64].astype(np.float32) @ b[:, :64].astype(np.float32)
+    np.testing.assert_array_equal(out[:64, :64], expected)
+
+
+def test_groups_that_start_at_one_place_end_in_their_order() -> None:
+    """Each wait covers its own group, whichever comes first."""
+    passes = "tileaa,tileas-assign-layouts{target=sm_80},tileas-pipeline{stages=1}"
+    before, after = (K.lowered(widened(), text) for text in (passes, f"{passes},tileas-expand"))
+    (loop,) = (op for op in after.walk() if isinstance(op, scf.ForOp))
+    body = list(loop.body.block.ops)
+    groups = [body.index(op) for op in body if isinstance(op, AsyncGroupOp)]
+    widest = max(body.index(op) for op in body if isinstance(op, S.CopyOp))
+    assert len(groups) == 2
+    assert min(groups) > widest
+    for module in (before, after):
+        launch_widened(Program(module))
+    for arch in ("sm_80", "sm_120a"):
+        program = TileProgram(parse(widened()), arch, decisions=ONE)
+        for seed in range(4):
+            launch_widened(program, options=LaunchOptions(seed=seed))
+        assert not program.fallbacks
+
+
 @pytest.fixture(scope="module")
 def products() -> list[S.Product]:
     module = K.lowered(Loop().text(), "tileaa,tileas-assign-layouts{num-warps=4}")

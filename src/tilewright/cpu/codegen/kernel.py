@@ -326,7 +326,7 @@ def _blocks(
         f.coroutine.end_all(b)
     if counted is not None:
         close_copies(b, f.copies.values(), begin, counted.total, counted.closed)
-    if f.unit.streams:
+    if f.unit.has_non_temporal_stores:
         llvm.fence_stores(b)
     if f.waiting is None:
         b.ret(result)
@@ -351,6 +351,10 @@ def _alone_or_together(f: FunctionEmitter, function: ir.Function, body: Block, w
     enough = b.icmp_unsigned(">", b.add(groups, ir.Constant(I64, 2)), b.add(threads, threads))
     enough = b.or_(enough, b.icmp_unsigned("==", groups, threads))
     names = ("group", "together", "alone", "rest")
+    for number in wide.strips.strides:
+        stride = f.scalar(body.args[number])
+        short = b.icmp_unsigned("<=", stride, ir.Constant(stride.type, strips.NEAR))
+        enough = b.and_(enough, short)
     of_group, together, alone, rest = (b.append_basic_block(name) for name in names)
     b.cbranch(b.and_(complete, enough), of_group, alone)
     b.position_at_end(alone)

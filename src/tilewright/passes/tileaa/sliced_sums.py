@@ -67,7 +67,7 @@ class Sum:
     """A loop, and the reductions of what it carries: one for each result that is used."""
 
     loop: scf.ForOp
-    folds: tuple[ReduceOp | None, ...]
+    reductions: tuple[ReduceOp | None, ...]
     rows: int
 
 
@@ -78,26 +78,26 @@ def find_sums(function: FuncOp, least_bytes: int) -> list[Sum]:
 
 
 def _sum_of(loop: scf.ForOp, least_bytes: int) -> Sum | None:
-    folds: list[ReduceOp | None] = []
+    reductions: list[ReduceOp | None] = []
     rows: set[int] = set()
     size = 0
     for result in loop.results:
         users = [use.operation for use in result.uses]
-        fold = users[0] if len(users) == 1 else None
-        if fold is not None and not (isinstance(fold, ReduceOp) and _is_plain(fold)):
+        reduction = users[0] if len(users) == 1 else None
+        if reduction is not None and not (isinstance(reduction, ReduceOp) and _is_plain(reduction)):
             return None
-        if len(users) > 1 or (fold is not None and fold.parent is not loop.parent):
+        if len(users) > 1 or (reduction is not None and reduction.parent is not loop.parent):
             return None
-        folds.append(fold)
-        if fold is not None:
-            dims, axis = T.dims_of(result.type), int_property(fold, "axis")
+        reductions.append(reduction)
+        if reduction is not None:
+            dims, axis = T.dims_of(result.type), int_property(reduction, "axis")
             if all(extent == 1 for extent in dims[axis + 1 :]):
                 return None
             rows.add(dims[axis])
             size += prod(dims) * FORMATS[numeric_element(result.type)].bits // 8
     if len(rows) != 1 or min(rows) < 2 or size < least_bytes:
         return None
-    return Sum(loop, tuple(folds), rows.pop())
+    return Sum(loop, tuple(reductions), rows.pop())
 
 
 def _is_plain(op: ReduceOp) -> bool:
@@ -150,14 +150,15 @@ class _Slicing:
         self._made: dict[tuple[SSAValue, int | None], SSAValue] = {}
 
     def run(self) -> None:
-        numbers = [n for n, fold in enumerate(self.found.folds) if fold is not None]
-        folds = [fold for fold in self.found.folds if fold is not None]
-        axes = [int_property(fold, "axis") for fold in folds]
+        numbers = [n for n, reduction in enumerate(self.found.reductions) if reduction is not None]
+        reductions = [reduction for reduction in self.found.reductions if reduction is not None]
+        axes = [int_property(reduction, "axis") for reduction in reductions]
         old = self.loop.body.blocks[0]
         end = old.last_op
         assert end is not None
         carried = [
-            self._outer.insert_arg(fold.results[0].type, 1 + n) for n, fold in enumerate(folds)
+            self._outer.insert_arg(reduction.results[0].type, 1 + n)
+            for n, reduction in enumerate(reductions)
         ]
         begins = [
             self._row(self.loop.iter_args[n], axis) for n, axis in zip(numbers, axes, strict=True)
@@ -176,11 +177,11 @@ class _Slicing:
         inner.attributes.update(self.loop.attributes)
         self._outer.add_op(inner)
         totals = [
-            self._combined(fold, result, before)
-            for fold, result, before in zip(folds, inner.results, carried, strict=True)
+            self._combined(reduction, result, before)
+            for reduction, result, before in zip(reductions, inner.results, carried, strict=True)
         ]
         self._outer.add_op(self._placed(scf.YieldOp(*totals), end))
-        self._replace(folds)
+        self._replace(reductions)
 
     def _check_effects(self, block: Block) -> None:
         for op in block.ops:
@@ -189,25 +190,25 @@ class _Slicing:
             if op.regions or not is_side_effect_free(op):
                 raise _CannotSliceError
 
-    def _combined(self, fold: ReduceOp, row: SSAValue, before: SSAValue) -> SSAValue:
+    def _combined(self, reduction: ReduceOp, row: SSAValue, before: SSAValue) -> SSAValue:
         """What is accumulated after the row of one round."""
-        values: dict[SSAValue, SSAValue] = {fold.operands[0]: row}
-        reduced = self._placed(fold.clone(values), fold)
+        values: dict[SSAValue, SSAValue] = {reduction.operands[0]: row}
+        reduced = self._placed(reduction.clone(values), reduction)
         self._outer.add_op(reduced)
-        (only, _) = fold.regions[0].blocks[0].ops
+        (only, _) = reduction.regions[0].blocks[0].ops
         combine = type(only).create(
             operands=[reduced.results[0], before],
             result_types=[before.type],
             properties=dict(only.properties),
         )
-        self._outer.add_op(self._placed(combine, fold))
+        self._outer.add_op(self._placed(combine, reduction))
         return combine.results[0]
 
-    def _replace(self, folds: Sequence[ReduceOp]) -> None:
+    def _replace(self, reductions: Sequence[ReduceOp]) -> None:
         starts: list[SSAValue] = []
-        for fold in folds:
-            (only, _) = fold.regions[0].blocks[0].ops
-            ty = fold.results[0].type
+        for reduction in reductions:
+            (only, _) = reduction.regions[0].blocks[0].ops
+            ty = reduction.results[0].type
             fmt = FORMATS[numeric_element(ty)]
             number = facts.neutral(only, fmt.bits)
             assert number is not None
@@ -219,9 +220,9 @@ class _Slicing:
         outer = self._placed(scf.ForOp(low, high, step, starts, self._outer), self.loop)
         for op in (*self._before, outer):
             Rewriter.insert_op(op, InsertPoint.before(self.loop))
-        for fold, result in zip(folds, outer.results, strict=True):
-            fold.results[0].replace_all_uses_with(result)
-            Rewriter.erase_op(fold)
+        for reduction, result in zip(reductions, outer.results, strict=True):
+            reduction.results[0].replace_all_uses_with(result)
+            Rewriter.erase_op(reduction)
         Rewriter.erase_op(self.loop)
 
     # -- values ------------------------------------------------------------------------------

@@ -362,15 +362,20 @@ def _refill(loop: scf.ForOp, found: Sequence[_Refilled]) -> None:
     counters = _Counters(body.args[0], following, upper)
     early = [each.starts.load_early(inner, counters) for each in found]
     started: list[SSAValue] = []
+    ends: dict[Operation, Operation] = {}
     for number, each in enumerate(found):
         # Those behind it in the round before, and those in front of its wait in this one.
         later = [*found[number + 1 :], *(o for o in found if order[o.last] < order[each.wait])]
         here = ScheduleBuilder(InsertPoint.before(each.wait), each.wait)
         pending = {"pending": b.IntegerAttr(len(later), b.i64)}
         here.add(AsyncWaitOp.create(operands=(under_way[number],), properties=pending))
-        behind = ScheduleBuilder(InsertPoint.after(each.last), loop)
+        # Behind the group before it, if that starts at the same place: groups end in their order.
+        last = ends.get(each.last, each.last)
+        behind = ScheduleBuilder(InsertPoint.after(last), loop)
         each.starts.of_round(behind, counters, early[number])
-        started.append(behind.one(AsyncGroupOp, (), ASYNC_TOKEN))
+        group = behind.add(AsyncGroupOp.create(result_types=(ASYNC_TOKEN,)))
+        ends[each.last] = group
+        started.append(group.results[0])
     for each in found:
         for dead in (each.wait, each.group):
             dead.detach()

@@ -27,6 +27,7 @@ from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blo
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.carried_values import ops_around
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -121,6 +122,8 @@ def _choose(func: FuncOp, warps: int, target: Target, wanted: bool | None) -> Ag
     """How to split a function, or why it stays whole."""
     if wanted is False:
         return "as decided"
+    if any(_fills(op) and not _is_in_counted_loops(op) for op in func.walk()):
+        return "a branch, or a loop without a counter, is around one that loads ahead"
     products = [op for op in func.walk() if isinstance(op, S.Product)]
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
@@ -166,7 +169,14 @@ def _sums_together(op: S.Product) -> int:
 
 def _fills(op: Operation) -> bool:
     """Whether an operation fills a stage, where there is one to fill, and does nothing else."""
-    return isinstance(op, scf.IfOp) and any(isinstance(i, P.ProducerAcquireOp) for i in op.walk())
+    return isinstance(op, scf.IfOp) and any(
+        isinstance(inner, P.ProducerAcquireOp) for inner in op.true_region.block.ops
+    )
+
+
+def _is_in_counted_loops(op: Operation) -> bool:
+    around = ops_around(op)
+    return around is not None and all(isinstance(outer, scf.ForOp) for outer in around)
 
 
 def _is_split(op: Operation) -> bool:

@@ -28,12 +28,13 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.model.tables import Gpu
+from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
 from tilewright.passes.tileas.pipeline import LoopAhead
 from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
+from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.staged_loads import StagedLoad, stage_loads, undo_others
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
@@ -66,24 +67,14 @@ def tma_pipelines(
     remarks: Remarks | None = None,
     gpu: Gpu | None = None,
 ) -> None:
-    """Make pipelines of the loops of a function that nothing but other such loops surrounds. With a ``gpu``, small stages
+    """Make pipelines of the loops of a function that nothing but loops and branches surround. With a ``gpu``, small stages
     are as many as hide the latency of its memory."""
     remarks = Remarks() if remarks is None else remarks
     if not target.has_tma:
         return
     for op in list(func.walk()):
-        if isinstance(op, scf.ForOp) and _loops_around(op) is not None:
+        if isinstance(op, scf.ForOp) and ops_around(op) is not None:
             _TmaLoop(func, op, stages, target.shared_bytes, remarks, gpu).run()
-
-
-def _loops_around(loop: scf.ForOp) -> list[scf.ForOp] | None:
-    """The loops that surround a loop, the innermost first; None where something else does."""
-    found: list[scf.ForOp] = []
-    parent = loop.parent_op()
-    while isinstance(parent, scf.ForOp):
-        found.append(parent)
-        parent = parent.parent_op()
-    return found if isinstance(parent, FuncOp) else None
 
 
 def box_of(facts: Facts, load: LoadAhead) -> Box | str:
@@ -196,7 +187,7 @@ class _TmaLoop(LoopAhead):
         self, groups: Sequence[Sequence[LoadAhead]], boxes: dict[LoadAhead, Box], stages: int
     ) -> None:
         loop, body = self.loop, self.body
-        around = _loops_around(loop)
+        around = ops_around(loop)
         assert around is not None
         outermost = around[-1] if around else loop
         early = ScheduleBuilder(InsertPoint.before(outermost), outermost)
@@ -218,21 +209,7 @@ class _TmaLoop(LoopAhead):
         new = self.replace_loop(firsts)
         ends = list(new.results[len(new.results) - len(rings) :])
         for outer in around:
-            ends = _carry(outer, firsts, ends)
-
-
-def _carry(loop: scf.ForOp, given: Sequence[SSAValue], ends: Sequence[SSAValue]) -> list[SSAValue]:
-    """Let a loop carry values: ``given`` is what its body starts with in the first round, ``ends`` what each
-    leaves to the next. What it has at last."""
-    body = loop.body.block
-    for value in given:
-        argument = body.insert_arg(value.type, len(body.args))
-        value.replace_all_uses_with(argument)
-    end = body.last_op
-    assert end is not None
-    end.operands = [*end.operands, *ends]
-    new = carrying(loop, given)
-    return list(new.results[len(new.results) - len(given) :])
+            ends = carry_through(outer, firsts, ends)
 
 
 class _Pipeline:

@@ -11,6 +11,7 @@ from tests.wide_kernels import CASES, COLUMNS, REFUSED, ROWS, Strip, kernel, sum
 
 import tilewright
 from tilewright import LaunchOptions
+from tilewright.builder import ModuleBuilder, ptr
 from tilewright.cpu import Program
 from tilewright.cpu.compile import compile_kernel
 from tilewright.lowering import lower_to_tileaa
@@ -133,3 +134,55 @@ def test_moves_by_rows_get_wide_too() -> None:
 
 def test_what_is_turned_stays() -> None:
     assert not _remark(kernel(_turned))
+
+
+def _strided(dtype: str, columns: int, strides: Callable[[Any], list[Any]]) -> Any:
+    """Twice the tiles of ``x``, whose elements lie at strides of ``s`` where they are not known."""
+    module = ModuleBuilder()
+    args = {"x": ptr(dtype), "y": ptr(dtype), "m": "i32", "n": "i32", "r": "i32", "s": "i32"}
+    with module.entry("k", args) as k:
+        x = k.make_tensor_view(k.args.x, [k.args.m, k.args.n], strides(k.args))
+        y = k.make_tensor_view(k.args.y, [k.args.m, k.args.n], [k.args.n, 1])
+        here = [k.get_tile_block_id()[1], k.get_tile_block_id()[0]]
+        tile = k.load_view_tko(k.partition(x, tile=(8, columns), padding="zero"), here)[0]
+        k.store_view_tko(tile + tile, k.partition(y, tile=(8, columns)), here)
+    return module.build()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "i8"])
+def test_rows_of_elements_at_a_stride(dtype: str, threads: int) -> None:
+    """A row is where the stride is smallest, also if it only shows when the code runs."""
+    columns, rows, blocks = 64, 21, 37
+    width = columns * blocks - 5
+    module = _strided(dtype, columns, lambda a: [a.r, a.s])
+    assert "tile blocks side by side run as one" in _remark(module)
+    for stride in (1, 2, 3, 4, 5, 9):
+        for turned in (False, True):
+            # Turned, the innermost axis is not the one of rows.
+            near, pitch = stride, width * stride + 3
+            shape = (rows, width)
+            r, s = (near, rows * stride + 3) if turned else (pitch, near)
+            size = (rows - 1) * r + (width - 1) * s + 1
+            x = np.random.default_rng(stride).integers(-9, 10, size).astype(dtype_of(dtype))
+            y = np.zeros(shape, x.dtype)
+            program = Program(module, LaunchOptions(threads=threads))
+            program.launch("k", (blocks, 3, 1), (x, y, *shape, r, s))
+            at = np.arange(rows)[:, None] * r + np.arange(width) * s
+            assert (y == x[at] + x[at]).all(), (stride, turned)
+
+
+def test_known_strides_say_where_rows_are() -> None:
+    assert "side by side" in _remark(_strided("f32", 64, lambda a: [a.r, 3]))
+    assert "side by side" in _remark(_strided("f32", 64, lambda _: [8, 2]))
+    for strides in ([1, 4096], [2, 3], [4096, 9]):
+        assert not _remark(_strided("f32", 64, lambda _, known=strides: known))
+    assert not _remark(_strided("f32", 64, lambda a: [4, a.s]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "bytes_"), [("f32", 512, 8192), ("f64", 512, 16384), ("i8", 512, 4096)]
+)
+def test_rows_with_gaps_get_wider(dtype: str, columns: int, bytes_: int) -> None:
+    assert f"have {bytes_} bytes" in _remark(_strided(dtype, columns, lambda a: [a.r, a.s]))
+    assert "have 4096 bytes" in _remark(_strided(dtype, 256, lambda a: [a.r, 1]))

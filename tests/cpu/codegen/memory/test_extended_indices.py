@@ -67,3 +67,33 @@ def test_numbers_that_wrap_between_lanes(bits: int, sign: str, index: str, acces
             found[machine] = y.tolist()
         for machine in COMPILED:
             assert found[machine] == found["reference"], (machine, offset)
+
+
+@pytest.mark.parametrize("offset", [0, 32700, -56, -1])
+@pytest.mark.parametrize("step", [2, 3])
+def test_near_elements_whose_numbers_may_wrap(step: int, offset: int) -> None:
+    """Without a mask, on the way for numbers that do wrap: neighbours are far from one another then."""
+    pointers = "tile<64xptr<f32>>"
+    module = parse(f"""entry @k(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %o: tile<i16>) {{
+      %n = iota : tile<64xi16>
+      %step = constant <i16: {step}> : tile<64xi16>
+      %m = muli %n, %step : tile<64xi16>
+      %o1 = reshape %o : tile<i16> -> tile<1xi16>
+      %ob = broadcast %o1 : tile<1xi16> -> tile<64xi16>
+      %i = addi %m, %ob : tile<64xi16>
+      %far = exti %i unsigned : tile<64xi16> -> tile<64xi32>
+      %near = iota : tile<64xi32>
+      %x1 = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %xb = broadcast %x1 : tile<1xptr<f32>> -> {pointers}
+      %y1 = reshape %y : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %yb = broadcast %y1 : tile<1xptr<f32>> -> {pointers}
+      %xp = offset %xb, %far : {pointers}, tile<64xi32> -> {pointers}
+      %yp = offset %yb, %near : {pointers}, tile<64xi32> -> {pointers}
+      %v, %t = load_ptr_tko weak %xp : {pointers} -> tile<64xf32>, token
+      %u = store_ptr_tko weak %yp, %v : {pointers}, tile<64xf32> -> token
+      return }}""")
+    x = np.arange(1 << 16, dtype=np.float32)
+    for machine in COMPILED:
+        y = np.zeros(64, np.float32)
+        MACHINES[machine](module, (1, 1, 1), [x, y, offset])
+        assert (y == x[(np.arange(64) * step + offset) % (1 << 16)]).all(), machine

@@ -400,3 +400,33 @@ def test_which_products_keep_their_panels():
     module = lower_to_tileaa(product("f32", "f32", dims)).module
     alone = compile_kernel(module, None, CompileOptions(distinct_arguments=False))
     assert alone.arena_bytes < 16 * 16 * 4 * packed_operands.MOST_SLOTS // 4
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_groups_of_few_lanes(level: str) -> None:
+    """Bytes that are computed of f64 come in vectors of as few lanes as a group has bytes."""
+    module = ModuleBuilder()
+    size = (16, 16)
+    with module.entry("k", {"a": ptr("f64"), "b": ptr("f64"), "c": ptr("i32")}) as k:
+        zero = k.constant(0, "i32")
+
+        def view(base: Value) -> Value:
+            return k.partition(k.make_tensor_view(base, shape=size, strides=[16, 1]), tile=size)
+
+        def narrow(base: Value) -> Value:
+            wide, _ = k.load_view_tko(view(base), [zero, zero])
+            return k.ftoi(wide, to="i8", signedness="signed")
+
+        total = k.mmai(
+            narrow(k.args.a),
+            narrow(k.args.b),
+            k.constant(0, tile(size, "i32")),
+            signedness_lhs="signed",
+            signedness_rhs="signed",
+        )
+        k.store_view_tko(total, view(k.args.c), [zero, zero])
+    rng = np.random.default_rng(16)
+    a, b = (rng.integers(-128, 128, size).astype(np.float64) for _ in range(2))
+    c = np.zeros(size, np.int32)
+    Program(module.build(), options=LaunchOptions(cpu=level)).launch("k", 1, (a, b, c))
+    assert (c == a @ b).all()

@@ -51,7 +51,7 @@ class Plan:
     """Why each of the kept tiles is."""
     in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
-    streams: set[Operation] = field(default_factory=set)
+    non_temporal: set[Operation] = field(default_factory=set)
     """Stores of which nothing is read again, so that they need no place in caches."""
     groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
@@ -145,10 +145,10 @@ def make_plan(
     joined = {result for op in ops if _is_cut(op, cut) for result in op.results}
     plan.segments = find_segments(ops, joined)
     plan.networks = find_networks(ops, joined, run_bytes)
-    plan.streams = effects.stores_never_read(ops, distinct_arguments)
+    plan.non_temporal = effects.stores_never_read(ops, distinct_arguments)
     if groups:
         for group in store_groups.find_groups(
-            ops, plan.streams, distinct_arguments=distinct_arguments
+            ops, plan.non_temporal, distinct_arguments=distinct_arguments
         ):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.analysis.tileaa.geometry import view_axes
+from tilewright.analysis.tileaa.geometry import Axis, Extent, source_of_assumes, view_axes
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.ir.elements import element_of
+from tilewright.dialects.arith import IndexCastOp, IndexCastUIOp
 from tilewright.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -32,6 +33,11 @@ from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widen
 
 #: Rows of so many bytes are read about as fast as memory gives them.
 ROW_BYTES = 4096
+#: Where elements do not lie side by side, as many as this: a piece of so few pages is over before they are fetched
+#: ahead. Rows of 2048 x[:, ::4] in f32 took half the time of two of 1024.
+_ROW_ELEMENTS = 2048
+#: Strides up to this are those of rows.
+NEAR = 8
 _MOST_BLOCKS = 16
 #: What the tiles of a wide block that are held in buffers may take: most of the first cache.
 _BUFFER_BYTES = 32 << 10
@@ -59,6 +65,8 @@ class Strips:
     """The blocks of a group."""
     row_bytes: int
     """The piece of a row that one of them reads."""
+    strides: tuple[int, ...] = ()
+    """The arguments of the kernel that must be small strides, at most ``NEAR``, for that to be better."""
     rows: int = 0
     """How many rows of what a loop adds up are taken one after the other, for all rounds each."""
 
@@ -93,41 +101,89 @@ def _taken_together(
             found = widths(function, axis)
         except CannotWidenError:
             continue
-        row = _row_bytes(found, rows=rows)
-        if not row or not (folds or _all_along_rows(ops, found)):
+        row, enough = _row_bytes(found, rows=rows)
+        if not row:
             continue
-        factor = min(ROW_BYTES // row, _MOST_BLOCKS, _room(ops, plan, found))
-        if factor > 1:
+        strides = _strides_of(ops, found, folds=folds)
+        if strides is None:
+            continue
+        factor = min(enough // row, _MOST_BLOCKS, _room(ops, plan, found))
+        # Pieces with gaps that stay far from that were read no faster than the short ones (16 x 16 tiles).
+        if factor > 1 and (enough == ROW_BYTES or 4 * factor * row >= enough):
             function, origin = widened(function, found, factor)
-            return Strips(function, origin, axis, factor, row)
+            return Strips(function, origin, axis, factor, row, strides)
     return None
 
 
-def _row_bytes(found: Widths, *, rows: bool) -> int:
-    """The bytes of the pieces of rows that a block reads; 0 if it does not go down a strip, by tiles of
-    several rows or of single ``rows``."""
+def _row_bytes(found: Widths, *, rows: bool) -> tuple[int, int]:
+    """The bytes of the pieces of rows that a block reads, and how many are enough; 0 if it does not go down a
+    strip, by tiles of several rows or of single ``rows``."""
     if not found.loads:
-        return 0
-    load = max(found.loads, key=lambda each: prod(T.dims_of(each.result.type)))
+        return 0, 0
+    load = _largest(found)
     dims, axis = T.dims_of(load.result.type), found.side[load.result]
     axes = view_axes(load.base, dims)
-    if axes is None or axes[axis].stride != 1 or (prod(dims) == dims[axis] and not rows):
-        return 0
-    return dims[axis] * element_of(load.result.type).memory_bytes
+    if axes is None or _row_axis(axes) != axis or (prod(dims) == dims[axis] and not rows):
+        return 0, 0
+    size = element_of(load.result.type).memory_bytes
+    enough = ROW_BYTES if axes[axis].stride == 1 else max(ROW_BYTES, _ROW_ELEMENTS * size)
+    return dims[axis] * size, enough
 
 
-def _all_along_rows(ops: Sequence[Operation], found: Widths) -> bool:
-    """Whether all that a block reads and writes of its own gets wider along the rows of memory: what is turned
-    on the way would be read in long rows, and written in many short pieces."""
-    for op in ops:
+def _largest(found: Widths) -> TiledLoadOp:
+    return max(found.loads, key=lambda each: prod(T.dims_of(each.result.type)))
+
+
+def _strides_of(ops: Sequence[Operation], found: Widths, *, folds: bool) -> tuple[int, ...] | None:
+    """The arguments that are strides along which a block of a kernel gets wider; None if it gets wider otherwise than
+    along the rows of memory: what is turned on the way would be read in long rows, and written in many
+    short pieces. Of a kernel that ``folds`` only what it reads most is asked."""
+    strides: set[int] = set()
+    for op in [_largest(found)] if folds else ops:
         if not isinstance(op, TiledLoadOp | TiledStoreOp):
             continue
         moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
         axes = view_axes(op.base, T.dims_of(moved.type))
+        along = None if axes is None else _row_axis(axes)
         for place, index in enumerate(values_of(op, "indices")):
-            if index in found.numbers and (axes is None or axes[place].stride != 1):
-                return False
-    return True
+            if index not in found.numbers:
+                continue
+            if axes is None or place != along:
+                return None
+            if (argument := _argument(axes[place].stride)) is not None:
+                strides.add(argument)
+    return tuple(sorted(strides))
+
+
+def _row_axis(axes: Sequence[Axis]) -> int | None:
+    """The axis of a tile along the rows of memory: that of the smallest stride. Of strides that only show when the
+    code runs, the innermost counts as the smallest, unless a known one is small; None where none may be."""
+    known = [
+        (axis.stride, -place)
+        for place, axis in enumerate(axes)
+        if isinstance(axis.stride, int) and 0 < axis.stride <= NEAR and axis.tile > 1
+    ]
+    if known:
+        return -min(known)[1]
+    unknown = [
+        place
+        for place, axis in enumerate(axes)
+        if axis.tile > 1 and _argument(axis.stride) is not None
+    ]
+    return unknown[-1] if unknown else None
+
+
+def _argument(stride: Extent) -> int | None:
+    """Which argument of the kernel a stride is."""
+    while isinstance(stride, SSAValue):
+        stride = source_of_assumes(stride)
+        if isinstance(stride, BlockArgument):
+            inside = isinstance(stride.block.parent_op(), FuncOp)
+            return stride.index if inside else None
+        if not isinstance(stride.owner, IndexCastOp | IndexCastUIOp):
+            return None
+        stride = stride.owner.operands[0]
+    return None
 
 
 def _room(ops: Sequence[Operation], plan: Plan, found: Widths) -> int:

@@ -186,7 +186,7 @@ class _Function:
         if unit.memory is not None:
             unit = replace(unit, memory=unit.memory.with_table(next(given)))
         plan = make_plan(self._op.body.blocks[0], distinct_arguments=False)
-        plan.streams = set()
+        plan.non_temporal = set()
         g = FunctionEmitter(unit, plan, b, frame)
         g.arena, g.memory = self._memory.arena, self._memory
         return g

@@ -101,7 +101,7 @@ class Unit:
     global_pointers: dict[str, Value] = field(default_factory=dict)
     order: block_order.Order = block_order.ROW_BY_ROW
     """In which order the blocks of the grid are numbered."""
-    streams: bool = False
+    has_non_temporal_stores: bool = False
     """Whether there are stores past the caches."""
     memory: NoaliasRanges | None = None
     """The memory that a launch may access, where the code asks for it."""

@@ -401,11 +401,11 @@ def _store_vector(
         b.store(data, where, align=align)
 
 
-def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Value | None:
+def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Value | None:
     """Whether a store goes past the caches: to memory that is larger than they are and that the
     kernel does not read. None where it never does."""
     along, size = place.contiguous, place.element.buffer_bytes
-    if not f.unit.target.is_x86 or op not in f.plan.streams or along is None:
+    if not f.unit.target.is_x86 or op not in f.plan.non_temporal or along is None:
         return None
     if place.dims[along] * size < _SHORTEST_STREAM:
         return None
@@ -419,7 +419,7 @@ def streaming(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Va
             low_bits = b.or_(low_bits, b.mul(as_value(stride), ir.Constant(I64, size)))
     rest = b.and_(low_bits, ir.Constant(I64, STREAM_ALIGNMENT - 1))
     aligned = b.icmp_unsigned("==", rest, ir.Constant(I64, 0))
-    f.unit.streams = True
+    f.unit.has_non_temporal_stores = True
     return b.and_(aligned, b.icmp_unsigned(">=", total, ir.Constant(I64, _LARGER_THAN_CACHES)))
 
 

@@ -32,11 +32,11 @@ from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     indices_of,
+    non_temporal_where,
     padding_of,
     position_of_tile,
     store_beside,
     store_lanes,
-    streaming,
     view_of,
 )
 from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse_packed, where_on
@@ -94,7 +94,7 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
     if (destination := f.destinations.get(op)) is not None:
         _store_rest(f, place, value, destination)
         return
-    streams = streaming(f, op, place)
+    bypasses = non_temporal_where(f, op, place)
 
     def body(nest: LoopNest, coords: Coords) -> None:
         found = nest.vector(value, coords)
@@ -106,7 +106,7 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
     if mask is not None or not f.transposes(
         value, axis, lambda nest, at, data: store_lanes(nest, place, at, data, None), guard
     ):
-        past = None if mask is not None else streams
+        past = None if mask is not None else bypasses
         loose = [place.loose] if strided and place.loose is not None else []
         into = Into(past, place.limits, loose, strided)
         f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=into)
@@ -120,9 +120,9 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     if any(are_beside(group[0], op) for op in group[1:]):
         _store_woven(f, group, values, places)
         return
-    streams = [streaming(f, op, place) for op, place in zip(group, places, strict=True)]
-    known = [one for one in streams if one is not None]
-    past = llvm.all_of(f.builder, known) if len(known) == len(streams) else None
+    bypasses = [non_temporal_where(f, op, place) for op, place in zip(group, places, strict=True)]
+    known = [one for one in bypasses if one is not None]
+    past = llvm.all_of(f.builder, known) if len(known) == len(bypasses) else None
 
     def body(nest: LoopNest, coords: Coords) -> None:
         found = [nest.vector(value, coords) for value in values]

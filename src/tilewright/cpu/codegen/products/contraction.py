@@ -419,14 +419,9 @@ class Grouped(Tile):
 
 
 def joined(b: Builder, *values: Value) -> Value:
-    """Neighbours, of which each vector has one, as the bytes of an i32 for each lane."""
-    lanes, bits = llvm.lanes_of(values[0].type), 32 // len(values)
-    if lanes < len(values):
-        ty = llvm.vector(I32, lanes)
-        total = b.zext(values[0], ty)
-        for place, value in enumerate(values[1:], 1):
-            total = b.or_(total, b.shl(b.zext(value, ty), llvm.number(ty, place * bits)))
-        return total
+    """Neighbours, of which each vector has one, as the bytes of an i32 for each lane; there are at least as
+    many lanes as neighbours, since targets with groups of four have vectors of 256 bits."""
+    lanes = llvm.lanes_of(values[0].type)
     parts = list(values)
     while len(parts) > 1:
         both = range(2 * llvm.lanes_of(parts[0].type))

@@ -81,7 +81,7 @@ def _only_store(
     store = users[0]
     if not isinstance(store, M.TiledStoreOp) or store.parent is not loop.parent:
         return None
-    if store not in plan.streams or not cost_model.is_weak(store) or store.mask is not None:
+    if store not in plan.non_temporal or not cost_model.is_weak(store) or store.mask is not None:
         return None
     if store.value is not loop.results[position] or "multimem" in store.properties:
         return None

@@ -146,7 +146,7 @@ class Combination:
 
 
 def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Combination:
-    """How the elements of these tiles are folded; a remark tells why where they keep their order."""
+    """How the elements of these tiles are combined; a remark tells why where they keep their order."""
     rising = rising_operands(op) if isinstance(op, ReduceOp) else frozenset[int]()
     body = ElementBody(f, op.regions[0].blocks[0], rising)
     axis = int_property(op, "axis")
@@ -218,21 +218,23 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     if not cost_model.is_body_of_elements(op):
         combine_each(f, op, int_property(op, "axis"))
         return
-    fold = combination_of(f, op, f.read_once(op.operands))
-    wide = _is_sum_of_bf16(fold, op)
-    fold = _in_f32(fold) if wide else fold
-    rest = tuple(extent for axis, extent in enumerate(fold.dims) if axis != fold.axis)
+    combination = combination_of(f, op, f.read_once(op.operands))
+    wide = _is_sum_of_bf16(combination, op)
+    combination = _in_f32(combination) if wide else combination
+    rest = tuple(extent for axis, extent in enumerate(combination.dims) if axis != combination.axis)
     targets: list[Strided] = []
     if rest:
         targets = [
             f.buffer(element, rest, f.plan.last_use(result))
-            for element, result in zip(fold.elements, op.results, strict=True)
+            for element, result in zip(combination.elements, op.results, strict=True)
         ]
-    inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
-    make = _along_rows if inner and fold.dims[fold.axis] > 1 else _across_rows
-    if make is _across_rows and _has_wide_rows(f, fold, rest):
+    inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
+    make = _along_rows if inner and combination.dims[combination.axis] > 1 else _across_rows
+    if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
-    found = f.versions(guards(*fold.tiles), lambda masked: make(f, fold, rest, targets, masked))
+    found = f.versions(
+        guards(*combination.tiles), lambda masked: make(f, combination, rest, targets, masked)
+    )
     f.settle()
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
@@ -240,11 +242,11 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
             _round(f, result)
 
 
-def _is_sum_of_bf16(fold: Combination, op: ReduceOp) -> bool:
+def _is_sum_of_bf16(combination: Combination, op: ReduceOp) -> bool:
     """Whether all that a reduction does is to add bf16 numbers, which may be done in f32, without
     rounding after each, as these have the same range."""
     *adding, _ = op.regions[0].blocks[0].ops
-    return fold.neutral is not None and all(
+    return combination.neutral is not None and all(
         isinstance(each, AddFOp)
         and enum_property(each, "rounding_mode") in ("", "nearest_even")
         and element_of(each.results[0].type).name == "bf16"
@@ -252,7 +254,7 @@ def _is_sum_of_bf16(fold: Combination, op: ReduceOp) -> bool:
     )
 
 
-def _in_f32(fold: Combination) -> Combination:
+def _in_f32(combination: Combination) -> Combination:
     """The same sums in f32."""
     single = ELEMENTS["f32"]
 
@@ -263,8 +265,8 @@ def _in_f32(fold: Combination) -> Combination:
         return [b.fadd(*pair) for pair in zip(values[::2], values[1::2], strict=True)]
 
     zero = bits_constant(single, float_to_bits(-0.0, single.format))
-    tiles = tuple(exact(tile) for tile in fold.tiles)
-    return Combination(tiles, fold.axis, add, (zero,) * len(tiles))
+    tiles = tuple(exact(tile) for tile in combination.tiles)
+    return Combination(tiles, combination.axis, add, (zero,) * len(tiles))
 
 
 def _round(f: FunctionEmitter, result: SSAValue) -> None:
@@ -282,11 +284,11 @@ def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
 
 
 def _elements(
-    nest: LoopNest, fold: Combination, coords: Sequence[Index], index: Index
+    nest: LoopNest, combination: Combination, coords: Sequence[Index], index: Index
 ) -> list[Value]:
     """The elements of each operand at places along the axis."""
-    at = _with_axis(coords, fold.axis, index)
-    return [nest.vector(tile, at) for tile in fold.tiles]
+    at = _with_axis(coords, combination.axis, index)
+    return [nest.vector(tile, at) for tile in combination.tiles]
 
 
 def _put(
@@ -298,7 +300,7 @@ def _put(
 
 def _across_rows(
     f: FunctionEmitter,
-    fold: Combination,
+    combination: Combination,
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
@@ -306,27 +308,27 @@ def _across_rows(
     """Each lane is a row: the elements of a row one after the other."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
-    lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
+    lanes = f.lanes(combination.tiles, rest[along] if rest else 1)
     found: list[Value] = []
-    extent = fold.dims[fold.axis]
-    count = len(fold.tiles)
+    extent = combination.dims[combination.axis]
+    count = len(combination.tiles)
 
     def rows(nest: LoopNest, several: Sequence[Coords]) -> None:
         width = lanes if lanes > 1 else 0
-        if fold.chooses:
-            start = [v for at in several for v in _elements(nest, fold, at, fixed(0))]
+        if combination.chooses:
+            start = [v for at in several for v in _elements(nest, combination, at, fixed(0))]
         else:
-            start = [value for _ in several for value in fold.start(width)]
+            start = [value for _ in several for value in combination.start(width)]
         depth = nest.depth
         index = nest.loop(extent)
         looped = nest.depth > depth
         state = [nest.carried(value) for value in start] if looped else start
         after: list[Value] = []
         for position, coords in enumerate(several):
-            at = _with_axis(coords, fold.axis, index)
-            elements = [nest.vector(tile, at) for tile in fold.tiles]
+            at = _with_axis(coords, combination.axis, index)
+            elements = [nest.vector(tile, at) for tile in combination.tiles]
             before = state[position * count : (position + 1) * count]
-            after += fold.first_or_step(nest.inner, elements, before, index, looped=looped)
+            after += combination.first_or_step(nest.inner, elements, before, index, looped=looped)
         if looped:
             nest.close(list(zip(state, after, strict=True)))
         for position, coords in enumerate(several):
@@ -350,19 +352,21 @@ def _across_rows(
     return found
 
 
-def _has_wide_rows(f: FunctionEmitter, fold: Combination, rest: tuple[int, ...]) -> bool:
+def _has_wide_rows(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
     """Whether the elements that each step takes fill more registers than there are accumulators."""
-    if not rest or not fold.commutes or fold.dims[fold.axis] <= _ROWS_AT_ONCE:
+    if not rest or not combination.commutes or combination.dims[combination.axis] <= _ROWS_AT_ONCE:
         return False
     along = vector_axis(rest)
-    below = along >= fold.axis  # else each step would take elements that do not lie side by side
-    cheap = unroll_of(fold.tiles) > 1
-    return below and cheap and rest[along] > _ACCUMULATORS * f.lanes(fold.tiles, rest[along])
+    below = (
+        along >= combination.axis
+    )  # else each step would take elements that do not lie side by side
+    cheap = unroll_of(combination.tiles) > 1
+    return below and cheap and rest[along] > _ACCUMULATORS * f.lanes(combination.tiles, rest[along])
 
 
 def _row_by_row(
     f: FunctionEmitter,
-    fold: Combination,
+    combination: Combination,
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
@@ -371,24 +375,28 @@ def _row_by_row(
     other, before the next ones: what is accumulated lies in the buffers of the results meanwhile."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
-    lanes = f.lanes(fold.tiles, rest[along])
+    lanes = f.lanes(combination.tiles, rest[along])
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
 
     def begin(nest: LoopNest, coords: Coords) -> None:
-        first = _elements(nest, fold, coords, fixed(0)) if fold.chooses else fold.start(width)
+        first = (
+            _elements(nest, combination, coords, fixed(0))
+            if combination.chooses
+            else combination.start(width)
+        )
         _put(nest, targets, coords, first)
 
     loops(nest, rest, along, lanes, 1, begin)
     nest.close_all()
     coords = [nest.loop(n) if axis != along else fixed(0) for axis, n in enumerate(rest)]
-    first = nest.loop(fold.dims[fold.axis], _ROWS_AT_ONCE)
+    first = nest.loop(combination.dims[combination.axis], _ROWS_AT_ONCE)
     column = nest.loop(rest[along], lanes)
     coords[along] = Index(column.base, run, column.align)
     state = [nest.vector(target, tuple(coords)) for target in targets]
     for number in range(_ROWS_AT_ONCE):
-        elements = _elements(nest, fold, coords, nest.shift(first, number))
-        state = fold.step(nest.inner, elements, state, in_order=fold.chooses)
+        elements = _elements(nest, combination, coords, nest.shift(first, number))
+        state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
     _put(nest, targets, tuple(coords), state)
     nest.close_all()
     return []
@@ -396,31 +404,31 @@ def _row_by_row(
 
 def _along_rows(
     f: FunctionEmitter,
-    fold: Combination,
+    combination: Combination,
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
 ) -> list[Value]:
     """Lanes and accumulators share a row."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
-    extent = fold.dims[fold.axis]
-    lanes = f.lanes(fold.tiles, extent)
+    extent = combination.dims[combination.axis]
+    lanes = f.lanes(combination.tiles, extent)
     coords = [nest.loop(size) for size in rest]
     vectors = extent // lanes
-    most = _MASKED_ACCUMULATORS if masked and unroll_of(fold.tiles) == 1 else _ACCUMULATORS
-    rounds = min(most, vectors) if fold.commutes else 1
+    most = _MASKED_ACCUMULATORS if masked and unroll_of(combination.tiles) == 1 else _ACCUMULATORS
+    rounds = min(most, vectors) if combination.commutes else 1
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
-    if fold.chooses:
+    if combination.chooses:
         start = [
             value
             for number in range(rounds)
-            for value in _elements(nest, fold, coords, Index(number * lanes, run, lanes))
+            for value in _elements(nest, combination, coords, Index(number * lanes, run, lanes))
         ]
     else:
-        start = [value for _ in range(rounds) for value in fold.start(width)]
+        start = [value for _ in range(rounds) for value in combination.start(width)]
     depth = nest.depth
-    if fold.commutes:
+    if combination.commutes:
         base = nest.loop(extent, lanes * rounds)
         offsets = run
         stride = lanes
@@ -431,23 +439,23 @@ def _along_rows(
     looped = nest.depth > depth
     state: list[Any] = [nest.carried(value) for value in start] if looped else list(start)
     after: list[Value] = []
-    count = len(fold.tiles)
+    count = len(combination.tiles)
     for number in range(rounds):
         moved = nest.shift(base, number * stride)
-        elements = _elements(nest, fold, coords, Index(moved.base, offsets, moved.align))
+        elements = _elements(nest, combination, coords, Index(moved.base, offsets, moved.align))
         before = state[number * count : (number + 1) * count]
-        after += fold.first_or_step(nest.inner, elements, before, base, looped=looped)
+        after += combination.first_or_step(nest.inner, elements, before, base, looped=looped)
     if looped:
         nest.close(list(zip(state, after, strict=True)))
     b = nest.inner
     while rounds > 1:
         half = rounds // 2 * count
         pairs = [
-            fold.step(b, after[half + i : half + i + count], after[i : i + count])
+            combination.step(b, after[half + i : half + i + count], after[i : i + count])
             for i in range(0, half, count)
         ]
         after, rounds = [value for pair in pairs for value in pair], rounds // 2
-    values = fold.across_lanes(b, after)
+    values = combination.across_lanes(b, after)
     if targets:
         _put(nest, targets, tuple(coords), values)
     nest.close_all()
@@ -464,21 +472,21 @@ def scan(f: FunctionEmitter, op: ScanOp) -> None:
     if not cost_model.is_body_of_elements(op):
         combine_each(f, op, int_property(op, "axis"), reverse=reverse)
         return
-    fold = combination_of(f, op, f.read_once(op.operands))
+    combination = combination_of(f, op, f.read_once(op.operands))
     targets = [
-        f.buffer(element, fold.dims, f.plan.last_use(result))
-        for element, result in zip(fold.elements, op.results, strict=True)
+        f.buffer(element, combination.dims, f.plan.last_use(result))
+        for element, result in zip(combination.elements, op.results, strict=True)
     ]
-    inner = all(extent == 1 for extent in fold.dims[fold.axis + 1 :])
-    lanes = f.lanes(fold.tiles, fold.dims[fold.axis])
+    inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
+    lanes = f.lanes(combination.tiles, combination.dims[combination.axis])
     along = inner and lanes > 1
     make = _scan_along if along else _scan_across
 
     def one(masked: bool) -> list[Value]:
-        make(f, fold, targets, reverse, masked)
+        make(f, combination, targets, reverse, masked)
         return []
 
-    f.versions(guards(*fold.tiles), one)
+    f.versions(guards(*combination.tiles), one)
     for target, result in zip(targets, op.results, strict=True):
         f.values[result] = target
     f.settle()
@@ -493,25 +501,29 @@ def _reversed(nest: LoopNest, index: Index, last: int) -> Index:
 
 
 def _scan_across(
-    f: FunctionEmitter, fold: Combination, targets: Sequence[Strided], reverse: bool, masked: bool
+    f: FunctionEmitter,
+    combination: Combination,
+    targets: Sequence[Strided],
+    reverse: bool,
+    masked: bool,
 ) -> None:
     """Each lane is a row of its own."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
-    extent = fold.dims[fold.axis]
-    rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
+    extent = combination.dims[combination.axis]
+    rest = tuple(e for axis, e in enumerate(combination.dims) if axis != combination.axis)
     along = vector_axis(rest)
-    lanes = f.lanes(fold.tiles, rest[along] if rest else 1)
+    lanes = f.lanes(combination.tiles, rest[along] if rest else 1)
 
     def row(nest: LoopNest, coords: Coords) -> None:
-        start = fold.start(lanes if lanes > 1 else 0)
+        start = combination.start(lanes if lanes > 1 else 0)
         depth = nest.depth
         index = nest.loop(extent)
         looped = nest.depth > depth
         state: list[Any] = [nest.carried(value) for value in start] if looped else start
         place = _reversed(nest, index, extent - 1) if reverse else index
-        at = _with_axis(coords, fold.axis, place)
-        elements = [nest.vector(tile, at) for tile in fold.tiles]
-        after = fold.first_or_step(nest.inner, elements, state, index, looped=looped)
+        at = _with_axis(coords, combination.axis, place)
+        elements = [nest.vector(tile, at) for tile in combination.tiles]
+        after = combination.first_or_step(nest.inner, elements, state, index, looped=looped)
         _put(nest, targets, at, after)
         if looped:
             nest.close(list(zip(state, after, strict=True)))
@@ -521,16 +533,20 @@ def _scan_across(
 
 
 def _scan_along(
-    f: FunctionEmitter, fold: Combination, targets: Sequence[Strided], reverse: bool, masked: bool
+    f: FunctionEmitter,
+    combination: Combination,
+    targets: Sequence[Strided],
+    reverse: bool,
+    masked: bool,
 ) -> None:
     """Lanes share a row: prefixes within a vector, then with what came before it."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
-    extent = fold.dims[fold.axis]
-    lanes = f.lanes(fold.tiles, extent)
-    rest = tuple(e for axis, e in enumerate(fold.dims) if axis != fold.axis)
+    extent = combination.dims[combination.axis]
+    lanes = f.lanes(combination.tiles, extent)
+    rest = tuple(e for axis, e in enumerate(combination.dims) if axis != combination.axis)
     coords = [nest.loop(size) for size in rest]
     depth = nest.depth
-    start = fold.start(lanes)
+    start = combination.start(lanes)
     base = nest.loop(extent, lanes)
     looped = nest.depth > depth
     state: list[Any] = [nest.carried(value) for value in start] if looped else start
@@ -538,11 +554,11 @@ def _scan_along(
     if reverse:
         back = _reversed(nest, base, extent - lanes)
         place = Index(back.base, None, lanes)
-    at = _with_axis(coords, fold.axis, Index(place.base, tuple(range(lanes)), place.align))
+    at = _with_axis(coords, combination.axis, Index(place.base, tuple(range(lanes)), place.align))
     b = nest.inner
-    values = [nest.vector(tile, at) for tile in fold.tiles]
-    values = _prefixes(b, fold, values, lanes, reverse)
-    found = fold.first_or_step(b, values, state, base, looped=looped)
+    values = [nest.vector(tile, at) for tile in combination.tiles]
+    values = _prefixes(b, combination, values, lanes, reverse)
+    found = combination.first_or_step(b, values, state, base, looped=looped)
     _put(nest, targets, at, found)
     edge = 0 if reverse else lanes - 1
     carry = [llvm.shuffle(b, value, value, [edge] * lanes) for value in found]
@@ -552,7 +568,7 @@ def _scan_along(
 
 
 def _prefixes(
-    b: Builder, fold: Combination, values: list[Value], lanes: int, reverse: bool
+    b: Builder, combination: Combination, values: list[Value], lanes: int, reverse: bool
 ) -> list[Value]:
     """Each lane combined with all before it (behind it, if reversed)."""
     distance = 1
@@ -564,7 +580,7 @@ def _prefixes(
             source = [max(lane - distance, 0) for lane in range(lanes)]
             has = [int(lane >= distance) for lane in range(lanes)]
         before = [llvm.shuffle(b, v, v, source) for v in values]
-        combined = fold.step(b, values, before)
+        combined = combination.step(b, values, before)
         mask = llvm.int_lanes(has, ir.IntType(1))
         values = [b.select(mask, c, v) for c, v in zip(combined, values, strict=True)]
         distance *= 2

@@ -9,6 +9,7 @@ from tests.machine.kernels import checked
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.diagnostics import Diagnostic, TileIRError
+from tilewright.lowering import lower_to_tileaa
 
 
 def waiting_kernel(setup: str, element: str = "%x", kind: str = "i32"):
@@ -88,3 +89,28 @@ def test_a_tile_of_elements() -> None:
     assert found.notes[0].message == (
         "tile block (0, 0, 0) waits here for %x[0:8], which are 0, 1, 2, 3, ..."
     )
+
+
+@pytest.mark.parametrize("level", ["cuda_tile", "nv_tileaa"])
+def test_polls_that_are_counted_end(level: str) -> None:
+    """However often blocks look while memory stays as it is: a counter says when they stop."""
+    module = checked("""
+      entry @wait(%x: tile<ptr<i32>>) {
+        %block, %by, %bz = get_tile_block_id : tile<i32>
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %many = constant <i32: 1500> : tile<i32>
+        %seen = for %i in (%zero to %many, step %one) : tile<i32> iter_values(%sum = %one) -> (tile<i32>) {
+          %v, %t = load_ptr_tko relaxed device %x : tile<ptr<i32>> -> tile<i32>, token
+          %more = addi %sum, %v : tile<i32>
+          continue %more : tile<i32>
+        }
+        %next = addi %block, %one : tile<i32>
+        %mine = offset %x, %next : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+        %u = store_ptr_tko weak %mine, %seen : tile<ptr<i32>>, tile<i32> -> token
+      }""")
+    if level == "nv_tileaa":
+        module = lower_to_tileaa(module).module
+    x = np.array([2, 0, 0], np.int32)
+    tilewright.run(module, "wait", 2, (x,))
+    assert x.tolist() == [2, 3001, 3001]

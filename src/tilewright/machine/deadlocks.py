@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
+from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, IfOp
+from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import location_of
+from tilewright.launching.accesses import ACCESSES
 from tilewright.launching.codes import DEADLOCK
 from tilewright.launching.storage import Storage
 from tilewright.machine.accesses import access_site
@@ -25,6 +31,23 @@ _MAX_SHOWN_ELEMENTS = 4
 
 Waiting = tuple["BlockId", "Operation | None", Registers]
 """A tile block, the access behind which it last gave way, and its registers."""
+
+
+#: What an operation may stand in and still be done a number of times that is known when it begins.
+_COUNTED = (ForOp, IfOp, scf.ForOp, scf.IfOp)
+_WHOLE = (EntryOp, FuncOp)
+
+
+def may_wait(op: Operation | None) -> bool:
+    """Whether a block may stand behind an operation because it waits for another one. It does not at an access that only
+    loops with a counter repeat: that is done so often, whatever other blocks do."""
+    if not isinstance(op, Access) and type(op) not in ACCESSES:
+        return True
+    assert op is not None
+    outer = op.parent_op()
+    while isinstance(outer, _COUNTED):
+        outer = outer.parent_op()
+    return not isinstance(outer, _WHOLE)
 
 
 def deadlock(

@@ -11,11 +11,12 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.launching.orders import shuffled
 from tilewright.machine.compile import CompiledBlock, Translator
-from tilewright.machine.deadlocks import deadlock
+from tilewright.machine.deadlocks import deadlock, may_wait
 from tilewright.machine.faults import Fault, as_error
 from tilewright.machine.interrupts import note_loop
 from tilewright.machine.schedules import BlockId, Live, schedule_of
@@ -25,8 +26,8 @@ from tilewright.machine.values import ARENA, Registers
 Progress = Callable[[int, int], object]
 """Told (finished tile blocks, all tile blocks)."""
 
-# Rounds over all live blocks in which memory stays as it is before the run counts as stuck. A
-# block that gives up waiting by itself does so long before.
+# Rounds over all live blocks in which memory stays as it is, and none is at an access that is repeated
+# by counters only, before the run counts as stuck. A block that gives up waiting by itself does so long before.
 _MAX_IDLE_ROUNDS = 1000
 
 
@@ -61,6 +62,8 @@ class GridRun:
         self._random = random.Random(seed) if seed else None
         self._schedule = schedule_of(seed, self._random, kernel)
         self._pending = self._order()
+        #: Of accesses behind which blocks gave way: whether they may wait there.
+        self._waits: dict[Operation | None, bool] = {}
         self._left = machine.grid[0] * machine.grid[1] * machine.grid[2]
         machine.random, machine.take_over = self._random, self._take_over
         self._progress = progress
@@ -144,7 +147,7 @@ class GridRun:
                     if schedule.count() * _MAX_IDLE_ROUNDS < idle_turns:
                         raise self._deadlock(live)
                 idle_turns += 1
-                if memory.version != version:
+                if memory.version != version or not self._may_wait(live.paused_at):
                     version, idle_turns = memory.version, 0
         except Fault as fault:
             assert live is not None
@@ -182,6 +185,11 @@ class GridRun:
                 live.idle_at = -1 if changed else version
                 return False
             version = memory.version
+
+    def _may_wait(self, op: Operation | None) -> bool:
+        if op not in self._waits:
+            self._waits[op] = may_wait(op)
+        return self._waits[op]
 
     def _deadlock(self, live: Live) -> Fault:
         waiting = self._schedule.live()

@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
+from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
@@ -32,6 +33,7 @@ from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.turns import registers_of, turn_of_product
+from tilewright.passes.tileas.warpgroup_products import ROWS
 
 #: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.
 _REGISTERS, _RESERVED = 1 << 16, 1 << 10
@@ -40,6 +42,8 @@ _REGISTERS, _RESERVED = 1 << 16, 1 << 10
 _MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 24, 88, 64
 #: What threads that fill would have to leave beside that, for those that compute to count on it.
 _SPARE = 16
+#: What ptxas asks for beside the sums of one ``wgmma``, of all threads alike (it told 154 for 128 sums).
+_BESIDE_INSTRUCTION = 26
 #: The registers that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
 _OPERANDS = 16
 _WARPGROUP = 4
@@ -62,9 +66,12 @@ class Agents:
         return f"{found}; {self.figures}" if self.figures else found
 
 
-def agents_for(warps: int, sums: int, shared_bytes: int, target: Target) -> Agents | None:
+def agents_for(
+    warps: int, sums: int, shared_bytes: int, target: Target, widest: int = 0
+) -> Agents | None:
     """How a block is split of which ``warps`` compute, each thread with this many registers of sums, and
-    that takes these bytes of shared memory; None where there are not registers enough.
+    that takes these bytes of shared memory; None where there are not registers enough. ``widest``: the sums of one
+    instruction, for which there must be registers before they are traded, too.
 
     The assembler counts the warps of a block in fours. One warp that fills pipelines is enough, where
     those that compute have as many registers as before; else a warpgroup gives most of its own to them. A block
@@ -82,6 +89,8 @@ def agents_for(warps: int, sums: int, shared_bytes: int, target: Target) -> Agen
         for left in (_LEFT, _LEFT + _SPARE)
     )
     if not target.trades_registers or sure < sums + _BESIDE_SUMS or share < _LEFT:
+        return None
+    if share < widest + _BESIDE_INSTRUCTION:
         return None
     return Agents((warps, _WARPGROUP), (taken, _LEFT))
 
@@ -128,7 +137,8 @@ def _choose(func: FuncOp, warps: int, target: Target, wanted: bool | None) -> Ag
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
         sums += _OPERANDS
-    found = agents_for(warps, sums, peak(func), target)
+    widest = max((_sums_of_instruction(op) for op in products), default=0)
+    found = agents_for(warps, sums, peak(func), target, widest)
     if found is None:
         return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
     return found if wanted else _asked(products, warps, found, peak(func), target)
@@ -157,6 +167,14 @@ def _asked(
     if without < WORTH * with_agents:
         return figures
     return replace(agents, figures=figures)
+
+
+def _sums_of_instruction(op: S.Product) -> int:
+    """The sums of a thread that one instruction adds to: of 64 rows and the columns of its warpgroup."""
+    if S.atom_of(op) != "wgmma":
+        return 0
+    _, across = integers_of(op.warps)
+    return T.dims_of(op.c.type)[-1] // across * ROWS // (32 * _WARPGROUP)
 
 
 def _sums_together(op: S.Product) -> int:

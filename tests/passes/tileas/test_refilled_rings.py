@@ -186,8 +186,8 @@ def products() -> list[S.Product]:
 
 
 def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Product]) -> None:
-    spans = [(12 * KIB, [op], 0.0) for op in products]
-    small = Ring(products, 4, 24 * KIB, 0, 10.0 * 64 * 64, spans)
+    spans = [(15 * KIB, [op], 0.0) for op in products]
+    small = Ring(products, 4, 30 * KIB, 0, 10.0 * 64 * 64, spans)
     found = refills(A100, small, 3)
     assert found.startswith("modelled for A100")
     assert "1 stage: " in found
@@ -195,8 +195,8 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     # Without another ring there are the figures of this one, as long as two blocks fit.
     assert "stages" not in refills(A100, small, 1)
     assert refills(A100, replace(small, other_bytes=90 * KIB), 1) == ""
-    # Shared memory is not what limits the blocks; each tile is read for the whole round; there are no products.
-    assert refills(A100, replace(small, stage_bytes=2 * KIB), 3) == ""
-    whole = [(12 * KIB, products, small.work) for _ in products]
+    # Two blocks share a multiprocessor in any case; each tile is read for the whole round; there are no products.
+    assert refills(A100, replace(small, stage_bytes=24 * KIB), 3) == ""
+    whole = [(15 * KIB, products, small.work) for _ in products]
     assert refills(A100, replace(small, warps=8, spans=whole), 2) == ""
     assert refills(A100, replace(small, products=[]), 3) == ""

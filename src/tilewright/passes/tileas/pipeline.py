@@ -26,7 +26,6 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import LoadOp
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
     AsyncLoadOp,
@@ -193,8 +192,7 @@ class LoopAhead(LoopLoads):
         if os.environ.get("NOREFILL"):
             return ""
         ops = list(self.body.ops)
-        if self.gpu is None or any(isinstance(op, P.ConsumerWaitOp) for op in ops):
-            # Beside tiles that come by tensor maps threads shall not be waited for.
+        if self.gpu is None:
             return ""
         products = [op for op in ops if isinstance(op, S.Product)]
         spans: list[tuple[int, list[S.Product], float]] = []

@@ -67,7 +67,7 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
 
 def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
     """The figures, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
-    so more blocks share a multiprocessor than with ``stages``, of which 0 or 1 are none; else nothing."""
+    so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone; else nothing."""
     turns = {op: turn_of_product(op) for op in ring.products}
     if not turns or any(turn.by_warpgroups for turn in turns.values()):
         return ""
@@ -81,7 +81,8 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         )
         for count in (1, max(stages, 1))
     }
-    if resident[1] <= (resident[stages] if stages > 1 else 1):
+    if resident[1] <= 1 or (stages > 1 and resident[stages] > 1):
+        # Of two blocks one computes while the other waits in any case.
         return ""
     alone = {op: clocks_of_turn(gpu, turn, 1) for op, turn in turns.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]

@@ -11,8 +11,6 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Note
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, IfOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.dialects.nv_tileaa.ops.access import Access
-from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.accesses import ACCESSES
 from tilewright.launching.codes import DEADLOCK
@@ -35,19 +33,27 @@ Waiting = tuple["BlockId", "Operation | None", Registers]
 
 #: What an operation may stand in and still be done a number of times that is known when it begins.
 _COUNTED = (ForOp, IfOp, scf.ForOp, scf.IfOp)
-_WHOLE = (EntryOp, FuncOp)
 
 
 def may_wait(op: Operation | None) -> bool:
     """Whether a block may stand behind an operation because it waits for another one. It does not at an access that only
     loops with a counter repeat: that is done so often, whatever other blocks do."""
-    if not isinstance(op, Access) and type(op) not in ACCESSES:
+    if op is None or not _is_access(op):
         return True
-    assert op is not None
     outer = op.parent_op()
     while isinstance(outer, _COUNTED):
         outer = outer.parent_op()
-    return not isinstance(outer, _WHOLE)
+    return not isinstance(outer, EntryOp) and (outer is None or outer.name != "nv_tileaa.func")
+
+
+def _is_access(op: Operation) -> bool:
+    if type(op) in ACCESSES:
+        return True
+    if not op.name.startswith("nv_tileaa."):
+        return False
+    from tilewright.dialects.nv_tileaa.ops.access import Access
+
+    return isinstance(op, Access)
 
 
 def deadlock(

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Operation
+from xdsl.traits import IsolatedFromAbove
 
 from tilewright.diagnostics import Note
 from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, IfOp
-from tilewright.dialects.cuda_tile.ops.module import EntryOp
+from tilewright.dialects.facts import Ordering, ordering
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.accesses import ACCESSES
 from tilewright.launching.codes import DEADLOCK
@@ -43,17 +44,11 @@ def may_wait(op: Operation | None) -> bool:
     outer = op.parent_op()
     while isinstance(outer, _COUNTED):
         outer = outer.parent_op()
-    return not isinstance(outer, EntryOp) and (outer is None or outer.name != "nv_tileaa.func")
+    return outer is None or not outer.has_trait(IsolatedFromAbove)
 
 
 def _is_access(op: Operation) -> bool:
-    if type(op) in ACCESSES:
-        return True
-    if not op.name.startswith("nv_tileaa."):
-        return False
-    from tilewright.dialects.nv_tileaa.ops.access import Access
-
-    return isinstance(op, Access)
+    return type(op) in ACCESSES or ordering(op) is Ordering.ACCESS
 
 
 def deadlock(

@@ -10,6 +10,7 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.diagnostics import Diagnostic, TileIRError
 from tilewright.lowering import lower_to_tileaa
+from tilewright.machine import grid
 
 
 def waiting_kernel(setup: str, element: str = "%x", kind: str = "i32"):
@@ -114,3 +115,69 @@ def test_polls_that_are_counted_end(level: str) -> None:
     x = np.array([2, 0, 0], np.int32)
     tilewright.run(module, "wait", 2, (x,))
     assert x.tolist() == [2, 3001, 3001]
+
+
+SPIN = """
+  entry @wait(%x: tile<ptr<i32>>) {{
+    %block, %by, %bz = get_tile_block_id : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %many = constant <i32: {polls}> : tile<i32>
+    %seen = loop iter_values(%looked = %zero) : tile<i32> -> tile<i32> {{
+      %v, %t = load_ptr_tko acquire device %x : tile<ptr<i32>> -> tile<i32>, token
+      %more = {next}
+      %end = cmpi equal %more, %many, signed : tile<i32> -> tile<i1>
+      if %end {{
+        break %more : tile<i32>
+      }}
+      continue %more : tile<i32>
+    }}
+    %place = addi %block, %one : tile<i32>
+    %mine = offset %x, %place : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %u = store_ptr_tko weak %mine, %seen : tile<ptr<i32>>, tile<i32> -> token
+  }}"""
+COUNTED = "addi %looked, %one : tile<i32>"
+# 1, 2, 0, 1, 2, 0, ...
+IN_A_CIRCLE = """addi %looked, %one : tile<i32>
+      %three = constant <i32: 3> : tile<i32>
+      %more = remi %grown, %three signed : tile<i32>"""
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_blocks_that_give_up_waiting_by_themselves_end(seed: int, sanitize: bool) -> None:
+    """They count how often they have looked: their state does not repeat."""
+    x = np.zeros(3, np.int32)
+    options = LaunchOptions(seed=seed, sanitize=sanitize)
+    tilewright.run(checked(SPIN.format(polls=3000, next=COUNTED)), "wait", 2, (x,), options=options)
+    assert x.tolist() == [0, 3000, 3000]
+
+
+@pytest.mark.parametrize("level", ["cuda_tile", "nv_tileaa"])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_a_state_that_repeats_after_some_rounds_is_a_deadlock(level: str, seed: int) -> None:
+    turning = SPIN.format(polls=9, next=IN_A_CIRCLE).replace("%more = addi", "%grown = addi")
+    module = checked(turning)
+    if level == "nv_tileaa":
+        module = lower_to_tileaa(module).module
+    found = deadlock(module, 2, np.zeros(3, np.int32), seed)
+    assert found.message.startswith("2 tile blocks wait without end")
+
+
+def test_blocks_that_count_without_end_are_stuck_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grid, "_MAX_IDLE_TURNS", 20_000)
+    found = deadlock(checked(SPIN.format(polls=-1, next=COUNTED)), 2, np.zeros(3, np.int32))
+    assert found.message.startswith("2 tile blocks wait without end")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_a_deadlock_of_many_blocks_is_proven_within_a_few_rounds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each looks at something else, and none of them is told before it has been seen to repeat."""
+    monkeypatch.setattr(grid, "_MAX_IDLE_TURNS", 1 << 60)
+    monkeypatch.setattr(grid, "_MAX_IDLE_ROUNDS", 1 << 60)
+    found = deadlock(waiting_kernel(OWN, "%mine"), 70, np.zeros(70, np.int32), seed)
+    assert found.message.startswith("70 tile blocks wait without end")

@@ -13,7 +13,7 @@ without run as plain functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, ItemsView, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -137,6 +137,10 @@ class Translator:
     def slots(self, values: Any) -> tuple[int, ...]:
         """The slots of values, in their order."""
         return tuple(self.slot(value) for value in values)
+
+    def value_slots(self) -> ItemsView[SSAValue, int]:
+        """All values that have got a slot, with it."""
+        return self._slots.items()
 
     def flow(self, values: Any) -> tuple[int, ...]:
         """The slots to copy where values flow between regions; a checking translator adds its own."""

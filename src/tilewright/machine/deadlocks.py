@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects import scf
 from xdsl.ir import Operation
-from xdsl.traits import IsolatedFromAbove
 
 from tilewright.diagnostics import Note
-from tilewright.dialects.cuda_tile.ops.control_flow import ForOp, IfOp
-from tilewright.dialects.facts import Ordering, ordering
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.accesses import ACCESSES
 from tilewright.launching.codes import DEADLOCK
 from tilewright.launching.storage import Storage
 from tilewright.machine.accesses import access_site
@@ -30,25 +25,6 @@ _MAX_SHOWN_ELEMENTS = 4
 
 Waiting = tuple["BlockId", "Operation | None", Registers]
 """A tile block, the access behind which it last gave way, and its registers."""
-
-
-#: What an operation may stand in and still be done a number of times that is known when it begins.
-_COUNTED = (ForOp, IfOp, scf.ForOp, scf.IfOp)
-
-
-def may_wait(op: Operation | None) -> bool:
-    """Whether a block may stand behind an operation because it waits for another one. It does not at an access that only
-    loops with a counter repeat: that is done so often, whatever other blocks do."""
-    if op is None or not _is_access(op):
-        return True
-    outer = op.parent_op()
-    while isinstance(outer, _COUNTED):
-        outer = outer.parent_op()
-    return outer is None or not outer.has_trait(IsolatedFromAbove)
-
-
-def _is_access(op: Operation) -> bool:
-    return type(op) in ACCESSES or ordering(op) is Ordering.ACCESS
 
 
 def deadlock(

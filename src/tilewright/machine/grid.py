@@ -11,14 +11,14 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-from xdsl.ir import Operation
 
 from tilewright.diagnostics import Note
 from tilewright.launching.orders import shuffled
 from tilewright.machine.compile import CompiledBlock, Translator
-from tilewright.machine.deadlocks import deadlock, may_wait
+from tilewright.machine.deadlocks import deadlock
 from tilewright.machine.faults import Fault, as_error
 from tilewright.machine.interrupts import note_loop
+from tilewright.machine.repeats import deciding_slots
 from tilewright.machine.schedules import BlockId, Live, schedule_of
 from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
@@ -26,9 +26,13 @@ from tilewright.machine.values import ARENA, Registers
 Progress = Callable[[int, int], object]
 """Told (finished tile blocks, all tile blocks)."""
 
-# Rounds over all live blocks in which memory stays as it is, and none is at an access that is repeated
-# by counters only, before the run counts as stuck. A block that gives up waiting by itself does so long before.
+# Turns without a change of memory after which the state of a block is looked at.
+_MAX_QUIET_TURNS = 64
+# Such turns, for each live block and altogether, after which the run counts as stuck though it is not
+# proven that it is: the blocks count how often they have looked, say, or have agents. A block that
+# gives up waiting by itself does so before.
 _MAX_IDLE_ROUNDS = 1000
+_MAX_IDLE_TURNS = 500_000
 
 
 class GridRun:
@@ -62,8 +66,7 @@ class GridRun:
         self._random = random.Random(seed) if seed else None
         self._schedule = schedule_of(seed, self._random, kernel)
         self._pending = self._order()
-        #: Of accesses behind which blocks gave way: whether they may wait there.
-        self._waits: dict[Operation | None, bool] = {}
+        self._deciding = deciding_slots(kernel)
         self._left = machine.grid[0] * machine.grid[1] * machine.grid[2]
         machine.random, machine.take_over = self._random, self._take_over
         self._progress = progress
@@ -144,10 +147,10 @@ class GridRun:
             while (live := self._next()) is not None:
                 if not self._turn(live):
                     schedule.put(live)
-                    if schedule.count() * _MAX_IDLE_ROUNDS < idle_turns:
+                    if self._is_stuck(live, idle_turns):
                         raise self._deadlock(live)
                 idle_turns += 1
-                if memory.version != version or not self._may_wait(live.paused_at):
+                if memory.version != version:
                     version, idle_turns = memory.version, 0
         except Fault as fault:
             assert live is not None
@@ -160,13 +163,17 @@ class GridRun:
     def _next(self) -> Live | None:
         """The block whose turn it is, perhaps a new one; None where all have ended."""
         schedule = self._schedule
-        has_room = self._resident is None or schedule.count() < self._resident
+        has_room = self._has_room(schedule.count())
         found = schedule.next(self._machine.memory.version, may_begin=has_room and self._left > 0)
         if found is None and has_room:
             for number, block in self._pending:
                 registers = self._begin(block)
                 return Live(number, block, registers, self._body.start(registers))
         return found
+
+    def _has_room(self, count: int) -> bool:
+        """Whether another block may begin beside so many."""
+        return self._resident is None or count < self._resident
 
     def _turn(self, live: Live) -> bool:
         """Let a block run for a while; whether it has ended."""
@@ -186,13 +193,19 @@ class GridRun:
                 return False
             version = memory.version
 
-    def _may_wait(self, op: Operation | None) -> bool:
-        if op not in self._waits:
-            self._waits[op] = may_wait(op)
-        return self._waits[op]
+    def _is_stuck(self, live: Live, idle_turns: int) -> bool:
+        """Whether all live blocks wait without end; this one has just given way."""
+        version, count = self._machine.memory.version, self._schedule.count()
+        if idle_turns < _MAX_QUIET_TURNS * count or (self._left and self._has_room(count)):
+            return False
+        if self._deciding is not None:
+            live.repeats.note(version, live.paused_at, live.registers, self._deciding)
+            if all(other.repeats.is_proven(version) for other in self._schedule.live()):
+                return True
+        return idle_turns > max(_MAX_IDLE_ROUNDS * count, _MAX_IDLE_TURNS)
 
     def _deadlock(self, live: Live) -> Fault:
-        waiting = self._schedule.live()
+        waiting = sorted(self._schedule.live(), key=lambda other: other.number)
         found = [(other.block, other.paused_at, other.registers) for other in waiting]
         fault = deadlock(found, self._kernel, self._machine.names, live.paused_at)
         if self._left:

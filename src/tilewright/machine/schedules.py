@@ -21,6 +21,7 @@ from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops.atomics import AtomicRMWTkoOp
 from tilewright.machine.accesses import AccessSite, access_site
 from tilewright.machine.compile import Coroutine, Translator
+from tilewright.machine.repeats import Repeats
 from tilewright.machine.values import Registers
 
 BlockId = tuple[int, int, int]
@@ -54,6 +55,8 @@ class Live:
     held_at: int = 0
     """The turn in which it was held back."""
     times_held: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
+    """Whether it does the same thing again and again."""
 
 
 class Schedule:

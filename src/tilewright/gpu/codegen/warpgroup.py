@@ -199,9 +199,9 @@ def _product(f: Function, op: Operation) -> None:
     total = op.c.type.get_shape()[0]
     each = total * WGMMA_ROWS // m
     given = [f.code.element(f.value(op.c), register, ir.integer(ir.I32, i)) for i in range(total)]
-    left = _left_registers(f, op.a) if isinstance(op.a.type, VectorType) else [f.value(op.a)]
-    given += [f.value(op.b), *left]
-    second, first = f"${2 * total}", 2 * total + 1
+    left = _left_registers(f, op.a) if isinstance(op.a.type, VectorType) else _words(f, f.value(op.a))
+    given += [*_words(f, f.value(op.b)), *left]
+    second, first = 2 * total, 2 * total + 2
     bits = bit_width(op.element)
     kinds = [_RESULTS[sums], *[_PTX_TYPES[op.element]] * 2]
     for side, is_unsigned in ((1, op.unsignedA), (2, op.unsignedB)):
@@ -210,15 +210,16 @@ def _product(f: Function, op: Operation) -> None:
     depth = _STEP_BYTES * 8 // bits
     name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{depth}.{'.'.join(kinds)}"
     flags = [op.transposeA is not None, op.transposeB is not None]
-    lines = ["{ .reg .pred p; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
+    lines = ["{ .reg .pred p; .reg .b32 low; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
     lines.append("wgmma.fence.sync.aligned;")
     a_offsets, b_offsets = integers_of(op.properties.get("aOffsets")), integers_of(op.bOffsets)
-    for block in range(m // WGMMA_ROWS):
-        for step in range(op.steps):
+    # Blocks of rows within a step: what they read of B is made once, where the instruction takes it from.
+    for step in range(op.steps):
+        for block in range(m // WGMMA_ROWS):
             number = block * op.steps + step
-            lines.append(f"add.s64 db, {second}, {b_offsets[step] >> 4};")
+            lines += _moved("db", second, b_offsets[step])
             if a_offsets:
-                lines.append(f"add.s64 da, ${first}, {a_offsets[number] >> 4};")
+                lines += _moved("da", first, a_offsets[number])
                 operand, signs = "da", flags
             else:
                 operand, signs = braces(first + 4 * number, 4), flags[1:]
@@ -232,6 +233,18 @@ def _product(f: Function, op: Operation) -> None:
     lines.append("}")
     made = f.code.asm(" ".join(lines), [register] * total, given, tied=total)
     _set_vector(f, op.d, made)
+
+
+def _words(f: Function, descriptor: ir.Value) -> list[ir.Value]:
+    """The low word of a descriptor, which alone tells the address, and the high one."""
+    high = f.code.binary("lshr", descriptor, ir.index(32))
+    return [f.code.resize(word, ir.I32) for word in (descriptor, high)]
+
+
+def _moved(name: str, words: int, distance: int) -> list[str]:
+    """Makes the descriptor of a place that many bytes behind another's, whose two words are operands. No carry leaves the
+    address, so that the upper word stays."""
+    return [f"add.u32 low, ${words}, {distance >> 4};", f"mov.b64 {name}, {{low, ${words + 1}}};"]
 
 
 @lowers("nvvm.wgmma.sums")

@@ -43,6 +43,8 @@ _PATTERN_ROWS = 8
 #: The bytes along k that one instruction takes of each operand.
 _STEP_BYTES = 32
 _SWIZZLE_128B = 1
+#: Those of a thread, with the one that is always zero.
+_REGISTERS = 256
 _STRIDE_FIELD = _PATTERN_ROWS * ROW_BYTES >> 4
 
 _PTX_TYPES: dict[Attribute, str] = {
@@ -168,15 +170,17 @@ def _blocks(
         name += ".and.popc"
     first = 2 * count * blocks
     lines: list[str] = []
-    for step in range(k // depth):
-        of_a = k_step_bytes(step, rows=m, along_rows=not trans_a, bits=bits)
-        of_b = k_step_bytes(step, rows=n, along_rows=not trans_b, bits=bits)
-        lines += _moved("db", first + 2, of_b)
-        for block in range(blocks):
-            # The next 64 rows of A are further rows of the slab, or with transposeA another slab.
-            down = block * (k if trans_a else WGMMA_ROWS) * ROW_BYTES
-            lines += _moved("da", first, down + of_a)
-            lines.append(f"{name} {braces(count * block, count)}, da, db, p{tail};")
+    there = -1
+    for step, block in _order(k // depth, blocks, count * blocks):
+        if step != there:
+            of_b = k_step_bytes(step, rows=n, along_rows=not trans_b, bits=bits)
+            lines += _moved("db", first + 2, of_b)
+        there = step
+        # The next 64 rows of A are further rows of the slab, or with transposeA another slab.
+        down = block * (k if trans_a else WGMMA_ROWS) * ROW_BYTES
+        of_a = down + k_step_bytes(step, rows=m, along_rows=not trans_a, bits=bits)
+        lines += _moved("da", first, of_a)
+        lines.append(f"{name} {braces(count * block, count)}, da, db, p{tail};")
     return lines
 
 
@@ -230,21 +234,33 @@ def _instructions(op: WgmmaProductOp, total: int) -> list[str]:
     flags = [op.transposeA is not None, op.transposeB is not None]
     a_offsets, b_offsets = integers_of(op.properties.get("aOffsets")), integers_of(op.bOffsets)
     lines: list[str] = []
-    # The blocks of a step follow each other, so that B's descriptor stays where the instruction takes it from.
-    for step in range(op.steps):
-        lines += _moved("db", second, b_offsets[step])
-        for block in range(m // WGMMA_ROWS):
-            number = block * op.steps + step
-            if a_offsets:
-                lines += _moved("da", first, a_offsets[number])
-                operand, signs = "da", flags
-            else:
-                operand, signs = braces(first + 4 * number, 4), flags[1:]
-            tail = "" if isinstance(op.element, IntegerType) else ", 1, 1"
-            if bits == 16:
-                tail += "".join(f", {int(flag)}" for flag in signs)
-            lines.append(f"{name} {braces(block * each, each)}, {operand}, db, p{tail};")
+    there = -1
+    for step, block in _order(op.steps, m // WGMMA_ROWS, total):
+        if step != there:
+            lines += _moved("db", second, b_offsets[step])
+        there = step
+        number = block * op.steps + step
+        if a_offsets:
+            lines += _moved("da", first, a_offsets[number])
+            operand, signs = "da", flags
+        else:
+            operand, signs = braces(first + 4 * number, 4), flags[1:]
+        tail = "" if isinstance(op.element, IntegerType) else ", 1, 1"
+        if bits == 16:
+            tail += "".join(f", {int(flag)}" for flag in signs)
+        lines.append(f"{name} {braces(block * each, each)}, {operand}, db, p{tail};")
     return lines
+
+
+def _order(steps: int, blocks: int, sums: int) -> list[tuple[int, int]]:
+    """The instructions of a product, each a step of k and a block of rows.
+
+    The blocks of a step follow each other, so that B's descriptor stays where the instruction takes it from. Where registers
+    do not hold all sums, the steps of a block do: it then is moved out and in once.
+    """
+    if sums >= _REGISTERS:
+        return [(step, block) for block in range(blocks) for step in range(steps)]
+    return [(step, block) for step in range(steps) for block in range(blocks)]
 
 
 def _kinds(op: WgmmaProductOp) -> str:

@@ -57,8 +57,11 @@ def test_code(name: str) -> None:
 AHEAD = {
     "attention f16 d64 128x64": 0,
     "attention causal f16 d64 128x64": 0,
+    "attention f16 d64 128x64 flushed": 0,
     "attention f16 d128 128x128": 60,
 }
+#: The instructions of a round at most: with copies of the sums from round to round there were 591.
+LONGEST = {"attention f16 d64 128x64 flushed": 515}
 
 
 @pytest.mark.parametrize("name", AHEAD)
@@ -75,6 +78,7 @@ def test_products_of_attention_go_on_beside_the_softmax(name: str) -> None:
     )
     bases = [instruction.base for instruction in body]
     assert bases.count("HGMMA") == 16 and bases.count("SHFL") <= 16
+    assert len(bases) <= LONGEST.get(name, len(bases))
     assert not {"LDS", "STS", "LDL", "STL", "BAR"} & set(bases)
     waits = [n for n, i in enumerate(body) if "DEPBAR" in i.opcode and "gsb0" in i.operands]
     assert [body[n].operands[-1] for n in waits] == ["0x0", "0x1"]

@@ -43,6 +43,8 @@ _PATTERN_ROWS = 8
 #: The bytes along k that one instruction takes of each operand.
 _STEP_BYTES = 32
 _SWIZZLE_128B = 1
+#: Those of a thread, with the one that is always zero.
+_REGISTERS = 256
 _STRIDE_FIELD = _PATTERN_ROWS * ROW_BYTES >> 4
 
 _PTX_TYPES: dict[Attribute, str] = {
@@ -105,6 +107,18 @@ def k_step_bytes(step: int, *, rows: int, along_rows: bool, bits: int) -> int:
     return slab * rows * ROW_BYTES + place
 
 
+def _words(f: Function, descriptor: ir.Value) -> list[ir.Value]:
+    """The low word of a descriptor, which alone tells the address, and the high one."""
+    high = f.code.binary("lshr", descriptor, ir.index(32))
+    return [f.code.resize(word, ir.I32) for word in (descriptor, high)]
+
+
+def _moved(name: str, words: int, distance: int) -> list[str]:
+    """Makes the descriptor of a place so many bytes behind another's, whose two words are operands from ``words`` on. No
+    carry leaves the address, so that the high word stays."""
+    return [f"add.u32 low, ${words}, {distance >> 4};", f"mov.b64 {name}, {{low, ${words + 1}}};"]
+
+
 @lowers("nvgpu.warpgroup.mma")
 def _mma(f: Function, op: Operation) -> None:
     """All instructions of the product stand in one piece of PTX, so that nothing comes between."""
@@ -115,21 +129,17 @@ def _mma(f: Function, op: Operation) -> None:
     assert isinstance(accumulator, WarpgroupAccumulatorType)
     register, count, blocks = layout.accumulator_registers(accumulator)
     total = count * blocks
-    # Behind the results stand the arguments that share their registers, then the descriptors.
-    first, second = f"${2 * total}", f"${2 * total + 1}"
     lines = [
-        "{ .reg .pred p; .reg .b64 da, db;",
+        "{ .reg .pred p; .reg .b32 low; .reg .b64 da, db;",
         "setp.eq.u32 p, 0, 0;",
         "wgmma.fence.sync.aligned;",
-    ]
-    for block in range(blocks):
-        lines += _block(op, a, b, block, braces(count * block, count), first, second)
-    lines += [
+        *_blocks(op, a, b, blocks, count),
         "wgmma.commit_group.sync.aligned;",
         f"wgmma.wait_group.sync.aligned {op.unfinished};",
         "}",
     ]
-    given = [*f.parts(op.matrixC), f.value(op.descriptorA), f.value(op.descriptorB)]
+    descriptors = (f.value(op.descriptorA), f.value(op.descriptorB))
+    given = [*f.parts(op.matrixC), *(word for value in descriptors for word in _words(f, value))]
     made = f.code.asm(" ".join(lines), [register] * total, given, tied=total)
     f.set(op.matrixD, *made)
 
@@ -142,16 +152,11 @@ def _check_transposes(f: Function, op: warpgroup.WarpgroupMmaOp, element: Attrib
             )
 
 
-def _block(
-    op: warpgroup.WarpgroupMmaOp,
-    a: MemRefType,
-    b: MemRefType,
-    block: int,
-    registers: str,
-    first: str,
-    second: str,
+def _blocks(
+    op: warpgroup.WarpgroupMmaOp, a: MemRefType, b: MemRefType, blocks: int, count: int
 ) -> list[str]:
-    """The instructions for 64 rows of the result."""
+    """The instructions, for blocks of 64 rows of the result with ``count`` registers each. Behind the results stand the
+    arguments that share their registers, then the words of the descriptors."""
     (m, k), (_, n) = a.get_shape(), b.get_shape()
     bits = bit_width(a.element_type)
     trans_a, trans_b = op.transposeA is not None, op.transposeB is not None
@@ -163,17 +168,19 @@ def _block(
     tail = _tail(a.element_type, trans_a, trans_b)
     if a.element_type == IntegerType(1):
         name += ".and.popc"
-    # The next 64 rows of A are further rows of the slab, or with transposeA another slab.
-    down = block * (k if trans_a else WGMMA_ROWS) * ROW_BYTES
-    lines = []
-    for step in range(k // depth):
+    first = 2 * count * blocks
+    lines: list[str] = []
+    there = -1
+    for step, block in _order(k // depth, blocks, count * blocks):
+        if step != there:
+            of_b = k_step_bytes(step, rows=n, along_rows=not trans_b, bits=bits)
+            lines += _moved("db", first + 2, of_b)
+        there = step
+        # The next 64 rows of A are further rows of the slab, or with transposeA another slab.
+        down = block * (k if trans_a else WGMMA_ROWS) * ROW_BYTES
         of_a = down + k_step_bytes(step, rows=m, along_rows=not trans_a, bits=bits)
-        of_b = k_step_bytes(step, rows=n, along_rows=not trans_b, bits=bits)
-        lines += [
-            f"add.s64 da, {first}, {of_a >> 4};",
-            f"add.s64 db, {second}, {of_b >> 4};",
-            f"{name} {registers}, da, db, p{tail};",
-        ]
+        lines += _moved("da", first, of_a)
+        lines.append(f"{name} {braces(count * block, count)}, da, db, p{tail};")
     return lines
 
 
@@ -193,45 +200,77 @@ def _product(f: Function, op: Operation) -> None:
     """As `nvgpu.warpgroup.mma`, with sums, and maybe A, in vectors."""
     assert isinstance(op, WgmmaProductOp)
     assert isinstance(op.c.type, VectorType)
-    m, n, _ = op.shape
     sums = op.c.type.element_type
     register = ir.F32 if isinstance(sums, Float32Type) else ir.I32
     total = op.c.type.get_shape()[0]
-    each = total * WGMMA_ROWS // m
     given = [f.code.element(f.value(op.c), register, ir.integer(ir.I32, i)) for i in range(total)]
-    left = _left_registers(f, op.a) if isinstance(op.a.type, VectorType) else [f.value(op.a)]
-    given += [f.value(op.b), *left]
-    second, first = f"${2 * total}", 2 * total + 1
-    bits = bit_width(op.element)
-    kinds = [_RESULTS[sums], *[_PTX_TYPES[op.element]] * 2]
-    for side, is_unsigned in ((1, op.unsignedA), (2, op.unsignedB)):
-        if is_unsigned is not None:
-            kinds[side] = "u" + kinds[side][1:]
-    depth = _STEP_BYTES * 8 // bits
-    name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{depth}.{'.'.join(kinds)}"
-    flags = [op.transposeA is not None, op.transposeB is not None]
-    lines = ["{ .reg .pred p; .reg .b64 da, db;", "setp.eq.u32 p, 0, 0;"]
-    lines.append("wgmma.fence.sync.aligned;")
-    a_offsets, b_offsets = integers_of(op.properties.get("aOffsets")), integers_of(op.bOffsets)
-    for block in range(m // WGMMA_ROWS):
-        for step in range(op.steps):
-            number = block * op.steps + step
-            lines.append(f"add.s64 db, {second}, {b_offsets[step] >> 4};")
-            if a_offsets:
-                lines.append(f"add.s64 da, ${first}, {a_offsets[number] >> 4};")
-                operand, signs = "da", flags
-            else:
-                operand, signs = braces(first + 4 * number, 4), flags[1:]
-            tail = "" if isinstance(op.element, IntegerType) else ", 1, 1"
-            if bits == 16:
-                tail += "".join(f", {int(flag)}" for flag in signs)
-            lines.append(f"{name} {braces(block * each, each)}, {operand}, db, p{tail};")
-    lines.append("wgmma.commit_group.sync.aligned;")
+    given += _words(f, f.value(op.b))
+    if isinstance(op.a.type, VectorType):
+        given += _left_registers(f, op.a)
+    else:
+        given += _words(f, f.value(op.a))
+    lines = [
+        "{ .reg .pred p; .reg .b32 low; .reg .b64 da, db;",
+        "setp.eq.u32 p, 0, 0;",
+        "wgmma.fence.sync.aligned;",
+        *_instructions(op, total),
+        "wgmma.commit_group.sync.aligned;",
+    ]
     if op.unfinished is not None:
         lines.append(f"wgmma.wait_group.sync.aligned {op.unfinished};")
     lines.append("}")
     made = f.code.asm(" ".join(lines), [register] * total, given, tied=total)
     _set_vector(f, op.d, made)
+
+
+def _instructions(op: WgmmaProductOp, total: int) -> list[str]:
+    """Those of a product with ``total`` sums, behind which stand the words of B's descriptor, then A's descriptor or
+    registers."""
+    m, n, _ = op.shape
+    each = total * WGMMA_ROWS // m
+    second, first = 2 * total, 2 * total + 2
+    bits = bit_width(op.element)
+    name = f"wgmma.mma_async.sync.aligned.m{WGMMA_ROWS}n{n}k{_STEP_BYTES * 8 // bits}.{_kinds(op)}"
+    flags = [op.transposeA is not None, op.transposeB is not None]
+    a_offsets, b_offsets = integers_of(op.properties.get("aOffsets")), integers_of(op.bOffsets)
+    lines: list[str] = []
+    there = -1
+    for step, block in _order(op.steps, m // WGMMA_ROWS, total):
+        if step != there:
+            lines += _moved("db", second, b_offsets[step])
+        there = step
+        number = block * op.steps + step
+        if a_offsets:
+            lines += _moved("da", first, a_offsets[number])
+            operand, signs = "da", flags
+        else:
+            operand, signs = braces(first + 4 * number, 4), flags[1:]
+        tail = "" if isinstance(op.element, IntegerType) else ", 1, 1"
+        if bits == 16:
+            tail += "".join(f", {int(flag)}" for flag in signs)
+        lines.append(f"{name} {braces(block * each, each)}, {operand}, db, p{tail};")
+    return lines
+
+
+def _order(steps: int, blocks: int, sums: int) -> list[tuple[int, int]]:
+    """The instructions of a product, each a step of k and a block of rows.
+
+    The blocks of a step follow each other, so that B's descriptor stays where the instruction takes it from. Where registers
+    do not hold all sums, the steps of a block do: it then is moved out and in once.
+    """
+    if sums >= _REGISTERS:
+        return [(step, block) for block in range(blocks) for step in range(steps)]
+    return [(step, block) for step in range(steps) for block in range(blocks)]
+
+
+def _kinds(op: WgmmaProductOp) -> str:
+    """The types of a product's sums and operands in PTX."""
+    assert isinstance(op.c.type, VectorType)
+    kinds = [_RESULTS[op.c.type.element_type], *[_PTX_TYPES[op.element]] * 2]
+    for side, is_unsigned in ((1, op.unsignedA), (2, op.unsignedB)):
+        if is_unsigned is not None:
+            kinds[side] = "u" + kinds[side][1:]
+    return ".".join(kinds)
 
 
 @lowers("nvvm.wgmma.sums")

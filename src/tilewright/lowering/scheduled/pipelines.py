@@ -1,8 +1,8 @@
 """Pipelines: barriers of shared memory that count arrivals and bytes, and copies by tensor maps.
 
 Each stage has two barriers. ``full`` ends a phase when the bytes that one thread has announced have come;
-``empty`` when each warp has released the stage. An iterator is one number: twice the stage, plus 1 in
-odd rounds.
+``empty`` when each warp has released the stage. An iterator is one number. Where the stages are a power of two it counts
+them, and its bits are the stage, then the parity of the round; else it is twice the stage, plus 1 in odd rounds.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class Ring:
     stages: int
     bytes: int
 
+    @property
+    def counts(self) -> bool:
+        """Whether an iterator is the count of stages so far, which may wrap."""
+        return self.stages & (self.stages - 1) == 0
+
 
 @lowers("nv_tileas.make_tiled_tma_desc")
 def make_tiled_tma_desc(low: ScheduledKernel, op: P.MakeTiledTmaDescOp) -> None:
@@ -91,7 +96,7 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.create_iterator")
 def create_iterator(low: ScheduledKernel, op: P.CreateIteratorOp) -> None:
-    """Twice the number of the stage, plus the parity of the round: 0."""
+    """That of stage 0 in an even round."""
     low.held[op.result] = low.constant(0, I32)
 
 
@@ -105,16 +110,23 @@ def create_null_token(low: ScheduledKernel, op: P.CreateNullTokenOp) -> None:
 def inc_iter(low: ScheduledKernel, op: P.IncIterOp) -> None:
     """The next stage; behind the last the first one with the parity turned."""
     ring, given = low.pipelines[op.pipeline], low.value(op.iterator)
+    if ring.counts:
+        low.bind(op.result, low.plus(given, 1))
+        return
     following = low.plus(given, 2)
     wrapped = low.binary(XOrIOp, low.binary(AndIOp, given, 1), 1)
     last = low.compare("uge", given, 2 * (ring.stages - 1))
     low.bind(op.result, low.select(last, wrapped, following))
 
 
-def _place(low: ScheduledKernel, iterator: SSAValue) -> tuple[SSAValue, SSAValue]:
+def _place(low: ScheduledKernel, ring: Ring, iterator: SSAValue) -> tuple[SSAValue, SSAValue]:
     """The stage of an iterator as an index, and whether the round is odd."""
-    stage = as_index(low, low.binary(ShRUIOp, iterator, 1))
-    return stage, low.one(V.TruncIOp, (iterator,), b.i1)
+    if ring.counts:
+        stage = low.binary(AndIOp, iterator, ring.stages - 1)
+        turns = low.binary(ShRUIOp, iterator, ring.stages.bit_length() - 1)
+    else:
+        stage, turns = low.binary(ShRUIOp, iterator, 1), iterator
+    return as_index(low, stage), low.one(V.TruncIOp, (turns,), b.i1)
 
 
 def _wait(low: ScheduledKernel, barriers: SSAValue, parity: SSAValue, stage: SSAValue) -> None:
@@ -133,7 +145,7 @@ def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
     """The agent's first warp waits until all warps have released the stage; its first thread announces
     the bytes that will come."""
     ring = low.pipelines[op.pipeline]
-    stage, odd = _place(low, low.value(op.iterator))
+    stage, odd = _place(low, ring, low.value(op.iterator))
     first = low.is_first_thread()
     block = low.block if low.agent else Block()
     with low.building(block):
@@ -152,7 +164,7 @@ def producer_acquire(low: ScheduledKernel, op: P.ProducerAcquireOp) -> None:
 def consumer_wait(low: ScheduledKernel, op: P.ConsumerWaitOp) -> None:
     """Waits on the barrier of the stage until what was copied there is complete; the result is its number."""
     ring = low.pipelines[op.pipeline]
-    stage, odd = _place(low, low.value(op.iterator))
+    stage, odd = _place(low, ring, low.value(op.iterator))
     _wait(low, ring.full, odd, stage)
     low.held[op.result] = stage
 

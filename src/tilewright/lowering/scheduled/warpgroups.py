@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import builtin as b
-from xdsl.dialects.arith import AddiOp, AndIOp, ShRUIOp
+from xdsl.dialects.arith import AndIOp, OrIOp, ShRUIOp
 from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -140,26 +140,28 @@ class _Matrix:
 
     def descriptor(self, warps: Sequence[int]) -> SSAValue:
         """The descriptor of the matrix that the thread's warpgroup takes; ``warps`` are the elements
-        that bits of the warp's number stand for, of which those of the group count."""
+        that bits of the warp's number stand for, of which those of the group count.
+
+        Its address is in the low word, in which no sum carries into what lies above: the high word is a constant, and
+        stages cost sums of 32 bits."""
         low, tile = self.low, self.tile
         targets = [0] * (5 + 2) + [tile.layout.place(basis) for basis in warps[2:]]
-        fields = self.leading >> _UNIT << _LEADING
-        fields |= _PATTERN_ROWS * self.row_bytes >> _UNIT << _STRIDE
-        fields |= _SWIZZLES[self.row_bytes] << _SWIZZLE
-        signed = fields - (1 << 64) if fields >> 63 else fields
+        near = self.leading >> _UNIT << _LEADING
+        far = _PATTERN_ROWS * self.row_bytes >> _UNIT << _STRIDE
+        far |= _SWIZZLES[self.row_bytes] << _SWIZZLE
         with low.building(low.prologue):
             base = low.one(ExtractAlignedPointerAsIndexOp, (tile.memory,), INDEX)
             place = SharedTile(low, tile.memory, tile.layout).index(targets, 0)
-            address = _as_i64(low, low.plus(base, low.times(place, low.constant(self.size, INDEX))))
+            address = _as_i32(low, low.plus(base, low.times(place, low.constant(self.size, INDEX))))
             start = low.binary(ShRUIOp, low.binary(AndIOp, address, _ADDRESS_MASK), _UNIT)
-            found = low.binary(AddiOp, start, signed)
-        if tile.start is None:
-            return found
-        distance = low.binary(
-            ShRUIOp, _as_i64(low, tile.start), _UNIT - (self.size.bit_length() - 1)
-        )
-        return low.plus(found, distance)
+            word = low.plus(start, near)
+        if tile.start is not None:
+            shift = _UNIT - (self.size.bit_length() - 1)
+            distance = low.binary(ShRUIOp, _as_i32(low, tile.start), shift)
+            word = low.plus(word, distance)
+        signed = far - (1 << 64) if far >> 63 else far
+        return low.binary(OrIOp, low.one(V.ExtUIOp, (word,), I64), signed)
 
 
-def _as_i64(low: ScheduledKernel, value: SSAValue) -> SSAValue:
-    return low.one(V.IndexCastOp, (value,), I64)
+def _as_i32(low: ScheduledKernel, value: SSAValue) -> SSAValue:
+    return low.one(V.IndexCastOp, (value,), I32)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar
 
 from xdsl.dialects import builtin as b
@@ -26,6 +27,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tilewright.dialects import arith
+from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
@@ -37,9 +39,14 @@ from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.ahead_fills import fill_in_order
 from tilewright.passes.tileas.ahead_products import Candidate, Going, fills, find_candidate, shared
 from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
+
+#: The instructions for each sum that a round makes with them before the next product is started, which then takes their
+#: registers; what takes more, as an exponential, shall run beside it.
+_BEFORE = 2
 
 
 @dataclass(frozen=True)
@@ -210,11 +217,13 @@ class _Ahead:
 
     def _anchors(self, late: Sequence[Operation], sums: SSAValue) -> tuple[Operation, Operation]:
         """In front of what the round may wait for tensor cores, and have them start: at first where the sums are used,
-        then where they have been reduced. What makes a tile of the sums, and nothing else does, comes before: the next
-        ones may have their registers. Both stay behind what fills stages, and before what uses other sums."""
+        then where they have been reduced. What makes a tile of the sums, and nothing else does, comes before, and so does
+        what uses them last where little is computed up to there: the next ones may have their registers. Both stay behind
+        what fills stages, and before what uses other sums."""
         body, end = self.body, self.body.last_op
         assert end is not None
         places = {op: number for number, op in enumerate((*late, end))}
+        elements = prod(T.dims_of(sums.type))
         tops = [at_level(use.operation, body) for use in sums.uses]
         first = min(places[top] for top in tops)
         if len(tops) == 1 and is_elementwise(tops[0]):
@@ -224,11 +233,14 @@ class _Ahead:
         second = next(
             (n + 1 for op, n in places.items() if n >= first and op.name == kinds.REDUCE), first
         )
+        ordered = list(places)
+        for place in sorted(places[top] for top in tops if is_elementwise(top)):
+            if place >= second and element_work(ordered[second:place]) <= _BEFORE * elements:
+                second = place + 1
         if self.going is not None:
             carried = body.args[1 + self.going.number]
             used = min(places[at_level(use.operation, body)] for use in carried.uses)
             first, second = min(first, used), min(second, used)
-        ordered = list(places)
         return ordered[first], ordered[second]
 
 

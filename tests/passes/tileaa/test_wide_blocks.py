@@ -15,7 +15,7 @@ from tilewright.analysis.verifier import verify
 from tilewright.builder import ModuleBuilder, ptr
 from tilewright.cpu.compile import kernels_of
 from tilewright.lowering import lower_to_tileaa
-from tilewright.passes.tileaa.wide_blocks import CannotWidenError, widened, widths
+from tilewright.passes.tileaa.wide_blocks import CannotWidenError, rows_of, thinned, widened, widths
 
 _BLOCKS = 8
 
@@ -106,3 +106,31 @@ def test_products_with_blocks_along_their_sums_are_refused() -> None:
     ((_, func),) = kernels_of(_product(True)).items()
     with pytest.raises(CannotWidenError):
         widths(func, 0)
+
+
+def test_a_thin_block_does_one_row() -> None:
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "y": ptr("f32"), "m": "i32", "n": "i32"}) as k:
+        m, n = k.args.m, k.args.n
+        x, y = (
+            k.partition(k.make_tensor_view(base, [m, n], [n, 1]), tile=(ROWS, COLUMNS))
+            for base in (k.args.x, k.args.y)
+        )
+        j, i, _ = k.get_tile_block_id()
+        tile = k.load_view_tko(x, [i, j])[0]
+        k.store_view_tko(tile * tile + 1.0, y, [i, j])
+    lowered = lower_to_tileaa(module.build()).module
+    copy = lowered.clone()
+    ((_, func),) = kernels_of(copy).items()
+    found = widths(func, 1)
+    assert rows_of(found) == ROWS
+    thin, origin = thinned(func, found)
+    assert {*thin.walk()} <= {*origin}
+    Rewriter.replace_op(func, thin, [])
+    verify(copy)
+    shape = 2 * ROWS, 3 * COLUMNS
+    given = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    for each, lines in ((lowered, 2), (copy, 2 * ROWS)):
+        result = np.zeros_like(given)
+        tilewright.run(each, "k", (3, lines, 1), (given, result, *shape), machine="reference")
+        assert (result == given * given + 1).all()

@@ -10,9 +10,10 @@ from llvmlite import ir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.cpu.abi import ALONE, CLOSED, DONE, SLOT_BYTES, STOPPED, Site, symbol_of
+from tilewright.cpu.codegen import block_groups
 from tilewright.cpu.codegen.analysis import block_order, effects, lock_keys, nans, strips
 from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
-from tilewright.cpu.codegen.analysis.strips import Strips
+from tilewright.cpu.codegen.block_groups import Together
 from tilewright.cpu.codegen.control import block_keys, control_flow, programs
 from tilewright.cpu.codegen.coroutines import agents, queues, waiting_blocks
 from tilewright.cpu.codegen.coroutines.agent_memory import find_coroutines
@@ -164,15 +165,15 @@ def emit(
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
     f.deferred = deferred.find_deferred(ops, plan, target)
-    wide = None if checked or may_wait else strips.find_strips(func, ops, plan, plan_of)
+    wide = (
+        None
+        if checked or may_wait
+        else strips.find_strips(func, ops, plan, plan_of, distinct_arguments=distinct_arguments)
+    )
     if wide is not None:
         origin |= wide.origin
-        width = f"{wide.factor} tile blocks side by side run as one, so that pieces of rows have"
-        message = f"{width} {wide.factor * wide.row_bytes} bytes, not {wide.row_bytes}"
-        if wide.rows:
-            message += f"; what a loop adds up is taken row by row, {wide.rows} one after the other"
-        unit.remarks.add("strip", message)
-    together = None if wide is None else _Wide(wide, plan_of(wide.function.body.blocks[0]))
+        unit.remarks.add("strip", strips.described(wide))
+    together = None if wide is None else Together(wide, plan_of(wide.function.body.blocks[0]))
     _blocks(f, function, body, together, blocks)
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None
@@ -270,19 +271,11 @@ def _frame(b: Builder, function: ir.Function, place: Value, cursor: Value | None
     return Frame(arena, runtime, extents, extents, place, arena, cursor, function.args[4])
 
 
-@dataclass(frozen=True, slots=True)
-class _Wide:
-    """What one block does for several side by side, and its plan."""
-
-    strips: Strips
-    plan: Plan
-
-
 def _blocks(
     f: FunctionEmitter,
     function: ir.Function,
     body: Block,
-    wide: _Wide | None,
+    together: Together | None,
     counted: privatization.Blocks | None,
 ) -> None:
     """The loop over the blocks of the range."""
@@ -293,6 +286,7 @@ def _blocks(
     head, run, leave = (b.append_basic_block(n) for n in ("next_block", "run_block", "leave"))
     stopped, finished = b.append_basic_block("stop"), b.append_basic_block("finished")
     f.stopped = stopped
+    shares = None if together is None else block_groups.shares(f, function, body, together)
     b.cbranch(b.icmp_signed("<", begin, end), head, finished)
     b.position_at_end(head)
     linear = b.phi(I64)
@@ -303,14 +297,15 @@ def _blocks(
     f.frame = _at_block(b, f.frame, linear, f.unit.order)
     if f.frame.cursor is not None:
         b.store(linear, f.frame.cursor)
-    if wide is None:
+    skipped: Value = ir.Constant(I64, 0)
+    if together is None or shares is None:
         f.block(body)
     else:
-        _alone_or_together(f, function, body, wide)
+        skipped = block_groups.alone_or_together(f, body, together, shares)
     b.branch(leave)
     b.position_at_end(leave)
     last = linear if f.frame.cursor is None else b.load(f.frame.cursor, typ=I64)
-    following = b.add(last, ir.Constant(I64, 1))
+    following = b.add(b.add(last, skipped), ir.Constant(I64, 1))
     linear.add_incoming(following, leave)
     b.cbranch(b.icmp_signed("<", following, end), head, finished)
     out = b.append_basic_block("out")
@@ -332,59 +327,6 @@ def _blocks(
         b.ret(result)
     else:
         f.waiting.close(b, result)
-
-
-def _alone_or_together(f: FunctionEmitter, function: ir.Function, body: Block, wide: _Wide) -> None:
-    """A block: by itself, or, where its group is complete and there are groups enough for all threads,
-    the whole group if it is the first one of it, and else nothing."""
-    b, frame, axis = f.builder, f.frame, wide.strips.axis
-    factor, bits = wide.strips.factor, wide.strips.factor.bit_length() - 1
-    here, extent = frame.block_id[axis], frame.grid[axis]
-    group = b.lshr(here, ir.Constant(I32, bits))
-    first = b.shl(group, ir.Constant(I32, bits))
-    behind = b.add(b.zext(first, I64), ir.Constant(I64, factor))
-    complete = b.icmp_unsigned("<=", behind, b.zext(extent, I64))
-    x, y, z = (b.zext(each, I64) for each in frame.grid)
-    groups = b.lshr(b.mul(b.mul(x, y), z), ir.Constant(I64, bits))
-    where = b.gep(function.args[1], [ir.Constant(I64, 3)], source_etype=I32)
-    threads = b.zext(b.load(where, typ=I32, align=4), I64)
-    enough = b.icmp_unsigned(">", b.add(groups, ir.Constant(I64, 2)), b.add(threads, threads))
-    enough = b.or_(enough, b.icmp_unsigned("==", groups, threads))
-    names = ("group", "together", "alone", "rest")
-    for number in wide.strips.strides:
-        stride = f.scalar(body.args[number])
-        short = b.icmp_unsigned("<=", stride, ir.Constant(stride.type, strips.NEAR))
-        enough = b.and_(enough, short)
-    of_group, together, alone, rest = (b.append_basic_block(name) for name in names)
-    b.cbranch(b.and_(complete, enough), of_group, alone)
-    b.position_at_end(alone)
-    f.rarely = True
-    f.block(body)
-    b.branch(rest)
-    b.position_at_end(of_group)
-    b.cbranch(b.icmp_signed("==", here, first), together, rest)
-    b.position_at_end(together)
-    place = tuple(group if each == axis else part for each, part in enumerate(frame.block_id))
-    g = _wide_emitter(f, body, wide, replace(frame, block_id=place))
-    g.block(wide.strips.function.body.blocks[0])
-    b.branch(rest)
-    b.position_at_end(rest)
-    f.arena.size = g.arena.size
-
-
-def _wide_emitter(f: FunctionEmitter, narrow: Block, wide: _Wide, frame: Frame) -> FunctionEmitter:
-    """What makes the code of a group, behind that of a block; panels that blocks keep stay."""
-    function, target = wide.strips.function, f.unit.target
-    ops, body = list(function.walk()), function.body.blocks[0]
-    g = FunctionEmitter(f.unit, wide.plan, f.builder, frame)
-    g.stopped = f.stopped
-    g.arena.size = f.arena.size
-    for number, argument in enumerate(body.args):
-        g.values[argument] = f.values[narrow.args[number]]
-    g.sums = running_sums.find_sums(ops, wide.plan, target, checked=False)
-    g.canonical, g.quiet = nans.find_canonical(ops), nans.find_quiet(ops)
-    g.deferred = deferred.find_deferred(ops, wide.plan, target)
-    return g
 
 
 def _at_block(b: Builder, frame: Frame, linear: Value, order: block_order.Order) -> Frame:

@@ -1,7 +1,8 @@
-"""Neighbouring tile blocks as one: a kernel with tiles several times as wide.
+"""Neighbouring tile blocks as one, or one as several: a kernel with other tiles, and another grid.
 
 ``widened`` gives the kernel that does in one tile block what ``factor`` blocks do that follow one another
-along an axis of the grid. It is no pass of a pipeline, as the grid must be that much smaller.
+along an axis of the grid; ``thinned`` the one that needs a block for each row of tiles. Neither is a pass of a
+pipeline, as the grid must be that much smaller or larger.
 
 It can be done where the number of the block along the axis does nothing but pick tiles of views, and
 where every tile that comes of such a load has one axis along which the tiles of neighbours lie side by
@@ -12,12 +13,14 @@ elements, edges included. By induction over the operations, the wide value of ea
 neighbours side by side: operations on elements and reductions and scans along other axes work on each
 row by itself, products on each column of their right factor, and a tile that is the same for all
 neighbours is repeated. Only weak accesses are admitted, and every store is to the block's own tile, so
-that blocks which would meet in memory have a race anyway; and nothing else has effects.
+that blocks which would meet in memory have a race anyway; and nothing else has effects. Read from the wide
+kernel to the narrow one, that is the proof of ``thinned``. A row of a tile at the edge of a view may lie
+outside of it altogether: code reads it as padding and does not write it, as it does the rest of such a tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -84,6 +87,25 @@ def widened(
     function: FuncOp, found: Widths, factor: int
 ) -> tuple[FuncOp, dict[Operation, Operation]]:
     """The kernel that does the work of ``factor`` blocks, and of which operation each of its is."""
+    return _resized(function, found, lambda extent: extent * factor)
+
+
+def rows_of(found: Widths) -> int:
+    """How many rows of its tiles a block has along the axis; 1 where it cannot be thinned."""
+    extents = {T.dims_of(value.type)[axis] for value, axis in found.side.items()}
+    return extents.pop() if len(extents) == 1 else 1
+
+
+def thinned(function: FuncOp, found: Widths) -> tuple[FuncOp, dict[Operation, Operation]]:
+    """The kernel of which ``rows_of`` blocks that follow one another along the axis do the work of one, with tiles of
+    one row; and of which operation each of its is."""
+    return _resized(function, found, lambda extent: 1)
+
+
+def _resized(
+    function: FuncOp, found: Widths, resize: Callable[[int], int]
+) -> tuple[FuncOp, dict[Operation, Operation]]:
+    """The kernel with other extents of its tiles along the axis."""
     copy = function.clone()
     origin = dict(zip(copy.walk(), function.walk(), strict=True))
     values = dict(zip(_values(function), _values(copy), strict=True))
@@ -91,7 +113,7 @@ def widened(
         inherit_location(new, old)
     side = {values[value]: axis for value, axis in found.side.items()}
     numbers = {values[value] for value in found.numbers}
-    _Rewriting(factor, side, numbers, origin).function(copy)
+    _Rewriting(resize, side, numbers, origin).function(copy)
     return copy, origin
 
 
@@ -335,16 +357,16 @@ def can_repeat(value: SSAValue, axis: int) -> bool:
 
 
 class _Rewriting:
-    """Makes a copy of a kernel wide, in place."""
+    """Makes a copy of a kernel wide, or thin, in place."""
 
     def __init__(
         self,
-        factor: int,
+        resize: Callable[[int], int],
         side: dict[SSAValue, int],
         numbers: set[SSAValue],
         origin: dict[Operation, Operation],
     ) -> None:
-        self.factor, self.side, self.numbers, self.origin = factor, side, numbers, origin
+        self.resize, self.side, self.numbers, self.origin = resize, side, numbers, origin
         self._repeated: dict[tuple[SSAValue, int], SSAValue] = {}
         self._views: dict[tuple[SSAValue, int], SSAValue] = {}
 
@@ -384,7 +406,7 @@ class _Rewriting:
         ty = value.type
         assert isinstance(ty, T.TileType)
         dims = list(ty.dims)
-        dims[axis] *= self.factor
+        dims[axis] = self.resize(dims[axis])
         return T.TileType(dims, ty.element_type)
 
     def _view(self, view: SSAValue, place: int) -> SSAValue:
@@ -397,10 +419,10 @@ class _Rewriting:
             for name in ("tileSizes", "traversalStrides"):
                 if name in copy.properties:
                     sizes = list(int_array(copy.properties[name]))
-                    sizes[place] *= self.factor
+                    sizes[place] = self.resize(sizes[place])
                     copy.properties[name] = DenseArrayBase.from_list(i64, sizes)
             dims = list(view.type.dims)
-            dims[place] *= self.factor
+            dims[place] = self.resize(dims[place])
             _retype(copy.result, T.TiledViewType(dims, view.type.source))
             found = self._views[view, place] = self._insert(copy, owner).results[0]
         return found

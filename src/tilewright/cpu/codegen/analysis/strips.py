@@ -6,6 +6,10 @@ read the pieces side by side, several of them are made one (``passes.tileaa.wide
 ``ROW_BYTES``. Blocks that move short pieces of several rows, which lie at the same place of their pages, are
 taken together as well. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
 them for all threads, the others run one by one.
+
+Long as they are, pieces of rows are read at half of the speed of whole rows (2048 x 2048 in f32, pieces of 4 or 8 KiB).
+Where no row of a tile has to do with another one, a thread therefore takes all groups along the matrix that are its
+own, and goes along the first row of them all, then along the second.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tilewright.analysis.tileaa.equality import same_value
 from tilewright.analysis.tileaa.geometry import Axis, Extent, source_of_assumes, view_axes
+from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.dialects.arith import IndexCastOp, IndexCastUIOp
@@ -25,17 +32,26 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, Store, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.tileaa.sliced_sums import sliced
-from tilewright.passes.tileaa.wide_blocks import CannotWidenError, Widths, widened, widths
+from tilewright.passes.tileaa.wide_blocks import (
+    CannotWidenError,
+    Widths,
+    rows_of,
+    thinned,
+    widened,
+    widths,
+)
 
 #: Rows of so many bytes are read about as fast as memory gives them.
 ROW_BYTES = 4096
 #: Where elements do not lie side by side, as many as this: a piece of so few pages is over before they are fetched
 #: ahead. Rows of 2048 x[:, ::4] in f32 took half the time of two of 1024.
 _ROW_ELEMENTS = 2048
+#: Pieces of so many bytes cost no more than longer ones where whole rows are gone along, and fewer blocks are left over.
+_PIECE_BYTES = 1024
 #: Strides up to this are those of rows.
 NEAR = 8
 _MOST_BLOCKS = 16
@@ -69,12 +85,32 @@ class Strips:
     """The arguments of the kernel that must be small strides, at most ``NEAR``, for that to be better."""
     rows: int = 0
     """How many rows of what a loop adds up are taken one after the other, for all rounds each."""
+    heights: tuple[tuple[int, int], ...] = ()
+    """The axes of the grid along which a block is taken row by row, and how many rows there are. The number of ``function``'s block
+    along such an axis is that of the row."""
+
+
+def described(found: Strips) -> str:
+    """What the remark says."""
+    width = f"{found.factor} tile blocks side by side run as one, so that pieces of rows have"
+    message = f"{width} {found.factor * found.row_bytes} bytes, not {found.row_bytes}"
+    if found.rows:
+        message += f"; what a loop adds up is taken row by row, {found.rows} one after the other"
+    if found.heights:
+        message += "; all that a thread has along the matrix is taken row by row"
+    return message
 
 
 def find_strips(
-    function: FuncOp, ops: Sequence[Operation], plan: Plan, plan_of: Callable[[Block], Plan]
+    function: FuncOp,
+    ops: Sequence[Operation],
+    plan: Plan,
+    plan_of: Callable[[Block], Plan],
+    *,
+    distinct_arguments: bool,
 ) -> Strips | None:
-    """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one."""
+    """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one;
+    ``distinct_arguments``: no two pointer arguments share memory."""
     folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
     if len(ops) > (_LONGEST if folds else _LONGEST_PLAIN):
         return None
@@ -87,7 +123,86 @@ def find_strips(
         if found is not None:
             whole = {new: origin.get(old, old) for new, old in found.origin.items()}
             return replace(found, origin=whole, rows=count)
+    axes = sorted({int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)})
+    if distinct_arguments and len(axes) > 1 and not any(isinstance(op, scf.ForOp) for op in ops):
+        for axis in axes:
+            found = _row_by_row(
+                function, ops, axis, [each for each in axes if each != axis], plan_of
+            )
+            if found is not None:
+                return found
     return _taken_together(function, ops, plan)
+
+
+def _row_by_row(
+    function: FuncOp,
+    ops: Sequence[Operation],
+    axis: int,
+    others: Sequence[int],
+    plan_of: Callable[[Block], Plan],
+) -> Strips | None:
+    """How groups of blocks along an axis of the grid are taken row by row."""
+    try:
+        found = widths(function, axis)
+    except CannotWidenError:
+        return None
+    moves = [
+        op for op in ops if isinstance(op, TiledLoadOp | TiledStoreOp) and _moved(op) in found.side
+    ]
+    row, enough = _row_bytes(moves, found, rows=False)
+    folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
+    strides = _strides_of(ops, found, folds=folds) if row else None
+    if strides is None:
+        return None
+    origin = {op: op for op in ops}
+    heights: list[tuple[int, int]] = []
+    for other in others:
+        try:
+            tall = widths(function, other)
+        except CannotWidenError:
+            continue
+        height = rows_of(tall)
+        if height > 1 and _rows_are_apart(function, tall):
+            function, made = thinned(function, tall)
+            origin = {new: origin[old] for new, old in made.items() if old in origin}
+            heights.append((other, height))
+    if not heights:
+        return None
+    found, plan = widths(function, axis), plan_of(function.body.blocks[0])
+    factor = max(1, min(_PIECE_BYTES // row, _MOST_BLOCKS, _room(list(function.walk()), plan, found)))
+    if factor > 1:
+        function, made = widened(function, found, factor)
+        origin = {new: origin[old] for new, old in made.items() if old in origin}
+    return Strips(function, origin, axis, factor, row, strides, heights=tuple(heights))
+
+
+def _rows_are_apart(function: FuncOp, found: Widths) -> bool:
+    """Whether no row of a block writes to what another row of it reads or writes, where no two pointer arguments
+    share memory: what goes to the same array goes through one view, to the same rows."""
+    accesses = [op for op in function.walk() if isinstance(op, Load | Store)]
+    for store in accesses:
+        if not isinstance(store, Store):
+            continue
+        root = effects.root_of(store.operands[0])
+        if root is None:
+            return False
+        for other in accesses:
+            if effects.root_of(other.operands[0]) in (None, root) and not _same_rows(
+                store, other, found
+            ):
+                return False
+    return True
+
+
+def _same_rows(one: Operation, other: Operation, found: Widths) -> bool:
+    if not all(isinstance(op, TiledLoadOp | TiledStoreOp) for op in (one, other)):
+        return False
+    rows = [
+        [(n, index) for n, index in enumerate(values_of(op, "indices")) if index in found.numbers]
+        for op in (one, other)
+    ]
+    same = same_value(one.operands[0], other.operands[0]) and len(rows[0]) == len(rows[1]) == 1
+    return same and rows[0][0][0] == rows[1][0][0] and same_value(rows[0][0][1], rows[1][0][1])
 
 
 def _taken_together(
@@ -101,7 +216,7 @@ def _taken_together(
             found = widths(function, axis)
         except CannotWidenError:
             continue
-        row, enough = _row_bytes(found, rows=rows)
+        row, enough = _row_bytes(found.loads, found, rows=rows)
         if not row:
             continue
         strides = _strides_of(ops, found, folds=folds)
@@ -115,19 +230,26 @@ def _taken_together(
     return None
 
 
-def _row_bytes(found: Widths, *, rows: bool) -> tuple[int, int]:
-    """The bytes of the pieces of rows that a block reads, and how many are enough; 0 if it does not go down a
-    strip, by tiles of several rows or of single ``rows``."""
-    if not found.loads:
+def _row_bytes(
+    moves: Sequence[TiledLoadOp | TiledStoreOp], found: Widths, *, rows: bool
+) -> tuple[int, int]:
+    """The bytes of the pieces of rows that a block reads, or writes, and how many are enough; 0 if it does not go
+    down a strip, by tiles of several rows or of single ``rows``."""
+    if not moves:
         return 0, 0
-    load = _largest(found)
-    dims, axis = T.dims_of(load.result.type), found.side[load.result]
-    axes = view_axes(load.base, dims)
+    largest = max(moves, key=lambda each: prod(T.dims_of(_moved(each).type)))
+    tile = _moved(largest)
+    dims, axis = T.dims_of(tile.type), found.side[tile]
+    axes = view_axes(largest.base, dims)
     if axes is None or _row_axis(axes) != axis or (prod(dims) == dims[axis] and not rows):
         return 0, 0
-    size = element_of(load.result.type).memory_bytes
+    size = element_of(tile.type).memory_bytes
     enough = ROW_BYTES if axes[axis].stride == 1 else max(ROW_BYTES, _ROW_ELEMENTS * size)
     return dims[axis] * size, enough
+
+
+def _moved(op: TiledLoadOp | TiledStoreOp) -> SSAValue:
+    return op.result if isinstance(op, TiledLoadOp) else op.value
 
 
 def _largest(found: Widths) -> TiledLoadOp:
@@ -142,8 +264,7 @@ def _strides_of(ops: Sequence[Operation], found: Widths, *, folds: bool) -> tupl
     for op in [_largest(found)] if folds else ops:
         if not isinstance(op, TiledLoadOp | TiledStoreOp):
             continue
-        moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
-        axes = view_axes(op.base, T.dims_of(moved.type))
+        axes = view_axes(op.base, T.dims_of(_moved(op).type))
         along = None if axes is None else _row_axis(axes)
         for place, index in enumerate(values_of(op, "indices")):
             if index not in found.numbers:

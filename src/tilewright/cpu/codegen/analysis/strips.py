@@ -149,7 +149,7 @@ def _row_by_row(
     moves = [
         op for op in ops if isinstance(op, TiledLoadOp | TiledStoreOp) and _moved(op) in found.side
     ]
-    row, enough = _row_bytes(moves, found, rows=False)
+    row, _ = _row_bytes(moves, found, rows=False)
     folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
     strides = _strides_of(ops, found, folds=folds) if row else None
     if strides is None:
@@ -169,7 +169,9 @@ def _row_by_row(
     if not heights:
         return None
     found, plan = widths(function, axis), plan_of(function.body.blocks[0])
-    factor = max(1, min(_PIECE_BYTES // row, _MOST_BLOCKS, _room(list(function.walk()), plan, found)))
+    factor = max(
+        1, min(_PIECE_BYTES // row, _MOST_BLOCKS, _room(list(function.walk()), plan, found))
+    )
     if factor > 1:
         function, made = widened(function, found, factor)
         origin = {new: origin[old] for new, old in made.items() if old in origin}

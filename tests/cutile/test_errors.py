@@ -182,6 +182,20 @@ def test_what_the_next_compiler_refuses_is_refused_as_by_cutile() -> None:
     with pytest.raises(ct.TileCompilerExecutionError, match="is not allowed with") as caught:
         launch(0, (1,), divides_unsigned, (x,))
     assert f'"{HERE}", line {_line("divides_unsigned")}, col 23' in str(caught.value)
+    assert "\nhelp: cuTile's `//` does not divide unsigned integers: divide" in str(caught.value)
+    for what_helps in (divides_as_signed, shifts):
+        launch(0, (1,), what_helps, (x,))
+
+
+@ct.kernel
+def divides_as_signed(x):
+    t = ct.astype(ct.load(x, (0,), (4,)), ct.int64)
+    ct.store(x, (0,), ct.astype(t // 3, ct.uint32))
+
+
+@ct.kernel
+def shifts(x):
+    ct.store(x, (0,), ct.load(x, (0,), (4,)) >> 2)
 
 
 def test_kernel_errors_are_errors_of_the_run_time_and_of_tile_ir() -> None:

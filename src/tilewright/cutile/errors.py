@@ -37,6 +37,15 @@ REFUSED = define_code(
 _REFUSALS = frozenset({UNSUPPORTED, "not-lowered-to-threads", "sim-unsupported"})
 #: The note of the machine that has the place of an operation in the kernel's own source.
 _SOURCE_NOTE = "the source of this operation"
+#: What helps who writes Python, where Tile IR's own help is of no use to them: the start of a message and the help. cuTile gives `//` a
+#: rounding that unsigned integers do not have, and no way to leave it out.
+_HELP = (
+    (
+        "rounding mode 'negative_inf' is not allowed with 'unsigned'",
+        "cuTile's `//` does not divide unsigned integers: divide them as signed ones, "
+        "`ct.astype(x, ct.int64) // y`; by a power of two shift them, `x >> n`",
+    ),
+)
 #: Where cuTile's own functions are, of which methods of tiles are made.
 _CUTILE = "/cuda/tile/"
 
@@ -96,6 +105,13 @@ def in_python(error: TileIRError, module: Operation | None = None) -> KernelErro
     if any(diagnostic.code in _REFUSALS for diagnostic in found):
         return RefusedError(found)
     return type(error)(found) if isinstance(error, KernelError) else KernelError(found)
+
+
+def refused_as_by_cutile(diagnostic: Diagnostic) -> str:
+    """What stands in cuTile's own exception for a refusal of Tile IR: the message, and what helps."""
+    found = [text for start, text in _HELP if diagnostic.message.startswith(start)]
+    hint = found[0] if found else diagnostic.help
+    return f"{diagnostic.message}\nhelp: {hint}" if hint else diagnostic.message
 
 
 def diagnostics_in_python(found: Iterable[Diagnostic], module: Operation) -> list[Diagnostic]:

@@ -326,13 +326,13 @@ class Dispatcher:
         try:
             verify(module)
         except TileIRError as error:
-            from tilewright.cutile.errors import in_python
+            from tilewright.cutile.errors import in_python, refused_as_by_cutile
 
             first = in_python(error, module).diagnostics[0]
             place, position = first.location, None
             if isinstance(place, NamedLocation):
                 position = place.file_name, place.line, place.column, place.what
-            raise self._front.compiler_error(first.message, position) from None
+            raise self._front.compiler_error(refused_as_by_cutile(first), position) from None
 
 
 _dispatchers: weakref.WeakKeyDictionary[Any, Dispatcher] = weakref.WeakKeyDictionary()

@@ -13,11 +13,14 @@ from tests.nv_tileaa import (
     cases_values,
 )
 from tests.nv_tileaa.support import Case, case_name, parse
+from xdsl.dialects.builtin import f32
+from xdsl.utils.exceptions import VerifyException
 
 from tilewright.analysis.verifier import find_problems
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa.base import OPERATIONS
 from tilewright.dialects.nv_tileaa.examples import wrap
+from tilewright.dialects.nv_tileaa.types import TileType
 
 CASES = [
     *cases_values.CASES,
@@ -200,3 +203,9 @@ def test_every_rule_has_a_case() -> None:
 
 def test_every_operation_has_a_case() -> None:
     assert {case.op for case in CASES} == set(OPERATIONS)
+
+
+def test_a_scalar_is_no_tile_without_axes() -> None:
+    assert TileType([1], f32).dims == (1,)
+    with pytest.raises(VerifyException, match="at least one dimension; scalars are bare"):
+        TileType([], f32)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import cProfile
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +15,11 @@ from tests.cpu.codegen.support import load
 from tests.cpu.codegen.test_random_tiles import check_seed
 
 import tilewright
+from tilewright.builder import ModuleBuilder, ptr
 from tilewright.cpu.codegen.analysis import segments
 from tilewright.cpu.codegen.emitter import function
 from tilewright.cpu.codegen.ir import outlining
-from tilewright.cpu.compile import compile_kernel, plan_text
+from tilewright.cpu.compile import compile_kernel, kernels_of, plan_text
 from tilewright.lowering import lower_to_tileaa
 
 
@@ -61,6 +64,33 @@ def test_a_cut_keeps_what_crosses_it_and_no_more() -> None:
     kept = [line for line in lines if ": buffer;" in line]
     # At each of the ten cuts the last six values, of which some are used within.
     assert 10 <= len(kept) <= 80
+
+
+def _chains(count: int, length: int) -> str:
+    """The sum of as many chains of negations of one tile."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32")}) as k:
+        view = k.partition(k.make_tensor_view(k.args.x, [16], [1]), tile=(16,))
+        x = k.load_view_tko(view, [0])[0]
+        ends = [x] * count
+        for _ in range(length):
+            ends = [-end for end in ends]
+        k.store_view_tko(functools.reduce(operator.add, ends), view, [0])
+    return tilewright.print_text(module.build())
+
+
+def _parts(source: str) -> int:
+    ((_, func),) = kernels_of(_lowered(source)).items()
+    return segments.find_segments(list(func.walk())).count
+
+
+def test_deep_code_and_much_code_are_cut_each_by_itself() -> None:
+    depth, cost = segments._DEPTH_LIMIT, segments._PART_LIMIT
+    # With the load and the store a chain of some fewer is one part.
+    short = depth // 2
+    assert _parts(_chains(1, short)) == 1
+    assert _parts(_chains(1, depth + 1)) == 2
+    assert _parts(_chains(2 * cost // short, short)) > 2
 
 
 def _batch(count: int) -> str:

@@ -92,8 +92,9 @@ def facts(
 
 
 def _unmodelled(kernel: Kernel, why: str) -> Row:
-    loop = kernel.hot_loop()
-    return {"unmodelled": why} | _loop_facts(kernel, loop.name if loop else None)
+    """What there is without a time: the longest loop stands for the hottest one."""
+    longest = max(kernel.loops, key=lambda loop: len(kernel.body(loop)), default=None)
+    return {"unmodelled": why} | _loop_facts(kernel, longest.name if longest else None)
 
 
 #: The GPU on which the launches of an architecture are modelled.

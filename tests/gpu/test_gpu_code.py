@@ -7,6 +7,8 @@ Where code gets better, or a change makes it worse for a reason, record anew:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.corpus import CUTILE_MISSING, cutile_available
 from tests.model.support import requires_tools
@@ -52,3 +54,15 @@ def test_code_is_no_worse_than_recorded(name: str, target: str) -> None:
     assert new["mix"].get("BAR", 0) <= old["mix"].get("BAR", 0)
     for fact in ("instructions", "loop", "executed", "modelled_seconds"):
         assert new[fact] <= old[fact] * (1 + MARGIN), fact
+
+
+def test_code_without_a_modelled_time_has_its_other_facts() -> None:
+    """A loop that turns as often as data say, of which nothing is known."""
+    from benchmarks.gpu_code import row_of_ours
+    from benchmarks.gpu_unseen import cases
+
+    case = next(case for case in cases() if case.name == "embedding gradient bf16 16x256")
+    row = row_of_ours(replace(case, turns=0), "sm_90a", known={})
+    assert "how often loop" in row["unmodelled"]
+    assert row["instructions"] > row["loop"] > 0
+    assert "modelled_seconds" not in row

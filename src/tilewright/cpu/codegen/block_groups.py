@@ -59,6 +59,10 @@ def shares(f: FunctionEmitter, function: ir.Function, body: Block, together: Tog
         stride = f.scalar(body.args[number])
         short = b.icmp_unsigned("<=", stride, ir.Constant(stride.type, strips.NEAR))
         enough = b.and_(enough, short)
+    for axis, height in found.heights:
+        # Rows are numbered as blocks are, by 32 bits with a sign.
+        fit = ir.Constant(I32, (1 << 31) // height)
+        enough = b.and_(enough, b.icmp_unsigned("<=", f.frame.grid[axis], fit))
     whole = b.select(enough, b.shl(along, ir.Constant(I32, bits)), ir.Constant(I32, 0))
     if not found.heights:
         return Shares(whole, along, ir.Constant(I32, 1))

@@ -174,7 +174,7 @@ MACHINES: Mapping[str, Capabilities] = MappingProxyType(
         for each in (
             Capabilities(
                 "reference",
-                "says what a kernel means: exact, deterministic, with every check one asks for",
+                "defines what a kernel means: exact, deterministic, with optional checks",
                 _TILE_LEVELS,
                 "nothing",
                 "none",
@@ -190,7 +190,7 @@ MACHINES: Mapping[str, Capabilities] = MappingProxyType(
             ),
             Capabilities(
                 "sim",
-                "the threads of a simulated GPU: finds what hangs or corrupts one, counts, draws",
+                "the threads of a simulated GPU: finds what hangs or corrupts one, counts events, draws timelines",
                 (*_TILE_LEVELS, "nvgpu"),
                 "nothing",
                 "required",
@@ -198,7 +198,7 @@ MACHINES: Mapping[str, Capabilities] = MappingProxyType(
             ),
             Capabilities(
                 "cuda",
-                "an NVIDIA GPU, by code that Tilewright makes",
+                "an NVIDIA GPU, with code that Tilewright generates",
                 (*_TILE_LEVELS, "nvgpu"),
                 "a GPU, its driver, llvmlite and cuda-bindings",
                 "optional",

@@ -216,17 +216,16 @@ class LaunchOptions:
 
     seed: int = _option(
         0,
-        "The schedule. 0 runs tile blocks (simulator: warps) in ascending order; others shuffle them "
-        "and switch between them at random, always in the same way for the same seed.",
+        "The schedule. 0 runs tile blocks (simulator: warps) in ascending order; other seeds shuffle "
+        "them and switch between them at random, in the same way in every run.",
         values="an integer of at least 0",
         machines="reference sim",
         check=_seed,
     )
     resident: int | None = _option(
         None,
-        "No more tile blocks than this are live at once, in ascending order, so that a block that "
-        "waits for one that cannot begin is found. By default all are; on the simulator as many as a GPU has "
-        "room for.",
+        "The most tile blocks that are live at once, in ascending order, to find blocks that wait for "
+        "one that cannot begin. By default all; on the simulator as many as a GPU has room for.",
         values="an integer of at least 1",
         machines="reference sim",
         check=_integer(1, optional=True),
@@ -248,9 +247,8 @@ class LaunchOptions:
     )
     time_limit: float | None = _option(
         None,
-        "Seconds after which the launch is ended, with an error that names the loop that a tile "
-        "block is in; compilation left out. A GPU cannot be stopped: the launch returns, and the kernel "
-        "goes on.",
+        "Seconds after which the launch ends, compilation not counted, with an error that names the "
+        "loop that a tile block is in. A GPU cannot be stopped: the launch returns, and the kernel continues.",
         values="a number above 0",
         machines="reference cpu sim cuda",
         check=_time_limit,
@@ -264,54 +262,53 @@ class LaunchOptions:
     )
     print_to: Callable[[str], object] | None = _option(
         None,
-        "Gets each text that the kernel prints, at once, perhaps in another thread. It must not "
-        "change the arrays. The result has all of them either way.",
+        "Called with each text that the kernel prints, at once, perhaps in another thread. It must not "
+        "change the arrays. The result has all texts in any case.",
         values="a function of one text",
         machines="reference cpu sim cuda",
         check=_callback,
     )
     progress: Callable[[int, int], object] | None = _option(
         None,
-        "Gets the numbers of finished and of all tile blocks, now and then.",
+        "Called from time to time with the numbers of finished and of all tile blocks.",
         values="a function of two integers",
         machines="reference cpu",
         check=_callback,
     )
     arithmetic: Arithmetic = _option(
         REFERENCE,
-        "What is computed where Tile IR leaves it open: as the reference does it, or nearer to "
-        "hardware.",
+        "Arithmetic that Tile IR leaves open: as the reference does it, or closer to hardware.",
         values="a `tilewright.Arithmetic`",
         machines="reference",
         check=_of_arithmetic,
     )
     plugins: Mapping[str, Callable[..., object]] | None = _option(
         None,
-        "Functions on NumPy arrays for the code that a module of `nv_tileaa` calls but does not "
-        "hold, by the names that it has there.",
+        "Functions on NumPy arrays for code that a module of `nv_tileaa` calls but does not contain, "
+        "by its names in the module.",
         values="a mapping from names to functions",
         machines="reference cpu",
         check=_functions,
     )
     sanitize: bool = _option(
         False,
-        "Every check is on; whatever they find is raised as one error when the run is over.",
+        "Turns every check on; all findings are raised as one error at the end of the run.",
         values="True or False",
         machines="reference",
         check=_flag,
     )
     seeds: int | Sequence[int] | None = _option(
         None,
-        "The schedules that the sanitizer runs: so many, from `seed` on, or those that are listed; by "
-        f"default {SANITIZER_SEEDS}. The simulator launches under each of them, from the same memory, up to "
-        "the first that has an error; by default 1.",
+        "The schedules that the sanitizer runs: a number of seeds from `seed` on, or a list; "
+        f"{SANITIZER_SEEDS} by default. The simulator launches under each of them, from the same memory, up to "
+        "the first that has an error; 1 by default.",
         values="an integer of at least 1, or a list of seeds",
         machines="reference sim",
         check=_schedules,
     )
     races: bool = _option(
         True,
-        "The sanitizer looks for races, which takes most of its time.",
+        "Whether the sanitizer looks for races, which takes most of its time.",
         values="True or False",
         machines="reference",
         check=_flag,
@@ -319,15 +316,15 @@ class LaunchOptions:
     find_nan: bool = _option(
         False,
         "Finds the operations that make NaN, infinities, and values that do not fit the type that "
-        "they are converted to; raised as one error when the run is over.",
+        "they are converted to; raised as one error at the end of the run.",
         values="True or False",
         machines="reference",
         check=_flag,
     )
     breakpoints: Sequence[Any] = _option(
         (),
-        "Where the run stops, and what is done there.",
-        values="a list of `tilewright.machine.inspect.Breakpoint`; of cuTile programs also `(FILE, LINE)`, or `(KERNEL, LINE)` for its file or cell",
+        "Where the run stops, and what happens there.",
+        values="a list of `tilewright.machine.inspect.Breakpoint`; for cuTile programs also `(FILE, LINE)`, or `(KERNEL, LINE)` for its file or cell",
         machines="reference",
         check=_breakpoints,
     )
@@ -340,88 +337,88 @@ class LaunchOptions:
     )
     threads: int | None = _option(
         None,
-        "Threads that tile blocks run on: by default as many as the environment variable "
-        "TILEWRIGHT_THREADS says, or one for each core.",
+        "Threads that tile blocks run on. The default is the environment variable "
+        "TILEWRIGHT_THREADS, or one per core.",
         values="an integer of at least 1",
         machines="cpu",
     )
     cpu: str = _option(
         "host",
-        "The processor that code is made for.",
+        "The processor that code is compiled for.",
         values="'host', 'generic', or 'x86-64-v2' to 'x86-64-v4'",
         machines="cpu",
         check=_text,
     )
     checked: bool = _option(
         False,
-        "Code checks every access to memory; one outside stops the run.",
+        "Compiled code checks every memory access; one out of bounds stops the run.",
         values="True or False",
         machines="cpu",
         check=_flag,
     )
     optimization: int = _option(
         1,
-        "How much is optimised. Of native code: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's "
-        "own levels. Of GPU code: 0 lowers nv_tileaa directly, all others by way of nv_tileas.",
+        "The optimization level. Native code: 0 inlines only, 1 also simplifies, 2 and 3 are LLVM's "
+        "own levels. GPU code: 0 lowers nv_tileaa directly, all others through nv_tileas.",
         values="0 to 3",
         machines="cpu sim cuda",
         check=_one_of(0, 1, 2, 3),
     )
     deadlock_timeout: float = _option(
         10.0,
-        "Seconds of processor time in which all tile blocks in flight look at memory in vain, after which "
-        "a grid whose blocks wait for one another counts as deadlocked; for each block in flight, where "
-        "their loops do more than look.",
+        "Seconds of processor time for which all tile blocks in flight poll memory in vain, after which "
+        "a grid counts as deadlocked. If their loops do more than poll, that many seconds for each block in "
+        "flight.",
         values="a number above 0",
         machines="cpu",
         check=_positive,
     )
     numerics: str = _option(
         "tensor-core",
-        "How the products of tensor cores add: as measured on hardware, exactly, or in plain f32.",
+        "How products of tensor cores are summed: as measured on hardware, exactly, or in plain f32.",
         values="'tensor-core', 'exact' or 'portable'",
         machines="sim",
         check=_one_of("tensor-core", "exact", "portable"),
     )
     memory: Sequence[Any] = _option(
         (),
-        "Arrays that no parameter takes and that the kernel reaches by their addresses.",
+        "Arrays that are not arguments and that the kernel reaches by address.",
         values="a list of NumPy arrays",
         machines="sim",
         check=_arrays,
     )
     strict: bool = _option(
         True,
-        "What the simulator finds wrong is raised; otherwise it is in the `findings` of the result.",
+        "Findings of the simulator are raised; otherwise they are in the `findings` of the result.",
         values="True or False",
         machines="sim",
         check=_flag,
     )
     in_groups: bool | None = _option(
         None,
-        "Warps that execute the same do so at once, which is faster; by default with the seed 0 "
-        "only, so that other seeds try orders.",
+        "Runs warps that execute the same code together, which is faster; by default only with seed "
+        "0, so that other seeds try other orders.",
         values="True, False or None",
         machines="sim",
         check=_optional_flag,
     )
     timeline_blocks: int = _option(
         1,
-        "Of how many thread blocks the timeline is kept.",
+        "How many thread blocks the timeline covers.",
         values="an integer of at least 0",
         machines="sim",
         check=_integer(0),
     )
     registers: int | None = _option(
         None,
-        "Registers of a thread, as `ptxas -v` tells them, for the occupancy.",
+        "Registers of a thread, as printed by `ptxas -v`, for the occupancy.",
         values="an integer of at least 1",
         machines="sim",
         check=_integer(1, optional=True),
     )
     block: int | Sequence[int] | None = _option(
         None,
-        "Threads of a block, x first. Kernels of Tile IR have a number of their own.",
+        "Threads of a block, x first. Kernels of Tile IR have their own number.",
         values="one to three integers",
         machines="sim cuda",
         check=_extents,
@@ -429,7 +426,7 @@ class LaunchOptions:
     )
     cluster: int | Sequence[int] | None = _option(
         None,
-        "Blocks of a cluster, x first: by default those that the kernel names, or one.",
+        "Blocks of a cluster, x first: by default as the kernel states, or one.",
         values="one to three integers",
         machines="sim cuda",
         check=_extents,

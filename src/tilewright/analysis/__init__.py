@@ -1,1 +1,1 @@
-"""Facts about modules: whether they are well-formed, and what passes and machines ask."""
+"""Analyses: well-formedness of modules, and facts for passes and machines."""

@@ -1,4 +1,4 @@
-"""Debug info: locations with a scope belong to the function that they stand in."""
+"""Debug-info rules: a location with a scope belongs to the enclosing function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether every operand is defined before its use, in a place that the use can see."""
+"""Dominance: every operand is defined before its use, in a region visible to it."""
 
 from __future__ import annotations
 

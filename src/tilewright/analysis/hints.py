@@ -1,4 +1,4 @@
-"""Which optimization hints exist: their targets, operations and values."""
+"""Optimization hints: legal targets, operations and values."""
 
 from __future__ import annotations
 

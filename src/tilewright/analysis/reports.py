@@ -1,4 +1,4 @@
-"""Collects findings about operations, each placed where the operation was read from."""
+"""Collects diagnostics about operations, at the locations they were read from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of the control flow of ``scf``: what goes into the bodies, and what comes out of them."""
+"""Rules of ``scf``: region arguments and yields."""
 
 from __future__ import annotations
 

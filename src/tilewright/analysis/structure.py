@@ -1,6 +1,6 @@
-"""What every operation must have: numbers and types of operands and results, properties, regions.
+"""Structural rules of every operation: numbers and types of operands and results, properties, regions.
 
-The declaration of each operation class is compiled once into tuples, which the checks run over.
+Each operation class's declaration is compiled once into tuples, which the checks run over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Symbols: each name once in a module, and every reference to a global of that name."""
+"""Symbols: unique names in a module, and references to globals."""
 
 from __future__ import annotations
 

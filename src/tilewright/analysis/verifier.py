@@ -1,7 +1,7 @@
-"""Checks modules against the rules of Tile IR; one run reports all independent errors.
+"""The verifier: checks modules against the rules of Tile IR and reports all independent errors in one run.
 
-An operation whose structure is broken is not looked at further, and neither are rules of other
-operations that build on it, so that one slip gives one error.
+An operation with a broken structure is not examined further, nor are rules of other operations that build on it, so
+that one mistake gives one error.
 """
 
 from __future__ import annotations

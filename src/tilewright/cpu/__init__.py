@@ -1,4 +1,4 @@
-"""The CPU machine: kernels as native code for this computer, fast and without a GPU.
+"""The CPU machine: compiles kernels to native code and runs them on this computer, without a GPU.
 
     result = run(module, "add", grid=(4,), args=(x, y, out))
 

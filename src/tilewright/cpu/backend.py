@@ -1,4 +1,4 @@
-"""The CPU machine as ``launching.machine`` finds it."""
+"""Registers the CPU machine with ``launching.machine``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of ``nv_tileaa`` as LLVM IR."""
+"""Compiles kernels of ``nv_tileaa`` to LLVM IR."""
 
 from __future__ import annotations
 

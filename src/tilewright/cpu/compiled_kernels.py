@@ -1,6 +1,6 @@
-"""What compiled kernels are: data, without the code generator.
+"""Compiled kernels as data, without the code generator.
 
-Kernels that come from the disk need no more, which is why this stands apart from ``compile``.
+Kernels that come from the disk cache need no more, which is why this stands apart from ``compile``.
 """
 
 from __future__ import annotations

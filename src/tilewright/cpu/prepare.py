@@ -1,4 +1,4 @@
-"""What is rewritten on ``nv_tileaa`` before code is planned: the pipeline ``cpu``."""
+"""The pipeline ``cpu``: rewrites on ``nv_tileaa`` before code is planned."""
 
 from __future__ import annotations
 

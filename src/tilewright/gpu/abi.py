@@ -1,4 +1,4 @@
-"""What a compiled kernel takes: the parameters in the order in which they stand in the PTX."""
+"""The parameters of a compiled kernel, in the order of its PTX."""
 
 from __future__ import annotations
 

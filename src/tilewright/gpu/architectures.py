@@ -1,4 +1,4 @@
-"""GPU architectures, and what each has: one table of features, one of the operations that need them.
+"""GPU architectures: a table of their features, and one of the operations that need them.
 
 An ISA version is that of PTX times ten: 87 is `.version 8.7`.
 """

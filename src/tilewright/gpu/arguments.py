@@ -1,4 +1,4 @@
-"""What a launch passes: the bytes of each parameter in the order of the PTX."""
+"""The arguments of a launch as bytes, one parameter of the PTX after the other."""
 
 from __future__ import annotations
 

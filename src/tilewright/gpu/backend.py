@@ -1,4 +1,4 @@
-"""GPUs as ``launching.machine`` finds them: for kernels of tiles, and for those of threads."""
+"""Registers GPUs with ``launching.machine``: for tile kernels, and for per-thread ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit of time for LLVM: what may take long runs in a process of its own, which can be ended."""
+"""A time limit for LLVM: compilations that may take long run in a process of their own, which can be ended."""
 
 from __future__ import annotations
 

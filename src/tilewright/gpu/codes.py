@@ -1,4 +1,4 @@
-"""The diagnostic codes of compiling for GPUs, and of running on one."""
+"""Diagnostic codes of compiling for GPUs, and of running on one."""
 
 from tilewright.diagnostics import define_code
 

@@ -1,4 +1,4 @@
-"""Kernels of ``nvgpu`` as PTX."""
+"""Compiles kernels of ``nvgpu`` to PTX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that lie on a GPU already, of whatever library: the CUDA array interface, and DLPack."""
+"""Arrays that are on a GPU already, of any library: the CUDA array interface, and DLPack."""
 
 from __future__ import annotations
 

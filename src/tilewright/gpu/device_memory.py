@@ -1,4 +1,4 @@
-"""Memory of a GPU, from a pool that keeps what launches give back."""
+"""A pool of GPU memory that launches allocate from and return to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVIDIA's driver through cuda-bindings: one GPU, and calls whose failures are diagnostics."""
+"""NVIDIA's driver through cuda-bindings: one GPU, and calls whose failures become diagnostics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of NVIDIA's driver: what its failures mean, as diagnostics that name the kernel."""
+"""Calls of NVIDIA's driver, whose error codes become diagnostics that name the kernel."""
 
 from __future__ import annotations
 

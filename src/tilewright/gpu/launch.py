@@ -1,4 +1,4 @@
-"""Launches on a GPU: what is checked beforehand, the launch itself, and the wait for its end."""
+"""Launches on a GPU: checks beforehand, the launch itself, and the wait for its end."""
 
 from __future__ import annotations
 

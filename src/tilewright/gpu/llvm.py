@@ -1,4 +1,4 @@
-"""LLVM IR to PTX."""
+"""Compiles LLVM IR to PTX."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What kernels say while they run: printed texts and failed assertions, read from a buffer.
+"""Messages of running kernels: printed texts and failed assertions, read from a buffer.
 
-A record is made of words of 64 bits: the number of its site, from 1, then x and y of the block, z of the block and
-the thread (32 bits each), then what the site says. The buffer begins with the number of bytes that were
-asked for, and that of bytes there are; what does not fit is left out. It lies in memory of the host, which
-survives a kernel that fails.
+A record consists of 64-bit words: the number of its site, from 1, then x and y of the block, z of the block and the
+thread (32 bits each), then the payload. The buffer begins with the number of bytes requested and its capacity in bytes; what
+does not fit is dropped. It lies in host memory, which survives a kernel that fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code that is loaded onto a GPU: each kernel once, as many as a bound allows."""
+"""A cache of code loaded onto a GPU: each kernel once, up to a bound."""
 
 from __future__ import annotations
 

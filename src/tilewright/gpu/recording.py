@@ -1,9 +1,8 @@
-"""Kernels that tell the launch what they print and which assertions fail, in a buffer that it gives them.
+"""Makes kernels report prints and failed assertions in a buffer of the launch.
 
-Left as it is, a kernel prints by the driver, to standard output, and a failed assertion ends the process's
-use of the GPU. In a kernel of ours both become records (``gpu.messages``), written by ordinary operations,
-and the kernel goes on behind a failed assertion, as on the other machines. What stands in functions that
-the kernel calls stays.
+By default a kernel prints through the driver, to standard output, and a failed assertion destroys the process's CUDA
+context. In our kernels both become records (``gpu.messages``), written by ordinary operations, and the kernel continues
+behind a failed assertion, as on the other machines. Functions that the kernel calls are left unchanged.
 """
 
 from __future__ import annotations

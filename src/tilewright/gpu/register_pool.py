@@ -1,8 +1,8 @@
-"""Trades of registers that a block can never make, found before a launch waits for ever.
+"""Finds trades of registers (`setmaxnreg`) that a block can never make, before a launch hangs.
 
-`setmaxnreg.inc` waits until the block's own pool has the registers: what it was launched with, less
-what its warps hold. Which warps make which trade is computed from the numbers of the threads, as far
-as conditions depend on them alone; where they do not, the trades that ask for least are assumed.
+`setmaxnreg.inc` waits until the block's pool has the registers: those it was launched with, less those its warps hold.
+Which warps make which trade is computed from thread indices, as far as conditions depend on them alone;
+elsewhere the trades that request least are assumed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kernel takes of a multiprocessor, in lines for people."""
+"""The resource report of a kernel, as text."""
 
 from __future__ import annotations
 

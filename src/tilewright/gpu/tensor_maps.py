@@ -1,4 +1,4 @@
-"""Tensor maps: what the driver must be told about an array, and its rules, checked beforehand."""
+"""Tensor maps: their encoding for the driver, and its rules, checked beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of Tile IR on a GPU: lowered to per-thread code, compiled, and launched."""
+"""Tile IR kernels on a GPU: lowered to per-thread code, compiled, and launched."""
 
 from __future__ import annotations
 

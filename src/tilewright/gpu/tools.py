@@ -1,6 +1,6 @@
 """NVIDIA's tools, where their packages are installed: ptxas, nvdisasm, libdevice.
 
-None is needed for PTX, save libdevice for functions of `math`.
+None of them is needed for PTX, except libdevice for functions of `math`.
 """
 
 from __future__ import annotations

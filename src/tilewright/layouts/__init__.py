@@ -1,8 +1,7 @@
-"""Linear layouts: which thread of a block holds which elements of a tile, and where they lie in
-shared memory.
+"""Linear layouts: which thread of a block holds which elements of a tile, and where they lie in shared memory.
 
-Extents of tiles are powers of two, so that every distribution is a linear map over GF(2) from the bits
-of (register, lane, warp) to the bits of the element's number. See :class:`Layout`.
+Tile extents are powers of two, so every distribution is a linear map over GF(2) from the bits of (register, lane, warp)
+to the bits of the element's number. See :class:`Layout`.
 """
 
 from tilewright.layouts.conversions import Conversion, SharedConversion, plan_conversion

@@ -1,4 +1,4 @@
-"""Broadcasts of tiles with layouts: which register of the source each register of the result is."""
+"""Broadcasts of tiles with layouts: which source register each result register copies."""
 
 from __future__ import annotations
 

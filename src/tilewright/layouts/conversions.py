@@ -1,4 +1,4 @@
-"""How a tile gets from one layout into another, at the least cost."""
+"""Plans the cheapest conversion between two layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector spaces over GF(2), whose vectors are integers: bit i is coordinate i, ``^`` is addition."""
+"""Linear algebra over GF(2) on integers: bit i is coordinate i, and ``^`` is addition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between layouts whose warps hold the same elements: lanes hand registers to one another."""
+"""Plans conversions within warps: which lane passes which register to which."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Layouts of parts of tiles, and of tiles made of parts: all extents and offsets are such that a part is
-what some bits of the element's number say."""
+"""Layouts of tile slices and concatenations. Extents and offsets are powers of two, so a part is selected by bits of the
+element's number."""
 
 from __future__ import annotations
 

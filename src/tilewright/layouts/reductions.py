@@ -1,4 +1,4 @@
-"""Where the bits of a coordinate are, for what combines a tile along an axis."""
+"""Where the bits of one coordinate live (register, lane or warp), for reductions and scans along an axis."""
 
 from __future__ import annotations
 

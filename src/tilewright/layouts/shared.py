@@ -1,4 +1,4 @@
-"""Where the elements of a tile lie in shared memory."""
+"""Layouts of tiles in shared memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Which memory an operation touches, for whoever watches a run.
+"""Which memory an operation touches, for observers of a run.
 
-The addresses follow from the operands, so they can be asked for before the operation as well as
-behind it.
+The addresses follow from the operands, so they can be asked for before the operation as well as behind it.
 """
 
 from __future__ import annotations

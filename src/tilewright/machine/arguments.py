@@ -1,4 +1,4 @@
-"""How the arrays of a launch become memory."""
+"""Maps the arrays of a launch into memory."""
 
 from __future__ import annotations
 

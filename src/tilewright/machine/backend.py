@@ -1,4 +1,4 @@
-"""The reference machine as ``launching.machine`` finds it."""
+"""Registers the reference machine with ``launching.machine``."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""Translation of a kernel into functions over register slots, once for all tile blocks.
+"""Translates a kernel into functions over register slots, once for all tile blocks.
 
-Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its
-types, shapes, attributes and slots already resolved. Constants become preset registers and no
-step at all. A block of operations becomes one function of its steps (see ``fused_block``); a
-step that ends it early returns a signal, which the blocks around pass on to the loop or kernel
-that it is for.
+Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its types, shapes, attributes
+and slots already resolved. Constants become preset registers and no step at all. A block of operations becomes one function
+of its steps (see ``fused_block``); a step that ends it early returns a signal, which the enclosing blocks pass on to the
+loop or kernel that it is for.
 
-Tile blocks may have to wait for one another. Operations at which another block may take over are
-``SwitchPoint`` steps; a region that holds one is run as a generator that yields there. Regions
-without run as plain functions.
+Tile blocks may have to wait for one another. Operations at which another block may take over are ``SwitchPoint`` steps; a
+region that contains one runs as a generator that yields there. Other regions run as plain functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tile blocks wait for when none of them gets any further."""
+"""What tile blocks wait for when none of them can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that a client has described, in the memory of the reference machine."""
+"""Maps arguments that a client has already described into memory."""
 
 from __future__ import annotations
 

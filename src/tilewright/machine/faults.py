@@ -1,4 +1,4 @@
-"""What stops a run: the codes, and the exception that carries one from an operation outwards."""
+"""What stops a run: the codes, and the exception that carries one out of an operation."""
 
 from __future__ import annotations
 

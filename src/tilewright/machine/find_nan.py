@@ -1,10 +1,9 @@
-"""Finding the NaN: the operation that makes the first one, what it made it of, and how far it spreads.
+"""The NaN finder: which operation produces the first one, from what, and how far it spreads.
 
-An observer of the reference machine looks at the result of every operation. An element counts as made
-by an operation where it is NaN and none of the elements that it was computed from is; or where it is an
-infinity and all of those were finite. So infinities that a kernel puts in on purpose, as constants, as
-padding or from memory, such as the -inf of a masked softmax, are not told, until they make a NaN.
-Conversions are told where a value does not fit the type that it is converted to.
+An observer of the reference machine looks at the result of every operation. An operation produced an element's NaN if none
+of the elements that it was computed from is one, and an infinity if all of those were finite. Infinities that a
+kernel uses on purpose, as constants, as padding or from memory, such as the -inf of a masked softmax, are therefore not
+reported until they produce a NaN. Conversions are reported where a value does not fit the target type.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Steps that run one after the other, as one generated function.
+"""Fuses consecutive steps into one generated function.
 
-A call costs Python as much as many a step does. So a step may be an :class:`Inline`: a few lines of
-source, written next to the operation that they are for. :func:`fused_block` pastes the lines of
-a block's steps into one function and calls the steps that have none.
+A call costs Python as much as many a step does. So a step may be an :class:`Inline`: a few lines of source, written next
+to the operation they are for. :func:`fused_block` pastes the lines of a block's steps into one function and calls the steps
+that have none.
 """
 
 from __future__ import annotations

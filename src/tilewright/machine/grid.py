@@ -1,8 +1,7 @@
-"""Running all tile blocks of a grid, in an order that the seed determines.
+"""Runs all tile blocks of a grid, in an order that the seed determines.
 
-Blocks whose kernel has no switch points run one after the other. Otherwise each block is a
-coroutine, and ``schedules`` decides which of them goes on. As many blocks are live at once as the
-grid has, or as are resident.
+Blocks whose kernel has no switch points run one after the other. Otherwise each block is a coroutine, and ``schedules`` decides
+which of them continues. As many blocks are live at once as the grid has, or as are resident.
 """
 
 from __future__ import annotations

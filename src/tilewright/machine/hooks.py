@@ -1,7 +1,6 @@
-"""Hooks around the steps of operations: how a checking or an observing run differs from a plain one.
+"""Hooks around the steps of operations: how a checking or observing run differs from a plain one.
 
-A plain translator makes steps without any; what hooks cost is paid only by a translator that asks
-for them, when it translates.
+A plain translator creates steps without any; only a translator that asks for hooks pays for them, when it translates.
 """
 
 from __future__ import annotations

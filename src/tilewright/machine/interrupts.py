@@ -1,4 +1,4 @@
-"""In which loop a run was that an exception from outside has ended, such as KeyboardInterrupt on Ctrl-C."""
+"""In which loop a run was when an outside exception ended it, such as KeyboardInterrupt on Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a module and launching its kernels."""
+"""Loads a module and launches its kernels."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Tiles that loads may give once more, instead of reading memory again.
+"""Load memoization: tiles that loads may return again, instead of reading memory.
 
-Tile blocks of one kernel often load the same tile, as those of a matrix product in one row do, and
-products take it in a wider type each time. A load gives the tile that it gave before if view and
-index are the same and nothing has been written to the allocation since. Tiles are never changed
-after they are made, so a remembered one cannot be told from a new one.
+Tile blocks of one kernel often load the same tile, as those of a matrix product in one row do, and products convert it to a
+wider type each time. A load returns its previous tile if view and index are the same and nothing has been written to the
+allocation since. Tiles are immutable, so a remembered one cannot be told from a new one.
 
-Only what pays is remembered: an operation begins once an index has come a second time, and stops for the
-rest of the launch where memory changes under it or no index ever comes again.
+Only what pays is remembered: an operation begins once an index has repeated, and stops for the rest of the launch where
+memory changes under it or no index repeats.
 """
 
 from __future__ import annotations

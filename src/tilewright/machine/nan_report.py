@@ -1,4 +1,4 @@
-"""What ``find_nan`` has found in a launch: as data, as diagnostics, as JSON, as HTML."""
+"""The findings of ``find_nan`` in a launch: as data, as diagnostics, as JSON, as HTML."""
 
 from __future__ import annotations
 

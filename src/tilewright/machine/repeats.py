@@ -1,8 +1,7 @@
-"""Whether a tile block that waits can ever stop by itself.
+"""Whether a waiting tile block can ever continue by itself.
 
-What a block does next follows from where it stands, from its values and from memory. One that
-comes to the same place with the same values, while memory has stayed as it is, goes in a circle, and
-does so until another block changes memory.
+What a block does next follows from its position, its values and memory. One that returns to the same position with the
+same values, while memory has not changed, is in a cycle, and stays there until another block changes memory.
 """
 
 from __future__ import annotations

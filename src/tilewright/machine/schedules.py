@@ -1,12 +1,10 @@
-"""Which of the live tile blocks goes on, and for how long: the part of a run that a seed decides.
+"""Schedules live tile blocks: which one continues, and for how long. This is the part of a run that a seed decides.
 
-Seed 0: a block keeps running until it ends or comes to a switch point without having changed memory
-since the last one. Then it may be waiting, and the next block goes on. Even seeds: every switch
-point is a coin toss. Odd seeds: as even ones, and a block that has taken a lock is held back while
-another block can go on; those that hold least go first. Blocks that take two locks in different
-orders then come to hold one each. What counts as taking a lock is a compare-and-swap or an exchange
-that changes memory; with every other odd seed, from 3 on, it is any atomic that gives a result, as
-tickets are drawn.
+Seed 0: a block keeps running until it ends, or reaches a switch point without having changed memory since the last one. It may
+then be waiting, and the next block continues. Even seeds: every switch point is a coin toss. Odd seeds: the same, but a block
+that has taken a lock is held back while another block can continue; those that hold fewest go first. Blocks that take two
+locks in different orders then come to hold one each. A compare-and-swap or an exchange that changes memory counts as taking a lock;
+with every other odd seed, from 3 on, so does any atomic whose result is used, as tickets are drawn that way.
 """
 
 from __future__ import annotations

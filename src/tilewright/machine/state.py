@@ -1,4 +1,4 @@
-"""What the operations of a running kernel share beside registers."""
+"""State that the operations of a running kernel share besides registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of memory in terms of the launch: which elements of which argument they are."""
+"""Translates addresses into elements of a launch's arguments."""
 
 from __future__ import annotations
 

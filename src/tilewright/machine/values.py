@@ -1,9 +1,8 @@
-"""What registers hold.
+"""Representation of register values.
 
-Tiles are NumPy arrays in the dtypes of ``numerics.arrays``, rank 0 included; pointers are uint64.
-They are never changed after they are made, and may share memory with one another, but never with
-the memory that a kernel accesses. A tile view holds the same value as the tensor view under it:
-everything else about it is in its type.
+Tiles are NumPy arrays in the dtypes of ``numerics.arrays``, rank 0 included; pointers are uint64. They are immutable, and may
+share memory with one another, but never with the memory that a kernel accesses. A tile view holds the same value as the
+tensor view under it: everything else about it is in its type.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The performance model: how long a launch would take on a GPU, read from machine code. See docs/model.md."""
+"""The performance model: estimates how long a launch would take on a GPU, from machine code. See docs/model.md."""

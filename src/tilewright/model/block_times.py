@@ -1,4 +1,4 @@
-"""How long blocks take that are alone on a multiprocessor, each kind run event by event, and what their warps wait for."""
+"""Latencies of blocks alone on a multiprocessor, one event-driven run per kind of block, and what their warps wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiler asks the tables of GPUs before there is machine code."""
+"""Estimates for the compiler's choices, before there is machine code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two profiles side by side: before and after."""
+"""Compares two profiles: before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who costs the time of a launch: instructions, waits, and what the warps of a block do when."""
+"""Attributes the time of a launch: to instructions, to waits, and to what the warps of a block do when."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Machine code of a GPU as a file: the kernels of a cubin, and what each says that it needs.
+"""Reads cubins: the kernels of an ELF file, and the resources that each needs.
 
-A cubin is an ELF file of machine 190 (CUDA). What is read: code (``.text.NAME``), static shared memory
-(``.nv.shared.NAME``) and attributes (``.nv.info.NAME`` and, for the whole file, ``.nv.info``), whose
-numbers NVIDIA's disassembler prints by name.
+A cubin is an ELF file of machine 190 (CUDA). Read are code (``.text.NAME``), static shared memory (``.nv.shared.NAME``) and
+attributes (``.nv.info.NAME`` and, for the whole file, ``.nv.info``), whose numbers NVIDIA's disassembler prints by
+name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Atomic updates that one lane makes for its warp: ptxas adds up what the lanes of a warp add to one address."""
+"""Warp-aggregated atomic updates: ptxas sums what the lanes of a warp add to one address, and one lane updates memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Machine code made ready to be timed: instructions that need nothing but issue and pipes are joined to one step.
+"""Prepares machine code for timing: instructions that need only issue slots and pipes are fused into one step.
 
-Each step has what the multiprocessor (``multiprocessor``) asks of it, in clocks and bytes, so that no text is looked at
-while a block runs.
+Each step lists its demands on the multiprocessor (``multiprocessor``), in clocks and bytes, so that no text is parsed while a
+block runs.
 """
 
 from __future__ import annotations

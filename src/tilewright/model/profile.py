@@ -1,4 +1,4 @@
-"""What the model says of a launch, and what it is told beside the code."""
+"""Profiles and the options of profiling: data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that share a multiprocessor, in closed form: for who must choose before there is machine code."""
+"""Closed-form estimate for blocks that share a multiprocessor, for choices made before there is machine code."""
 
 from __future__ import annotations
 

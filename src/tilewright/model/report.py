@@ -1,4 +1,4 @@
-"""Profiles as text and as JSON."""
+"""Prints profiles as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which blocks of a grid stand for all: the edges of each axis, and some between them."""
+"""Chooses the blocks of a grid that represent all: the edges of each axis, and some between them."""
 
 from __future__ import annotations
 

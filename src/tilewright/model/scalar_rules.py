@@ -1,7 +1,7 @@
 """One rule for each scalar opcode that branches may depend on: see ``scalars``.
 
-The meaning of the opcodes is what NVIDIA's disassembler shows together with what ptxas makes of PTX, whose
-meaning is documented; tests run both on the same inputs.
+The meaning of opcodes follows from NVIDIA's disassembler and from what ptxas generates for PTX, whose meaning is
+documented; tests run both on the same inputs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What warps tell barriers in memory and copy units: operands that the walk through the code computes.
+"""The operands of barrier and copy instructions, computed while walking through the code.
 
-Each execution of one of these instructions is an ``Event`` in the order of the path, so that whoever times the
-block knows which barrier is meant, in which phase, and how many bytes come.
+Each execution of such an instruction is an ``Event`` in path order, so that the timing knows which barrier is meant, in
+which phase, and how many bytes arrive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one instruction of a warp costs: clocks of each unit, bytes, and when its result is there."""
+"""The cost of one warp instruction: clocks of each unit, bytes, and latency."""
 
 from __future__ import annotations
 

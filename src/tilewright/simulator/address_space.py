@@ -1,6 +1,6 @@
-"""The global memory that a launch can reach by address: which arrays lie where.
+"""The global memory of a launch by address: which array is where.
 
-Addresses are those of the host, so that what a kernel computes from a pointer is what Python sees.
+Addresses are those of the host, so what a kernel computes from a pointer is what Python sees.
 """
 
 from __future__ import annotations

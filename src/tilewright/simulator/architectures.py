@@ -1,4 +1,4 @@
-"""Which architecture has which operation, and what a multiprocessor of it holds."""
+"""Which architectures have which operations, and the limits of their multiprocessors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch passes to a kernel, checked before anything runs."""
+"""Checks the arguments of a launch before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator as ``launching.machine`` finds it: for kernels of tiles, and for those of threads."""
+"""Registers the simulator with ``launching.machine``: for tile kernels, and for per-thread ones."""
 
 from __future__ import annotations
 

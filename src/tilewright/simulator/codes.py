@@ -1,4 +1,4 @@
-"""What can be wrong with a run on the simulator: the codes."""
+"""Diagnostic codes of a run on the simulator."""
 
 from tilewright.diagnostics import define_code
 

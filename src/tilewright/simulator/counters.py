@@ -1,4 +1,4 @@
-"""What a run counts."""
+"""Performance counters of a run."""
 
 from __future__ import annotations
 

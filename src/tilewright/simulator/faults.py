@@ -1,4 +1,4 @@
-"""Findings of a run: gathered once for each pair of places, and the fault that ends a run."""
+"""The findings of a run, collected once per pair of locations, and the fault that ends a run."""
 
 from __future__ import annotations
 

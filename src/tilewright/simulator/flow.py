@@ -1,4 +1,4 @@
-"""The order in which lanes that went apart go on, so that they meet again."""
+"""The order in which diverged lanes continue, so that they reconverge."""
 
 from __future__ import annotations
 

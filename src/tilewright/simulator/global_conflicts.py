@@ -1,10 +1,9 @@
-"""Accesses of global memory by the warps of a block that nothing orders.
+"""Unordered conflicting accesses to global memory by the warps of a block.
 
-Each block keeps what its warps read and wrote, by memrefs and by pointers, and looks for conflicts when
-it ends: two warps, one of which writes, at one place, the later of which has not seen the earlier by its
-clock. Two that write the same value do no harm. What one accesses by a memref and another by a pointer is
-not compared. Programs with atomic updates or fences may order accesses in ways that clocks do not know;
-nothing is said about them.
+Each block records what its warps read and wrote, by memrefs and by pointers, and looks for conflicts when it ends: two
+warps access one address, one of them writes, and the later one has not seen the earlier one's clock. Two writes of the same
+value are harmless. Accesses by memrefs are not compared with accesses by pointers. Programs with atomic updates or
+fences may order accesses in ways that clocks do not know; nothing is reported about them.
 """
 
 from __future__ import annotations

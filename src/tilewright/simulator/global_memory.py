@@ -1,4 +1,4 @@
-"""Accesses of operations of ``llvm`` to global memory: which array, which element, and whether it may be."""
+"""Accesses of ``llvm`` operations to global memory: which array, which element, and whether it is legal."""
 
 from __future__ import annotations
 

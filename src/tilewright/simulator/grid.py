@@ -1,11 +1,10 @@
-"""Which cluster of blocks runs when, how many are live at once, and what is said where all of them wait.
+"""Schedules clusters of blocks: which one runs, how many are live, and what is reported when all of them wait.
 
-Seed 0: a cluster runs to its end, in ascending order, unless all its warps come to wait for memory; then the
-next one begins, as long as the GPU has room, and those that wait look again. Other seeds let several be
-live at once and take turns: even ones by chance, odd ones in a circle, behind every atomic access or, every
-other one, behind those by which locks are taken, so that blocks that take them in different orders come to
-hold one each. Clusters begin in ascending order, as on
-GPUs, but where all of them fit, in any.
+Seed 0: a cluster runs to its end, in ascending order, unless all its warps wait for memory; then the next one begins, as long
+as the GPU has room, and those that wait poll again. Other seeds let several be live at once and alternate: even ones at
+random, odd ones round-robin, after every atomic access or, for every other odd seed, after those by which locks are taken, so
+that blocks which take them in different orders come to hold one each. Clusters begin in ascending order, as on GPUs, or, if all of
+them fit, in any order.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Warps of a block that execute the same and go together, with all their lanes on one axis.
+"""Groups of warps of a block that execute the same steps together, with all their lanes on one axis.
 
-A group has the registers of its warps side by side. Steps that take any number of lanes run once
-for all; the others run for one warp after the other, with parts of these registers. Where one
-warp would do something that another does not (a branch that suspends, a wait), the group falls
-apart, and warps that stand behind the same barrier become a group again. What each warp has for
-itself stays with it: clocks, copies, products, counts.
+A group holds the registers of its warps side by side. Steps that work on any number of lanes run once for all; the others run
+warp by warp, on slices of these registers. Where one warp would do something that another does not (a branch that
+suspends, a wait), the group splits, and warps that stand behind the same barrier form a group again. Clocks, copies, products and
+counters stay with each warp.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Host code around kernels: functions that allocate, make tensor maps, and launch.
 
-A host function runs as one lane, through the same translation as kernels; operations of the host
-stand in a table of their own, so that kernels cannot use them.
+A host function runs as one lane, through the same translation as kernels; host operations have a table of their own,
+so kernels cannot use them.
 """
 
 from __future__ import annotations

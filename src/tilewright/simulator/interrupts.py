@@ -1,4 +1,4 @@
-"""In which loop which warp was when an exception from outside ended a launch, such as KeyboardInterrupt."""
+"""Which warp was in which loop when an outside exception, such as KeyboardInterrupt, ended a launch."""
 
 from __future__ import annotations
 

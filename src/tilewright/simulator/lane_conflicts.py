@@ -1,6 +1,6 @@
-"""Lanes of a warp that write different values to one place in one instruction.
+"""Lanes of a warp that write different values to one address in one instruction.
 
-Which of them stays is not defined. Equal values are fine: it is how lanes set a flag together.
+Which value remains is undefined. Equal values are fine: that is how lanes set a flag together.
 """
 
 from __future__ import annotations

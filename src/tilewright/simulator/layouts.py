@@ -1,4 +1,4 @@
-"""Which element of a matrix which register of which lane holds, and how shared tiles are swizzled."""
+"""Register fragments of matrices, and swizzles of shared memory, as the hardware defines them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a run: the arrays of the caller, shared memory, memory of threads; and memrefs to it."""
+"""The memories of a run: the caller's arrays, shared memory, thread-local memory; and memrefs to them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sums of ``wgmma`` that are still being computed: values that only the next product may take.
+"""Accumulators of ``wgmma`` in flight: values that only the next product may use.
 
-``nvvm.wgmma.product`` that leaves groups unfinished gives a ``Pending``. It goes through control flow and into the
-next product as it is; any other operation that takes it asks whether its group has been waited for.
+``nvvm.wgmma.product`` that leaves groups unfinished returns a ``Pending``. It passes through control flow and into the next
+product unchanged; any other operation that uses it checks whether its group has been waited for.
 """
 
 from __future__ import annotations

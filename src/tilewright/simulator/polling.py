@@ -1,8 +1,7 @@
-"""Loops that wait for memory: turns in which a warp reads global memory and nothing changes there.
+"""Polling loops: iterations in which a warp reads global memory and nothing changes there.
 
-A warp that goes round such a loop gives way, so that the others, and other blocks, come to what it waits
-for. Loops that compute without changing memory look alike for a while; they give way now and then, which
-does no harm.
+A warp in such a loop yields, so that others, and other blocks, reach what it waits for. Loops that compute without
+changing memory look alike for a while; they yield now and then, which does no harm.
 """
 
 from __future__ import annotations

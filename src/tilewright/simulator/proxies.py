@@ -1,9 +1,9 @@
-"""Global memory that threads reach by the generic proxy and TMA by the async proxy, in one launch.
+"""Global memory that one launch accesses by both the generic proxy (threads) and the async proxy (TMA).
 
-What the one writes the other sees only behind what PTX asks for: a proxy fence somewhere between a store and
-the TMA load that reads it, and the wait for a TMA store's group, not only for its reading, before its result
-is used. Within a cluster the clocks tell what is between; between clusters a fence of the writer behind its store, or
-of the reader, is taken for one that stands on the way. Nothing is kept of memory that no tensor map covers.
+What one writes, the other sees only behind what PTX requires: a proxy fence somewhere between a store and the TMA load that
+reads it; and the wait for a TMA store's group, not only for its reads, before its result is used. Within a cluster the vector clocks
+tell what lies in between; between clusters, a fence of the writer behind its store, or of the reader, is assumed to lie
+on the way. Nothing is tracked for memory that no tensor map covers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What operations of a kernel do in some blocks of a launch, for whoever predicts the time of the whole.
+"""Records what a kernel's operations do in some blocks of a launch, to predict the time of the whole.
 
-A recorder is passed to ``Program.simulate``. Only its blocks run, and stores to arrays that cannot be
-written are left out, so that nothing of the caller's changes. Long counted loops are cut short: the first
-turns, one that stands for those that are left out, and the last ones. What they leave out is a multiple of
-``period``, so that rings of barriers find the phases that they expect. What kernels compute is not right then;
-where they access memory is, but where addresses or branches depend on the data that they compute.
+A recorder is passed to ``Program.simulate``. Only its blocks run, and stores to arrays that cannot be written are dropped, so
+none of the caller's data changes. Long counted loops are truncated: the first iterations, one that stands for those
+left out, and the last ones. The number left out is a multiple of ``period``, so that rings of barriers find the phases they
+expect. What kernels compute is then wrong; the addresses they access are right, unless addresses or branches depend
+on data that they compute.
 """
 
 from __future__ import annotations

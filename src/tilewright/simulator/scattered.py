@@ -1,4 +1,4 @@
-"""Accesses of memory in which each element of a lane may be left out."""
+"""Memory accesses in which each element of a lane may be masked off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which warp goes on when, when copies land, and what is said where nothing can go on."""
+"""Schedules the warps of a block: which one continues, when copies land, and what is reported when nothing can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everything in the shared memory of a block lies."""
+"""The layout of a block's shared memory: static, dynamic, and barriers."""
 
 from __future__ import annotations
 

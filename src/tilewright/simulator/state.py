@@ -1,4 +1,4 @@
-"""What a run consists of: clusters of blocks of warps, their barriers, and what they wait for."""
+"""The state of a run: clusters of blocks of warps, their barriers, and what they wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of Tile IR on the simulator: lowered to per-thread code, and launched there."""
+"""Tile IR kernels on the simulator: lowered to per-thread code, and launched there."""
 
 from __future__ import annotations
 

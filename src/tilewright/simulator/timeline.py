@@ -1,8 +1,7 @@
-"""When the warps of a block did what, and a drawing of it.
+"""The timeline of a block's warps, and a drawing of it.
 
-Times come from a simple model: each operation takes one unit, copies and products take what the
-constants here say, and waits last until what is waited for has ended. They show which stage waits
-for which, not how fast a GPU is.
+Times come from a simple model: each operation takes one unit, copies and products take what the constants here say, and a
+wait lasts until what it waits for has ended. They show which stage waits for which, not how fast a GPU is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The drawing of a timeline: warps by what they are for, their stages, and the copies they start."""
+"""Draws a timeline: warps by role, their stages, and the copies they start."""
 
 from __future__ import annotations
 

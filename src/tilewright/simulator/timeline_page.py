@@ -1,4 +1,4 @@
-"""The page of a timeline: the drawing with a zoom along time, and the lines of source beside it."""
+"""The page of a timeline: the drawing with a zoom along time, beside the source lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about functions of ``nv_tileaa`` that passes, code generators and people can ask for.
+"""Analyses of ``nv_tileaa`` functions, for passes, code generators and people.
 
 Every fact holds in every run of the function without undefined behaviour.
 """

@@ -1,4 +1,4 @@
-"""Which accesses surely stay inside their memory, and which hardware could copy by descriptor."""
+"""Which accesses are provably in bounds, and which hardware could copy by descriptor."""
 
 from __future__ import annotations
 

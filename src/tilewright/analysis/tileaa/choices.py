@@ -1,8 +1,8 @@
-"""Which reductions choose one of their elements, in any order: the largest with its place, and the like.
+"""Which reductions select one of their elements, in any order: argmax and the like.
 
-The body of such a reduction compares the element with what was accumulated, and yields one of the two, for
-every operand from the same side. What it yields depends on a few relations only (which value is
-larger, which is NaN), so that all cases can be tried: that is a proof, however the body is spelled.
+The body of such a reduction compares an element with the accumulated one and yields one of the two, every result from the
+same side. What it yields depends on a few relations only (which value is larger, which is NaN), so all cases can be
+enumerated: that is a proof, however the body is spelled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values that are made in the same way."""
+"""Structural equality of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All analyses of one function, each run when it is first asked for."""
+"""All analyses of one function, each computed on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that flow forward from definitions to uses, through structured control flow."""
+"""Forward dataflow from definitions to uses, through structured control flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where memrefs and tiled views get their extents, strides and tile sizes from."""
+"""The extents, strides and tile sizes of memrefs and tiled views, traced to their definitions."""
 
 from __future__ import annotations
 

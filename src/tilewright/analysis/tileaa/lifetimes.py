@@ -1,4 +1,4 @@
-"""From where to where values live, and how many bytes of tiles are alive at once."""
+"""Live ranges of values, and the bytes of tiles that are live at once."""
 
 from __future__ import annotations
 

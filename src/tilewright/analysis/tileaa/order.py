@@ -1,4 +1,4 @@
-"""Which token order a program needs, and which merely stands there."""
+"""The token order that a program needs, as opposed to the order it states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divisibility, alignment and regular patterns: where addresses are aligned, rise by one, repeat."""
+"""Divisibility, alignment and regular patterns of integers and addresses."""
 
 from __future__ import annotations
 

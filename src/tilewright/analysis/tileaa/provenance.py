@@ -1,4 +1,4 @@
-"""Where pointers come from, and which accesses may touch the same memory."""
+"""Pointer provenance, and which accesses may alias."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer ranges: the least and the greatest value that any element of a value can have."""
+"""Integer ranges: the minimum and maximum of any element of a value."""
 
 from __future__ import annotations
 

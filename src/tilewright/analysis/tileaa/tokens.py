@@ -1,4 +1,4 @@
-"""The order that tokens give to memory effects, as a graph."""
+"""The order of memory effects given by tokens, as a graph."""
 
 from __future__ import annotations
 

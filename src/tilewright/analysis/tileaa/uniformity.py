@@ -1,4 +1,4 @@
-"""Which values are the same for all elements of a tile, and for all blocks of a grid."""
+"""Uniformity: values that are the same for all elements of a tile, and for all blocks of a grid."""
 
 from __future__ import annotations
 

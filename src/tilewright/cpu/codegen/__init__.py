@@ -1,30 +1,30 @@
-"""From ``nv_tileaa`` to LLVM IR: one function for a kernel, over a range of blocks.
+"""Generates LLVM IR from ``nv_tileaa``: one function per kernel, over a range of blocks.
 
-A kernel goes through three steps, each of which can be looked at:
+A kernel goes through three steps, each of which can be inspected:
 
-* ``lowering.calls`` puts the bodies of functions in place of calls;
-* ``analysis.plan`` decides which tiles are held in buffers of the arena (``compile.plan_text`` shows it). All
+* ``lowering.calls`` inlines functions;
+* ``analysis.plan`` decides which tiles are held in buffers of the arena (``compile.plan_text`` prints it). All
   others are functions of the position, ``loops.tiles``;
-* the families (``kernel.FAMILIES``) make code of each operation, in program order. What has an effect or
-  fills a buffer opens a loop nest (``loops.loop_nest``) and asks for the elements that it needs, by vectors;
-  chains of operations, broadcasts, reshapes, masks and loads so become one pass over the data.
+* the families (``kernel.FAMILIES``) generate code for each operation, in program order. An operation that has an effect or
+  fills a buffer opens a loop nest (``loops.loop_nest``) and requests the elements that it needs, vector by vector.
+  Chains of operations, broadcasts, reshapes, masks and loads are thereby fused into one pass over the data.
 
 | folder | |
 |---|---|
 | ``ir`` | element types in registers, buffers and memory; pieces of LLVM IR; debug information; outlining |
 | ``loops`` | positions with lanes; loop nests; tiles as functions of a position, and how they fill buffers |
-| ``analysis`` | costs, effects and the plan, before code is made; where buffers lie |
-| ``emitter`` | the state of making a kernel; who makes code of what |
+| ``analysis`` | costs, effects and the plan, before code is generated; buffer addresses |
+| ``emitter`` | the state of generating a kernel; the table of generators |
 | ``elementwise`` | one function for each operation of ``numerics.semantics``; constants, shapes, conversions |
-| ``memory`` | views, accesses and their checks, atomic updates, elements that share bytes |
-| ``products`` | matrix products and convolutions: operands packed or where they lie, kernels, running sums |
+| ``memory`` | views, accesses and their checks, atomic updates, packed elements |
+| ``products`` | matrix products and convolutions: packed and direct operands, microkernels, accumulators |
 | ``reductions`` | reductions, scans and their bodies |
 | ``coroutines`` | agents and queues; tile blocks that wait for others |
-| ``control`` | control flow, the grid, looking whether to stop |
+| ``control`` | control flow, the grid, stop flags |
 | ``host`` | callbacks: prints, assertions, external functions |
 
-A nest over tiles in memory has two versions. In the first all of them lie in their memrefs and no
-element is checked; at the edges the second masks every access.
+A nest over tiles in memory has two versions: one for tiles that lie entirely inside their memrefs, without any
+checks, and one for the edges, which masks every access.
 """
 
 from tilewright.launching import native_code as native_code  # says so where llvmlite is missing

@@ -1,8 +1,8 @@
-"""Tile blocks side by side that run as one (``analysis.strips``), in the loop over the blocks of a thread.
+"""Runs neighbouring tile blocks as one (``analysis.strips``) in a thread's loop over blocks.
 
-The kernel's code stands there twice: for a block by itself, and for a group. A group is run where the loop comes to
-its first block, and its other blocks have nothing left to do. Where groups are taken row by row, one block runs a
-stretch of them: all groups along the axis of the grid, or, where those are too few lines for all threads, a part.
+The function contains the kernel's code twice: for one block, and for a group. A group runs when the loop reaches its first
+block; its other blocks then have nothing left to do. Where groups run row by row, one block runs a
+stretch of them: all groups along the axis of the grid or, where that leaves too few stretches for all threads, a part.
 """
 
 from __future__ import annotations

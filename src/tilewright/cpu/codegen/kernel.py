@@ -1,4 +1,4 @@
-"""A kernel as one LLVM function over a range of blocks."""
+"""Generates a kernel as one LLVM function over a range of blocks."""
 
 from __future__ import annotations
 

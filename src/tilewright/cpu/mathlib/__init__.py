@@ -1,7 +1,7 @@
 """Mathematical functions as LLVM IR: vectors of any length, no calls, stated error bounds.
 
-``emit`` puts a function into a module, ready to be inlined. All follow C in their special cases
-(NaN, infinities, signed zeros) and keep subnormal numbers.
+``emit`` adds a function to a module, ready to be inlined. All follow C in their special cases (NaN, infinities, signed
+zeros) and preserve subnormal numbers.
 """
 
 from __future__ import annotations

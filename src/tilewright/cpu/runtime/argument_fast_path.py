@@ -1,8 +1,8 @@
-"""The usual arguments of a kernel as slots, in a few microseconds.
+"""Packs the usual arguments of a kernel in a few microseconds.
 
-Contiguous arrays and plain numbers of the right types are all that most launches pass. Each kernel has
-a function for them that is written as its parameters are, without loops: behind a large kernel the
-caches are cold, and all that a launch touches is felt.
+Most launches pass only contiguous arrays and plain numbers of the right types. Each kernel has a generated function for them,
+specialised to its parameters and without loops: after a large kernel the caches are cold, and everything that a launch
+touches costs time.
 """
 
 from __future__ import annotations

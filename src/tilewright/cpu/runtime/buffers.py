@@ -1,4 +1,4 @@
-"""Tiles as compiled kernels hold them in buffers: row-major, each element in bytes of its own."""
+"""Tiles in the layout of compiled kernels' buffers: row-major, each element in bytes of its own."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The native scheduler of agents: who goes on when a coroutine of a tile block cannot.
+"""The native scheduler of agents: picks the coroutine that runs when one of a tile block must wait.
 
-A coroutine is an agent, or the tile block itself, the first one. Agents are coroutines of LLVM; the tile
-block runs on its thread's stack and calls the scheduler where it has to wait, which resumes the others,
-one at a time, until the block can go on. The coroutines that live form a ring, in the order in which they
-were started. After one that waits comes the next that can go on; one that was started runs at once.
+A coroutine is an agent or, as the first one, the tile block itself. Agents are LLVM coroutines; the tile block runs on its
+thread's stack and calls the scheduler where it must wait, which resumes the others, one at a time, until the block can
+continue. Live coroutines form a ring, in the order in which they were started. After one that waits comes the next
+that can continue; one that was just started runs at once.
 
-``abi`` tells how coroutines and queues lie in memory.
+``abi`` defines how coroutines and queues lie in memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is said when a kernel reads or writes where there is no memory.
+"""The message for a kernel that accesses unmapped memory.
 
-Such a kernel ends the process, as it would end a launch on a GPU: it cannot be caught. But a signal
-handler, which does nothing but write a text, can say what to do next. It speaks only while a kernel
-is running, and hands on to the handler that was there before.
+Such a kernel ends the process, as it would end a launch on a GPU; it cannot be caught. But a signal handler that only writes
+a text can say what to do next. It speaks only while a kernel is running, and chains to the handler
+that was there before.
 """
 
 from __future__ import annotations

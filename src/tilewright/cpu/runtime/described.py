@@ -1,4 +1,4 @@
-"""Arguments that a client has described, as the slots that compiled kernels read."""
+"""Packs arguments that a client has already described."""
 
 from __future__ import annotations
 

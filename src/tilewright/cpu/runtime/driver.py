@@ -1,11 +1,11 @@
 """The native loop in which a thread takes blocks of a grid and runs them.
 
-Python is not in it: a thread enters once, takes chunks of consecutive blocks from counters that all
-threads share, and leaves when there are none left, when the run is to stop, or when it has taken as
-many chunks as it was allowed (so that the main thread can look for signals).
+Python is not involved: a thread enters once, takes chunks of consecutive blocks from counters that all threads share, and
+leaves when none are left, when the run is to stop, or when it has taken as many chunks as it was allowed (so that the main
+thread can look for signals).
 
-A helping thread stays in native code for a moment when it is done (``serve``): the next launch, if it
-comes at once, finds it awake on a processor of its own, as the threads of OpenMP and OpenBLAS are.
+A helping thread stays in native code for a moment when it is done (``serve``). If the next launch comes at once, it finds
+the thread awake on a processor of its own, like the threads of OpenMP and OpenBLAS.
 """
 
 from __future__ import annotations

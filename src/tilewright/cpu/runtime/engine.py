@@ -1,4 +1,4 @@
-"""LLVM IR to object code, and object code into this process.
+"""Compiles LLVM IR to object code, and loads object code into this process.
 
 Every step is a function of its own, so that each can be shown, measured and cached.
 """

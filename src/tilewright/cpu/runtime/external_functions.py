@@ -1,4 +1,4 @@
-"""Calls of compiled kernels to functions on arrays that were given for foreign code."""
+"""Calls from compiled kernels to the Python functions that implement external functions."""
 
 from __future__ import annotations
 

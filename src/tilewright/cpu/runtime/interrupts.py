@@ -1,10 +1,9 @@
-"""Ending a launch before its time: by Ctrl-C and other signals, and by limits of time.
+"""Ends a launch early: on Ctrl-C and other signals, and at time limits.
 
-Python runs the handlers of signals on the main thread, between its own instructions. While that thread
-runs tile blocks there are none. So a thread of ours, the watcher, asks the launch of the main thread
-for attention a few times a second; the kernel's loops see it, and the one on the main thread calls back
-into Python, where handlers run. What a handler raises ends the launch. The watcher also stops launches
-whose time is over.
+Python runs signal handlers on the main thread, between its own instructions. While that thread runs tile blocks there are
+none. So a thread of ours, the watcher, asks the launch of the main thread for attention a few times a second; the
+kernel's loops see that, and the one on the main thread calls back into Python, where handlers run. What a handler raises
+ends the launch. The watcher also stops launches at their time limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiled kernels ready to be called: from memory, from disk, or made anew."""
+"""Compiled kernels ready to be called: from memory, from disk, or compiled now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a module onto the CPU and launching its kernels."""
+"""Loads a module onto the CPU and launches its kernels."""
 
 from __future__ import annotations
 

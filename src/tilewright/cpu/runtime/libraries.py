@@ -1,4 +1,4 @@
-"""Native functions of the runtime itself, written in LLVM IR: compiled once for a machine."""
+"""Native functions of the runtime itself, written in LLVM IR and compiled once per machine."""
 
 from __future__ import annotations
 

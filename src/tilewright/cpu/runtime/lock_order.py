@@ -1,4 +1,4 @@
-"""Tile blocks that wait for one another, on several threads: those with the same key on one of them.
+"""Assigns tile blocks that wait for one another, those with the same key, to one thread.
 
 ``codegen.analysis.lock_keys`` tells what a key is, and why that order is as good as any.
 """

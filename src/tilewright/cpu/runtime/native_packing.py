@@ -1,11 +1,11 @@
-"""The arguments of a warm launch, checked and packed by native code.
+"""Checks and packs the arguments of a warm launch in native code.
 
-It reads contiguous arrays and plain numbers from a tuple as ``quick_packing`` does, with the same checks at
-every launch: the type of each argument, an array's element type, order, alignment, whether it may be written
-to, and that no two arrays share memory. What does not pass is for the slower ways, which know what is wrong.
+It reads contiguous arrays and plain numbers from a tuple as ``argument_fast_path`` does, with the same checks at every launch:
+the type of each argument, an array's element type, order, alignment, whether it is writable, and that no two arrays share
+memory. Anything else is left to the slower paths, which know what is wrong.
 
-Where NumPy and Python keep what is read is tried once, on arrays that are known; where it is not found to be
-there, there is no native packing.
+The object layouts of NumPy and Python that this relies on are probed once, on known arrays; if they are not as expected, there is
+no native packing.
 """
 
 from __future__ import annotations

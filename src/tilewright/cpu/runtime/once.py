@@ -1,4 +1,4 @@
-"""What a process makes once, whichever of its threads needs it first."""
+"""Values that a process computes once, whichever thread needs them first."""
 
 from __future__ import annotations
 

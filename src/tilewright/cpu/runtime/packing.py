@@ -1,8 +1,7 @@
-"""Launch arguments as the slots that compiled kernels read.
+"""Packs launch arguments into the slots that compiled kernels read.
 
-Nearly all launches pass contiguous arrays and plain numbers of the right types: those are packed
-quickly (``quick_packing``). Everything else, right or wrong, goes through the checks that all machines
-share.
+Nearly all launches pass contiguous arrays and plain numbers of the right types; those take the fast path
+(``argument_fast_path``). Everything else, right or wrong, goes through the checks that all machines share.
 """
 
 from __future__ import annotations

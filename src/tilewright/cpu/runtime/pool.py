@@ -1,9 +1,8 @@
-"""The threads that run grids.
+"""The thread pool that runs grids.
 
-Threads are started when first needed and wait for the next launch. A grid is taken apart by the
-native loop of ``driver``; here it is decided how many threads take part, and in chunks of how many
-blocks. The calling thread works as well, and comes back into Python a few times a second to look
-for Ctrl-C.
+Threads are started when first needed and wait for the next launch. The native loop of ``driver`` distributes a grid; this
+module decides how many threads take part, and in chunks of how many blocks. The calling thread works as well, and returns to
+Python a few times a second to look for Ctrl-C.
 """
 
 from __future__ import annotations

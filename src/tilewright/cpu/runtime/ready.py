@@ -1,4 +1,4 @@
-"""What the first launch of a process would otherwise have to do for all others."""
+"""Work of a process's first launch that can be done ahead of it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What is known of kernels that were compiled before: their code is found without generating it anew.
+"""Records of kernels that were compiled before: they find the object code without generating LLVM IR again.
 
-A record is an entry of the disk cache. Its key is a hash of the module as bytecode, the kernel's name,
-all options, and the compiler itself, down to its source files; it names the entry that holds the
-object code. Kernels that report to the host have no record: reports name places in the text that the
-module was read from, which bytecode does not have.
+A record is an entry of the disk cache. Its key is a hash of the module as bytecode, the kernel's name, all options, and the
+compiler itself, down to its source files; it names the entry that holds the object code. Kernels that report to the
+host have no record: reports name locations in the text that the module was read from, which bytecode does not have.
 """
 
 from __future__ import annotations

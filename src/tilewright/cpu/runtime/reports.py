@@ -1,4 +1,4 @@
-"""What running kernels have to say: prints and failed assertions, handed over in any thread."""
+"""Reports of running kernels, prints and failed assertions, handed over in any thread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""On which processors helping threads run: not on that of the thread that launches.
+"""Keeps helping threads off the processor of the launching thread.
 
-A thread that is woken often begins on the processor of the one that wakes it, and shares it until the
-system notices, some milliseconds later: for most launches too late. Where the system lets us, helping
-threads may run on every processor that the process may use, but for that one.
+A thread that is woken often begins on the processor of the one that wakes it, and shares it until the system notices,
+some milliseconds later: too late for most launches. Where the system allows it, helping threads may run on every
+processor that the process may use, except that one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Who may update memory without atomic operations: a launch on one thread, while no other launch that
-updates memory runs in this process."""
+"""Decides which launch may update memory without atomic operations: one on a single thread, while no other launch that updates
+memory runs in this process."""
 
 from __future__ import annotations
 

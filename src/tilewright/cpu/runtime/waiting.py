@@ -1,15 +1,14 @@
-"""Grids whose tile blocks wait for one another: blocks are coroutines, some on each thread.
+"""Grids whose tile blocks wait for one another: blocks are coroutines, several per thread.
 
-A thread takes a block and runs it until it has looked at memory in vain (``codegen.resumable``). Then the
-thread resumes others that it has begun, and begins another when these look in vain too. Blocks begin in
-ascending order, at least ``IN_FLIGHT`` at once on each thread. As on a GPU, a block must not wait for one that
-begins only after it has ended. Each block has an arena of its own, which the next one takes over.
+A thread takes a block and runs it until it has polled memory in vain (``codegen.coroutines.waiting_blocks``). It then
+resumes others that it has begun, and begins another one when those poll in vain, too. Blocks begin in ascending order, at least ``IN_FLIGHT`` at once on each
+thread. As on a GPU, a block must not wait for one that begins only after it has ended. Each block has an arena of its own,
+which the next one takes over.
 
-Whether looks in vain are a deadlock is told from the outcome. The threads say whether they have seen nothing
-else for many rounds; when all do so, while the process uses some seconds of processor time (or three times as
-long passes, where it does not get them), nothing will come.
-Loops that also work could be waiting too. There a deadlock is that no block ends although all of them have
-used a lot of processor time.
+Deadlocks are detected from the outside. The threads say whether they have seen nothing but polls in vain for many
+iterations; when all do, while the process uses some seconds of processor time (or three times as long passes, where it does
+not get them), nothing will come. Loops that also work could be waiting, too: there it is a deadlock if no
+block ends although all of them have used a lot of processor time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Launches like the one before: the same kernel, grid and options, and arguments of the usual kinds.
+"""Warm launches: the same kernel, grid and options as the launch before, and arguments of the usual kinds.
 
-What the first launch has worked out is kept, with the words that the native loop reads, so that a launch
-is: arguments checked and packed (``native_packing``), the words set back, the blocks run. Arguments may be
-others each time, and all that code depends on is looked at each time. What is not like that is for
-``Program.launch`` to do in full.
+The first launch's results are kept, with the words that the native loop reads, so that a launch only checks and packs
+arguments (``native_packing``), resets those words, and runs the blocks. Arguments may differ each time, and everything that code depends
+on is checked each time. Anything else is left to ``Program.launch``.
 """
 
 from __future__ import annotations

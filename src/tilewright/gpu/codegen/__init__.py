@@ -1,1 +1,1 @@
-"""Kernels of ``nvgpu`` and of what stands around it, as LLVM IR for NVPTX."""
+"""Generates LLVM IR for NVPTX from kernels of ``nvgpu`` and the dialects around it."""

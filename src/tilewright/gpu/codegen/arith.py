@@ -1,4 +1,4 @@
-"""`arith`: numbers, and vectors of them by element."""
+"""`arith`: scalars, and vectors element by element."""
 
 from __future__ import annotations
 

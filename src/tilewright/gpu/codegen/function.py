@@ -1,4 +1,4 @@
-"""What writes the code of one function: values, places, and the way from operation to handler."""
+"""The state of generating one function: values, insertion points, and the dispatch from operation to handler."""
 
 from __future__ import annotations
 

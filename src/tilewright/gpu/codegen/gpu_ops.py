@@ -1,4 +1,4 @@
-"""`gpu`: where a thread is, barriers, and what the lanes of a warp do together."""
+"""`gpu`: thread indices, barriers, and warp-level operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vector.gather` and `vector.scatter`: one access for each element, where its mask holds."""
+"""`vector.gather` and `vector.scatter`: one predicated access per element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels and the functions that they call."""
+"""Generates kernels and the functions they call."""
 
 from __future__ import annotations
 

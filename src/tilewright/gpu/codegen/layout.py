@@ -1,8 +1,8 @@
-"""Types of MLIR as types of LLVM, and memrefs as pointers with extents and strides.
+"""Maps MLIR types to LLVM types, and memrefs to pointers with extents and strides.
 
-A value becomes a tuple of LLVM values. A number or a vector of one dimension is one of them; a vector
-of more dimensions one for each row, so that a fragment has one for each register; an accumulator one
-for each register; a memref the pointer and what its type leaves open.
+A value becomes a tuple of LLVM values. A scalar or a one-dimensional vector is one of them; a vector of more dimensions is one
+per row, so that a fragment has one per register; an accumulator one per register; a memref the pointer and
+whatever its type leaves dynamic.
 """
 
 from __future__ import annotations

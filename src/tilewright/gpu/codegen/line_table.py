@@ -1,4 +1,4 @@
-"""Line tables: where each instruction of LLVM comes from, as debug information."""
+"""Line tables: LLVM debug information that says where each instruction comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`math`: LLVM's own functions, calls of libdevice, or single approximate instructions."""
+"""`math`: LLVM intrinsics, calls of libdevice, or single approximate instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrices in the registers of a warp: `ldmatrix`, `mma.sync`, `mma.sp.sync`; and `rcp`."""
+"""Matrix operations of a warp: `ldmatrix`, `mma.sync`, `mma.sp.sync`; and `rcp`."""
 
 from __future__ import annotations
 

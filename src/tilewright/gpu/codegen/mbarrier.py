@@ -1,4 +1,4 @@
-"""Barriers in shared memory. Their addresses are pointers to 8 bytes each."""
+"""mbarriers: 8-byte objects in shared memory, addressed by pointers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memref`: memory, and views of it."""
+"""`memref`: allocations, accesses and views."""
 
 from __future__ import annotations
 

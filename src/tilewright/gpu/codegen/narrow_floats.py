@@ -1,7 +1,7 @@
-"""Conversions of floats: 8 and 4 bits, tf32, rounding modes, and to integers.
+"""Float conversions: 8 and 4 bits, tf32, rounding modes, and to integers.
 
-Where the architecture has an instruction, that; else a few operations on integers with the same
-result. What is too large for 8 or 4 bits becomes the largest number there is.
+Uses an instruction where the architecture has one, else a few integer operations with the same result. Conversions to 8
+or 4 bits saturate.
 """
 
 from __future__ import annotations

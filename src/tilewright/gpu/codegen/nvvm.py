@@ -1,4 +1,4 @@
-"""`nvvm`: fences, groups, named barriers, clusters; one instruction each."""
+"""`nvvm`: fences, groups, named barriers and clusters, one instruction each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops over places, memory for a while, and memory that kernels make."""
+"""Loops over index ranges, scoped allocations, and memory that kernels allocate."""
 
 from __future__ import annotations
 

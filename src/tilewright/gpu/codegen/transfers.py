@@ -1,4 +1,4 @@
-"""`vector`: transfers with bounds, permutations and masks, and masked rows."""
+"""`vector`: transfers with bounds checks, permutations and masks, and masked rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one module of LLVM holds beside functions: memory, declarations, notes about kernels."""
+"""The module-level part of LLVM IR beside functions: globals, declarations, kernel metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vector`: vectors of numbers, whose rows are vectors of LLVM."""
+"""`vector`: vectors, whose rows are LLVM vectors."""
 
 from __future__ import annotations
 

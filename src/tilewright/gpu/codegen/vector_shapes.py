@@ -1,4 +1,4 @@
-"""`vector`: what moves elements of registers, by their places."""
+"""`vector`: operations that move elements between registers, by position."""
 
 from __future__ import annotations
 

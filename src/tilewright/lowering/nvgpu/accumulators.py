@@ -1,4 +1,4 @@
-"""Tiles brought into fragments, and back, through shared memory."""
+"""Converts tiles to accumulator fragments and back, through shared memory."""
 
 from __future__ import annotations
 

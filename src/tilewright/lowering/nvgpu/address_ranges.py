@@ -1,4 +1,4 @@
-"""Where the elements of a tile lie in global memory: their addresses, and which of them exist."""
+"""Global addresses of a tile's elements, and which elements are in bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic updates: each element by the thread that owns it, the old values told to all."""
+"""Atomic updates: the owner of an element updates it and broadcasts the old value."""
 
 from __future__ import annotations
 

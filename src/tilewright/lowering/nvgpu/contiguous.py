@@ -1,8 +1,8 @@
-"""Elements that lie side by side in memory, moved as whole vectors.
+"""Moves elements that are contiguous in memory as whole vectors.
 
-Each thread holds its elements in chunks of neighbours (``layouts``). Where a view has stride 1 along
-its innermost axis, a chunk lies in one piece. It moves as one vector if the whole tile lies inside of
-the view and chunks are aligned, which is the same for all threads and is asked once for the tile.
+Each thread holds its elements in chunks of adjacent ones (``layouts``). If a view has stride 1 along its innermost axis,
+a chunk is contiguous. It moves as one vector if the whole tile lies inside the view and chunks are aligned; that condition
+is uniform across threads and evaluated once per tile.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""``dot``: by the tensor cores where they have the types (``mma``); else operands go through shared
-memory and each thread computes the elements that it holds."""
+"""``dot``: by the tensor cores where they support the types (``mma``), else through shared memory, each thread computing
+the elements it holds."""
 
 from __future__ import annotations
 

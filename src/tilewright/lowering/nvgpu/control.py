@@ -1,4 +1,4 @@
-"""``scf``: all threads go the same way, because conditions and bounds are those of the block."""
+"""``scf``: conditions and bounds are uniform across the block, so all threads take the same path."""
 
 from __future__ import annotations
 

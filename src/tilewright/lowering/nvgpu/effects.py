@@ -1,4 +1,4 @@
-"""What programs ask of their grid, and what they tell their user."""
+"""Grid queries, prints and assertions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, conversions: on a thread, a tile is the vector of its elements."""
+"""Arithmetic, comparisons and conversions: in a thread, a tile is the vector of its elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the elements of a product lie in the registers of warps that compute it by ``mma.sync``."""
+"""Which registers of which lanes hold the operands and the accumulator of ``mma.sync``."""
 
 from __future__ import annotations
 

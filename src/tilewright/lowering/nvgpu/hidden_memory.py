@@ -1,8 +1,7 @@
-"""Memory beside that of the arguments: globals, scratch of a block, and constants in tables.
+"""Memory besides the arguments: globals, scratch memory of a block, and constants in tables.
 
-Globals of the program live from launch to launch, so that they are memory which the launch gives: a
-pointer parameter for each behind those of the kernel. So is the scratch memory of blocks: one more
-pointer, to a part for each block.
+Globals live from launch to launch, so the launch provides their memory: one pointer parameter for each, behind those of the
+kernel. Scratch memory is one more pointer, with a part for each block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Grids that are larger than hardware takes them: their blocks in one row, along x.
+"""Grids beyond the hardware's limits, launched as one row of blocks along x.
 
-A GPU has up to 65,535 blocks along y and z, and 2**31 - 1 along x. A kernel with a folded grid is launched
-with one extent, the product of all three, and finds its place from the extents, which are three further
-parameters.
+A GPU takes at most 65,535 blocks along y and z, and 2**31 - 1 along x. A kernel with a linearized grid is launched with the
+product of all three extents, and recovers its block index from the extents, which are three further parameters.
 """
 
 from __future__ import annotations

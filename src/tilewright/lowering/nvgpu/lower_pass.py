@@ -1,4 +1,4 @@
-"""The lowering to per-thread code, as a pass."""
+"""The direct lowering to per-thread code, as a pass."""
 
 from __future__ import annotations
 

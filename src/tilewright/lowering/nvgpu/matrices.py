@@ -1,4 +1,4 @@
-"""Matrices in shared memory, whose rows are padded so that warps reach them without conflicts."""
+"""Matrices in shared memory, with padded rows so that warps access them without bank conflicts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Loads and stores of global memory, and fences.
 
-What one thread wrote another may read only behind a barrier: there is one wherever an access might
-touch what other threads have accessed since the last. Tokens that order more are honoured by that,
-because a thread goes through the program in order.
+A thread may read what another one has written only behind a barrier, so there is one wherever an access might touch what
+other threads have accessed since the last barrier. Tokens can only order more than that within a thread, which executes in
+program order anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``dot`` by the tensor cores: ``mma.sync`` on fragments, which warps load from shared memory."""
+"""``dot`` by ``mma.sync``, on fragments that warps load from shared memory."""
 
 from __future__ import annotations
 

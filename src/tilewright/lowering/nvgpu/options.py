@@ -1,4 +1,4 @@
-"""What the lowering to the level of threads is told beside the program."""
+"""Options of the direct lowering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters that a launch gives a kernel beside those of its author."""
+"""Kernel parameters that a launch adds to those of the author."""
 
 from __future__ import annotations
 

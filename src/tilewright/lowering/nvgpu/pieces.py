@@ -1,8 +1,8 @@
-"""Tiles that are larger than the shared memory of a block: their elements change places piece by piece.
+"""Tiles larger than a block's shared memory, exchanged piece by piece.
 
-The number of an element, in bits, tells where it is: the lowest ones and those from ``dealt`` on
-choose the register, those between them the thread. So a tile cut in two along an upper bit is two tiles
-in the layout of their size, of which each thread holds half of its registers.
+The bits of an element's number say where it is: the lowest ones and those from ``dealt`` on select the register, those in
+between the thread. A tile that is cut in two along an upper bit is therefore two tiles in the layout of their size, and
+each thread holds half of its registers of each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""``print``: the first thread of a block prints for all of it, a tile from shared memory, one after the
-other and piece by piece where there is no room for all at once."""
+"""``print``: the first thread prints for the whole block, tiles from shared memory, one after the other, and piece by piece where
+they do not fit."""
 
 from __future__ import annotations
 

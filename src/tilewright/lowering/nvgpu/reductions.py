@@ -1,10 +1,10 @@
-"""Operations with a body for each element; reductions and scans, as trees in shared memory.
+"""Operations with a region per element; reductions and scans, as trees in shared memory.
 
-Extents are powers of two. A reduction combines the halves of what is left, a scan each element with
-the one so many places before it, so that both take logarithmically many turns. This is the order that
-the reference machine calls a tree. Identities take no part. Tiles that are too large for shared memory
-are reduced in registers as far as threads have both of a pair, then some rows at a time; a scan of them
-is that of both halves, and what the first half gives combined with the second.
+Extents are powers of two. Each step of a reduction combines the two halves of what is left; each step of a scan combines an element
+with the one at a distance that doubles. Both take logarithmically many steps. The reference machine calls this order a tree.
+Identities take no part. A tile too large for shared memory is first reduced in registers, as far as a thread holds both elements of
+a pair, then some rows at a time. A scan of such a tile scans both halves, and combines the total of the first with
+the second.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Operations that round in another way than to nearest, or flush subnormals.
+"""Operations with directed rounding, or that flush subnormals.
 
-Directed rounding, flushing and what may be approximate are NVVM's intrinsics, which are single instructions
-for f32 and f64, but for divisions and square roots that are rounded once; f16 and bf16 go through f32.
-Exponential functions and hyperbolic tangents that may be approximate say so by a flag.
+They map to NVVM intrinsics, which are single instructions for f32 and f64, except correctly rounded division and
+square root; f16 and bf16 go through f32. Approximate exponentials and hyperbolic tangents carry a flag.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shapes: reshapes move nothing, what else changes places goes through shared memory."""
+"""Shape operations: reshapes are free, everything else that moves elements goes through shared memory."""
 
 from __future__ import annotations
 

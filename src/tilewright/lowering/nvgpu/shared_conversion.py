@@ -1,7 +1,7 @@
-"""Elements of tiles handed from thread to thread, through shared memory.
+"""Exchanges tile elements between threads through shared memory.
 
-A block has one exchange buffer, as large as its largest exchange. An exchange begins where all
-threads have read what the one before left there; it writes, meets, and reads.
+A block has one buffer, as large as its largest exchange. An exchange begins once all threads have read what the previous
+one left there; it writes, executes a barrier, and reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of lowering one kernel to the code of its threads."""
+"""The state of lowering one kernel to per-thread code."""
 
 from __future__ import annotations
 

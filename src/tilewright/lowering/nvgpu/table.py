@@ -1,4 +1,4 @@
-"""Which function lowers which operation, and which are refused."""
+"""The table of lowering rules, and of refusals."""
 
 from __future__ import annotations
 

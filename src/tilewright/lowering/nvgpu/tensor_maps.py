@@ -1,4 +1,4 @@
-"""Tensor maps that a launch makes of its arguments, beside them."""
+"""Tensor maps that a launch encodes from its arguments and passes beside them."""
 
 from __future__ import annotations
 

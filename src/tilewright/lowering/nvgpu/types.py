@@ -1,4 +1,4 @@
-"""What the types of ``nv_tileaa`` become on the level of threads."""
+"""Maps the types of ``nv_tileaa`` to those of per-thread code."""
 
 from __future__ import annotations
 

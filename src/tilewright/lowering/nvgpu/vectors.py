@@ -1,4 +1,4 @@
-"""Vectors put together and taken apart, and indices."""
+"""Assembles and splits vectors and indices."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Vectors in shared memory that lie at a multiple of their own size, so that each access is one instruction.
+"""Shared-memory vectors aligned to their own size, so that each access is one instruction.
 
-What is known of the address stands beside the operation as ``alignment``, which newer versions of upstream's
-``vector.load`` and ``vector.store`` have as a property; without it LLVM must see the alignment in how the address is
-computed, which it does not behind a product with a run-time number.
+The known alignment of an address is the attribute ``alignment`` of the access; newer versions of upstream's ``vector.load`` and
+``vector.store`` have it as a property. Without it LLVM must derive the alignment from the address computation, and fails to
+behind a multiplication by a run-time value.
 """
 
 from __future__ import annotations

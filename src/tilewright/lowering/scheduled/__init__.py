@@ -1,4 +1,4 @@
-"""From tiles with layouts (``nv_tileas``) to per-thread code."""
+"""Lowers scheduled kernels (``nv_tileas``) to per-thread code."""
 
 from tilewright.lowering.scheduled.driver import lower_scheduled
 

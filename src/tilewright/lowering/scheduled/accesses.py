@@ -1,5 +1,4 @@
-"""Loads and stores of global memory: each group of neighbours that a thread holds by one access, under
-one condition."""
+"""Loads and stores of global memory: one predicated access per group of adjacent elements that a thread holds."""
 
 from __future__ import annotations
 

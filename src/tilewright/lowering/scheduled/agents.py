@@ -1,4 +1,4 @@
-"""``agent_switch``: each warp goes the way of its agent."""
+"""``agent_switch``: each warp branches to the region of its agent."""
 
 from __future__ import annotations
 

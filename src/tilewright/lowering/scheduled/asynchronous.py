@@ -1,4 +1,4 @@
-"""Copies to shared memory that run beside the threads: ``cp.async``."""
+"""Asynchronous copies to shared memory by threads: ``cp.async``."""
 
 from __future__ import annotations
 

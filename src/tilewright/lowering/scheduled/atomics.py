@@ -1,4 +1,4 @@
-"""Atomic updates of tiles with layouts: each element by the thread that owns it, where it is."""
+"""Atomic updates of tiles with layouts: the thread that owns an element updates it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Operands of 8 bits that do not lie along k, as ``mma.sync`` takes them.
+"""8-bit operands of ``mma.sync`` that are not contiguous along k.
 
-``ldmatrix`` transposes elements of 16 bits: of bytes it gives pairs of neighbours, each thread two pairs
-that lie along k. Two such registers hold, for each of both neighbours, four bytes along k, which
-``prmt`` puts together: a register of an operand for every second row or column.
+``ldmatrix`` transposes 16-bit elements. Applied to bytes, it gives each thread two pairs of adjacent bytes that are
+consecutive along k. Two such registers hold, for each byte of a pair, four bytes along k; ``prmt`` gathers them into the
+operand registers of every second row or column.
 """
 
 from __future__ import annotations

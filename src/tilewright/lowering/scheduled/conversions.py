@@ -1,5 +1,4 @@
-"""``convert_layout``: registers are renamed, handed from lane to lane, or go through shared memory
-without bank conflicts."""
+"""``convert_layout``: rename registers, shuffle within warps, or go through shared memory without bank conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering whole modules of ``nv_tileas``."""
+"""Lowers whole ``nv_tileas`` modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registers that lanes of a warp hand to one another when a tile changes its layout."""
+"""Warp shuffles that implement a change of layout."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Some lanes of a vector, computed by themselves.
+"""Computes only some elements of a vector.
 
-An access of several neighbours asks for the address and the mask of the first of them only. What LLVM is given
-of both are these lanes: it does not find by itself that nobody wants the others.
+An access to several adjacent elements needs the address and the mask of the first one only. LLVM does not discover that the others are
+unused, so this module emits the needed ones alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parameters that stand for descriptors of copies."""
+"""Kernel parameters that carry tensor maps."""
 
 from __future__ import annotations
 

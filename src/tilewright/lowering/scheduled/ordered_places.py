@@ -1,5 +1,5 @@
-"""Reductions that carry places beside values, as argmin: which comparisons of places are known where a thread combines its own
-elements in their order, so that ties cost nothing there."""
+"""Reductions that carry an index beside the value, such as argmin: skips index comparisons whose outcome is known because a thread
+combines its own elements in ascending order."""
 
 from __future__ import annotations
 

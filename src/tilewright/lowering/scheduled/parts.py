@@ -1,4 +1,4 @@
-"""Parts of tiles, and tiles made of parts: registers are renamed, or chosen by the thread's number."""
+"""Slices, inserts and concatenation of tiles: registers are renamed, or selected by the thread's index."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Pipelines: barriers of shared memory that count arrivals and bytes, and copies by tensor maps.
+"""Pipelines: mbarriers that count arrivals and bytes, and copies by tensor maps.
 
-Each stage has two barriers. ``full`` ends a phase when the bytes that one thread has announced have come;
-``empty`` when each warp has released the stage. An iterator is one number. Where the stages are a power of two it counts
-them, and its bits are the stage, then the parity of the round; else it is twice the stage, plus 1 in odd rounds.
+Each stage has two mbarriers. ``full`` completes a phase when the bytes that one thread has announced have arrived, ``empty``
+when each warp has released the stage. An iterator is one integer. If the number of stages is a power of two, it counts
+stages: its low bits are the stage, the next one is the parity. Otherwise it is twice the stage, plus the parity.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""``nv_tileas.dot`` by ``mma.sync``, on fragments that are in registers, or come from shared memory by
-``ldmatrix``."""
+"""``nv_tileas.dot`` by ``mma.sync``, with operands in registers or loaded by ``ldmatrix``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reductions: registers first, then lanes by shuffles, then warps through shared memory.
+"""Reductions: within registers, then across lanes by shuffles, then across warps through shared memory.
 
-The order is the same in every run: registers are combined in halves, or neighbours first where that tells which of two places
-is less; lanes at distances that grow; warps one after the other. The tile is full, so that no identity takes part.
+The order is the same in every run. Registers are combined in halves, or adjacent ones first where that decides which of two
+indices is smaller; lanes at increasing distances; warps one after the other. The tile is full, so no identity takes part.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Scans: registers one after the other, then lanes by shuffles, then warps through shared memory.
+"""Scans: within registers, then across lanes by shuffles, then across warps through shared memory.
 
-The lowest bits of the coordinate along the axis that registers hold are scanned first, in each thread; what
-they come to is scanned on, one run of bits that lie in one place after the other. From the first bit on
-that says which warp, threads exchange what their parts come to, through shared memory, once. At last each
-element is combined with all that comes before its part. Elements keep their order, and no identity takes
-part.
+Each thread first scans the lowest bits of the coordinate that lie in its registers. The totals are scanned in turn, one run
+of bits with the same home (register, lane or warp) at a time. From the first bit that selects a warp on, threads exchange the totals of their parts
+through shared memory, once. Finally each element is combined with everything before its part. Elements keep their
+order, and no identity takes part.
 """
 
 from __future__ import annotations

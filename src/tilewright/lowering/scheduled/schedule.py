@@ -1,4 +1,4 @@
-"""The passes that make a schedule of a kernel, in order."""
+"""The scheduling pipeline: which passes run on a kernel, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: what only gives elements other numbers costs nothing; broadcasts rename registers."""
+"""Shape operations: reshapes are free, broadcasts rename registers."""
 
 from __future__ import annotations
 

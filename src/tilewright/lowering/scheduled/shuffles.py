@@ -1,4 +1,4 @@
-"""Vectors that lanes of a warp hand to one another, as many elements in a word as it holds."""
+"""Shuffles of vectors, with as many elements in each 32-bit word as fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of lowering a kernel whose tiles have layouts."""
+"""The state of lowering one kernel whose tiles have layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores by tensor maps: threads write storage, meet, and one of them starts copies and waits for them."""
+"""Stores by tensor maps: threads write storage, synchronize, and one of them starts the copies and waits for them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rules for tiles with layouts; what has none is lowered as without a schedule, on tiles in the
-layout that those rules assume."""
+"""Lowering rules for tiles with layouts. An operation without one takes the rule of the direct lowering, on tiles converted
+to the layout that it expects."""
 
 from __future__ import annotations
 

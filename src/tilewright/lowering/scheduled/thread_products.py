@@ -1,5 +1,5 @@
-"""``nv_tileas.dot`` by arithmetic of threads: slabs of both operands come from shared memory, a few k at a time, and each
-thread adds up the products for its rows and columns."""
+"""``nv_tileas.dot`` by ordinary arithmetic: slabs of both operands come from shared memory, a few k at a time, and each
+thread accumulates its rows and columns."""
 
 from __future__ import annotations
 

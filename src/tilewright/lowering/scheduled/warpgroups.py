@@ -1,4 +1,4 @@
-"""``nv_tileas.dot`` by ``wgmma``: operands by descriptors of storage, A maybe in registers."""
+"""``nv_tileas.dot`` by ``wgmma``: operands by shared-memory descriptors, optionally A in registers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Looking inside a run: stopping at operations, statistics of tiles, traces.
+"""Inspecting a run: breakpoints at operations, statistics of tiles, traces.
 
     stops = [break_at(module, line=31)]
     run_with(module, "add", 8, args, LaunchOptions(breakpoints=stops))
 
-Plain runs know nothing of it: hooks are put in when a kernel is translated for such a run.
+Plain runs know nothing of it: hooks are inserted when a kernel is translated for such a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run that stands still at an operation: what can be looked at there."""
+"""A run stopped at an operation: what can be inspected there."""
 
 from __future__ import annotations
 

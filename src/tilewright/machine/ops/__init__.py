@@ -1,4 +1,4 @@
-"""How each family of operations is translated; importing this package fills the table."""
+"""Translation of each family of operations; importing this package fills the table."""
 
 from tilewright.machine.ops import (
     atomics,

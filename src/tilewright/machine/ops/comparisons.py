@@ -1,4 +1,4 @@
-"""What a failed assertion has compared: the elements on both sides."""
+"""The elements on both sides of a failed assertion's comparison."""
 
 from __future__ import annotations
 

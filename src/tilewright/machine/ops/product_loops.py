@@ -1,4 +1,4 @@
-"""Loops that do nothing but add up products of tiles, which is what matrix products are made of:
+"""Loops that only accumulate products of tiles, the core of a matrix product:
 
     for %k in (...) iter_values(%sum = %start) {
       %a, %t0 = load_view_tko weak %a_tiles[%i, %k]
@@ -7,10 +7,9 @@
       continue %c
     }
 
-Nothing in such a loop can see whether a tile is loaded before or after the product of the
-iteration before. So some iterations at a time are run together: their tiles are loaded, widened as
-one array, multiplied pair by pair, and the products added one after the other. The results, and the
-faults, are those of the loop as it is written.
+Nothing in such a loop can observe whether a tile is loaded before or after the product of the iteration before. So several
+iterations run together: their tiles are loaded, widened as one array, multiplied pair by pair, and the products added
+one after the other. Results and faults are those of the loop as written.
 """
 
 from __future__ import annotations

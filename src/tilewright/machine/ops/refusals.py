@@ -1,4 +1,4 @@
-"""Operations that the machine does not run, and why; and those that are no steps of a kernel."""
+"""Operations that the machine refuses, and why; and those that are no steps of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making, reshaping, joining and cutting tiles; block coordinates, globals, assumptions."""
+"""Creating, reshaping, concatenating and cutting tiles; block coordinates, globals, assumptions."""
 
 from __future__ import annotations
 

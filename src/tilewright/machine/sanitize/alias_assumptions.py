@@ -1,8 +1,8 @@
-"""Promises in the name of a kernel about arrays that do not share memory.
+"""No-alias assumptions about arrays, which cuTile encodes in a kernel's name.
 
-cuTile leaves out the tokens between accesses to arrays that cannot meet, so arguments that break
-such a promise make races out of ordinary code. The promise is the caller's, so it is checked on
-what is passed, whatever the kernel then touches of it.
+cuTile omits tokens between accesses to arrays that cannot overlap, so arguments that violate such an assumption make races out
+of ordinary code. The assumption is the caller's, so it is checked on the arguments, whatever the kernel then
+touches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program asks to be assumed, checked when it is due."""
+"""Checks a program's assumptions where they are made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What decides whether, and where, each element of an access is touched, and what of it is uninitialized.
+"""Which elements of an access are touched, and which of these decisions are uninitialized.
 
-An element whose mask is uninitialized may be touched or not. A load may leave that open: what it
-gives is uninitialized, and matters only if it reaches a place where it can be seen. A write under
-such a mask can be seen.
+An element whose mask is uninitialized may be touched or not. A load may leave that open: its result is uninitialized,
+which matters only if it reaches a place where it can be observed. A write under such a mask can be observed.
 """
 
 from __future__ import annotations

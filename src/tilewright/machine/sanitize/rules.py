@@ -1,4 +1,4 @@
-"""Which hooks surround which operations."""
+"""The table from operations to hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a kernel with every check on."""
+"""Runs a kernel with every check on."""
 
 from __future__ import annotations
 

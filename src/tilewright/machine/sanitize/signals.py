@@ -1,7 +1,6 @@
 """Which tile block has seen what another one wrote, by flags, locks and counters of any ordering.
 
-From this a race learns which access would have ordered its two sides, had it been a release or an
-acquire. It is for the report alone.
+A race report uses it to name the access that would have ordered its two sides, had it been a release or an acquire.
 """
 
 from __future__ import annotations

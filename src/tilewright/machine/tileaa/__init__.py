@@ -1,7 +1,7 @@
-"""How operations of ``nv_tileaa``, ``arith``, ``math`` and ``scf`` are translated.
+"""Translation of ``nv_tileaa``, ``arith``, ``math`` and ``scf``.
 
-Importing this package fills the table for that level. What operations compute and how they reach
-memory is shared with ``cuda_tile``: the functions of ``machine.ops``.
+Importing this package fills the table for that level. What operations compute and how they access memory is shared with
+``cuda_tile``: the functions of ``machine.ops``.
 """
 
 from tilewright.machine.tileaa import (

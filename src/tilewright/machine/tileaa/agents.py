@@ -1,7 +1,7 @@
-"""``execute``: an agent that runs beside what follows, until a result of it is used.
+"""``execute``: an agent that runs concurrently with what follows, until one of its results is used.
 
-What it reads from outside it reads as it was when it began. The operations behind it go on, until
-one uses a result, or the region that holds both ends: those wait for the agent.
+It reads values from outside as they were when it began. The operations behind it continue until one uses a result, or until the
+enclosing region ends: those wait for the agent.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The agents of one tile block: coroutines that take turns.
+"""The agents of one tile block, as coroutines.
 
-A coroutine yields the operation of a switch point, after which other tile blocks
-may run as well; ``PAUSE``, where only other coroutines of its block may; a :class:`Wait`, until which
-it cannot go on; or a :class:`Started` coroutine.
+A coroutine yields the operation of a switch point, after which other tile blocks may run as well; ``PAUSE``, where only
+other coroutines of its block may; a :class:`Wait`, until which it cannot continue; or a :class:`Started` coroutine.
 
-Without a seed the order is fixed: a started coroutine runs at once, and each coroutine runs until it ends
-or waits, or comes to a switch point again without a change of memory. With a seed every such place
-is a coin toss.
+Without a seed the order is fixed: a started coroutine runs at once, and each coroutine runs until it ends or waits, or
+reaches a switch point again without a change of memory. With a seed every such point is a coin toss.
 """
 
 from __future__ import annotations

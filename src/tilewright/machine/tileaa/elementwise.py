@@ -1,4 +1,4 @@
-"""Element-wise operations: which function of ``numerics`` each of them is."""
+"""Element-wise operations as functions of ``numerics``."""
 
 from __future__ import annotations
 

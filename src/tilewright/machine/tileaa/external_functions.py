@@ -1,4 +1,4 @@
-"""Code that a module calls but does not hold: run by functions that the caller gives, if any."""
+"""External functions: calls of a module to functions it does not define, which the caller may provide."""
 
 from __future__ import annotations
 

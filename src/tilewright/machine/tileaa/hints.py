@@ -1,4 +1,4 @@
-"""Tokens, fences, assumptions, barriers and what is told to people."""
+"""Tokens, fences, assumptions, barriers, prints and assertions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Pipelines of ``nv_tileas``: a block that would wait for ever fails, and stages hold noise outside of the
-time in which they are full."""
+"""Pipelines of ``nv_tileas``. A block that would wait for ever fails, and a stage holds noise whenever it is not full."""
 
 from __future__ import annotations
 

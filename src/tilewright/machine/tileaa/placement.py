@@ -1,7 +1,7 @@
-"""``nv_tileas``: layouts change no values; storage of the block; copies that end when they are waited for.
+"""``nv_tileas``: layouts change no values; storages of the block; copies that complete when they are waited for.
 
-An asynchronous copy reads global memory when it is started, and its target holds noise until its group
-has ended, so that a schedule which waits too little computes something else here, too.
+An asynchronous copy reads global memory when it starts, and its target holds noise until its group has completed, so a
+schedule that waits too little computes something else here, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operations of ``nv_tileaa`` that the machine does not run, and those that are no steps."""
+"""Operations of ``nv_tileaa`` that the machine refuses, and those that are no steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making tiles, changing their shape, cutting and joining them."""
+"""Creating, reshaping, cutting and concatenating tiles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Stores by tensor maps: what is written is what the storage holds when the store is waited for, so that a
-schedule which writes the storage too early computes something else here, too."""
+"""Stores by tensor maps. They write what the storage holds when the store is waited for, so a schedule that overwrites the storage
+too early computes something else here, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes on ``nv_tileaa`` share."""
+"""Base classes of passes on ``nv_tileaa``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass ``tileaa-canonicalize``: brings ``nv_tileaa`` into its normal form."""
+"""``tileaa-canonicalize``: brings ``nv_tileaa`` into its normal form."""
 
 from __future__ import annotations
 

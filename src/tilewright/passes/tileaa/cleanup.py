@@ -1,4 +1,4 @@
-"""The passes ``tileaa-cse``, ``tileaa-dce`` and ``tileaa-licm``."""
+"""``tileaa-cse``, ``tileaa-dce`` and ``tileaa-licm``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass ``constant-powers``: powers with a constant exponent as products, quotients and roots."""
+"""``constant-powers``: strength-reduces powers with a constant exponent to products, quotients and roots."""
 
 from __future__ import annotations
 

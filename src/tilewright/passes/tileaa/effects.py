@@ -1,4 +1,4 @@
-"""What may be removed, merged or executed earlier on the level of ``nv_tileaa``."""
+"""Which ``nv_tileaa`` operations may be removed, merged or hoisted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass ``forward-memory``: uses what was stored or loaded before instead of loading it again."""
+"""``forward-memory``: store-to-load forwarding and elimination of redundant loads."""
 
 from __future__ import annotations
 

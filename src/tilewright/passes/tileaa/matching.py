@@ -1,4 +1,4 @@
-"""What rules on ``nv_tileaa`` ask about values, and the operations that they make."""
+"""Predicates and builders for rewrite rules on ``nv_tileaa``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass ``merge-reductions``: several sums over tiles of one shape become one operation."""
+"""``merge-reductions``: fuses several reductions over tiles of one shape into one operation."""
 
 from __future__ import annotations
 

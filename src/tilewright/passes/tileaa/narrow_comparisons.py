@@ -1,4 +1,4 @@
-"""The pass ``narrow-comparisons``: extended integers are compared before they are extended."""
+"""``narrow-comparisons``: compares integers before they are extended, not after."""
 
 from __future__ import annotations
 

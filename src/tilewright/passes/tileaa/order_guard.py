@@ -1,4 +1,4 @@
-"""Proof that a rewrite has kept the token order that a program needs."""
+"""Verifies that a rewrite has preserved the token order that a program needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass ``relax-tokens``: drops order between effects that cannot notice it."""
+"""``relax-tokens``: drops token order between memory effects that cannot observe it."""
 
 from __future__ import annotations
 

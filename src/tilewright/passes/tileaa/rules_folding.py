@@ -1,4 +1,4 @@
-"""Folds of arithmetic: what constants determine, and selects, assumptions and fresh facts."""
+"""Folding rules for arithmetic: constants, selects, assumptions, and facts known from the analyses."""
 
 from __future__ import annotations
 

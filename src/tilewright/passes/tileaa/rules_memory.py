@@ -1,4 +1,4 @@
-"""Folds of accesses and tokens: constant masks, atomics that only read, joins."""
+"""Folding rules for accesses and tokens: constant masks, atomics that only read, token joins."""
 
 from __future__ import annotations
 

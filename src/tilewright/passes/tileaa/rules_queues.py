@@ -1,4 +1,4 @@
-"""Folds that drop what nothing uses: values of queues, and results of pragmas."""
+"""Folding rules that remove unused queue values and pragma results."""
 
 from __future__ import annotations
 

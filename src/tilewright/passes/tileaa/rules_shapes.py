@@ -1,4 +1,4 @@
-"""Folds of operations that move elements: splats, views, permutations, slices, pointers."""
+"""Folding rules for operations that move elements: splats, views, permutations, slices, pointers."""
 
 from __future__ import annotations
 

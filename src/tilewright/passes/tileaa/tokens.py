@@ -1,4 +1,4 @@
-"""Rewriting who is ordered after whom."""
+"""Rewrites token dependences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass ``weaken-atomics``: ordered updates that order nothing become relaxed."""
+"""``weaken-atomics``: makes atomic updates relaxed where their memory order orders nothing."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""Neighbouring tile blocks as one, or one as several: a kernel with other tiles, and another grid.
+"""Merges neighbouring tile blocks into one, or splits one into several: a kernel with other tiles and another grid.
 
-``widened`` gives the kernel that does in one tile block what ``factor`` blocks do that follow one another
-along an axis of the grid; ``thinned`` the one that needs a block for each row of tiles. Neither is a pass of a
-pipeline, as the grid must be that much smaller or larger.
+``widened`` builds the kernel whose tile block does the work of ``factor`` consecutive blocks along an axis of the grid;
+``thinned`` the one that needs a block per row of tiles. Neither is a pass of a pipeline, since the grid must shrink or
+grow accordingly.
 
-It can be done where the number of the block along the axis does nothing but pick tiles of views, and
-where every tile that comes of such a load has one axis along which the tiles of neighbours lie side by
-side. Then each element is computed by the same operations, in the same order, as before.
+Merging is possible where the block's index along the axis does nothing but select tiles of views, and where every tile that
+depends on such a load has one axis along which the tiles of neighbouring blocks lie side by side. Each element is
+then computed by the same operations, in the same order, as before.
 
-Proof. A view's tile ``g`` of ``factor * E`` elements holds its tiles ``factor * g`` and following of ``E``
-elements, edges included. By induction over the operations, the wide value of each tile has those of the
-neighbours side by side: operations on elements and reductions and scans along other axes work on each
-row by itself, products on each column of their right factor, and a tile that is the same for all
-neighbours is repeated. Only weak accesses are admitted, and every store is to the block's own tile, so
-that blocks which would meet in memory have a race anyway; and nothing else has effects. Read from the wide
-kernel to the narrow one, that is the proof of ``thinned``. A row of a tile at the edge of a view may lie
-outside of it altogether: code reads it as padding and does not write it, as it does the rest of such a tile.
+Proof. A view's tile ``g`` of ``factor * E`` elements consists of its tiles ``factor * g`` and following of ``E``
+elements, edges included. By induction over the operations, the wide value of each tile is the concatenation of its
+neighbours' values: element-wise operations, and reductions and scans along other axes, act on each row separately, products on each
+column of their right operand, and a tile that is the same for all neighbours is repeated. Only weak accesses are
+admitted, and every store is to the block's own tile, so that blocks which would meet in memory have a race anyway; and
+nothing else has effects. Read from the wide kernel to the narrow one, this proves ``thinned``. A row of a tile
+at the edge of a view may lie outside the view altogether: code reads it as padding and does not write it, as it does for the
+rest of such a tile.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From ``nv_tileaa`` to tiles with layouts, and rewrites on that level."""
+"""Passes that assign layouts to ``nv_tileaa`` tiles and schedule the result (``nv_tileas``)."""

@@ -1,4 +1,4 @@
-"""How wide an access to global memory may be, and the layout in which it is coalesced."""
+"""The widest legal access to global memory, and the layout in which it is coalesced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computing a value again in another layout, down to what is loaded."""
+"""Rematerialization: computing a value again in another layout, from its loads down."""
 
 from __future__ import annotations
 

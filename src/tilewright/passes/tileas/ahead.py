@@ -1,17 +1,17 @@
-"""``tileas-ahead``: a loop starts the product of its next round before it works with the sums of this one.
+"""``tileas-ahead``: start the product of the next iteration before using the accumulator of this one.
 
-A loop that ::
+A loop of the form ::
 
-    waits for a stage, multiplies, releases it; computes with the sums S(i)
+    wait for a stage, multiply, release it; compute with the accumulator S(i)
 
 becomes ::
 
     product 0
-    for all rounds but the last: start product i + 1; compute with S(i); wait for the product, release its stage
-    compute with the sums of the last round
+    for all iterations but the last: start product i + 1; compute with S(i); wait for the product, release its stage
+    compute with the last accumulator
 
-In attention the tensor cores have ``Q K`` of the next round while threads are at the softmax of this one. The
-second product, ``P V``, which such a loop adds up, goes on while the next round begins.
+In attention the tensor cores then run ``Q K`` of the next iteration while the threads compute the softmax of this one.
+The second product, ``P V``, which accumulates across iterations, continues while the next iteration begins.
 """
 
 from __future__ import annotations

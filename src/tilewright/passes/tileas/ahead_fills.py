@@ -1,8 +1,8 @@
-"""The agent that fills pipelines does so in the order in which they are waited for.
+"""Reorders the fills of the producer agent so that stages are filled in the order in which they are waited for.
 
-Where a product is started a round ahead, its operands are wanted a round before the others. A round of the filling
-agent then fills the stage of the product for round i, and those of the others for round i - 1: what the first rounds,
-in front of the loop, would fill last, the loop fills.
+A product that starts one iteration ahead needs its operands one iteration before the others. Iteration i of the producer
+then fills the stage of that product for iteration i and the remaining stages for iteration i - 1; fills that the prologue
+would issue last move into the loop.
 """
 
 from __future__ import annotations

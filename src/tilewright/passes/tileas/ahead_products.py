@@ -1,4 +1,4 @@
-"""Which products of loops can be started a round ahead, and what stands in the way of others."""
+"""Which products can start one iteration ahead, and what prevents the others."""
 
 from __future__ import annotations
 

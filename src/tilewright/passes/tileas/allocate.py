@@ -1,9 +1,9 @@
-"""``tileas-allocate``: each storage gets its place in a block's shared memory, and each operation that hands elements from
-thread to thread the place of its scratch memory.
+"""``tileas-allocate``: assign shared-memory offsets to storages and to the scratch memory of operations that exchange
+elements between threads.
 
-Storages that are needed at different times take the same bytes. Behind those that are still needed is the scratch
-memory of exchanges. Two successive ones take turns there, as far as they are small: what the first one left has been
-read by all when they meet in the second one.
+Storages with disjoint live ranges share bytes. Scratch memory lies behind the storages that are live at that point.
+Two successive small exchanges alternate between two scratch areas: by the barrier inside the second exchange, every
+thread has read what the first one wrote, so no further barrier is needed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""``tileas-assign-layouts``: which thread holds which element of every tile.
+"""``tileas-assign-layouts``: decide which thread holds which element of every tile.
 
-Accesses, products and reductions say in which layout they work; that goes along with the values.
-Where two meet that differ, the one that costs less to move is converted. Constants, ranges, broadcasts
-and what is computed from them alone have no layout of their own: they are computed again in each one
-that is asked for.
+Accesses, products and reductions are anchors: each proposes the layout it works in, and layouts propagate along values.
+Where two different layouts meet, the cheaper conversion is inserted. Constants, iotas, broadcasts and what is computed
+from them alone have no layout of their own; they are rematerialized in each layout that a user needs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""``tileas-avoid-conflicts``: operands of products that threads make lie in shared memory as the product wants them;
-threads compute them in a layout in which they write them there without conflicts of banks.
+"""``tileas-avoid-conflicts``: choose the layout in which threads compute a product's operand so that writing it to shared
+memory, in the order the product requires, is free of bank conflicts.
 
-A tile of bytes that becomes one of halves is loaded 16 elements a thread, and written as two vectors of 16 bytes. The
-lanes of a phase then write every other vector of a row, some of them to the same banks in another panel. With rows
-among the lanes in the stead of what lies in the other panel, the swizzle sets them apart.
+Take bytes that are converted to 16-bit floats: a thread loads 16 of them and writes two 16-byte vectors. The lanes of one
+phase then write every other vector of a row, and some of them hit the same banks in another panel. If lanes are spread
+over rows instead of over panels, the swizzle separates them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``tileas-order-blocks``: blocks that run at once share more of what they load.
+"""``tileas-order-blocks``: reorder tile blocks so that those in flight together share more of what they load.
 
-Which order a kernel gets, the performance model says of the products in its loops.
+The performance model picks the order from the products in the kernel's loops.
 """
 
 from __future__ import annotations

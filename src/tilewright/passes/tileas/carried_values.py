@@ -1,4 +1,4 @@
-"""Values that a loop changes, carried through the loops and branches around it."""
+"""Threads a value that a loop modifies through the enclosing loops and branches, as loop-carried values and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking away what a pass has left without use."""
+"""Removes operations that a pass has left without users."""
 
 from __future__ import annotations
 

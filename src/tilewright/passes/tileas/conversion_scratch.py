@@ -1,4 +1,4 @@
-"""The shared memory that rings leave to what exchanges tiles between threads while they are there."""
+"""How much shared memory must stay free of rings for layout conversions that run while the rings are live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody has decided about a kernel in the compiler's stead."""
+"""Decisions that a user makes in place of the compiler (``--decide``, ``--decisions``, ``tune --search``)."""
 
 from __future__ import annotations
 

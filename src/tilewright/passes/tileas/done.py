@@ -1,4 +1,4 @@
-"""How far a function has been scheduled: that stands in the program, so that whoever takes its text goes on from there."""
+"""Records on each function which scheduling passes have run, so that printed IR can be compiled from where it stopped."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Loads of few elements that a round of a loop makes behind its product: they begin with the round instead, so that memory
-answers while the tensor cores multiply."""
+"""Hoists small loads that a loop makes behind its product to the start of the iteration, so that their latency
+overlaps with the product."""
 
 from __future__ import annotations
 

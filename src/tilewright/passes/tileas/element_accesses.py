@@ -1,4 +1,4 @@
-"""Accesses that go element by element, or where elements lie."""
+"""Accesses that must go element by element, or element by element in the order of memory."""
 
 from __future__ import annotations
 

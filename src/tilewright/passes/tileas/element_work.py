@@ -1,4 +1,4 @@
-"""What threads do for the elements of tiles beside products, in instructions."""
+"""Estimates the instructions that threads spend on tile elements outside of products."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""``tileas-expand``: copies that a round of a loop starts for itself are started rounds before.
+"""``tileas-expand``: software-pipeline asynchronous copies by moving their start to earlier iterations.
 
-A loop that ::
+A loop of the form ::
 
-    starts the copies of round i {ahead = n}; waits for them; computes
+    start the copies of iteration i {ahead = n}; wait for them; compute
 
-becomes n starts in front of it, and one that ::
+becomes a prologue that starts n iterations' copies, followed by ::
 
-    waits for the copies of round i; computes; starts those of round i + n
+    wait for the copies of iteration i; compute; start those of iteration i + n
 
-Where there is no such round nothing is started. Copies of threads go in groups, which end in their order; those of tensor
-maps into the stages of a pipeline, which say themselves when they are full.
+Copies of iterations that do not exist are not started. Copies by threads (``cp.async``) form groups that complete in order;
+copies by tensor maps go to the stages of a pipeline, whose barriers say when a stage is full.
 
-As many rounds ahead as there are stages, a stage is filled for a later round behind what reads it last in this one.
+If n equals the number of stages, a stage is refilled behind its last reader in the iteration.
 """
 
 from __future__ import annotations

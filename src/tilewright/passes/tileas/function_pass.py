@@ -1,4 +1,4 @@
-"""What the passes of a schedule share: they work on one function after the other, which then says so."""
+"""The base of scheduling passes: run on each function, then record on it that the pass has run."""
 
 from __future__ import annotations
 

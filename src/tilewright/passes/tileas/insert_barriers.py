@@ -1,9 +1,9 @@
-"""``tileas-insert-barriers``: threads meet where one would touch bytes that another one has touched, and nowhere else.
+"""``tileas-insert-barriers``: insert a barrier exactly where one thread may touch bytes that another thread has touched.
 
-What threads do to shared memory is told by offsets, what they do to global memory by tokens and aliases. Of each block of
-operations is found what it touches before threads meet in it, and what is left when it ends; where what came before it
-and what it begins with are in conflict, threads meet in front of it. So a loop has no barrier for what lies ahead of
-it, and one for its own rounds only where a round is in conflict with the one before.
+Shared-memory footprints are compared by offset, global ones by tokens and aliasing. For each block of operations the
+pass computes what it touches before its first barrier and what is still pending at its end. If the pending footprint
+of the predecessors conflicts with the first one, a barrier goes in front of the block. A loop therefore has no barrier
+inside for conflicts with code before it, and one for its own iterations only if consecutive iterations conflict.
 """
 
 from __future__ import annotations

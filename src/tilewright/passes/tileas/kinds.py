@@ -1,4 +1,4 @@
-"""What layouts mean to operations: which keep them, pass them on, or need one of their own."""
+"""How operations treat layouts: which keep the layout of their operands, which pass it on, and which need a particular one."""
 
 from __future__ import annotations
 

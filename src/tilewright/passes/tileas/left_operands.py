@@ -1,4 +1,4 @@
-"""Loaded tiles that the threads compute the left operands of products from, in registers."""
+"""Left operands that threads compute in registers from tiles loaded to shared memory."""
 
 from __future__ import annotations
 

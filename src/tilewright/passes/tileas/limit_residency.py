@@ -1,8 +1,8 @@
-"""``tileas-limit-residency``: loops that read again what others have read find it in L2.
+"""``tileas-limit-residency``: limit the blocks per multiprocessor so that data which a kernel reads twice stays in L2.
 
-A kernel that goes over a row twice, as for a softmax or a norm of long rows, reads from memory what does not stay in
-L2 until it comes back. Each block that runs at once takes a row's room there. A few of them keep memory busy; more only push
-one another's rows out. So a block takes enough shared memory that no more than these are on a multiprocessor.
+A kernel that passes over a row twice, such as softmax or a norm of long rows, reads from DRAM whatever L2 has evicted
+before the second pass. Each resident block occupies one row's worth of L2. A few blocks saturate memory; more only evict
+one another's rows. The pass makes a block reserve enough shared memory that no more blocks fit than memory needs.
 """
 
 from __future__ import annotations

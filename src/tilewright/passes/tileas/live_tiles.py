@@ -1,4 +1,4 @@
-"""What threads hold while they compute functions of f64, each a routine of a hundred instructions."""
+"""Register pressure while threads evaluate f64 functions, each of which is a routine of about a hundred instructions."""
 
 from __future__ import annotations
 

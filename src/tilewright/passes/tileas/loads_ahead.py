@@ -1,4 +1,4 @@
-"""What a loop loads that can be brought to shared memory some rounds ahead, by threads or by tensor maps."""
+"""Which loads of a loop can be prefetched to shared memory, by threads or by tensor maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which layouts operations take their operands, and where operands of products lie in shared memory."""
+"""The layouts in which operations take their operands, and the shared-memory layouts of product operands."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Places of blocks in bands, for ``tileas-order-blocks``.
+"""The band order of tile blocks that ``tileas-order-blocks`` applies.
 
-A GPU starts the blocks of a grid in its order, the first axis fastest. Where one operand of a product moves along
-the first axis and the other one along the second, as many blocks in a row load as many tiles of the first operand and one
-of the second. Through bands of a few blocks along the first axis they load two sides of a rectangle. Blocks may run in any
-order, so that the pass gives each the place of another one, computed from its own: two divisions, on grids that are
-wide enough, else a comparison.
+A GPU starts blocks in grid order, first axis fastest. Where one operand of a product moves along the first axis and the
+other one along the second, a row of n blocks loads n tiles of the first operand and one of the second. In bands
+that are a few blocks wide along the first axis, the blocks in flight cover a rectangle and load only two of its sides. Tile blocks may run
+in any order, so the pass permutes block indices: two divisions on grids that are wide enough, one comparison elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which part of a tile an operation takes or puts, where that is known when it is compiled."""
+"""The part of a tile that a slice or insert accesses, if it is known at compile time."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""``tileas-pipeline``: tiles that a loop loads come by asynchronous copies into a ring of stages: for its products, and
-where it has none, to be read from there.
+"""``tileas-pipeline``: load tiles by asynchronous copies into a multi-stage ring in shared memory.
 
-A loop that ::
+Applies to what a loop loads for its products and, in loops without products, to loads that are then read from the ring.
+A loop of the form ::
 
     load A(i), copy it to storage, multiply
 
-becomes one that starts the copies for stage ``i``, waits for them, and multiplies. How many rounds ahead they shall start
-stands in the program, as ``ahead`` of their group; ``tileas-expand`` sees to that.
+becomes one that starts the copies of stage ``i``, waits for them, and multiplies. How many iterations ahead they should
+start is the attribute ``ahead`` of their group; ``tileas-expand`` implements it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which grid of warps makes a product: what the performance model says of those that there are."""
+"""Chooses the grid of warps over a product's result by asking the performance model about each candidate."""
 
 from __future__ import annotations
 

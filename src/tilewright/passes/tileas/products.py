@@ -1,4 +1,4 @@
-"""Which instruction of the tensor cores makes a product, and the warps that share it."""
+"""Selects the tensor-core instruction of a product and the warps that share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts for what combines a tile along an axis."""
+"""Layouts for reductions and scans along an axis."""
 
 from __future__ import annotations
 

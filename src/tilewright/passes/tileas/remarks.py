@@ -1,4 +1,4 @@
-"""What passes tell of their decisions."""
+"""Remarks: what passes report about their decisions."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""``tileas-remove-conversions``: a tile that would change its layout through shared memory is computed again in the
-layout that is wanted, down to what is loaded, where that costs less.
+"""``tileas-remove-conversions``: replace layout conversions through shared memory by rematerialization where that is cheaper.
 
-An exchange lets all threads meet twice. Numbers of rows or pages, of which there are few, each thread had better
-load for itself. What still goes through shared memory goes in front of the computation where that moves no more bytes:
-a mask of bytes before it is compared, f16 before it is widened. Where it was loaded just then, a ring of the loop can
-hold it for threads to read as they want it.
+A conversion through shared memory costs two barriers. Row or page numbers are few, so each thread had better load its
+own. A conversion that must stay moves in front of the computation if that moves no more bytes: a byte mask
+before it is compared, f16 before it is widened. If the converted value has just been loaded, a ring of the loop can hold it, and threads
+read it in the layout they need.
 """
 
 from __future__ import annotations

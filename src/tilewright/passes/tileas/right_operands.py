@@ -1,4 +1,4 @@
-"""Loaded bytes that threads compute the right operands of products from, in registers."""
+"""Right operands that threads compute in registers from loaded bytes."""
 
 from __future__ import annotations
 

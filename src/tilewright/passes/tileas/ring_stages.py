@@ -1,7 +1,7 @@
-"""How many stages a ring of products has, where fewer let more blocks share a multiprocessor.
+"""Chooses the number of stages of a product's ring, where fewer stages let more blocks share a multiprocessor.
 
-Copies into the one stage of a tile start where a round has read it, and have the rest of the round until the next one
-does: the second product of attention, say, while those of the first are under way.
+With one stage per tile, copies start once an iteration has read it, and must arrive before the next iteration does: in
+attention, they overlap with the product that does not use them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""``tileas-schedule``: products of warpgroups go on while the next round of their loop begins.
+"""``tileas-schedule``: keep products of warpgroups (``wgmma``) in flight across the end of a loop iteration.
 
-A loop that ::
+A loop of the form ::
 
-    fills a stage of round i + stages - 1; waits for the stage of round i, multiplies, releases it
+    fill a stage for iteration i + stages - 1; wait for the stage of iteration i, multiply, release it
 
-becomes one that waits for the stage of round i, starts the product, waits until that of the round before
-has ended, releases its stage, and fills that again. The tensor cores always have a product to go on with
-while threads wait for bytes, release and fill.
+becomes one that waits for the stage of iteration i, starts the product, waits for the product of the iteration before,
+releases its stage, and refills that. The tensor cores have a product queued while threads wait for data, release and fill stages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Puts operations into a program while a pass of a schedule rewrites a loop."""
+"""Inserts operations while a scheduling pass rewrites a loop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which operations hand elements from thread to thread through shared memory, and the bytes that this takes.
+"""Which operations exchange elements between threads through shared memory, and how many bytes of scratch they need.
 
-Such an operation writes its scratch memory, lets all threads meet, and reads it.
+Such an operation writes its scratch memory, executes a barrier, and reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""``tileas-specialize``: some warps of a block fill the pipelines, the others compute.
+"""``tileas-specialize``: split a block into producer warps, which fill the pipelines, and consumer warps, which compute.
 
-A kernel that fills a stage ahead in each round of its loops is split in two: the first agent has all of it
-but what fills stages, the second one the same loops with nothing but that, and what the coordinates of
-tiles are computed from. Pipelines hold the two together.
+A kernel whose loops fill a stage ahead in each iteration is split into two agents. The consumer keeps everything but the
+fills. The producer gets the same loops with only the fills and the computation of their coordinates. Pipelines
+synchronize the two.
 """
 
 from __future__ import annotations

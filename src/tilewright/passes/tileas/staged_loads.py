@@ -1,5 +1,5 @@
-"""Loaded tiles that threads compute with before a product takes the result: read from storage, as if they had been copied
-there, so that a tensor map can bring them to it."""
+"""Loaded tiles that threads process before a product uses the result: they are read from a storage, as if they had
+been copied there, so that a tensor map can fill it."""
 
 from __future__ import annotations
 

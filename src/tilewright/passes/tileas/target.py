@@ -1,4 +1,4 @@
-"""What a schedule asks of a GPU."""
+"""What the scheduling passes need to know about a GPU."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Products that the tensor cores do not have: each thread adds up a few rows and columns, of operands in shared memory.
+"""Products without a tensor-core instruction: each thread accumulates a few rows and columns from operands in shared memory.
 
-Every element of an operand that a thread reads is a bank for its warp, whoever reads it too; so a thread has as many rows
-as columns of the result, as far as its registers go. Who reads what of the operands is a layout with copies, and where
-they lie in shared memory follows from it and from the layout in which they are written.
+A warp reads a distinct element once, no matter how many of its threads want it; a thread therefore computes a square of the result, as
+large as registers allow. Which thread reads which operand elements is a layout with replication, and the shared-memory layout of the
+operands follows from it and from the layout in which they are written.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""``tileas-tma``: tiles that a loop loads for its products come by tensor maps, some rounds ahead, in
-pipelines.
+"""``tileas-tma``: load the tiles of a loop's products by tensor maps, in pipelines, some iterations ahead.
 
-A loop that ::
+A loop of the form ::
 
     load A(i), copy it to storage, multiply
 
-becomes one that acquires a stage, starts the copies of round ``i + stages - 1`` into it, waits for
-the stage of round i, multiplies, and releases it. Loads whose tiles the same products read share a pipeline.
+becomes one that acquires a stage, starts the copies of iteration ``i + stages - 1`` into it, waits for the stage of
+iteration i, multiplies, and releases it. Loads whose tiles feed the same products share a pipeline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which tiles tensor maps can copy, and by which boxes."""
+"""Which tiles tensor maps can copy, and as which boxes."""
 
 from __future__ import annotations
 

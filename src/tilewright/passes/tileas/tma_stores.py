@@ -1,17 +1,15 @@
-"""``tileas-tma-stores``: tiles that would change their layout through shared memory to be stored go to memory
-from there, by tensor maps.
+"""``tileas-tma-stores``: store tiles by tensor maps where a store would otherwise convert their layout through shared memory.
 
-What ::
+Without this pass, ::
 
-    convert the sums of a product to the layout of an access, store them
+    convert the accumulator to the layout of an access, store it
 
-does by threads, which read back what they have written to shared memory, compute an address and ask
-for bounds for each 16 bytes, becomes ::
+makes threads read back what they wrote to shared memory, and compute an address and a bounds check for each 16 bytes. It becomes ::
 
-    write the sums to storage, as boxes lie there; start the store; wait until it has read the storage
+    write the accumulator to storage in the order of boxes; start the store; wait until it has read the storage
 
-of which one thread does the last two. ``tileas-tma`` chooses such stores, before rings take the place of
-loads and the order of accesses is out of sight.
+and one thread does the last two steps. ``tileas-tma`` selects such stores earlier, before rings replace loads and hide
+the order of accesses.
 """
 
 from __future__ import annotations

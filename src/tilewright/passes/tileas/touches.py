@@ -1,4 +1,4 @@
-"""What threads touch of memory that others share, and when two touches need no meeting between them."""
+"""Memory footprints of operations, and when two of them need no barrier in between."""
 
 from __future__ import annotations
 

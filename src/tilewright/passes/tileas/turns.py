@@ -1,4 +1,4 @@
-"""What products ask of a multiprocessor in each round of their loop, before and after tiles have layouts."""
+"""The work of products per loop iteration as the performance model wants it, before and after layouts are assigned."""
 
 from __future__ import annotations
 

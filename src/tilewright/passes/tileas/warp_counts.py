@@ -1,4 +1,4 @@
-"""How many warps a block may have."""
+"""Legal numbers of warps per block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products that a warpgroup makes by ``wgmma``: which, and in which layouts."""
+"""Products by ``wgmma``: which are possible, and their layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many warps a block gets where nobody says: enough that what a thread holds stays in registers."""
+"""Chooses the number of warps of a block without a hint: enough that each thread's values stay in registers."""
 
 from __future__ import annotations
 

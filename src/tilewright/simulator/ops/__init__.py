@@ -1,4 +1,4 @@
-"""How each operation runs, one module for each family."""
+"""The semantics of each operation, one module per family."""
 
 from tilewright.simulator.ops import (
     addresses,

@@ -1,8 +1,7 @@
-"""``llvm``: global memory by address. Gathers, scatters, loads, stores, and what makes pointers.
+"""``llvm``: global memory by address. Gathers, scatters, loads, stores, and pointer arithmetic.
 
-A pointer is its address: an int for all lanes, or an array of int64 with one for each. Lanes and
-elements that a mask turns off touch no memory. Of several stores to one address the last lane's
-remains.
+A pointer is its address: an int if uniform, or an int64 array with one per lane. Lanes and elements that a mask turns
+off touch no memory. Of several stores to one address the last lane's remains.
 """
 
 from __future__ import annotations

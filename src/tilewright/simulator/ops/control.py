@@ -1,4 +1,4 @@
-"""Control flow: ``scf`` by lane masks, ``cf`` by lanes that meet again, calls, assertions."""
+"""Control flow: ``scf`` by lane masks, ``cf`` with reconvergence, calls, assertions."""
 
 from __future__ import annotations
 

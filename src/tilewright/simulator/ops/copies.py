@@ -1,4 +1,4 @@
-"""``cp.async``: copies to shared memory that end when their group is waited for."""
+"""``cp.async``: copies to shared memory that complete when their group is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``arith`` and ``math``: tables of what each operation is in ``numerics``."""
+"""``arith`` and ``math``: tables from operations to functions of ``numerics``."""
 
 from __future__ import annotations
 

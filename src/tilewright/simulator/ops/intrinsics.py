@@ -1,4 +1,4 @@
-"""Calls of LLVM's intrinsics for GPUs, and the conversion to tf32: what each is in ``numerics``.
+"""LLVM's intrinsics for GPUs, and the conversion to tf32, as functions of ``numerics``.
 
 Approximate instructions give the nearest number, as `nvgpu.rcp` does.
 """

@@ -1,4 +1,4 @@
-"""``gpu.all_reduce``: the values of a block combined, by warps first."""
+"""``gpu.all_reduce``: reduces the values of a block, within warps first."""
 
 from __future__ import annotations
 

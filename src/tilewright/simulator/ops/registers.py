@@ -1,4 +1,4 @@
-"""`nvvm.setmaxregister`: warps give registers back to their block, and wait for those of others."""
+"""`nvvm.setmaxregister`: warps return registers to their block's pool, and wait for those of others."""
 
 from __future__ import annotations
 

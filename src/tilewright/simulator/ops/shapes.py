@@ -1,4 +1,4 @@
-"""Vectors put together and taken apart: operations of ``vector`` that move elements of registers."""
+"""``vector``: assembling, splitting, and moving elements between registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scf.parallel``, ``scf.index_switch`` and ``memref.alloca_scope``, under masks of lanes."""
+"""``scf.parallel``, ``scf.index_switch`` and ``memref.alloca_scope``, under lane masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpu``: where a thread is, what the lanes of a warp exchange, and printing."""
+"""``gpu``: thread indices, shuffles, and printing."""
 
 from __future__ import annotations
 

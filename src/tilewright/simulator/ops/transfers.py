@@ -1,4 +1,4 @@
-"""``vector``: transfers between memory and vectors with bounds, permutations and masks."""
+"""``vector``: transfers between memory and vectors with bounds checks, permutations and masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vector``: loads and stores of side-by-side elements, and rearrangements in registers."""
+"""``vector``: loads and stores of contiguous elements, and rearrangements in registers."""
 
 from __future__ import annotations
 

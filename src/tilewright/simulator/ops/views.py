@@ -1,4 +1,4 @@
-"""``memref``: memory that kernels make, copies by threads, and further views."""
+"""``memref``: allocations, copies by threads, and further views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nvvm.wgmma.product``: operands by the descriptors that PTX defines, sums in registers of the threads."""
+"""``nvvm.wgmma.product``: operands by the descriptors that PTX defines, accumulators in the threads' registers."""
 
 from __future__ import annotations
 

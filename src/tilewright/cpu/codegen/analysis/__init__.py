@@ -1,1 +1,1 @@
-"""What is decided before code is made: buffers, the order of effects, costs."""
+"""What is decided before code is generated: buffers, the order of effects, costs."""

@@ -1,4 +1,4 @@
-"""Where tile buffers lie in a thread's arena: reused once their tiles are dead."""
+"""Assigns offsets in a thread's arena to tile buffers; buffers with disjoint live ranges share memory."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""In which order the tile blocks of a grid follow one another.
+"""Chooses the order in which a thread runs the tile blocks of a grid.
 
-Tile blocks may run in any order, so the one is taken in which blocks that follow one another read and
-write memory side by side: rows of memory are then walked along, not down their short pieces.
+Tile blocks may run in any order, so the order is chosen in which consecutive blocks access adjacent memory, along rows
+rather than down columns of short pieces.
 
-For each access it is seen how far a step along an axis of the grid moves it. A distance is the product
-of known numbers and of numbers that only the launch gives, which count as large; of two axes the one with
-the shorter distance should run faster. Accesses that disagree are weighed by the bytes of their tiles. Where
-they are even, and in kernels in which the order of blocks can be told, x runs fastest.
+For each access, the distance is computed by which one step along an axis of the grid moves it. A distance is a product of
+known numbers and of numbers known only at launch, which count as large. The axis with the shorter distance should run
+faster. Accesses that disagree are weighted by the bytes of their tiles. On a tie, and in kernels that can
+observe the order of blocks, x runs fastest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the planner asks about operations, beside the facts that they declare."""
+"""Cost queries of the planner, beside the facts that operations declare."""
 
 from __future__ import annotations
 

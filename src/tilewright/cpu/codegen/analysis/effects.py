@@ -1,4 +1,4 @@
-"""Which memory operations may concern the same memory, and so must keep their order."""
+"""Which memory operations may touch the same memory and must keep their order."""
 
 from __future__ import annotations
 

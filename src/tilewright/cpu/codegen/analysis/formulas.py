@@ -1,7 +1,7 @@
-"""Tiles of integers that a formula gives: sums and products of ranges and of scalars, compared and joined.
+"""Integer tiles given by a formula: sums and products of iotas and scalars, compared and concatenated.
 
-Where they only say which elements an access goes to, they stay functions of the position: their slope tells
-that neighbours lie side by side, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``).
+Where they only say which elements an access goes to, they remain functions of the position: their lane stride shows that
+neighbours are contiguous, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Indices that are known when code is made."""
+"""Indices known at compile time."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Which tile blocks wait for one another: those with the same key, the address that their loops look at.
+"""Which tile blocks may wait for one another: those with the same key, the address that their wait loops read.
 
-Blocks that take the same lock also work on the same memory, which is what the lock is for. Where each thread
-runs all blocks of some locks, nobody waits for one, and that memory stays in the caches of one processor.
+Blocks that take the same lock also work on the memory that the lock protects. If one thread runs all blocks of a lock,
+nobody waits for it, and that memory stays in one processor's caches.
 
-That changes the order in which blocks begin, so it must be known which blocks a block may wait for. All loops
-that wait must look at one address, a formula in the number of the block, and the kernel must write to the array of
-that address nowhere else. Then a block waits for others of its key alone. These begin in ascending order on the
-same thread, with fewer others between them than in the whole grid, so that all that a block may wait for is in
-flight whenever it would be on one thread.
+This changes the order in which blocks begin, so it must be known which blocks a block may wait for. All wait loops must
+read one address, a formula in the block's index, and the kernel must write to the array of that address nowhere else. Then
+a block waits only for others with its key. These begin in ascending order on the same thread, with fewer
+others between them than in the whole grid, so everything that a block may wait for is in flight whenever it
+would be on one thread.
 """
 
 from __future__ import annotations

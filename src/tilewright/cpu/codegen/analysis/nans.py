@@ -1,8 +1,8 @@
-"""Which values can hold no NaN but the canonical one, and which none that signals.
+"""Which values can hold no NaN but the canonical one, and which no signalling NaN.
 
-The smaller and the larger of two numbers are, by Tile IR, the canonical NaN where there is no number. Of two
-values whose NaN is canonical already, the processor's instruction gives that by itself. But of a NaN that
-signals and a number it gives a NaN, where Tile IR has the number; arithmetic never leaves one that signals.
+By Tile IR, the minimum and maximum of two NaNs are the canonical NaN. If the operands' NaNs are canonical already, the
+processor's instruction gives that by itself. For a signalling NaN and a number, however, it gives a NaN where Tile IR has
+the number; arithmetic never produces a signalling NaN.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Networks: tiles that are cut into halves, computed with, and joined again, in which each half keeps its place.
+"""Networks: tiles that are repeatedly cut into halves, processed and concatenated, such that each half keeps its place.
 
-Sorting networks, butterflies and the like go from tile to tile of one shape. Number the elements in row-major
-order. A stage that cuts along bit ``b`` of the number mixes elements whose numbers differ in that bit alone, so
-that runs of ``2 << b`` elements do not mix. Stages of short runs are computed in registers, all of them for one
-run and then for the next, and only the last one needs a buffer.
+Sorting networks, butterflies and the like map tiles to tiles of one shape. Number the elements in row-major order. A
+stage that cuts along bit ``b`` of the number combines only elements whose numbers differ in that bit, so runs of ``2 << b``
+elements are independent. Stages with short runs are computed in registers, all of them for one run and then for the
+next, and only the last one needs a buffer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which tiles get a buffer, and for how long: decided for a whole function before code is made.
+"""Decides, for a whole function before code is generated, which tiles get a buffer, and for how long.
 
-A tile is *kept* (written to a buffer where it is defined) if computing it again for each loop nest
-that reads it costs more, if something that reads it needs its elements at scattered positions, or
-if memory that it was loaded from may change before it is read. All others are functions of the
-position (``loops.tiles``), computed by the nests that read them.
+A tile is *kept* (written to a buffer where it is defined) if recomputing it in each loop nest that reads it costs more, if
+a reader needs its elements at scattered positions, or if the memory it was loaded from may change before it is read. All
+others are functions of the position (``loops.tiles``), computed by the nests that read them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which loop nests read what a load gives."""
+"""Which loop nests read the result of a load."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Where long code is cut into parts, each computed in loop nests of its own.
+"""Cuts long code into segments, each computed in loop nests of its own.
 
-A tile that is computed where it is read may depend on any number of others. Code that is computed in one
-nest is one basic block for LLVM and one recursion here, so long code is cut, in the order of the program.
-What one part hands on to the next lies in buffers, and all buffers of one shape that a part fills are
-filled in one nest. Short functions are not cut.
+A tile that is computed where it is read may depend on any number of others. The code of one nest is one basic block to LLVM
+and one recursion here, so long code is cut, in program order. Values that one segment passes to the next lie in
+buffers, and all buffers of one shape that a segment fills are filled in one nest. Short functions are not cut.
 """
 
 from __future__ import annotations

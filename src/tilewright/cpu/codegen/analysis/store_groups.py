@@ -1,8 +1,8 @@
-"""Stores that are made in one loop nest.
+"""Groups stores that are made in one loop nest.
 
-An optimizer writes several arrays from the same tiles. Store by store, what they share would be kept in
-buffers and read again. Stores of one shape, with nothing but functions of the position between them, go
-into the nest of the last one instead: each round computes all values, then writes them.
+An optimizer kernel writes several arrays from the same tiles. Store by store, shared values would be kept in buffers and read
+again. Instead, stores of one shape with nothing but functions of the position between them join the nest of the last one:
+each iteration computes all values, then writes them.
 """
 
 from __future__ import annotations

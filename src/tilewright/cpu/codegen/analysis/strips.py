@@ -1,15 +1,14 @@
-"""Strips: kernels whose blocks read short pieces of long rows, so that neighbours are better run as one.
+"""Strips: kernels whose blocks read short pieces of long rows, so that neighbouring blocks are better run as one.
 
-A tile block that goes down some columns of a matrix reads a few cache lines of each row. The processor
-fetches ahead within rows and pages, so memory is read at a part of its speed. Where blocks side by side
-read the pieces side by side, several of them are made one (``passes.tileaa.wide_blocks``), as wide as
-``ROW_BYTES``. Blocks that move short pieces of several rows, which lie at the same place of their pages, are
-taken together as well. The kernel has both forms: groups of blocks that are complete run wide, if there are enough of
-them for all threads, the others run one by one.
+A tile block that walks down a few columns of a matrix reads a few cache lines of each row. The processor prefetches within
+rows and pages, so such reads get only part of the bandwidth. Where neighbouring blocks read adjacent pieces, several of
+them are merged (``passes.tileaa.wide_blocks``), up to ``ROW_BYTES``. Blocks that move short pieces of several rows, at
+the same offset within their pages, are merged as well. The kernel contains both forms: complete groups of blocks run
+wide, if there are enough of them for all threads, the others one by one.
 
-Long as they are, pieces of rows are read at half of the speed of whole rows (2048 x 2048 in f32, pieces of 4 or 8 KiB).
-Where no row of a tile has to do with another one, a thread therefore takes all groups along the matrix that are its
-own, and goes along the first row of them all, then along the second.
+Even long pieces of rows are read at half the speed of whole rows (2048 x 2048 in f32, pieces of 4 or 8 KiB). Where no row
+of a tile depends on another one, a thread therefore takes all of its groups along the matrix, and goes along the
+first row of them all, then along the second.
 """
 
 from __future__ import annotations

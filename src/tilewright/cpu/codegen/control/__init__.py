@@ -1,1 +1,1 @@
-"""Control flow, the grid, and where a kernel looks whether it is to stop."""
+"""Control flow, the grid, and stop flags."""

@@ -1,4 +1,4 @@
-"""The function of a kernel that tells which tile blocks may wait for one another (``analysis.lock_keys``)."""
+"""Generates the function that gives the key of a tile block (``analysis.lock_keys``)."""
 
 from __future__ import annotations
 

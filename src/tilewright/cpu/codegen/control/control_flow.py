@@ -1,4 +1,4 @@
-"""scf and functions: scalars become phis, tiles lie in buffers that every way fills."""
+"""``scf`` and functions: scalars become phis, tiles lie in buffers that every path fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are no tiles as the numbers they consist of, which control can choose and hand on."""
+"""Values other than tiles as the LLVM scalars they consist of, for phis and arguments."""
 
 from __future__ import annotations
 

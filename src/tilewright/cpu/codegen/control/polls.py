@@ -1,4 +1,4 @@
-"""Where kernels look whether they are to stop, or to let signals be handled."""
+"""Where kernels poll the stop flag and let signal handlers run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grid, and taking over the work of tile blocks that have not begun."""
+"""The grid, and taking over tile blocks that have not begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the agents of a kernel have their memory, and what the host is told of them."""
+"""The memory of a kernel's agents, and their descriptions for the host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``execute``: an agent, whose region is a coroutine that takes turns with the tile block.
+"""``execute``: an agent, whose region is a coroutine that alternates with the tile block.
 
-What it reads from outside it reads as it was when it began: scalars are arguments of its function, tiles
-are copied into its memory, a part of the thread's arena. Its results lie there when it has ended.
+It reads values from outside as they were when it began: scalars are arguments of its function, tiles are copied into its
+memory, a part of the thread's arena. Its results lie there when it has ended.
 """
 
 from __future__ import annotations

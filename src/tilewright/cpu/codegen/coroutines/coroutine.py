@@ -1,4 +1,4 @@
-"""Functions that suspend and go on later: coroutines of LLVM."""
+"""Functions that suspend and resume: LLVM coroutines."""
 
 from __future__ import annotations
 

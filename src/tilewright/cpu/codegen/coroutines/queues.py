@@ -1,7 +1,7 @@
 """Queues between the coroutines of a tile block: rings of tuples in the arena.
 
-A queue counts, for each consumer of the kernel, how many tuples it has had; for those that it does not
-reach it counts as if they had had them all. A tuple lies in its place until every consumer has had it.
+A queue counts, for each consumer of the kernel, how many tuples it has taken; consumers that the queue does not reach count
+as if they had taken all. A tuple stays in its slot until every consumer has taken it.
 """
 
 from __future__ import annotations

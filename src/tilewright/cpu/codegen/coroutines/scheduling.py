@@ -1,7 +1,7 @@
-"""Coroutines of execution in a tile block: the block itself, and its agents, as coroutines of LLVM.
+"""The coroutines of a tile block: the block itself and its agents, as LLVM coroutines.
 
-A coroutine that has to wait, or that starts another, gives way. The tile block then calls the scheduler;
-an agent suspends, which brings the scheduler back (``abi``, ``runtime.coroutines``).
+A coroutine that must wait, or that starts another one, yields. The tile block then calls the scheduler; an agent suspends,
+which returns to the scheduler (``abi``, ``runtime.coroutines``).
 """
 
 from __future__ import annotations

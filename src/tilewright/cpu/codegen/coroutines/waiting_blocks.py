@@ -1,8 +1,8 @@
-"""Tile blocks that may wait for others: coroutines, which suspend where a loop has looked at memory in vain.
+"""Tile blocks that may wait for others: coroutines that suspend where a loop has polled memory in vain.
 
-A loop that only looks, such as that of a lock or of a barrier, suspends in each round. One that also works
-looks for work more often than it waits, so that it suspends in every ``_SELDOM``th round: that is enough for
-all blocks to go on. ``abi`` tells what the runtime learns.
+A loop that only polls, such as that of a lock or a barrier, suspends in each iteration. One that also works polls more
+often than it waits, so it suspends in every ``_SELDOM``th iteration, which is enough for all blocks to make progress.
+``abi`` tells what the runtime learns.
 """
 
 from __future__ import annotations

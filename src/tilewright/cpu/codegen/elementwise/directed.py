@@ -1,8 +1,8 @@
-"""Rounding in a direction, and the operations that nearest rounding through f32 gets wrong.
+"""Directed rounding, and operations that rounding to nearest through f32 gets wrong.
 
-f32 and f64 use the processor's rounding mode, around one operation in a function of its own. f16
-and bf16 compute in f64 together with the sign of the error, fold it into the last bit (rounding to
-odd), and round that once.
+f32 and f64 use the processor's rounding mode, around one operation in a function of its own. f16 and bf16 are computed in f64
+together with the sign of the error, which is folded into the last bit (rounding to odd), and then rounded
+once.
 """
 
 from __future__ import annotations

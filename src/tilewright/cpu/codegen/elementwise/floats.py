@@ -1,7 +1,7 @@
-"""Float arithmetic, rounded once: f16 and bf16 through f32, flushing, extrema, comparisons.
+"""Float arithmetic, rounded once: f16 and bf16 through f32, flushing, min and max, comparisons.
 
-To nearest, the sum, difference, product, quotient and root of two f16 or bf16 numbers are the f32
-results rounded again, because 24 >= 2 * 11 + 2 bits. Other directions are in ``directed``.
+Rounding to nearest, the sum, difference, product, quotient and root of f16 or bf16 numbers is the f32 result rounded
+again, because 24 >= 2 * 11 + 2 bits. Other directions are in ``directed``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Between the float formats: exact decoding to f32, and rounding to a format in any direction.
+"""Conversions between float formats: exact decoding to f32, and rounding to a format in any direction.
 
-The functions work on the bits, on scalars and vectors alike, and follow ``numerics.rounding`` bit
-for bit. Where the processor converts by itself, its instruction is used.
+The functions work on the bits, on scalars and vectors alike, and follow ``numerics.rounding`` bit for bit. Where the
+processor has an instruction for a conversion, it is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Integers modulo 2**N, with the results of ``numerics.int_ops`` where Tile IR defines none.
 
-An i1 is computed as the number 0 or 1 read unsigned, 0 or -1 read signed.
+An i1 is computed as the number 0 or 1 if read as unsigned, 0 or -1 if read as signed.
 """
 
 from __future__ import annotations

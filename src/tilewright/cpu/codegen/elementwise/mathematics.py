@@ -1,4 +1,4 @@
-"""Mathematical functions, from the vectorised library; half types through f32."""
+"""Mathematical functions, from the vectorised library; 16-bit floats through f32."""
 
 from __future__ import annotations
 

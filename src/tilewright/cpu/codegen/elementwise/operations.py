@@ -1,4 +1,4 @@
-"""Operations that need no loops of their own: element-wise ones, constants, shapes, the grid."""
+"""Operations that need no loops of their own: element-wise ones, constants, shapes, grid queries."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The state of making the code of a function, and which function makes code of which operation."""
+"""The state of generating a function's code, and the table of generators."""

@@ -1,4 +1,4 @@
-"""The state of making one kernel's code: values, buffers, the place where code goes."""
+"""The state of generating one kernel: values, buffers, the insertion point."""
 
 from __future__ import annotations
 

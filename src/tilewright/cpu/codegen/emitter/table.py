@@ -1,4 +1,4 @@
-"""Which function makes code of which operation, and which operations are refused."""
+"""The table of code generators, and of refusals."""
 
 from __future__ import annotations
 

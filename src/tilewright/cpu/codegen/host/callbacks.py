@@ -1,4 +1,4 @@
-"""Calls of the host from generated code."""
+"""Calls from generated code to the host."""
 
 from __future__ import annotations
 

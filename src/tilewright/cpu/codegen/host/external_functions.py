@@ -1,4 +1,4 @@
-"""Foreign code: calls of the functions on arrays that were given for it."""
+"""Calls of external functions, on the arrays that the launch was given for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels tell the host: prints and assertions."""
+"""Reports of kernels to the host: prints and assertions."""
 
 from __future__ import annotations
 

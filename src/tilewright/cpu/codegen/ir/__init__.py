@@ -1,1 +1,1 @@
-"""LLVM IR: element types, small pieces of code, debug information, functions cut in parts."""
+"""LLVM IR: element types, small pieces of code, debug information, outlining."""

@@ -1,4 +1,4 @@
-"""Which operation each instruction comes from, as debug information of LLVM."""
+"""LLVM debug information: which operation each instruction comes from."""
 
 from __future__ import annotations
 

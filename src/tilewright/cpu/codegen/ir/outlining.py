@@ -1,12 +1,12 @@
-"""Long functions cut into several.
+"""Outlining: cuts long functions into several.
 
-LLVM's selection of registers and its like take time that grows faster than a function. While code is made,
-the loop nests of an operation are marked as a part; where the function has become long, each part becomes a
-function of its own, which is called in its place.
+The time of LLVM's instruction selection and similar passes grows faster than a function's length. While code is generated, the loop
+nests of an operation are marked as a part; if the function has become long, each part becomes a function of its own
+and is replaced by a call.
 
-A part becomes a function if it has one way in and one out. What it uses from outside are its arguments, under
-the same names, so that nothing inside changes. Addresses and indices that others use too are computed before
-the call; other values that it makes are handed on through memory.
+A part can be outlined if it has one entry and one exit. Values it uses from outside become arguments under the same names,
+so nothing inside changes. Addresses and indices that others use too are computed before the call; other results
+are returned through memory.
 """
 
 from __future__ import annotations

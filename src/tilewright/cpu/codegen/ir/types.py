@@ -1,7 +1,7 @@
-"""Names for what llvmlite hands around.
+"""Type names for llvmlite's values.
 
-llvmlite has no type annotations, and what a checker infers from its code is wrong (builders return
-the instruction that they make, not None). These names say what a value is; they are not checked.
+llvmlite has no type annotations, and what a checker infers from its code is wrong (builders return the instruction that
+they make, not None). These names say what a value is; they are not checked.
 """
 
 from __future__ import annotations

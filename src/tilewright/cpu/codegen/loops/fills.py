@@ -1,4 +1,4 @@
-"""How tiles are written to buffers: joined ones half by half, those of short rows as one long row."""
+"""Writes tiles to buffers: concatenated ones half by half, those with short rows as one long row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages of networks (``analysis.networks``): computed in registers, all stages for one run after the other."""
+"""Stages of networks (``analysis.networks``) in registers: all stages for one run of elements, then for the next."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where an element of a tile is: along each axis a position known up to a base.
+"""Positions of tile elements: along each axis, a base plus known offsets.
 
-A vector of elements lies at ``base + offsets[lane]`` along each axis. The offsets are known when
-code is generated, so that what reshaping does to them costs nothing when it runs: all extents are
-powers of two, and moving a position between shapes is shifting and masking of its base.
+A vector of elements lies at ``base + offsets[lane]`` along each axis. The offsets are compile-time constants, so reshapes
+cost nothing at run time: all extents are powers of two, and moving a position from shape to shape is shifting and
+masking of its base.
 """
 
 from __future__ import annotations

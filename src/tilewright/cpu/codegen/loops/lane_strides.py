@@ -1,4 +1,4 @@
-"""How a tile of integers or addresses changes from lane to lane, where its formula tells."""
+"""Lane strides: how an integer or address tile changes from lane to lane, where its formula tells."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Loop nests over tiles, and the evaluation of tile elements inside them.
 
-A nest has a builder for each level: level 0 stands before the loops, level k inside the k-th loop.
-An element is computed at the outermost level that what it depends on allows, so that work that a
-row shares is done once for the row. Equal elements are computed once.
+A nest has a builder for each level: level 0 stands before the loops, level k inside the k-th loop. An element is computed at
+the outermost level that its dependences allow, so work that a row shares is done once per row. Equal elements are
+computed once.
 """
 
 from __future__ import annotations

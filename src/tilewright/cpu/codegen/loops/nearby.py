@@ -1,8 +1,7 @@
-"""Lanes at known distances in memory, not side by side but near one another: every other element, one
-channel of three or four, a row read backwards.
+"""Lanes at known small distances in memory: every other element, one channel of three or four, a row read backwards.
 
-They are loaded as whole vectors and picked in registers, and stored as whole vectors under masks, which takes
-a part of the time of gathering and scattering.
+They are loaded as whole vectors and selected in registers, and stored as whole vectors under masks, which takes a fraction of
+the time of gathers and scatters.
 """
 
 from __future__ import annotations

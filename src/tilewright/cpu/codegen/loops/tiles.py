@@ -1,7 +1,7 @@
-"""Tiles as functions of a position: what an element is, computed where it is asked for.
+"""Tiles as functions of a position: elements are computed where they are used.
 
-A tile that is not held in a buffer costs nothing until a loop nest asks for its elements; chains of
-element-wise operations, broadcasts, reshapes and loads so become one pass over the data.
+A tile that is not held in a buffer costs nothing until a loop nest requests its elements. Chains of element-wise
+operations, broadcasts, reshapes and loads are thereby fused into one pass over the data.
 """
 
 from __future__ import annotations

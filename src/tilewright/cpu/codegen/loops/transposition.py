@@ -1,5 +1,5 @@
-"""Tiles that lie in memory along another axis than they are wanted: square blocks are read as they
-lie, transposed in registers, and written as they are wanted."""
+"""Tiles that are contiguous in memory along another axis than wanted: square blocks are loaded as they lie, transposed in
+registers, and stored."""
 
 from __future__ import annotations
 

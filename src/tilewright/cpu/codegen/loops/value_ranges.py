@@ -1,8 +1,8 @@
-"""Between which numbers a tile of integers lies, computed when the code runs, once for a tile.
+"""The range of an integer tile's values, computed at run time, once per tile.
 
-An access through pointers whose numbers do not wrap, and whose mask is on everywhere, is a vector load or
-store without a mask. Index arithmetic in 32 bits may wrap, and masks are off at the edges of arrays: both
-are told by the ends of the tile, so that the check costs some scalar operations for the whole tile.
+An access through pointers whose offsets do not wrap, and whose mask is on everywhere, is a vector load or store without a
+mask. Index arithmetic in 32 bits may wrap, and masks are off at the edges of arrays. The ends of the tile decide both,
+so the check costs a few scalar operations per tile.
 """
 
 from __future__ import annotations

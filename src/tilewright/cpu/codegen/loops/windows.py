@@ -1,7 +1,7 @@
-"""Lanes that lie near one another but not in order: loaded as they lie, and moved in registers.
+"""Lanes that are near one another in memory but not in order: loaded as they lie, and permuted in registers.
 
-Reading inner axes in another shape, every other element, or one element several times takes elements from
-a few aligned windows, each as long as the vector.
+Reading inner axes in another shape, every other element, or one element several times takes elements from a few aligned
+windows, each as long as the vector.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Loads, stores and atomic updates: through views, pointers and tiles of indices."""
+"""Loads, stores and atomic updates: through views, pointers and index tiles."""

@@ -1,4 +1,4 @@
-"""Where the elements of an access are, for accesses that go element by element."""
+"""Addresses of the elements of an access that goes element by element."""
 
 from __future__ import annotations
 

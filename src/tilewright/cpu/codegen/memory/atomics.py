@@ -1,4 +1,4 @@
-"""Atomic operations: one element after the other, in row-major order, unless they can be put off."""
+"""Atomic operations: element by element in row-major order, unless they can be deferred."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Checks of accesses in checked code: an access that fails one stops the run.
+"""Bounds checks in checked code: an access that fails one stops the run.
 
-All elements of an access are looked at before the first of them is touched. A pass over the tile finds
-its lowest and highest address, which lie in one array if all is well. Where they do not, each element
-is looked at by itself: a tile of pointers may go to several arrays.
+All elements of an access are checked before the first of them is touched. A pass over the tile finds its lowest and highest
+address, which lie in one array in the common case. If not, each element is checked by itself: a tile of pointers
+may go to several arrays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Single atomic updates of memory: by one instruction, or by exchanges until one succeeds."""
+"""Single atomic updates: one instruction, or a compare-exchange loop."""
 
 from __future__ import annotations
 

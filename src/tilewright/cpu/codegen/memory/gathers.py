@@ -1,4 +1,4 @@
-"""Gathers and scatters: accesses to the elements that tiles of indices select."""
+"""Gathers and scatters: accesses to elements selected by index tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms: how often each number is in a tile."""
+"""Histograms: how often each number occurs in a tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of memrefs and views that tiles of indices select."""
+"""Elements of memrefs and views selected by index tiles."""
 
 from __future__ import annotations
 

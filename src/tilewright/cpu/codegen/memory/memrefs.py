@@ -1,4 +1,4 @@
-"""Memrefs and tiled views: making them, asking their extents."""
+"""Memrefs and tiled views: construction and extents."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The memory that a launch may access, as the code sees it when it runs.
+"""The memory ranges that a launch may access, as generated code sees them.
 
-What a pointer may point to is known where the analysis sees what it is derived from: the array of a
-parameter, a global, scratch memory of the block. All other pointers may point to any of these, and
-to arrays of the launch that no parameter stands for.
+Where the analysis knows what a pointer is derived from, it may point only to that: the array of a parameter, a global,
+scratch memory of the block. All other pointers may point to any of these, and to arrays of the launch that no
+parameter stands for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads and stores that order memory, or that go element by element for another reason."""
+"""Loads and stores with memory order, or that go element by element for another reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that kernels have of their own: globals and scratch; fences; slices put into tiles."""
+"""Memory that a kernel owns: globals and scratch; fences; inserting slices into tiles."""
 
 from __future__ import annotations
 

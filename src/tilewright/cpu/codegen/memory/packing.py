@@ -1,4 +1,4 @@
-"""Elements that share bytes: in memory (4-bit elements), and tiles of them read as bytes."""
+"""Elements that share bytes: 4-bit elements in memory, and tiles of them reinterpreted as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads and stores through pointers, and of elements of memrefs."""
+"""Loads and stores through pointers, and of single elements of memrefs."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Private copies of small arrays that a kernel only adds to.
+"""Privatization: thread-private copies of small arrays that a kernel only adds to.
 
-An atomic update that gives no result and orders nothing can be put off where nothing in the launch
-reads the array: a call of the kernel, which runs many tile blocks, gathers all updates in memory of
-its own and hands them on at its end, as one atomic update for each element that has changed. What integers
-come to does not depend on the order, nor on what is added up first. Of floats, the sum of each call is rounded
-by itself: several threads add in any order anyway.
+An atomic update whose result is unused and that orders nothing can be deferred if nothing in the launch reads the array: a
+call of the kernel, which runs many tile blocks, accumulates all updates in private memory and merges them at its end, with one
+atomic update for each element that has changed. Integer results do not depend on the order, nor on what is accumulated first. For
+floats, the sum of each call is rounded by itself, which is no new freedom: several threads add in any order anyway.
 
-Which updates those are is decided when code is made; that the array is small, that the updates are
-many, and that each of them goes to the array, when it runs. All others go to memory at once.
+Which updates qualify is decided at compile time; whether the array is small, the updates are many, and each goes to
+the array, at run time. All others go to memory at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What private copies hold goes to the array, when the call of a kernel ends.
+"""Merges private copies into the array, when the call of a kernel ends.
 
-Where other launches may update the array meanwhile, each element that has changed is one atomic update. In a closed
-launch (``abi``) only its own threads do, and all of them in this way: each takes turns of parts of the array, under a
-lock, and updates whole vectors by plain loads and stores. Elements that have not changed are not written.
+Where other launches may update the array meanwhile, each changed element is one atomic update. In a closed launch
+(``abi``) only its own threads update it, all in this way: under a lock, each takes turns on parts of the array,
+and adds whole vectors by plain loads and stores. Unchanged elements are not written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether addresses lie in memory that a launch may access, asked when the code runs."""
+"""Run-time checks whether addresses lie in memory that a launch may access."""
 
 from __future__ import annotations
 

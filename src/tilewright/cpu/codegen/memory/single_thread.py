@@ -1,9 +1,9 @@
-"""Atomic updates of a launch that has one thread: plain loads and stores.
+"""Atomic updates of a single-threaded launch: plain loads and stores.
 
-The runtime tells a call (``abi.RT_ALONE``) that no other thread runs tile blocks of the launch, nor
-any other launch that updates memory. Then an update that nobody waits for needs no atomic operation:
-elements follow one another in row-major order as before, so that the results are the same bit for
-bit. Where addresses follow one another too, whole vectors are updated.
+The runtime tells a call (``abi.RT_ALONE``) that no other thread runs tile blocks of the launch, nor any other launch that
+updates memory. An update whose result is unused then needs no atomic operation: elements follow one another in row-major
+order as before, so results are the same bit for bit. Where addresses are contiguous, whole vectors are
+updated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads and stores of tiles through views, in one piece and by rows."""
+"""Loads and stores of tiles through views, in one piece and row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memrefs, views that cut tiles out of them, and where the elements of a tile lie."""
+"""Memrefs, views that cut tiles out of them, and the addresses of a tile's elements."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""How numbers are multiplied and summed in a matrix product: types and instructions.
+"""How a matrix product multiplies and accumulates: types and instructions.
 
-f64 is multiplied as it is, other floats as f32 with fused multiply-add, to which they widen exactly.
-Where the processor multiplies pairs of bf16 (AVX512_BF16), bf16 stays as it is; that instruction
-takes subnormal operands and sums for zeros, which changes a result by less than (K + 1) * 2**-125
-times the largest factor, or times 1 if that is larger. i8 goes to the instructions that sum four products of an unsigned and a signed byte
-(VNNI), whichever of the two that is. Where both are signed the right ones are raised by 128, where
-none is they are lowered by it, and what that changes is taken off again by the sums of the left
-rows, exactly because sums are modulo 2**32:
+f64 is multiplied as it is, other floats as f32 with fused multiply-add, to which they widen exactly. Where the processor
+multiplies pairs of bf16 (AVX512_BF16), bf16 stays as it is; that instruction takes subnormal operands and results for
+zeros, which changes a result by less than (K + 1) * 2**-125 times the largest factor, or times 1 if that is larger. i8
+uses the instructions that sum four products of an unsigned and a signed byte (VNNI), whichever of the two that is. If
+both are signed, the right ones are raised by 128; if neither is, they are lowered by it; the row sums of the left
+operand then correct the result, exactly, because sums are modulo 2**32:
 
     sum ab = sum a (b + 128) - 128 sum a = sum a (b - 128) + 128 sum a
 
-x86 without it multiplies pairs of i16, to which bytes widen.
+x86 without VNNI multiplies pairs of i16, to which bytes widen.
 """
 
 from __future__ import annotations

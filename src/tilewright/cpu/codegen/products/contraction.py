@@ -1,9 +1,8 @@
-"""Matrix products: operands brought into the form that a register-blocked kernel reads.
+"""Matrix products: brings operands into the form that a register-blocked microkernel reads.
 
-A *scheme* says how numbers are multiplied: in which type, and how many neighbours along k one
-instruction takes at once (``accumulation``). The right operand is packed into strips of columns; the left
-one is read where it lies if its rows are dense and of the scheme's type, and else copied
-(``microkernel``).
+A *scheme* says how numbers are multiplied: in which type, and how many neighbours along k one instruction takes
+(``accumulation``). The right operand is packed into strips of columns; the left one is read in place if its rows are dense
+and of the scheme's type, and copied otherwise (``microkernel``).
 """
 
 from __future__ import annotations

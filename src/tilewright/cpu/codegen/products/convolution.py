@@ -1,8 +1,8 @@
-"""Convolutions of tiles, as one matrix product of the windows of the activation with the filter.
+"""Convolutions of tiles, as one matrix product of activation windows with the filter.
 
-The activation is copied to memory with its border around it, channels innermost. There the elements
-of all windows lie at fixed distances, so that a block of windows is copied to the rows of a panel and
-multiplied by the packed filter (``microkernel``), one block of rows after the other.
+The activation is copied to memory with its border, channels innermost. There the elements of all windows lie at fixed distances, so
+a block of windows is copied to the rows of a panel and multiplied by the packed filter (``microkernel``), one block of
+rows after the other.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Products of a loop that are made for several rounds at once.
+"""Defers the products of a loop and makes several iterations' products at once.
 
-Tiles of a kernel for GPUs are shallow along k. A product of each round alone would load and store all its
-sums for few products. Where a loop carries a sum, its body writes to no memory and the factors are tiles
-of memory, a round only puts down where its factors lie (``rounds``); the product is made when there is a
-good number of them, and in the last round. Sums are added up in the same order.
+Tiles of kernels written for GPUs are shallow along k. Multiplying in each iteration would load and store the whole
+accumulator for few products. Where a loop carries an accumulator, its body writes no memory, and the factors are tiles in
+memory, an iteration only records where its factors lie (``factors``); the product is made once enough iterations are recorded, and
+in the last one. The order of accumulation does not change.
 
-Which products those are is decided for a whole function before code is made.
+Which products qualify is decided for a whole function before code is generated.
 """
 
 from __future__ import annotations

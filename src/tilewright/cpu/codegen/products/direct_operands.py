@@ -1,4 +1,4 @@
-"""Matrices that a product reads where they lie in memory."""
+"""Operands that a product reads in place."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tables of the factors of several products that add to the same sums.
+"""Tables of factors of several products that add to the same accumulator.
 
-The loop over k of a product, written for a GPU, has short rounds. Where several of them are multiplied by
-one call of a kernel, that call gets a table with an entry for each round: where the rows of the left
-operand begin, the bytes from row to row, and where the packed right one begins.
+The k loop of a product written for a GPU has short iterations. Where one microkernel call multiplies several of them, it
+gets a table with an entry per iteration: where the rows of the left operand begin, their distance in bytes, and where the
+packed right operand begins.
 """
 
 from __future__ import annotations

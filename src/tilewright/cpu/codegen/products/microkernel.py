@@ -1,13 +1,11 @@
-"""The kernel of a matrix product: panels in, sums of products out.
+"""The microkernel of a matrix product: panels in, accumulators out.
 
-There is a function of its own for each shape and scheme. It goes over blocks of some rows and ``columns``
-elements that stay in vector registers while k runs: for some rows, which stay in the first cache, over
-all strips of columns, which stream through it from the second. Blocks side by side also write side by
-side, in few pages.
+There is one function per shape and scheme. It iterates over blocks of some rows and ``columns`` elements, which stay in vector
+registers while k runs: for some rows, which stay in L1, over all strips of columns, which stream from L2. Neighbouring
+blocks also write side by side, in few pages.
 
-The left operand is read row by row, with any distance between rows, k dense; the right one lies in
-strips of ``columns`` columns, in each of which k goes from top to bottom:
-``[N / columns][K / group][columns]`` of groups.
+The left operand is read row by row, with any distance between rows, dense along k; the right one lies in strips of
+``columns`` columns, in each of which k goes from top to bottom: ``[N / columns][K / group][columns]`` of groups.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Packed operands that are kept from tile block to tile block.
+"""The packed-operand cache: packed operands that are reused by later tile blocks.
 
-The blocks of a matrix product that a thread runs one after the other often multiply by the same right
-operand. Where nothing in the launch writes to its array, a panel that has been packed stays as it is:
-it is kept in the thread's arena for as long as the launch lasts, with a tag that tells from which tile
-it was packed. A loop over k has a slot for each of its rounds; as many groups of such slots as there
-is room for serve tiles with different numbers along the other axis.
+The tile blocks of a matrix product that a thread runs in succession often multiply by the same right operand. Where nothing in the
+launch writes to its array, a packed panel remains valid: it stays in the thread's arena for the rest of the launch,
+tagged with the tile that it was packed from. A loop over k has a slot for each of its iterations; as many groups of such
+slots as there is room for serve tiles with different indices along the other axis.
 
-Which products keep their panels is decided for a whole function before code is made.
+Which products cache their panels is decided for a whole function before code is generated.
 """
 
 from __future__ import annotations

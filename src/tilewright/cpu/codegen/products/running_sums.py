@@ -1,9 +1,9 @@
-"""Sums of products that a loop carries: where they begin, and where they end up.
+"""Loop-carried accumulators of products: their initialization and their final store.
 
-Such a sum lies in a buffer from round to round. It need not be set to zero before the loop if the first
-product simply overwrites it; and if all that follows the loop is a store of the sum to an array that
-the kernel does not read, the last product writes its sums there, past the buffer. Which sums those
-are is decided for a whole function before code is made.
+Such an accumulator lies in a buffer across iterations. It need not be zeroed before the loop if the first product can
+overwrite it; and if everything behind the loop is a store of the accumulator to an array that the kernel does not
+read, the last product writes its results there directly. Which accumulators qualify is decided for a whole function before code is
+generated.
 """
 
 from __future__ import annotations

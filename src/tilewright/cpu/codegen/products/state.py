@@ -1,4 +1,4 @@
-"""What the state of making a kernel holds of its matrix products, as data."""
+"""The matrix-product part of the state of generating a kernel, as data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The kernel of a product of bf16 where the processor has registers of two axes (AMX).
+"""The bf16 microkernel for processors with tile registers (AMX).
 
-A register holds 16 rows of 64 bytes. Operands are those of ``microkernel``: the left one as it lies, of
-the right one strips of pairs, where 16 rows of 16 pairs are a register of their own. Blocks of up to 32 x 32
-sums stay in four registers while k runs.
+A register holds 16 rows of 64 bytes. Operands are those of ``microkernel``: the left one in place, the right one in strips of
+pairs, in which 16 rows of 16 pairs fill one register. Blocks of up to 32 x 32 results stay in four registers while k
+runs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Reductions and scans.
 
-Along an inner axis the elements of one row are spread over lanes and accumulators; along an outer
-axis each lane is a row of its own, and elements follow one another as they are numbered. Bodies
-that are one commutative operation take elements in any order, and so do those that choose one of two
-elements (``analysis.tileaa.choices``); others keep the order of elements, which associativity allows
-to cut into runs: lane i then takes the i-th run.
+Along an inner axis the elements of one row are spread over lanes and accumulators; along an outer axis each lane is a row
+of its own, and elements are taken in order. A body that is one commutative operation takes elements in any order, and so
+does one that selects one of two elements (``analysis.tileaa.choices``); others keep the order of elements, which
+associativity allows to cut into runs: lane i then takes the i-th run.
 
-Only elements are combined; the identities of the operation take no part, as on all machines. An
-accumulator of a commutative operation begins with the number that changes no other (NaN for a maximum
-that drops NaN, -0 for a sum), any other with the first element it gets. One that chooses begins with
-its first elements before the loop, which meets them again: that changes nothing.
+Only elements are combined; the operation's identities take no part, as on all machines. The accumulator of a commutative
+operation starts with its neutral number (NaN for a maximum that drops NaN, -0 for a sum), any other with the first element it
+gets. One that selects starts with its first elements before the loop, which meets them again: that
+changes nothing.
 """
 
 from __future__ import annotations

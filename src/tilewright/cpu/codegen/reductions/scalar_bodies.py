@@ -1,6 +1,6 @@
 """Reductions, scans and generated tiles whose bodies hold more than element-wise operations.
 
-Such a body runs as it is written, for one element after the other.
+Such a body runs as it is written, for one element at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Regions that compute elements (of reduce, scan, generate) as code on vectors.
+"""Bodies of reduce, scan and generate as vector code.
 
-Where every operation in them is element-wise, a body runs on many elements at once. Both sides of an
-``scf.if`` are computed then and one is chosen, which costs nothing but time because they have no effects.
+If every operation in it is element-wise, a body runs on many elements at once. Both sides of an ``scf.if`` are then computed and one
+is selected, which is safe because they have no effects.
 """
 
 from __future__ import annotations

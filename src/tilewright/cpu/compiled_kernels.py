@@ -23,9 +23,9 @@ class CompileOptions:
     """How kernels become code.
 
     ``cpu``: the name of a target (``target.cpu_target``). ``checked``: every access is checked; one
-    outside of the memory of its view stops the run. ``distinct_arguments``: pointer arguments of one
-    launch point into different arrays, as launches check it; without it, loads and stores through
-    different arguments keep their order. ``plugins``: the names of the functions that launches have for
+    outside of the memory of its view stops the run. ``distinct_arguments``: an array that the kernel
+    may write to shares no memory with those of other pointer arguments, as launches check it; without
+    it, loads and stores through different arguments keep their order. ``plugins``: the names of the functions that launches have for
     foreign code.
     """
 

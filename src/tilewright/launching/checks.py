@@ -64,17 +64,19 @@ def check_launch(
     args: Sequence[object],
     *,
     allow_overlap: bool,
+    writes: Mapping[int | None, Operation] | None = None,
 ) -> CheckedLaunch:
     """The grid and the converted arguments; a TileIRError with everything that is wrong.
 
-    Arrays of other libraries are taken as arrays of NumPy over the same memory.
+    Arrays of other libraries are taken as arrays of NumPy over the same memory. ``writes`` is ``first_writes`` of the
+    kernel, for callers that launch it again and again.
     """
     found = Collector()
     args = in_numpy(entry, args)
     extents = _attempt(found, lambda: check_grid(grid, entry))
     arguments = _attempt(found, lambda: convert(entry, args))
     if arguments is not None:
-        writes = first_writes(entry)
+        writes = first_writes(entry) if writes is None else writes
         _check_read_only(writes, arguments.arrays, found)
         if not allow_overlap:
             _check_overlaps(entry, writes.keys(), arguments.arrays, found)

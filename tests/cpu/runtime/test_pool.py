@@ -14,7 +14,7 @@ import pytest
 from tests.cpu.runtime.hand_written import BUSY, CHUNKS, COUNT, Launch, native
 
 from tilewright.cpu.runtime.arena import Arena
-from tilewright.cpu.runtime.driver import ALL_DONE, MORE_TO_DO, driver
+from tilewright.cpu.runtime.driver import ALL_DONE, HAS_JOB, MORE_TO_DO, driver
 from tilewright.cpu.runtime.pool import POOL, ChunkFeedback, Pool, thread_count
 from tilewright.cpu.target import usable_cores
 from tilewright.diagnostics import TileIRError
@@ -37,8 +37,8 @@ def test_every_block_runs_once(total: int, threads: int) -> None:
 def test_chunks_get_smaller_towards_the_end(threads: int) -> None:
     total = 10_000
     sizes = np.zeros(total, np.int64)
-    # At a pace of a microsecond no chunk is too long.
-    POOL.run(Launch(native(CHUNKS), total, sizes).state, 0, threads, ChunkFeedback(1e-6))
+    # At a pace of a microsecond no chunk is too long. The threads of a new pool are not late from another launch.
+    Pool().run(Launch(native(CHUNKS), total, sizes).state, 0, threads, ChunkFeedback(1e-6))
     for number in range(threads):
         first, behind = (total * n // threads for n in (number, number + 1))
         begins = first + np.flatnonzero(sizes[first:behind])
@@ -125,6 +125,28 @@ def test_a_launch_that_is_over_is_left_alone() -> None:
     pool.run(launch.state, 64, 2, ChunkFeedback())
     del array, launch
     assert used() is None
+
+
+def test_a_launch_does_not_wait_for_a_thread_that_is_late() -> None:
+    """On a busy machine the thread may not get a processor for long after its launch is over."""
+    pool, total = Pool(), 1000
+    launch, counts = (
+        Launch(native(COUNT), total, np.zeros(total, np.int64)),
+        np.zeros(total, np.int64),
+    )
+    pool.run(launch.state, 0, 2, ChunkFeedback())
+    (worker,) = pool._workers
+    worker.wait()
+    worker._box.state = HAS_JOB  # as if it had not seen the end of that launch
+    done = threading.Event()
+
+    def run() -> None:
+        pool.run(Launch(native(COUNT), total, counts).state, 0, 2, ChunkFeedback())
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert done.wait(60)
+    assert (counts == 1).all()
 
 
 def test_a_stop_ends_it() -> None:

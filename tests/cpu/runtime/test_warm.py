@@ -13,7 +13,7 @@ import pytest
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
-from tilewright.cpu.runtime.argument_fast_path import fast_path
+from tilewright.cpu.runtime.argument_fast_path import are_apart, fast_path
 from tilewright.cpu.runtime.native_packing import native_packer
 from tilewright.cpu.runtime.packing import Packer
 from tilewright.cpu.runtime.warm import WarmLaunch
@@ -130,6 +130,33 @@ def test_what_only_the_long_way_knows_is_computed(
         program.launch("vector_add", _GRID, [x, y, out, np.int32(_N)], options)
         assert (out == expected).all()
     assert len(long_ways) == 2
+
+
+def test_arrays_that_are_only_read_may_overlap(program: Program, long_ways: list[object]) -> None:
+    """``add(x, x, out)`` is an ordinary call: it takes the short way, with the code for arrays that are apart."""
+    whole, out = np.arange(2 * _N, dtype=np.float32), np.zeros(_N, np.float32)
+    x = whole[:_N]
+    for y in (x, whole[_N // 2 : _N // 2 + _N]):
+        program.launch("vector_add", _GRID, (x, y, out, _N))
+        assert (out == x + y).all()
+    assert not long_ways
+    with pytest.raises(TileIRError):
+        program.launch("vector_add", _GRID, (x, whole[:_N], x, _N))
+
+
+@pytest.mark.parametrize(
+    ("written", "apart"),
+    [((False, False), True), ((True, False), False), ((False, True), False), ((True, True), False)],
+)
+def test_who_is_apart(written: tuple[bool, bool], apart: bool) -> None:
+    first, second = written
+    assert are_apart([(0, 10, first), (5, 15, second)]) == apart
+    assert are_apart([(5, 15, first), (0, 10, second)]) == apart
+    assert are_apart([(0, 10, first), (0, 10, second), (10, 20, True)]) == apart
+    # A short range in between does not hide that the long one reaches further.
+    assert are_apart([(0, 100, first), (10, 20, False), (50, 60, second)]) == (
+        apart if not first else False
+    )
 
 
 def test_launches_at_once_do_not_share_what_is_kept(program: Program) -> None:

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 """The address of a first byte, and that behind a last one."""
 
 Slots = tuple[list[int], bool]
-"""The slots, and whether no two arrays share memory."""
+"""The slots, and whether no array that the kernel may write to shares memory with another one."""
 
 _LISTS = frozenset({tuple, list})
 _STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
@@ -55,7 +55,7 @@ def fast_path(
         if is_pointer(ty):
             lines += _array_lines(number, ty, names, is_written=number in written)
             slots.append(f"p{number}")
-            spans.append(f"(p{number}, e{number})")
+            spans.append(f"(p{number}, e{number}, {number in written})")
         else:
             lines += _number_lines(number, ty, names)
             slots.append(f"s{number}")
@@ -124,13 +124,16 @@ def _bits_of_float(form: str) -> Callable[[Any], int | None]:
     return bits
 
 
-def are_apart(spans: Sequence[Span]) -> bool:
-    """Whether no two ranges of addresses have a byte in common."""
-    reach = 0
-    for start, end in sorted(spans):
-        if start < reach:
+def are_apart(spans: Sequence[tuple[int, int, bool]]) -> bool:
+    """Whether no range of addresses that may be written, as its third item says, has a byte in common with another
+    one. Ranges that are only read may overlap, as where an array is passed twice."""
+    reach = written_reach = 0
+    for start, end, is_written in sorted(spans):
+        if start < written_reach or (is_written and start < reach):
             return False
-        reach = end
+        reach = max(reach, end)
+        if is_written:
+            written_reach = end
     return True
 
 

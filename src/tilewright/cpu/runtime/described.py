@@ -27,6 +27,7 @@ class DescribedPacker:
         """The slots for the arguments; a TileIRError where they are not fit for this kernel."""
         slots: list[int] = []
         spans: list[Span] = []
+        written: list[bool] = []
         keep: list[object] = [values]
         for value in values:
             if type(value) is ArrayValue:
@@ -37,11 +38,13 @@ class DescribedPacker:
                     self._check_unwritten(value, len(slots))
                 first = address + layout.low
                 spans.append((first, first + layout.size))
+                written.append(self._may_write(len(slots)))
                 slots.append(address)
                 slots += layout.bits
             elif type(value) is ListValue:
                 # The arrays of a list may share memory with others, and nobody looks.
                 spans.append(ALL_MEMORY)
+                written.append(self._may_write(len(slots)))
                 for item in value.items:
                     if item.address % item.layout.dtype.itemsize:
                         raise self._misaligned(item)
@@ -51,7 +54,11 @@ class DescribedPacker:
             else:
                 assert isinstance(value, np.ndarray)
                 slots.append(int.from_bytes(value.tobytes(), "little"))
-        return Packed(grid, slots, are_apart(spans), keep, spans)
+        reaches = [(*span, may_write) for span, may_write in zip(spans, written, strict=True)]
+        return Packed(grid, slots, are_apart(reaches), keep, spans)
+
+    def _may_write(self, parameter: int) -> bool:
+        return parameter in self._written or None in self._written
 
     def _misaligned(self, value: ArrayValue) -> TileIRError:
         """The error for an array whose elements are not where elements may be."""

@@ -40,7 +40,7 @@ declare double @llvm.fabs.f64(double)
 
 define i32 @pack(ptr %tuple, ptr %rows, i64 %count, ptr %slots, ptr %types) {{
 entry:
-  %spans = alloca [{2 * _MOST_ARRAYS} x i64]
+  %spans = alloca [{3 * _MOST_ARRAYS} x i64]
   %overflow = alloca i32
   %size_at = getelementptr i8, ptr %tuple, i64 {_HEAD}
   %size = load i64, ptr %size_at
@@ -139,24 +139,32 @@ other:
   %seen_all = icmp eq i64 %j, %arrays
   br i1 %seen_all, label %apart, label %compare
 compare:
-  %pair = mul i64 %j, 2
+  %pair = mul i64 %j, 3
   %first_at = getelementptr i64, ptr %spans, i64 %pair
   %first = load i64, ptr %first_at
   %last_at = getelementptr i64, ptr %first_at, i64 1
   %last = load i64, ptr %last_at
   %before_end = icmp ult i64 %data, %last
   %behind_first = icmp ult i64 %first, %behind
-  %meet = and i1 %before_end, %behind_first
+  %overlap = and i1 %before_end, %behind_first
+  %its_needs_at = getelementptr i64, ptr %first_at, i64 2
+  %its_needs = load i64, ptr %its_needs_at
+  %needs = or i64 %its_needs, %needed_wide
+  %write_bit = and i64 %needs, {_WRITEABLE}
+  %one_is_written = icmp ne i64 %write_bit, 0
+  %meet = and i1 %overlap, %one_is_written
   %j_after = add i64 %j, 1
   br i1 %meet, label %no, label %next_other
 next_other:
   br label %other
 apart:
-  %place = mul i64 %arrays, 2
+  %place = mul i64 %arrays, 3
   %mine_at = getelementptr i64, ptr %spans, i64 %place
   store i64 %data, ptr %mine_at
   %mine_end = getelementptr i64, ptr %mine_at, i64 1
   store i64 %behind, ptr %mine_end
+  %mine_needs = getelementptr i64, ptr %mine_at, i64 2
+  store i64 %needed_wide, ptr %mine_needs
   %arrays_more = add i64 %arrays, 1
   br label %took
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tilewright.cpu.runtime.argument_fast_path import Slots, Span, are_apart, fast_path
 from tilewright.cpu.runtime.buffers import tile_bytes
@@ -32,7 +33,7 @@ ALL_MEMORY = (0, 2**64 - 1)
 class Packed:
     """A launch that may begin.
 
-    ``distinct``: no two arrays share memory, and there are no bare addresses. ``keep`` holds what the
+    ``distinct``: no array that the kernel may write to shares memory with another one, and there are no bare addresses. ``keep`` holds what the
     slots point to, as it was given, ``copies`` what they point to otherwise: tiles that are passed by
     value. ``spans`` is the memory of each pointer argument, where ``keep`` does not tell.
     """
@@ -55,11 +56,20 @@ class Packer:
         self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
 
     @cached_property
+    def _writes(self) -> dict[int | None, Operation]:
+        """The first write through each parameter: a walk over the whole kernel, made once."""
+        return first_writes(self._kernel)
+
+    @cached_property
+    def _written(self) -> frozenset[int]:
+        """The numbers of the parameters that the kernel may write through."""
+        writes = self._writes
+        return frozenset(n for n in range(len(self._types)) if n in writes or None in writes)
+
+    @cached_property
     def native(self) -> NativePacker | None:
         """How native code packs the arguments; None for kernels whose parameters it does not know."""
-        written = first_writes(self._kernel)
-        numbers = [n for n in range(len(self._types)) if n in written or None in written]
-        return native_packer(self._types, numbers)
+        return native_packer(self._types, self._written)
 
     @cached_property
     def arrays(self) -> tuple[int, ...]:
@@ -68,9 +78,7 @@ class Packer:
 
     @cached_property
     def _quick(self) -> Callable[[Sequence[Any]], Slots | None]:
-        written = first_writes(self._kernel)
-        numbers = [n for n in range(len(self._types)) if n in written or None in written]
-        return fast_path(self._types, numbers)
+        return fast_path(self._types, self._written)
 
     def spans(self, packed: Packed) -> list[Span]:
         """The memory that each pointer argument stands for: ``ALL_MEMORY`` for a bare address."""
@@ -115,7 +123,9 @@ class Packer:
         return extents
 
     def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
-        checked = check_launch(self._kernel, grid, args, allow_overlap=allow_overlap)
+        checked = check_launch(
+            self._kernel, grid, args, allow_overlap=allow_overlap, writes=self._writes
+        )
         given = checked.arguments
         slots: list[int] = []
         copies: list[Array] = []
@@ -132,9 +142,9 @@ class Packer:
                 errors.append(error)
         if errors:
             raise TileIRError([d for error in errors for d in error.diagnostics])
-        spans = [np.lib.array_utils.byte_bounds(array) for array in given.arrays.values()]
+        reaches = [(*span_of(array), n in self._written) for n, array in given.arrays.items()]
         bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
-        distinct = not bare and are_apart(spans)
+        distinct = not bare and are_apart(reaches)
         return Packed(checked.grid, slots, distinct, list(args), copies=copies)
 
 

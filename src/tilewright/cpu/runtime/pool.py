@@ -58,6 +58,8 @@ _FIRST_CHUNK = 8
 _LOOKS = 20_000
 _TRIALS = 6
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 50e-6, 1e-3
+#: How often a thread that is late with its part of the launch before is looked at: some tens of microseconds.
+_LOOKS_FOR_LATE = 1000
 
 Progress = Callable[[int, int], object]
 
@@ -134,12 +136,16 @@ class Worker:
             self._go.acquire()
             serve(self._where)
 
-    def get_ready(self, arena_bytes: int) -> None:
-        """Find memory for the next launch. The last one may be over, since all its blocks have run, while
-        the thread has yet to see that none is left for it."""
+    def get_ready(self, arena_bytes: int) -> bool:
+        """Find memory for the next launch, unless the thread is late. A launch is over when all its blocks have
+        run, whether or not the thread has seen that none is left for it. On a busy machine it may not get a
+        processor for milliseconds, which the next launch does not wait for: it goes without the thread."""
         if self._box.state == HAS_JOB:
-            self.wait()
+            self._call()
+            if not driver().is_done(self._where, _LOOKS_FOR_LATE):
+                return False
         self.arena.address(arena_bytes)
+        return True
 
     @property
     def mailbox(self) -> int:
@@ -233,16 +239,17 @@ class Pool:
             self._share(state, arena_bytes, 1, feedback, progress)
             return
         with self._busy:
-            helpers = min(threads, total) - 1
+            most = min(threads, total) - 1
+            self._grow(most)
+            helpers = [each for each in self._workers[:most] if each.get_ready(arena_bytes)]
             parts = 1 if gathers else _CHUNKS_PER_THREAD
-            state.chunk = _chunk(total, helpers + 1, feedback, parts)
+            state.chunk = _chunk(total, len(helpers) + 1, feedback, parts)
             state.shares = 1 if gathers else _SHARES_PER_THREAD
             if divide is not None:
-                divide(state, helpers + 1)
+                divide(state, len(helpers) + 1)
             else:
-                state.shares *= helpers + 1
-            self._grow(helpers)
-            self._with_helpers(self._workers[:helpers], state, arena_bytes, feedback, progress)
+                state.shares *= len(helpers) + 1
+            self._with_helpers(helpers, state, arena_bytes, feedback, progress)
 
     def is_awake(self, threads: int) -> bool:
         """Whether so many threads, with the calling one, could begin at once."""
@@ -323,8 +330,6 @@ class Pool:
         feedback: ChunkFeedback,
         progress: Progress | None,
     ) -> None:
-        for helper in helpers:
-            helper.get_ready(arena_bytes)
         begun: list[Worker] = []
         finished = False
         try:

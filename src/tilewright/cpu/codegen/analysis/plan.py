@@ -134,7 +134,7 @@ def make_plan(
     groups: bool = True,
     run_bytes: int = _RUN_BYTES,
 ) -> Plan:
-    """The plan of a function. ``distinct_arguments``: no two pointer arguments share memory.
+    """The plan of a function. ``distinct_arguments``: no array that is written shares memory with that of another pointer argument.
     ``groups``: stores may wait for others. ``run_bytes``: how much of a tile stays in vector registers."""
     plan = Plan()
     ops = _number(body, plan)

@@ -109,7 +109,7 @@ def find_strips(
     distinct_arguments: bool,
 ) -> Strips | None:
     """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one;
-    ``distinct_arguments``: no two pointer arguments share memory."""
+    ``distinct_arguments``: no array that is written shares memory with that of another pointer argument."""
     folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
     if len(ops) > (_LONGEST if folds else _LONGEST_PLAIN):
         return None

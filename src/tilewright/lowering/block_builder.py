@@ -16,10 +16,10 @@ _OpT = TypeVar("_OpT", bound=Operation)
 
 
 class BlockBuilder(ABC, Generic[_OpT]):
-    """Fills blocks with operations that stand for others.
+    """Builds the operations that a lowering replaces others by.
 
-    ``op`` is the operation being lowered, whose place new operations inherit; ``block`` is where
-    they go. ``origins`` tells for each new operation which one it stands for.
+    ``op`` is the operation being lowered; new operations inherit its location. ``block`` is the insertion point, at its
+    end. ``origins`` maps each new operation to the one it was lowered from.
     """
 
     op: _OpT
@@ -30,10 +30,10 @@ class BlockBuilder(ABC, Generic[_OpT]):
 
     @abstractmethod
     def add(self, op: Operation) -> Operation:
-        """Put a new operation at the end of the block, at the place of the one being lowered."""
+        """Append a new operation to ``block``, with the location of the current operation."""
 
     def place(self, op: Operation, origin: _OpT) -> None:
-        """Let a new operation stand where ``origin`` stood."""
+        """Give a new operation the location of ``origin``, and record where it came from."""
         op.location = origin.location
         if (source := source_of(origin)) is not None:
             set_source(op, source)
@@ -47,7 +47,7 @@ class BlockBuilder(ABC, Generic[_OpT]):
         properties: Properties | None = None,
         regions: Sequence[Region] = (),
     ) -> Sequence[SSAValue]:
-        """The results of a new operation; properties that are None are left out."""
+        """Build an operation and return its results; properties that are None are omitted."""
         given = {} if properties is None else properties
         op = kind.create(
             operands=operands,
@@ -59,7 +59,7 @@ class BlockBuilder(ABC, Generic[_OpT]):
 
     @contextmanager
     def building(self, block: Block) -> Generator[None, None, None]:
-        """Put new operations at the end of another block for a while."""
+        """Set the insertion point to the end of another block within the context."""
         previous, self.block = self.block, block
         try:
             yield

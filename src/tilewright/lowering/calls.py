@@ -20,7 +20,7 @@ from tilewright.dialects.nv_tileaa.ops.symbols import reference
 from tilewright.dialects.source_map import set_source, source_of
 
 Refuse = Callable[[Operation, str], TileIRError]
-"""The error that an operation is refused, and why."""
+"""Makes the error that an operation is refused, from the operation and the reason."""
 
 
 def without_calls(
@@ -30,11 +30,10 @@ def without_calls(
     *,
     plugins: Collection[str] = (),
 ) -> FuncOp:
-    """The function with the bodies of all that it calls in place of the calls.
+    """A copy of the function with all calls inlined, or the function itself if it has none.
 
-    Agents that run a function get its body as their region. ``plugins`` are names of code that a
-    plugin operation finds elsewhere, whatever the module has under that name. The function itself,
-    which stays as it is, where it calls nothing. Recursion raises what ``refuse`` makes of it.
+    An ``execute`` of a function gets its body as region. ``plugins`` are names that a plugin operation resolves
+    elsewhere, even if the module has a function of that name. Recursion raises the error of ``refuse``.
     """
     expansion = _Expansion(functions, refuse, plugins)
     if not any(expansion.callee(op) for op in func.walk()):
@@ -45,7 +44,7 @@ def without_calls(
 
 
 def copy_function(func: FuncOp) -> FuncOp:
-    """A clone that keeps the places of operations."""
+    """Clone a function, with source locations."""
     copy = func.clone()
     for old, new in zip(func.walk(), copy.walk(), strict=True):
         if (source := source_of(old)) is not None:
@@ -60,7 +59,7 @@ class _Expansion:
     plugins: Collection[str]
 
     def callee(self, op: Operation) -> str | None:
-        """The function of the module that an operation runs, if it has no body of its own."""
+        """The module's function that an operation calls, if it has no body of its own."""
         if isinstance(op, CallOp):
             return reference(op, "callee")
         if not isinstance(op, PluginOp | ExecuteOp) or "symbol" not in op.properties:

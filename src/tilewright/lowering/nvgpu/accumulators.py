@@ -15,19 +15,19 @@ from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import element_bytes
 from tilewright.lowering.nvgpu.vectors import as_index, joined, moved, part, stacked
 
-#: The shared memory that bringing a tile into fragments should take at most, in bytes.
+#: The shared memory that a conversion to or from fragments aims to stay within, in bytes.
 _ROOM = 40 << 10
-#: Elements behind each row, so that the rows of a fragment lie in different banks.
+#: Padding elements after each row, so that the rows of a fragment fall into different banks.
 _PADDING = 8
 
 
 def lane(low: ThreadLowering) -> SSAValue:
-    """The place of the thread in its warp."""
+    """The lane of the thread in its warp."""
     return low.binary(AndIOp, low.thread(), 31)
 
 
 def warp_place(low: ThreadLowering, layout: FragmentLayout) -> list[SSAValue]:
-    """The place of the warp in the grid: matrix, row, column."""
+    """The position of the warp in the grid of warps: matrix, row, column."""
     number = low.binary(ShRUIOp, low.thread(), 5)
     found: list[SSAValue] = []
     for extent in reversed(layout.grid):
@@ -38,7 +38,7 @@ def warp_place(low: ThreadLowering, layout: FragmentLayout) -> list[SSAValue]:
 
 
 def _first_place(low: ThreadLowering, layout: FragmentLayout) -> Index:
-    """Where the first element of the thread's first fragment is; matrices lie below one another."""
+    """Row and column of the first element of the thread's first fragment; batched matrices are stacked by rows."""
     with low.building(low.prologue):
         batch, row, column = warp_place(low, layout)
         within = lane(low)
@@ -50,7 +50,7 @@ def _first_place(low: ThreadLowering, layout: FragmentLayout) -> Index:
 
 
 def _steps(layout: FragmentLayout, place: tuple[int, int, int]) -> tuple[int, int]:
-    """How far a fragment of a thread is from its first one."""
+    """The offset, in rows and columns, of one of a thread's fragments from its first one."""
     batch, row, column = place
     batches, rows, columns = layout.grid
     return (
@@ -60,10 +60,10 @@ def _steps(layout: FragmentLayout, place: tuple[int, int, int]) -> tuple[int, in
 
 
 def _rounds(low: ThreadLowering, layout: FragmentLayout) -> list[tuple[int, list[int]]]:
-    """How a tile is brought over: for each round its first row, and the numbers of the fragments.
+    """The steps of a conversion: for each, its first row and the numbers of the fragments it covers.
 
-    There are as few as ``_ROOM`` allows. Of each round's rows every warp has whole fragments, and every
-    thread whole chunks.
+    There are as few steps as ``_ROOM`` permits. Each covers whole fragments of every warp and whole chunks of every
+    thread.
     """
     rows = layout.batches * layout.rows
     stride = layout.columns + _padding(layout)
@@ -87,7 +87,7 @@ def _padding(layout: FragmentLayout) -> int:
 
 
 def _matrix(low: ThreadLowering, layout: FragmentLayout, first: int, rounds: int) -> Matrix:
-    """Room for the rows of one round, from ``first`` on."""
+    """A buffer in shared memory for the rows of one step, from row ``first``."""
     rows = layout.batches * layout.rows
     return matrix(
         SharedConversion(low),
@@ -101,7 +101,7 @@ def _matrix(low: ThreadLowering, layout: FragmentLayout, first: int, rounds: int
 
 
 def to_fragments(low: ThreadLowering, value: SSAValue, layout: FragmentLayout) -> Fragments:
-    """A tile in fragments."""
+    """Convert a tile to fragments, through shared memory. A splat constant needs no exchange."""
     places = list(layout.places())
     number = _splat(value)
     if number is not None:
@@ -120,7 +120,7 @@ def to_fragments(low: ThreadLowering, value: SSAValue, layout: FragmentLayout) -
 
 
 def to_tile(low: ThreadLowering, held: Fragments) -> SSAValue:
-    """Fragments as the tile that they are."""
+    """Convert fragments to a tile in the common layout, through shared memory."""
     layout = held.layout
     places = list(layout.places())
     start = _first_place(low, layout)
@@ -155,7 +155,7 @@ def _rows(
     place: tuple[int, int, int],
     first: int,
 ) -> list[Index]:
-    """Where the rows of a fragment lie in the matrix that starts with row ``first``."""
+    """The positions of the rows of a fragment in the buffer that starts at row ``first``."""
     down, across = _steps(layout, place)
     with low.building(low.prologue):
         column = moved(low, start[1], across)
@@ -165,7 +165,7 @@ def _rows(
 
 
 def _splat(value: SSAValue) -> float | None:
-    """The number that all elements of a constant are."""
+    """The value of a splat constant, else None."""
     owner = value.owner
     if not isinstance(owner, ConstantOp):
         return None

@@ -29,8 +29,10 @@ from tilewright.lowering.nvgpu.types import I32, I64
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
-    """The addresses of a thread's elements, a number or a vector of i64, and which of them may be
-    accessed; ``inside`` are those that lie in the memory of a view. None stands for all."""
+    """The addresses of a thread's elements, an i64 scalar or vector, and the mask of the access.
+
+    ``inside`` is the mask of elements in bounds of a view. A mask of None is all true.
+    """
 
     addresses: SSAValue
     mask: SSAValue | None
@@ -39,7 +41,7 @@ class AddressRange:
 
 @lowers("make_memref")
 def make_memref(low: ThreadLowering, op: pointers.MakeMemrefOp) -> None:
-    """No operation: a base address, and extents and strides in elements, known or as values."""
+    """Builds no operation: binds the result to a base address, extents and strides."""
     ty = op.result.type
     assert isinstance(ty, T.MemrefType)
     address = low.value(op.base)
@@ -64,7 +66,10 @@ def _extents(
 
 @lowers("block_tile")
 def block_tile(low: ThreadLowering, op: shapes.BlockTileOp) -> None:
-    """No operation: a memref cut into tiles. Raises ``not-lowered-to-threads`` for groups of several axes."""
+    """Builds no operation: binds the result to a memref cut into tiles.
+
+    Raises ``not-lowered-to-threads`` if a group has several axes.
+    """
     if (cut := op.cut) is None:
         raise low.refuse("several axes are in one of its dimGroups")
     padding = enum_property(op, "padding_value") or "zero"
@@ -76,7 +81,7 @@ def block_tile(low: ThreadLowering, op: shapes.BlockTileOp) -> None:
 
 @lowers("get_dim_size")
 def get_dim_size(low: ThreadLowering, op: shapes.GetDimSizeOp) -> None:
-    """An extent in elements; of a tiled view, the number of its tiles, rounded up."""
+    """Binds an extent in elements; for a tiled view the number of tiles, rounded up."""
     axis = int_property(op, "axis")
     held = low.held[op.source]
     if isinstance(held, Memref):
@@ -88,7 +93,7 @@ def get_dim_size(low: ThreadLowering, op: shapes.GetDimSizeOp) -> None:
 
 
 def known(value: SSAValue) -> int | None:
-    """The number that an integer constant is."""
+    """The value of an integer constant, else None."""
     if isinstance(value, OpResult) and isinstance(value.op, A.ConstantOp):
         found = value.op.value
         return found.value.data if isinstance(found, IntegerAttr) else None
@@ -96,11 +101,11 @@ def known(value: SSAValue) -> int | None:
 
 
 Order = tuple[int, ...]
-"""The axes of a tile, in the order in which its elements are dealt to threads for an access."""
+"""A permutation of the axes of a tile: the order in which its elements are distributed to threads for an access."""
 
 
 def address_range_of(low: ThreadLowering, op: Access, order: Order | None = None) -> AddressRange:
-    """Where the elements lie that an access is to."""
+    """The addresses and masks of an access."""
     masks = values_of(op, "mask")
     mask = low.value(masks[0]) if masks else None
     if isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType):
@@ -113,7 +118,7 @@ def address_range_of(low: ThreadLowering, op: Access, order: Order | None = None
 
 
 def _scattered(low: ThreadLowering, op: Scattered) -> SSAValue:
-    """The elements of a memref at tiles of indices, beside which scalars hold for all."""
+    """The addresses of elements of a memref at tiles of indices; scalar indices are broadcast."""
     (base,) = values_of(op, "base")
     held = low.memref(base)
     size = pointee_bytes(low, T.PtrType(held.element))
@@ -129,8 +134,10 @@ def _scattered(low: ThreadLowering, op: Scattered) -> SSAValue:
 def view_of_access(
     low: ThreadLowering, op: Access, order: Order | None = None
 ) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
-    """The view of which an access moves a tile, the tile's indices, and which of them are promised
-    to be inside; None where it goes through pointers. With an ``order`` axes stand in it."""
+    """The view that an access goes through, the indices of its tile, and for each axis whether it is known in bounds.
+
+    None for an access through pointers. With ``order`` the axes are permuted by it.
+    """
     found = _view_of_access(low, op)
     if found is None or order is None:
         return found
@@ -190,7 +197,7 @@ def _in_view(
     count = layout.registers
     vector = b.VectorType(I64, [count])
     start: SSAValue = view.memref.address
-    # What is known when the program is compiled comes last: an access has room for it.
+    # Constant offsets are added last, so that an access can fold them into its immediate offset.
     parts: list[SSAValue] = []
     fixed: list[int] = [0] * count
     inside: SSAValue | None = None
@@ -235,7 +242,7 @@ def _in_view(
 def _below(
     low: ThreadLowering, at: SSAValue, origin: SSAValue, limit: SSAValue, extent: int
 ) -> SSAValue:
-    """Whether the elements at places of a tile that starts at ``origin`` lie below a limit."""
+    """The mask of elements below a limit, for a tile that starts at ``origin``."""
     left = low.binary(A.SubiOp, limit, origin)
     some = low.compare("slt", origin, limit)
     left = low.select(some, left, low.constant(0, I64))
@@ -245,7 +252,7 @@ def _below(
 
 
 def _rows(low: ThreadLowering, index: SSAValue, dims: tuple[int, ...], axis: int) -> SSAValue:
-    """For each element of a tile the index that stands for its place along an axis."""
+    """The index of each element of a tile: that of its coordinate along an axis."""
 
     def place(coordinates: Sequence[SSAValue]) -> list[SSAValue]:
         return [coordinates[axis]]
@@ -255,7 +262,7 @@ def _rows(low: ThreadLowering, index: SSAValue, dims: tuple[int, ...], axis: int
 
 
 def padding_name(op: TileAAOp, base: SSAValue, low: ThreadLowering) -> str:
-    """What lies outside of the memory of a view."""
+    """The padding value of an access: its own, else that of the view, else zero."""
     own = enum_property(op, "padding_value") if "padding_value" in op.properties else ""
     held = low.held[base]
     return own or (held.padding if isinstance(held, View) else "zero")

@@ -37,13 +37,12 @@ _KEYWORDS = {
 _RELAXED = b.IntegerAttr(ORDERINGS["monotonic"], I64)
 
 Update: TypeAlias = Callable[[SSAValue, Sequence[SSAValue]], SSAValue]
-"""The old element, from its address and the elements that an update takes."""
+"""Builds the update of one element from its address and operands; returns the old element."""
 
 
 @lowers("atomic_rmw", "tiled_atomic_rmw")
 def atomic_rmw(low: ThreadLowering, op: Atomic) -> None:
-    """One atomic update for each element. Barriers on both sides order it with what threads of the block did before
-    and do after."""
+    """One atomic update per element. Barriers before and after order it with the other accesses of the block."""
     value = low.value(op.moved)
     element = scalar_of(value.type)
     _each(low, op, (value,), element, updating(low, op, element))
@@ -52,7 +51,7 @@ def atomic_rmw(low: ThreadLowering, op: Atomic) -> None:
 def updating(
     low: ThreadLowering, op: Atomic, element: Attribute, *, fenced: bool = False
 ) -> Update:
-    """How an element is updated; ``fenced``: between fences, which give it its order."""
+    """The update of one element. With ``fenced`` it is relaxed, as fences around it give the order."""
     keyword = _KEYWORDS[enum_property(op, "rmw_mode")]
     properties: dict[str, Attribute] = {
         "bin_op": b.IntegerAttr(BIN_OPS.index(keyword), I64),
@@ -70,18 +69,19 @@ def updating(
 
 @lowers("atomic_cas")
 def atomic_cas(low: ThreadLowering, op: AtomicCasOp) -> None:
-    """One compare-and-exchange for each element; where the mask is false the result is what was compared with."""
+    """One compare-and-exchange per element; where the mask is false the result is the compared value."""
     given = low.values((op.compare, op.replacement))
     element = scalar_of(given[0].type)
-    # Where it is masked off, what is compared comes back.
     _each(low, op, given, element, exchanging(low, op, element), given[0])
 
 
 def exchanging(
     low: ThreadLowering, op: AtomicCasOp, element: Attribute, *, fenced: bool = False
 ) -> Update:
-    """How an element is compared and replaced; ``fenced`` as above. Bits are compared, so floats go as
-    integers."""
+    """The compare-and-exchange of one element. With ``fenced`` it is relaxed, as fences around it give the order.
+
+    Bits are compared, so floats are cast to integers.
+    """
     bits = b.IntegerType(8 * element_bytes(element))
     order = ordering(op, "relaxed")
     success = order.pop("ordering")
@@ -116,7 +116,7 @@ def exchanging(
 
 
 def refuse_truths(low: ThreadLowering, element: Attribute) -> None:
-    """Bits have no addresses."""
+    """Refuse i1: an element of one bit has no address."""
     if element == I1:
         raise low.refuse("there are no atomic updates of i1")
 
@@ -129,7 +129,7 @@ def _each(
     one: Update,
     unchanged: SSAValue | None = None,
 ) -> None:
-    """Barriers on both sides: what threads did before comes before, and what follows comes after."""
+    """Update every element, with barriers before and after that order the update with the block's other accesses."""
     refuse_truths(low, element)
     result, *tokens = op.results
     low.sync.expect_all()

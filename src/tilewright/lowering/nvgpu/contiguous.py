@@ -30,16 +30,15 @@ from tilewright.lowering.nvgpu.state import ThreadLowering, View
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I1, I64, element_bytes, scalar_of
 from tilewright.lowering.nvgpu.vectors import joined, part, split
 
-#: The bytes of the widest access of a thread.
+#: The widest access of a thread, in bytes.
 _WIDEST = 16
-#: The bytes of tiles that are turned at most: what a block has on every architecture.
+#: The largest tile that is transposed in shared memory, in bytes: what a block has on every architecture.
 _TURNED = 48 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class ContiguousAccess:
-    """A tile whose chunks lie in one piece each, at these addresses, if ``condition`` holds; None
-    always does."""
+    """A tile whose chunks are contiguous at these addresses, if ``condition`` holds. None is always true."""
 
     low: ThreadLowering
     layout: Layout
@@ -49,7 +48,7 @@ class ContiguousAccess:
     condition: SSAValue | None
 
     def load(self, element: Attribute) -> SSAValue:
-        """The thread's elements, which are of this type in memory."""
+        """Load the thread's elements, which have type ``element`` in memory."""
         ty = b.VectorType(element, [self.width])
         return joined(
             self.low,
@@ -60,7 +59,7 @@ class ContiguousAccess:
         )
 
     def store(self, value: SSAValue) -> None:
-        """Store the thread's elements, which have the type that they have in memory."""
+        """Store the thread's elements, which already have their type in memory."""
         parts = split(self.low, value, self.width)
         for chunk, elements in zip(self.chunks, parts, strict=True):
             self.low.emit(L.StoreOp, (elements, self._pointer(chunk)), (), self._alignment)
@@ -74,8 +73,10 @@ class ContiguousAccess:
 
 
 def memory_order(low: ThreadLowering, op: Access) -> Order | None:
-    """The order of axes in which elements of the tile lie side by side, if it is not that of the tile,
-    and the tile can be turned in shared memory."""
+    """The order of axes in which the tile is contiguous in memory.
+
+    None if that is the tile's own order, or if the tile cannot be transposed in shared memory.
+    """
     if _goes_by_element(op) or values_of(op, "mask"):
         return None
     found = view_of_access(low, op)
@@ -95,9 +96,10 @@ def memory_order(low: ThreadLowering, op: Access) -> Order | None:
 def turned(
     low: ThreadLowering, value: SSAValue, dims: tuple[int, ...], order: Order, *, back: bool
 ) -> SSAValue:
-    """A tile of ``dims`` dealt to threads in an order of its axes, or ``back`` in its own.
+    """Convert a tile of ``dims`` to a distribution over the permuted axes, or with ``back`` from that one.
 
-    Rows in shared memory are 4 bytes longer than their elements, so that columns are not in one bank.
+    Rows in shared memory are padded by 4 bytes, or one element if that is larger, so that a column does not fall into
+    one bank.
     """
     extents = tuple(dims[axis] for axis in order)
     element = scalar_of(value.type)
@@ -124,7 +126,7 @@ def _goes_by_element(op: Access) -> bool:
 def contiguous_access(
     low: ThreadLowering, op: Access, order: Order | None = None
 ) -> ContiguousAccess | None:
-    """How an access moves whole vectors; None where it does not."""
+    """The access as whole vectors; None if it has to go element by element."""
     if _goes_by_element(op):
         return None
     found = view_of_access(low, op, order)
@@ -154,9 +156,9 @@ def contiguous_access(
 
 
 def _straight_pointers(low: ThreadLowering, op: Access) -> ContiguousAccess | None:
-    """The same through a tile of pointers, of which chunks are known to rise by one element.
+    """The access as whole vectors through a tile of pointers, whose chunks are known to be contiguous.
 
-    What is asked is whether the thread's pointers are aligned, and none of them is masked off.
+    It holds where the thread's pointers are aligned and none of them is masked off.
     """
     (base,) = values_of(op, "base")
     pointer, dims = T.element_of(base.type), T.dims_of(base.type)
@@ -191,7 +193,7 @@ def _start(
     promised: Sequence[bool],
     size: int,
 ) -> tuple[SSAValue, SSAValue | None]:
-    """The address of a tile's first element, and whether all its elements lie inside of the view."""
+    """The address of a tile's first element, and whether the whole tile is in bounds."""
     start: SSAValue = view.memref.address
     inside: SSAValue | None = None
     for axis, index in enumerate(indices):
@@ -215,7 +217,7 @@ def _aligned(
     size: int,
     alignment: int,
 ) -> SSAValue | None:
-    """Whether all chunks of a tile are aligned that begins at ``start``; None where they must be."""
+    """Whether all chunks of a tile at ``start`` are aligned; None if that is known."""
     if alignment == 1:
         return None
     bits = start
@@ -236,8 +238,7 @@ def _chunks(
     width: int,
     size: int,
 ) -> tuple[SSAValue, ...]:
-    """The address of each chunk of a thread: that of its first one, and what is added for the others,
-    which is the same for all threads."""
+    """The address of each chunk of a thread: that of the first, plus offsets that are uniform across threads."""
     layout = low.layout(view.dims)
     first = start
     coordinates = low.first_coordinates(view.dims)
@@ -256,7 +257,7 @@ def _chunks(
 
 
 def _scaled(low: ThreadLowering, one: SSAValue, other: SSAValue) -> SSAValue:
-    """A product, folded where both numbers are known."""
+    """The product of two i64, folded if both are constants."""
     numbers = known(one), known(other)
     if numbers[0] is not None and numbers[1] is not None:
         return low.constant(numbers[0] * numbers[1], I64)

@@ -32,8 +32,8 @@ from tilewright.lowering.nvgpu.vectors import as_index, repeated, reshaped
 
 @lowers("dot")
 def dot(low: ThreadLowering, op: DotOp) -> None:
-    """A product on tensor cores where a plan for them fits, else sums of products that each thread makes, of
-    operands in shared memory.
+    """A matrix product on tensor cores where ``plan_for`` finds a plan, else per thread, from operands in shared
+    memory.
     """
     plan = plan_for(low, op) if op.sfa is None else None
     if plan is not None:
@@ -57,10 +57,10 @@ def _added_up(
     sums: SSAValue,
     dims: tuple[int, ...],
 ) -> SSAValue:
-    """The sums, a tile of ``dims``, and the product of what ``a`` and ``other`` hold for it.
+    """The accumulator, a tile of ``dims``, plus the product of ``a`` and ``other``.
 
-    Operands for which shared memory has no room come to it in pieces: rows one half after the other, where
-    each thread holds whole halves; else pieces of A and of B, in ascending order of k.
+    Operands that do not fit into shared memory are staged in pieces. The leading axis is halved where each thread holds
+    whole halves; else A and B are cut into pieces, in ascending order of k.
     """
     *batch, rows, columns = dims
     depth = T.dims_of(op.a.type)[-1]
@@ -100,8 +100,11 @@ def _add_pieces(
     start: SSAValue,
     dims: tuple[int, ...],
 ) -> SSAValue:
-    """The sums with the products of a piece of A and one of B: of each its number and elements;
-    ``cuts`` are how many elements the operands have, and in how many pieces they are."""
+    """Accumulate the product of a piece of A and a piece of B.
+
+    ``pieces`` has the number and the elements of each; ``cuts`` the element counts of both operands, and how many
+    pieces each is cut into.
+    """
     *batch_dims, _, columns = dims
     depth = T.dims_of(op.a.type)[-1]
     each = [size // count for size, count in zip(*cuts, strict=True)]
@@ -123,7 +126,7 @@ def _add_pieces(
         b_start = low.plus(low.times(matrices, depth * columns), column)
     lower, upper = 0, depth
     if prod(batch_dims) == 1 and cuts[1][1] <= depth:
-        # A piece of B is some of its rows.
+        # A piece of B is a range of its rows.
         lower, upper = (depth * (pieces[1][0] + n) // cuts[1][1] for n in (0, 1))
     zero, one, end = (low.constant(n, I32) for n in (lower, 1, upper))
     body = Block(arg_types=[I32, start.type])
@@ -160,7 +163,7 @@ def _add_pieces(
 
 
 def _room(low: ThreadLowering, op: DotOp) -> int:
-    """The bytes of shared memory that both operands may take together."""
+    """The shared memory that both operands may take together, in bytes."""
     scales = [value for value in (op.sfa, op.sfb) if value is not None]
     taken = sum(
         held_bytes(scalar_of(low.value(value).type), prod(T.dims_of(value.type)))
@@ -170,8 +173,9 @@ def _room(low: ThreadLowering, op: DotOp) -> int:
 
 
 def _shares_columns(low: ThreadLowering, op: DotOp) -> bool:
-    """Whether all chunks of a thread lie in the same columns of the same matrix, whose elements of B
-    are loaded once for all of them."""
+    """Whether all chunks of a thread are in the same columns of the same matrix, so that a row of B is loaded once for
+    all of them.
+    """
     dims, layout = T.dims_of(op.c.type), low.layout(T.dims_of(op.c.type))
     width = min(layout.chunk, dims[-1])
     places = [coordinates_of(offset, dims) for offset in layout.offsets[::width]]
@@ -190,7 +194,9 @@ def _shares_columns(low: ThreadLowering, op: DotOp) -> bool:
 
 
 def _by_chunks(low: ThreadLowering, op: DotOp) -> None:
-    """Each thread adds up its chunks: one element of A for each, and a row of B for all."""
+    """Accumulate by chunks: in each iteration over k a thread loads one element of A per chunk, and one row of B for
+    all chunks.
+    """
     a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     depth, columns, shape = a_dims[-1], dims[-1], (prod(dims[:-1]), dims[-1])
     layout = low.layout(dims)
@@ -241,7 +247,7 @@ def _by_chunks(low: ThreadLowering, op: DotOp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Scales:
-    """The scale factors of both operands in shared memory, one for each ``block`` of the depth."""
+    """The scale factors of both operands in shared memory, one for each ``block`` elements along k."""
 
     buffers: tuple[Buffer, Buffer]
     shared_conversion: SharedConversion
@@ -255,7 +261,7 @@ class _Scales:
         place: tuple[SSAValue, SSAValue],
         k: SSAValue,
     ) -> list[SSAValue]:
-        """The factors times their scales, at a row and column of the result and a place of the depth."""
+        """The factors times their scales, at ``place`` (row and column) of the result and at ``k``."""
         assert op.sfa is not None and op.sfb is not None
         row, column = place
         number = low.binary(ShRUIOp, k, self.block.bit_length() - 1)
@@ -288,21 +294,21 @@ def _scales(low: ThreadLowering, op: DotOp, shared_conversion: SharedConversion)
 
 
 def sum_type(ty: Attribute) -> Attribute:
-    """Sums are kept in f32 for f16."""
+    """The type of the accumulator: f32 for f16, else the type of the elements."""
     if isinstance(scalar_of(ty), b.Float16Type):
         return vector_like(ty, b.Float32Type())
     return ty
 
 
 def to_sum(low: ThreadLowering, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
-    """An element of the type ``name`` in the type ``ty`` of sums."""
+    """Convert elements of type ``name`` to the accumulator type ``ty``."""
     if value.type == ty:
         return value
     return float_cast(low, value, ty, name, "f32")
 
 
 def from_sum(low: ThreadLowering, value: SSAValue, name: str, ty: Attribute) -> SSAValue:
-    """A sum rounded to an element of the type ``name``, which threads hold as ``ty``."""
+    """Round an accumulator to elements of type ``name``, whose per-thread type is ``ty``."""
     if value.type == ty:
         return value
     return float_cast(low, value, ty, "f32", name)
@@ -311,7 +317,7 @@ def from_sum(low: ThreadLowering, value: SSAValue, name: str, ty: Attribute) -> 
 def as_factor(
     low: ThreadLowering, value: SSAValue, name: str, signedness: str, sums: Attribute
 ) -> SSAValue:
-    """An operand in the type of the sum."""
+    """Convert an operand to the accumulator type."""
     if name[0] == "i":
         kind = V.ExtUIOp if signedness == "unsigned" else V.ExtSIOp
         return low.one(kind, (value,), sums)
@@ -321,7 +327,7 @@ def as_factor(
 
 
 def add_product(low: ThreadLowering, a: SSAValue, c: SSAValue, total: SSAValue) -> SSAValue:
-    """``a * c + total``: wrapping for integers, rounded once for floats."""
+    """``a * c + total``; integers wrap, floats are rounded once (fma)."""
     if isinstance(scalar_of(total.type), b.IntegerType):
         return low.plus(total, low.times(a, c))
     return low.one(M.FmaOp, (a, c, total), total.type)

@@ -22,12 +22,12 @@ from tilewright.lowering.nvgpu.types import I64, scalar_of
 
 
 def is_order(ty: Attribute) -> bool:
-    """Whether values of a type only say what comes before what: threads hold nothing of them."""
+    """Whether values of a type only order operations, and so have no run-time value."""
     return isinstance(ty, T.MemTokenType | AsyncTokenType)
 
 
 def carried(low: ThreadLowering, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """Those of the values that threads hold: all but tokens."""
+    """The values that exist at run time: all but tokens. Raises ``not-lowered-to-threads`` for other types."""
     found: list[SSAValue] = []
     for value in values:
         if is_order(value.type):
@@ -45,7 +45,7 @@ def _types(low: ThreadLowering, values: Sequence[SSAValue]) -> list[Attribute]:
 
 
 def bind_all(low: ThreadLowering, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
-    """Bind what control brings along; tokens are held by nothing."""
+    """Bind the results or arguments of control flow; tokens have no run-time value."""
     given = iter(new)
     for value in old:
         low.bind(value, None if is_order(value.type) else next(given))
@@ -54,7 +54,7 @@ def bind_all(low: ThreadLowering, old: Sequence[SSAValue], new: Sequence[SSAValu
 def block_of(
     low: ThreadLowering, op: Operation, old: Block, arguments: Sequence[SSAValue]
 ) -> Block:
-    """A new block with what ``old`` does, whose arguments stand for ``arguments``."""
+    """A new block with the lowered operations of ``old``; its arguments are bound to ``arguments``."""
     new = Block(arg_types=_types(low, arguments))
     bind_all(low, arguments, new.args)
     with low.building(new):
@@ -75,7 +75,7 @@ def _yielded(low: ThreadLowering, op: Operation | None) -> list[SSAValue]:
 
 @lowers("scf.if")
 def lower_if(low: ThreadLowering, op: scf.IfOp) -> None:
-    """The same ``scf.if``, with what threads hold as results; in the body of an element-wise region, a select."""
+    """The same ``scf.if`` on per-thread values; a select in the body of an element-wise region."""
     if low.lanes is not None:
         _choose(low, op)
         return
@@ -93,8 +93,10 @@ def lower_if(low: ThreadLowering, op: scf.IfOp) -> None:
 
 
 def _choose(low: ThreadLowering, op: scf.IfOp) -> None:
-    """In a body that computes elements, of which each goes its own way: both are computed, which have
-    no effects, and one is taken."""
+    """Lower an ``scf.if`` whose condition differs by element: run both branches and select.
+
+    Safe because neither has effects.
+    """
     condition, outer = low.value(op.operands[0]), low.chosen
     found: list[list[SSAValue]] = []
     for region in op.regions:
@@ -116,13 +118,13 @@ def _refuse_in_body(low: ThreadLowering) -> None:
 
 @lowers("scf.yield")
 def lower_yield(low: ThreadLowering, op: scf.YieldOp) -> None:
-    """The values that the threads hold of each result. Tokens are dropped."""
+    """Yields the per-thread values. Tokens are dropped."""
     low.emit(scf.YieldOp, _yielded(low, op))
 
 
 @lowers("scf.condition")
 def lower_condition(low: ThreadLowering, op: scf.ConditionOp) -> None:
-    """The condition, and what the threads hold of the values that go on."""
+    """The condition and the per-thread values that are passed on."""
     low.emit(
         scf.ConditionOp, (low.value(op.operands[0]), *low.values(carried(low, op.operands[1:])))
     )
@@ -130,7 +132,10 @@ def lower_condition(low: ThreadLowering, op: scf.ConditionOp) -> None:
 
 @lowers("scf.for")
 def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
-    """Bounds that are compared unsigned are counted in 64 bits."""
+    """The same ``scf.for`` on per-thread values. A loop with unsigned bounds counts in 64 bits.
+
+    Raises ``not-lowered-to-threads`` if these are of 64 bits, or within an element-wise region.
+    """
     _refuse_in_body(low)
     bounds = [low.value(value) for value in op.operands[:3]]
     body = op.regions[0].blocks[0]
@@ -166,7 +171,7 @@ def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
 def _entering(
     low: ThreadLowering, values: Sequence[SSAValue], layouts: Mapping[int, FragmentLayout]
 ) -> list[SSAValue]:
-    """What a loop starts with; sums of products enter as fragments."""
+    """The initial loop-carried values; accumulators enter as fragments."""
     carried(low, values)
     found: list[SSAValue] = []
     for number, value in enumerate(values):
@@ -183,7 +188,7 @@ def _bind_carried(
     new: Sequence[SSAValue],
     layouts: Mapping[int, FragmentLayout],
 ) -> None:
-    """Bind what a loop brings along."""
+    """Bind the loop-carried values."""
     given = iter(new)
     for number, value in enumerate(old):
         layout = layouts.get(number)
@@ -196,7 +201,10 @@ def _bind_carried(
 
 @lowers("scf.while")
 def lower_while(low: ThreadLowering, op: scf.WhileOp) -> None:
-    """The same ``scf.while`` on what threads hold. Raises ``not-lowered-to-threads`` within an element-wise region."""
+    """The same ``scf.while`` on per-thread values.
+
+    Raises ``not-lowered-to-threads`` within an element-wise region.
+    """
     _refuse_in_body(low)
     initial = low.values(carried(low, op.operands))
     regions: list[Region] = []
@@ -210,7 +218,7 @@ def lower_while(low: ThreadLowering, op: scf.WhileOp) -> None:
 
 @lowers("ub.poison")
 def lower_poison(low: ThreadLowering, op: Any) -> None:
-    """Nobody looks at it."""
+    """Poison becomes zero, since no defined program reads it."""
     result = op.results[0]
     if isinstance(result.type, T.MemTokenType):
         low.bind(result, None)

@@ -41,7 +41,7 @@ from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED
 from tilewright.nesting import deep_recursion
 from tilewright.passes.tileas.warp_counts import check_warps
 
-#: The files that fill the table.
+#: The modules that register rules in the table.
 FAMILIES = (
     address_ranges,
     atomics,
@@ -60,9 +60,11 @@ _SHARED_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class ThreadKernel:
-    """How a kernel is launched: ``threads`` in a block; behind its own arguments a pointer to the
-    memory of each of ``globals``, and, where ``scratch_bytes`` is not 0, one to so many bytes for each
-    block of the grid; then the ``tensor_maps``."""
+    """How to launch a kernel.
+
+    A block has ``threads`` threads. The parameters are the kernel's own arguments, a pointer to each of ``globals``, a
+    pointer to ``scratch_bytes`` bytes for each block of the grid unless that is 0, and the ``tensor_maps``.
+    """
 
     threads: int
     globals: tuple[str, ...]
@@ -72,10 +74,10 @@ class ThreadKernel:
 
 @dataclass(frozen=True, slots=True)
 class LoweredThreads:
-    """What a module of ``nv_tileaa`` has become: a module with a ``gpu.module`` of its kernels.
+    """The result of the lowering: a module with a ``gpu.module`` that has the kernels.
 
-    ``origins`` gives for each operation in ``module`` the one of ``nv_tileaa`` that it stands for;
-    ``kernels`` tells by name how each one is launched.
+    ``origins`` maps each operation in ``module`` to the ``nv_tileaa`` operation it was lowered from; ``kernels`` says
+    by name how to launch each one.
     """
 
     module: b.ModuleOp
@@ -86,13 +88,13 @@ class LoweredThreads:
 def lower_to_nvgpu(
     module: b.ModuleOp, options: NvgpuOptions | None = None, entry: str | None = None
 ) -> LoweredThreads:
-    """The kernels of a verified module of ``nv_tileaa`` as per-thread code; all, or that named.
+    """Lower the kernels of a verified ``nv_tileaa`` module to per-thread code; with ``entry``, only that kernel.
 
-    The elements of a tile are dealt to the threads of a block (``layouts``). A pointer parameter
-    becomes ``!llvm.ptr<1>``, a number stays one; pointers to other memory follow (``ThreadKernel``).
-    Calls are replaced by what they call. The module stays as it is; the result verifies.
+    The elements of a tile are distributed over the threads of a block (``layouts``). A pointer parameter becomes
+    ``!llvm.ptr<1>``, a number stays one; pointers to other memory follow (``ThreadKernel``). Calls are inlined. The
+    input module is not changed, and the result verifies.
 
-    Raises ``TileIRError`` with what is refused, one error for each kernel (``not-lowered-to-threads``).
+    Raises ``TileIRError`` (``not-lowered-to-threads``), with one diagnostic for each kernel that is refused.
     """
     return lower_kernels(module, options or NvgpuOptions(), entry, Kernel)
 
@@ -102,7 +104,7 @@ def lower_to_nvgpu(
 def lower_kernels(
     module: b.ModuleOp, options: NvgpuOptions, entry: str | None, kind: type[Kernel]
 ) -> LoweredThreads:
-    """The kernels of a module, each lowered by an object of ``kind``."""
+    """Lower the kernels of a module, each with a new object of ``kind``."""
     problems = Collector()
     body = Block()
     origins: dict[Operation, Operation] = {}
@@ -140,7 +142,7 @@ def lower_kernels(
 
 
 def warps_of(func: FuncOp, options: NvgpuOptions) -> int:
-    """The warps of a block of a kernel."""
+    """The number of warps per block: that of the kernel's spec, else the option. Raises ``bad-block-warps``."""
     spec = func.properties.get("kernel_spec")
     warps = spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else options.num_warps
     check_warps(warps)
@@ -148,7 +150,7 @@ def warps_of(func: FuncOp, options: NvgpuOptions) -> int:
 
 
 class Kernel(ThreadLowering):
-    """One kernel while it is lowered."""
+    """The lowering of one kernel."""
 
     def __init__(
         self,
@@ -170,13 +172,13 @@ class Kernel(ThreadLowering):
 
     @staticmethod
     def refusal(op: Operation, why: str) -> TileIRError:
-        """The error ``not-lowered-to-threads`` at an operation, to be raised."""
+        """Returns the error ``not-lowered-to-threads`` at an operation, to be raised."""
         return TileIRError.single(
             NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", location_of(op)
         )
 
     def _check_elements(self) -> None:
-        """Refuses tiles of what threads hold nothing of, wherever they come from."""
+        """Refuse tiles of element types that have no per-thread form."""
         for op in self.func.walk():
             for result in op.results:
                 ty = result.type
@@ -207,7 +209,7 @@ class Kernel(ThreadLowering):
         return f"{self.func.symbol}_table_{len(self.constant_tables)}"
 
     def lower(self, op: Operation) -> None:
-        """Lower an operation, at the end of the block."""
+        """Lower one operation by its rule. Raises ``not-lowered-to-threads`` if it has none."""
         outer, self.op = self.op, op
         rule = RULES.rule_of(op)
         if rule is None:
@@ -216,8 +218,9 @@ class Kernel(ThreadLowering):
         self.op = outer
 
     def lowered(self) -> gpu_kernels.FuncOp:
-        """The function of threads: parameters of the kernel, then pointers to memory that launches
-        give, then tensor maps."""
+        """Lower the kernel. Its parameters are the kernel's own, pointers to memory that launches pass, and tensor
+        maps.
+        """
         func = self.func
         source = func.body.blocks[0]
         types = [self._parameter_type(argument) for argument in source.args]
@@ -239,21 +242,21 @@ class Kernel(ThreadLowering):
         return self._function(entry, types)
 
     def limits(self) -> dict[str, Attribute]:
-        """What the assembler is told of registers."""
+        """The register limits of the kernel, as attributes for the assembler."""
         return _limits(self.func)
 
     @property
     def block_threads(self) -> int:
-        """How many threads a launch gives each block."""
+        """The number of threads per block of a launch."""
         return self.threads
 
     @property
     def tensor_maps(self) -> tuple[TensorMapPlan, ...]:
-        """The tensor maps that a launch makes for the kernel."""
+        """The tensor maps that a launch has to create for the kernel."""
         return ()
 
     def take_tensor_maps(self, arguments: Sequence[SSAValue]) -> None:
-        """Be told the parameters for the tensor maps."""
+        """Receive the parameters that pass the tensor maps."""
 
     def _parameter_type(self, argument: SSAValue) -> Attribute:
         if isinstance(argument.type, T.PtrType):
@@ -270,7 +273,7 @@ class Kernel(ThreadLowering):
             self.held[old] = new
 
     def _take_memory(self, pointers: Sequence[SSAValue]) -> None:
-        """The addresses of the memory that the launch gives beside the arguments."""
+        """Compute the addresses of the memory that the launch passes beside the arguments."""
         with self.building(self.prologue):
             for name, pointer in zip(self.given.globals, pointers, strict=False):
                 pointer.name_hint = name if SSAValue.is_valid_name(name) else None
@@ -282,7 +285,7 @@ class Kernel(ThreadLowering):
                 self._scratch_memory = self.plus(base, offset)
 
     def _assemble(self, entry: Block) -> None:
-        """The prologue, then what was lowered; the exchange buffer gets its size."""
+        """Put the prologue and the lowered code into ``entry``, and give the exchange buffer its size."""
         for part in (self.prologue, self.block):
             for op in list(part.ops):
                 op.detach()
@@ -325,8 +328,11 @@ class Kernel(ThreadLowering):
 
 
 def _limits(func: FuncOp) -> dict[str, Attribute]:
-    """How many registers the assembler may give a thread: as many as fit, with as many blocks on a
-    multiprocessor as the kernel asks for. Told neither, ptxas may fall to 32 of them."""
+    """The register limit as an attribute: ``maxRegs`` of the spec, else the occupancy, at least 1 block per
+    multiprocessor.
+
+    Without either, ptxas may limit a thread to 32 registers.
+    """
     spec = func.properties.get("kernel_spec")
     found = spec if isinstance(spec, KernelSpecAttr) else None
     if found is not None and (registers := found.integer("maxRegs")):

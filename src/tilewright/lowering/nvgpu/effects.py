@@ -17,15 +17,16 @@ from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I64, INDEX
 
-#: Attributes of assertions on tiles: see ``_places``.
+#: Attributes of assertions on tiles, see ``_places``.
 SHAPE, REGISTERS, THREADS = "tilewright.shape", "tilewright.registers", "tilewright.threads"
 _AXES = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
 
 @lowers("get_program_id")
 def program_id(low: ThreadLowering, op: TileAAOp) -> None:
-    """The number of the block along the axis. Raises ``not-lowered-to-threads`` where it asks for work taken over from another
-    block.
+    """The block index along the axis.
+
+    Raises ``not-lowered-to-threads`` for the index of work taken over from another block.
     """
     if op.operands:
         raise low.refuse("it asks for work that was taken over")
@@ -34,7 +35,7 @@ def program_id(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("get_num_programs")
 def num_programs(low: ThreadLowering, op: TileAAOp) -> None:
-    """The number of blocks along the axis."""
+    """The grid extent along the axis."""
     low.bind(op.results[0], _along(low, gpu_ops.GridDimOp, op))
 
 
@@ -46,7 +47,7 @@ def _along(low: ThreadLowering, kind: type[Operation], op: TileAAOp) -> SSAValue
 
 @lowers("assert")
 def assertion(low: ThreadLowering, op: TileAAOp) -> None:
-    """An assertion of each thread on what it holds; the coordinates of its elements stand in attributes, for reports."""
+    """Each thread asserts its own elements. Attributes record their coordinates, for reports."""
     condition = low.value(op.operands[0])
     places: dict[str, Attribute] = {}
     if isinstance(condition.type, b.VectorType):
@@ -59,8 +60,9 @@ def assertion(low: ThreadLowering, op: TileAAOp) -> None:
 
 
 def _places(low: ThreadLowering, ty: Attribute) -> dict[str, Attribute]:
-    """Which elements of a tile a thread asserts something of: its shape, and the basis vectors of what
-    the bits of a register and of a thread stand for."""
+    """Attributes that say which elements a thread asserts: the shape of the tile, and the bases of its layout for the
+    bits of the register and of the thread.
+    """
     layout = low.distribution(ty)
     found = {SHAPE: T.dims_of(ty), REGISTERS: layout.register, THREADS: layout.thread}
     return {name: b.DenseArrayBase.from_list(I64, list(n)) for name, n in found.items()}

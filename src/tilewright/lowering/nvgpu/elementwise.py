@@ -28,7 +28,7 @@ from tilewright.lowering.nvgpu.types import (
 from tilewright.numerics.element_types import FORMATS, signed
 from tilewright.numerics.floats import bits_to_float
 
-#: Operations of ``arith`` and ``math`` that the level of threads has under the same name.
+#: Operations of ``arith`` and ``math`` that exist for per-thread code under the same name.
 _SAME: dict[str, type[Operation]] = {
     op.name: op for op in (*S.load().operations, *M.Math.operations)
 }
@@ -39,7 +39,7 @@ _PLAIN = (
     # PTX orders -0 before +0 in all four, as Tile IR does.
     *("maximumf", "minimumf", "maxnumf", "minnumf"),
 )
-#: What is undefined for some divisors.
+#: Undefined for some divisors.
 _DIVISIONS = ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi", "remsi", "remui")
 _PLAIN_MATH = (
     *("absi", "absf", "ceil", "floor", "cos", "sin", "tan", "cosh", "sinh", "exp", "log"),
@@ -52,7 +52,7 @@ def _result_type(low: ThreadLowering, op: Operation) -> Attribute:
 
 
 def apply(low: ThreadLowering, kind: type[Operation], op: Operation) -> SSAValue:
-    """The operation of that kind on the operands of ``op``."""
+    """Build the operation ``kind`` on the operands of ``op``, with its rounding mode and flushing."""
     ty = _result_type(low, op)
     operands = [low.operand(value, ty) for value in op.operands]
     return computed(low, op, operands, lambda given: low.one(kind, given, ty))
@@ -60,14 +60,17 @@ def apply(low: ThreadLowering, kind: type[Operation], op: Operation) -> SSAValue
 
 @lowers(*(f"arith.{name}" for name in _PLAIN), *(f"math.{name}" for name in _PLAIN_MATH))
 def plain(low: ThreadLowering, op: ArithOp) -> None:
-    """The operation of threads under the same name, on the vector that a thread holds."""
+    """The operation of the same name on the thread's vector."""
     low.bind(op.results[0], apply(low, _SAME[op.name], op))
 
 
 @lowers("arith.sitofp", "arith.uitofp")
 def convert_integer(low: ThreadLowering, op: ArithOp) -> None:
-    """To what no instruction makes of integers through f32, which is exact: what f32 has no bits for is told
-    by one, which the narrower type rounds off."""
+    """Converts to tf32 and 8-bit floats, and to bf16 before ``_MAKES_BF16``, through f32 and rounds once.
+
+    The integer is first reduced to 24 bits, which f32 holds exactly; the bits dropped are kept as a sticky bit, so that
+    the second rounding is that of the integer itself.
+    """
     name = T.element_name(T.element_of(op.results[0].type))
     if name not in _ROUNDED_BY_F32 and (name != "bf16" or low.options.compute >= _MAKES_BF16):
         low.bind(op.results[0], apply(low, _SAME[op.name], op))
@@ -81,7 +84,7 @@ def convert_integer(low: ThreadLowering, op: ArithOp) -> None:
 
 @lowers("arith.fptosi", "arith.fptoui")
 def to_integer(low: ThreadLowering, op: ArithOp) -> None:
-    """Of floats of 8 bits through f32, which has them all."""
+    """8-bit floats are converted through f32, which holds all of their values."""
     ty, given = _result_type(low, op), op.operands[0]
     name, value = T.element_name(T.element_of(given.type)), low.operand(given, ty)
     if FORMATS[name].bits == 8:
@@ -90,16 +93,16 @@ def to_integer(low: ThreadLowering, op: ArithOp) -> None:
 
 
 _ROUNDED_BY_F32 = frozenset({"tf32", "f8E4M3FN", "f8E5M2"})
-#: From this architecture on an instruction makes bf16 of integers; LLVM rounds twice without it.
+#: The first architecture with a conversion of integers to bf16; without it LLVM rounds twice.
 _MAKES_BF16 = 90
-#: From 2 to the power of the first number on (in magnitude) an integer's lowest bits, so many, become one, that
-#: says whether any was set. f32 has the 24 bits that are left, and half a unit of tf32's last place is
-#: 2**power >> 11 at least, which these bits are below.
+#: Steps of ``_in_24_bits``: from magnitude 2**power on, the lowest ``count`` bits are replaced by a sticky bit, which
+#: says whether any of them was set. The 24 bits that remain fit into f32. Half a unit in the last place of tf32 is at
+#: least 2**power >> 11, above what these bits can contribute.
 _STICKY = ((24, 9), (32, 21), (44, 33), (56, 41))
 
 
 def _in_24_bits(low: ThreadLowering, value: SSAValue, *, signed: bool) -> SSAValue:
-    """Integers that f32 has, and that tf32 rounds as it rounds those given."""
+    """Integers that f32 represents exactly, and that round to tf32 and narrower formats as the given ones do."""
     found, width = value, width_of(value.type)
     for power, count in _STICKY:
         if power >= width:
@@ -108,7 +111,7 @@ def _in_24_bits(low: ThreadLowering, value: SSAValue, *, signed: bool) -> SSAVal
         some = low.compare("ne", dropped, 0)
         kept = low.binary(A.AndIOp, value, -(1 << count))
         told = low.binary(A.OrIOp, kept, 1 << count - 1)
-        # Numbers between -2**power and 2**power, moved up, are below twice that.
+        # In [-2**power, 2**power) iff, after adding 2**power, below 2**(power + 1) unsigned.
         moved = low.binary(A.AddiOp, value, 1 << power) if signed else value
         large = low.compare("uge", moved, 1 << power + signed)
         found = low.select(large, low.select(some, told, kept), found)
@@ -117,7 +120,7 @@ def _in_24_bits(low: ThreadLowering, value: SSAValue, *, signed: bool) -> SSAVal
 
 @lowers(*(f"arith.{name}" for name in _DIVISIONS))
 def divide(low: ThreadLowering, op: ArithOp) -> None:
-    """Elements that do not take the branch are divided by 1: the program does not divide them."""
+    """Integer division. In a divergent branch inactive lanes divide by 1, as their divisor may be zero."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
     if low.chosen is not None:
@@ -126,7 +129,7 @@ def divide(low: ThreadLowering, op: ArithOp) -> None:
 
 
 def bits_constant(low: ThreadLowering, bits: int, name: str, ty: Attribute) -> SSAValue:
-    """The constant of a number or vector type with these bits in every element."""
+    """The scalar or splat constant whose elements have these bits."""
     fmt = FORMATS[name]
     if name[0] == "i":
         number = bits - (1 << fmt.bits) if bits >> (fmt.bits - 1) and fmt.bits > 1 else bits
@@ -134,7 +137,7 @@ def bits_constant(low: ThreadLowering, bits: int, name: str, ty: Attribute) -> S
     value = bits_to_float(bits, fmt)
     if value == value:
         return low.constant(value, ty)
-    # A NaN keeps its bits.
+    # A NaN keeps its payload, so it is built from its bits.
     integer = b.IntegerType(width_of(ty))
     number = signed(held_bits(bits, name), integer.width.data)
     made = low.constant(number, vector_like(ty, integer))
@@ -142,14 +145,13 @@ def bits_constant(low: ThreadLowering, bits: int, name: str, ty: Attribute) -> S
 
 
 def held_bits(bits: int, name: str) -> int:
-    """The pattern that a thread holds of an element with these bits: a number of tf32 is one of f32,
-    whose lower bits are zero."""
+    """The bits as a thread holds them: a tf32 is an f32 whose low bits are zero."""
     return bits << 13 if name == "tf32" else bits
 
 
 @lowers("math.fpowi")
 def integer_power(low: ThreadLowering, op: ArithOp) -> None:
-    """The exponent, read signed, as a number of 32 bits."""
+    """``fpowi``; a narrow exponent is sign-extended to 32 bits."""
     ty = _result_type(low, op)
     base, exponent = (low.operand(value, ty) for value in op.operands)
     wide = vector_like(ty, I32)
@@ -160,26 +162,25 @@ def integer_power(low: ThreadLowering, op: ArithOp) -> None:
 
 @lowers("arith.cmpi")
 def compare_integers(low: ThreadLowering, op: Operation) -> None:
-    """By the same predicate: both dialects number them as upstream does."""
+    """The same predicate: both dialects use upstream's numbers."""
     _compare(low, op, V.CmpiOp)
 
 
 @lowers("arith.cmpf")
 def compare_floats(low: ThreadLowering, op: Operation) -> None:
-    """By the same predicate: both dialects number them as upstream does."""
+    """The same predicate: both dialects use upstream's numbers."""
     _compare(low, op, V.CmpfOp)
 
 
 def _compare(low: ThreadLowering, op: Operation, kind: type[Operation]) -> None:
     ty = _result_type(low, op)
     operands = [low.operand(value, ty) for value in op.operands]
-    # Both dialects number comparisons alike, as upstream does.
     low.bind(op.results[0], low.one(kind, operands, ty, {"predicate": op.properties["predicate"]}))
 
 
 @lowers("arith.select")
 def select(low: ThreadLowering, op: Operation) -> None:
-    """A scalar condition chooses all elements at once."""
+    """Selects per element; a scalar condition selects whole tiles."""
     condition, yes, no = op.operands
     ty = _result_type(low, op)
     low.bind(
@@ -190,7 +191,7 @@ def select(low: ThreadLowering, op: Operation) -> None:
 
 @lowers("arith.shli", "arith.shrui", "arith.shrsi")
 def shift(low: ThreadLowering, op: ArithOp) -> None:
-    """A shift by the width or more gives zeros, or copies of the sign; here it would be undefined."""
+    """Shifts by the width or more yield zeros, or copies of the sign, as Tile IR defines; upstream's are undefined."""
     ty = _result_type(low, op)
     value, amount = (low.operand(v, ty) for v in op.operands)
     width = width_of(ty)
@@ -210,7 +211,7 @@ def shift(low: ThreadLowering, op: ArithOp) -> None:
 
 @lowers("arith.index_cast", "arith.index_castui")
 def index_cast(low: ThreadLowering, op: ArithOp) -> None:
-    """Indices are numbers of 64 bits here."""
+    """Truncates or extends, as ``index`` is an i64 here."""
     ty = _result_type(low, op)
     value = low.operand(op.operands[0], ty)
     widths = width_of(value.type), width_of(ty)
@@ -225,12 +226,12 @@ def index_cast(low: ThreadLowering, op: ArithOp) -> None:
 
 @lowers("arith.bitcast")
 def bitcast(low: ThreadLowering, op: ArithOp) -> None:
-    """Another type of the same number of bits; nothing where it is the same."""
+    """Reinterprets the bits; builds nothing if the types are the same."""
     low.bind(op.results[0], cast_bits(low, low.value(op.operands[0]), _result_type(low, op)))
 
 
 def cast_bits(low: ThreadLowering, value: SSAValue, ty: Attribute) -> SSAValue:
-    """The same bits as another type of the same width."""
+    """Reinterpret a value as another type of the same width."""
     return value if value.type == ty else low.one(A.BitcastOp, (value,), ty)
 
 
@@ -250,15 +251,13 @@ _FLOATS: dict[str, type[Operation]] = {
 
 @lowers(*_FLOATS)
 def float_operation(low: ThreadLowering, op: TileAAOp) -> None:
-    """With its rounding mode and flushing of subnormals, by upstream's operation or one of PTX."""
+    """The operation with its rounding mode and flushing: upstream's operation or an NVVM intrinsic."""
     low.bind(op.results[0], apply(low, _FLOATS[op.mnemonic()], op))
 
 
 @lowers("clampf")
 def clamp(low: ThreadLowering, op: TileAAOp) -> None:
-    """``min(max(source, lower), upper)``; with ``propagate_nan`` a NaN stays one, else the other operand is the
-    result.
-    """
+    """``min(max(source, lower), upper)``. With ``propagate_nan`` a NaN operand yields NaN, else the other operand."""
     ty = _result_type(low, op)
     source, lower, upper = (low.operand(value, ty) for value in op.operands)
     kinds = (
@@ -270,7 +269,7 @@ def clamp(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("mulhiui")
 def high_half(low: ThreadLowering, op: TileAAOp) -> None:
-    """The upper half of the product, by one of twice the width; for 64 bits by four of 32."""
+    """The upper half of the product: through twice the width, or for 64 bits from four 32-bit products."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
     width = width_of(ty)
@@ -294,8 +293,8 @@ def high_half(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("fp_to_fp")
 def convert_float(low: ThreadLowering, op: TileAAOp) -> None:
-    """Rounds to nearest even, or as the operation says; ``f8E8M0FNU``, which has no sign and no fraction, by its
-    exponent.
+    """Rounds to nearest even, or in the mode of the operation. ``f8E8M0FNU``, which has only an exponent, is a case of
+    its own.
     """
     source, ty = low.value(op.operands[0]), _result_type(low, op)
     names = [T.element_name(T.element_of(v.type)) for v in (op.operands[0], op.results[0])]
@@ -308,7 +307,7 @@ def convert_float(low: ThreadLowering, op: TileAAOp) -> None:
 def _rounded(
     low: ThreadLowering, source: SSAValue, ty: Attribute, names: Sequence[str], mode: str
 ) -> SSAValue:
-    """Floats of the first format as those of the second, whose type is ``ty``, rounded once by ``mode``."""
+    """Convert floats from the first format of ``names`` to the second, of type ``ty``, rounded once by ``mode``."""
     given, wanted = names
     f32 = vector_like(ty, b.Float32Type())
     if wanted == "tf32":
@@ -320,7 +319,7 @@ def _rounded(
     if not mode or exact:
         return float_cast(low, source, ty, given, wanted)
     if given != "f64":
-        # Neither of f16 and bf16, nor of two formats of 8 bits, holds the other; f32 holds all.
+        # f16 and bf16, and two 8-bit formats, do not contain each other; f32 contains all of them.
         source, given = float_cast(low, source, f32, given, "f32"), "f32"
 
     def widen(value: SSAValue) -> SSAValue:
@@ -332,7 +331,7 @@ def _rounded(
 def _to_scale(
     low: ThreadLowering, source: SSAValue, given: str, mode: str, ty: Attribute
 ) -> SSAValue:
-    """Powers of two without a sign: the magnitude is what is rounded, by way of f32."""
+    """Convert to ``f8E8M0FNU``: the magnitude is rounded to a power of two, through f32."""
     single = vector_like(ty, b.Float32Type())
     found = float_cast(low, source, single, given, "f32")
     if given == "f64":
@@ -351,7 +350,7 @@ def _to_scale(
 def float_cast(
     low: ThreadLowering, source: SSAValue, ty: Attribute, given: str, wanted: str
 ) -> SSAValue:
-    """Floats of the format ``given`` as those of ``wanted``, whose type is ``ty``."""
+    """Convert floats from the format ``given`` to ``wanted``, of type ``ty``."""
     if given == wanted:
         return source
     if wanted == "tf32":
@@ -363,14 +362,14 @@ def float_cast(
         return low.one(A.ExtFOp, (source,), ty)
     if widths[0] > widths[1]:
         return low.one(A.TruncFOp, (source,), ty)
-    # Neither of f16 and bf16, nor of two formats of 8 bits, holds the other; f32 holds both.
+    # f16 and bf16, and two 8-bit formats, do not contain each other; f32 contains all of them.
     f32 = vector_like(ty, b.Float32Type())
     return low.one(A.TruncFOp, (low.one(A.ExtFOp, (source,), f32),), ty)
 
 
 @lowers("addptr")
 def add_pointer(low: ThreadLowering, op: TileAAOp) -> None:
-    """Addresses are numbers of 64 bits; offsets count elements and are read signed."""
+    """Address arithmetic in i64; the offset is signed and counts elements."""
     ty = _result_type(low, op)
     base, offset = (low.operand(value, ty) for value in op.operands)
     pointee = T.element_of(op.operands[0].type)
@@ -382,7 +381,7 @@ def add_pointer(low: ThreadLowering, op: TileAAOp) -> None:
 
 
 def pointee_bytes(low: ThreadLowering, pointer: T.PtrType) -> int:
-    """The bytes of an element behind a pointer; refuses those that share bytes."""
+    """The size of a pointee in bytes. Raises ``not-lowered-to-threads`` for elements that share bytes."""
     fmt = FORMATS.get(T.element_name(pointer.pointee))
     if fmt is None or (fmt.bits < 8 and fmt.name != "i1"):
         raise low.refuse(f"elements of '{pointer.pointee}' share their bytes")
@@ -391,5 +390,5 @@ def pointee_bytes(low: ThreadLowering, pointer: T.PtrType) -> int:
 
 @lowers("int_to_ptr", "ptr_to_int")
 def pointer_number(low: ThreadLowering, op: TileAAOp) -> None:
-    """Pointers are numbers of 64 bits already."""
+    """Binds the same value: pointers are i64 already."""
     low.bind(op.results[0], low.value(op.operands[0]))

@@ -13,7 +13,7 @@ _F32, _I32 = b.Float32Type(), b.IntegerType(32)
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """``mma.sync`` for operands of one type: ``m`` x ``k`` times ``k`` x ``n``, added up in ``sums``.
+    """A shape of ``mma.sync``: ``m`` x ``k`` times ``k`` x ``n``, accumulated in ``sums``.
 
     ``element`` is the type of the operands in registers and in shared memory, of ``bits`` bits.
     """
@@ -27,7 +27,7 @@ class Instruction:
 
     @property
     def per_register(self) -> int:
-        """How many neighbours along k a register holds."""
+        """How many adjacent elements along k a register holds."""
         return max(32 // self.bits, 1)
 
     @property
@@ -37,21 +37,21 @@ class Instruction:
 
     @property
     def a_shape(self) -> tuple[int, int]:
-        """The shape of the vector that a thread holds of A: registers, and elements of each."""
+        """The shape of a thread's vector of A: registers, elements per register."""
         return self.m // 8 * (self.k // self.group), self.per_register
 
     @property
     def b_shape(self) -> tuple[int, int]:
-        """The shape of the vector that a thread holds of B: registers, and elements of each."""
+        """The shape of a thread's vector of B: registers, elements per register."""
         return self.k // self.group, self.per_register
 
     @property
     def c_shape(self) -> tuple[int, int]:
-        """The shape of the vector that a thread holds of sums: rows, and two neighbours in each."""
+        """The shape of a thread's vector of the accumulator: rows, and two adjacent elements in each."""
         return self.m // 8, 2
 
 
-#: By the name of the operands' type, the one with most k first.
+#: Keyed by the operand type, the largest k first.
 INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     "f16": (Instruction(16, 8, 16, b.Float16Type(), 16, _F32),),
     "bf16": (Instruction(16, 8, 16, b.BFloat16Type(), 16, _F32),),
@@ -68,12 +68,12 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FragmentLayout:
-    """How ``batches`` matrices of ``rows`` x ``columns`` elements lie in fragments of ``m`` x ``n``.
+    """How ``batches`` matrices of ``rows`` x ``columns`` elements are distributed in fragments of ``m`` x ``n``.
 
-    The warps are a grid; each has every ``grid[i]``-th fragment along axis i, so that all of them
-    together have neighbours. Warps beyond the grid have what others have too. A thread's fragments
-    are numbered by matrix, row, column, and each is a vector of ``m // 8`` rows of 2 elements:
-    element (i, j) of the vector is at row ``lane // 4 + 8 i``, column ``2 (lane % 4) + j``.
+    The warps form a grid. A warp has every ``grid[i]``-th fragment along axis i, so that at any time all warps together
+    work on adjacent ones. Warps beyond the grid hold copies. A thread's fragments are numbered by matrix, row, column.
+    Each is a vector of ``m // 8`` rows of 2 elements: element (i, j) is at row ``lane // 4 + 8 i``, column ``2 (lane %
+    4) + j``.
     """
 
     batches: int
@@ -86,23 +86,23 @@ class FragmentLayout:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many fragments a thread has: matrices, rows, columns."""
+        """The number of fragments per thread along each axis: matrices, rows, columns."""
         tiles = self.batches, self.rows // self.m, self.columns // self.n
         return tuple(n // warps for n, warps in zip(tiles, self.grid, strict=True))  # pyright: ignore[reportReturnType]
 
     @property
     def vector(self) -> b.VectorType:
-        """The type of one fragment of sums in a thread."""
+        """The per-thread type of one fragment of the accumulator."""
         return b.VectorType(self.element, [self.m // 8, 2])
 
     @property
     def warps(self) -> int:
-        """How many warps share the product."""
+        """The number of warps in the grid."""
         batches, rows, columns = self.grid
         return batches * rows * columns
 
     def places(self) -> Iterator[tuple[int, int, int]]:
-        """The number of each fragment of a thread: matrix, row, column."""
+        """Yields the position of each fragment of a thread: matrix, row, column."""
         batches, rows, columns = self.counts
         for batch in range(batches):
             for row in range(rows):
@@ -112,14 +112,14 @@ class FragmentLayout:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """A tile that lies in fragments: what stands for it between products."""
+    """A tile held in fragments, as accumulators are between products."""
 
     layout: FragmentLayout
     parts: tuple[SSAValue, ...]
 
 
 def instruction_for(name: str, rows: int, columns: int, depth: int) -> Instruction | None:
-    """The instruction for operands of a type and extents; None where there is none."""
+    """The instruction for an operand type and these extents, else None."""
     return next(
         (
             found
@@ -133,7 +133,9 @@ def instruction_for(name: str, rows: int, columns: int, depth: int) -> Instructi
 def layout_for(
     instruction: Instruction, batches: int, rows: int, columns: int, warps: int, element: Attribute
 ) -> FragmentLayout:
-    """The grid of warps that reads least: matrices first, then as square as extents allow."""
+    """The layout whose grid of warps loads the fewest operands: matrices are split first, then rows and columns as
+    evenly as the extents allow.
+    """
     along_batches = min(batches, warps)
     left = warps // along_batches
     tiles = rows // instruction.m, columns // instruction.n

@@ -36,15 +36,16 @@ from tilewright.lowering.nvgpu.table import lowers
 from tilewright.lowering.nvgpu.types import I1, I8, I64, INDEX, element_bytes, scalar_of, width_of
 from tilewright.numerics.element_types import FORMATS, signed
 
-#: What every part of a block's scratch memory begins at a multiple of.
+#: The alignment of the scratch memory of each block, in bytes.
 SCRATCH_ALIGNMENT = 256
 
 
 @dataclass(slots=True)
 class GivenMemory:
-    """The memory that a kernel needs a launch to give, beside its arguments.
+    """The memory that a launch has to pass beside the arguments of a kernel.
 
-    ``globals`` by name, one pointer each; ``scratch_bytes`` for each block, 0 for none.
+    ``globals`` by name, one pointer each; ``scratch_bytes`` per block, 0 for none; ``offsets`` of the allocations in
+    it.
     """
 
     globals: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class GivenMemory:
 
     @classmethod
     def of(cls, operations: Iterable[Operation]) -> GivenMemory:
-        """What these operations need."""
+        """The memory that these operations need."""
         found = cls()
         names: dict[str, None] = {}
         for op in operations:
@@ -77,13 +78,13 @@ class GivenMemory:
 
     @property
     def pointers(self) -> int:
-        """How many parameters a kernel has for it."""
+        """The number of pointer parameters that pass it."""
         return len(self.globals) + bool(self.scratch_bytes)
 
 
 @lowers("get_global")
 def get_global(low: ThreadLowering, op: GetGlobalOp) -> None:
-    """The address of the global, which the launch gives, or a memref on it with the extents that are known."""
+    """The address of a global, passed by the launch, or a memref at it with static extents."""
     result = op.result
     address = low.given_address(reference(op, "symbol"))
     if isinstance(result.type, T.PtrType):
@@ -101,14 +102,14 @@ def get_global(low: ThreadLowering, op: GetGlobalOp) -> None:
 
 @lowers("ext.alloca")
 def alloca(low: ThreadLowering, op: AllocaOp) -> None:
-    """A place in the part of the scratch memory that the block has."""
+    """An address in the scratch memory of the block."""
     pointee_bytes(low, op.results[0].type)  # pyright: ignore[reportArgumentType]
     base, offset = low.scratch_of_block(), low.given.offsets[op]
     low.bind(op.results[0], low.plus(base, offset))
 
 
 def block_number(low: ThreadLowering) -> SSAValue:
-    """The number of the block in the grid, x first, of 64 bits."""
+    """The number of the block in the grid, an i64; x varies fastest."""
 
     def along(kind: type[Operation], axis: DimensionEnum) -> SSAValue:
         index = low.one(kind, (), INDEX, {"dimension": DimensionAttr(axis)})
@@ -121,7 +122,7 @@ def block_number(low: ThreadLowering) -> SSAValue:
 
 @lowers("arith.constant")
 def constant(low: ThreadLowering, op: ConstantOp) -> None:
-    """A number, the same in every element; or a table where elements differ."""
+    """A scalar or splat constant; a tile whose elements differ is loaded from a constant table."""
     ty, bits = op.results[0].type, bits_of_value(op.properties["value"])
     element = T.element_of(ty)
     name = "i64" if isinstance(element, b.IndexType) else T.element_name(element)
@@ -133,8 +134,7 @@ def constant(low: ThreadLowering, op: ConstantOp) -> None:
 
 
 def _from_table(low: ThreadLowering, op: Operation, bits: Sequence[int]) -> SSAValue:
-    """The thread's elements of a constant tile, of which it holds these bits: read from a table in
-    memory."""
+    """The thread's elements of a constant tile with these bits, loaded from a table in memory."""
     ty = low.type_of(op.results[0].type)
     element = scalar_of(ty)
     word = b.IntegerType(8 * element_bytes(element))

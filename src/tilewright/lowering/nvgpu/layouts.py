@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Neighbours that one thread holds side by side: 16 bytes of f32.
+#: The adjacent elements of a thread: 16 bytes of f32.
 CHUNK = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How ``size`` elements, a power of two, are dealt to ``threads``, another one.
+    """The distribution of ``size`` elements over ``threads`` threads; both are powers of two.
 
-    Thread t holds the chunks t, t + threads, t + 2 threads, ... in this order. Where there are
-    fewer elements than threads, thread t holds element t modulo ``size``: several hold the same,
-    and the first of them owns it.
+    Thread t holds the chunks t, t + threads, t + 2 threads, ... in this order. If there are fewer elements than
+    threads, thread t holds element t modulo ``size``; the first thread that holds an element owns it.
     """
 
     size: int
@@ -27,12 +26,12 @@ class Layout:
 
     @property
     def registers(self) -> int:
-        """How many elements each thread holds."""
+        """The number of elements per thread."""
         return max(self.size // self.threads, 1)
 
     @property
     def chunk(self) -> int:
-        """How many elements of a thread are moved by one round of a loop."""
+        """The number of adjacent elements in a chunk."""
         return min(self.registers, CHUNK)
 
     @property
@@ -42,7 +41,7 @@ class Layout:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """The number of each element of a thread, counted from its first one."""
+        """The row-major offset of each element of a thread from its first one."""
         return tuple(
             row * self.threads * self.chunk + column
             for row in range(self.registers // self.chunk)
@@ -51,7 +50,7 @@ class Layout:
 
 
 def coordinates_of(number: int, dims: Sequence[int]) -> list[int]:
-    """The place of the element with a number along each axis."""
+    """The coordinates of an element along each axis, from its row-major number."""
     found: list[int] = []
     for extent in reversed(dims):
         number, place = divmod(number, extent)

@@ -26,7 +26,7 @@ GRID_TOO_LARGE = define_code(
     "A grid has more blocks than a GPU takes.",
     "All extents together are at most 2**31 - 1. Let each block do more.",
 )
-#: The most blocks along x, and along y and z.
+#: The largest grid extent along x, and along y or z.
 MAX_X, MAX_YZ = 2**31 - 1, 65_535
 _CLUSTERS = frozenset(
     {
@@ -38,8 +38,9 @@ _CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_
 
 
 def must_fold(grid: Sequence[int]) -> bool:
-    """Whether a GPU takes a grid of three extents only in one row. A TileIRError (``grid-too-large``) where it
-    takes it in no way."""
+    """Whether a GPU accepts this grid only as one row of blocks. Raises ``TileIRError`` (``grid-too-large``) if not
+    even so.
+    """
     x, y, z = grid
     if x <= MAX_X and max(y, z) <= MAX_YZ:
         return False
@@ -54,9 +55,12 @@ def must_fold(grid: Sequence[int]) -> bool:
 
 
 def linearize_grid(module: b.ModuleOp, entry: str) -> b.ModuleOp:
-    """The module with the kernel of that name for a folded grid: three i32, the extents, behind its other
-    parameters. A TileIRError for a kernel of clusters, and for one that calls functions which ask where they
-    are."""
+    """A copy of the module whose kernel ``entry`` takes its grid as one row, with the three extents (i32) as last
+    parameters.
+
+    Raises ``TileIRError`` (``grid-too-large``) for a kernel with clusters, and for one that calls functions while
+    functions of the module query the block or grid index.
+    """
     found = next(
         op
         for op in module.walk()
@@ -96,7 +100,7 @@ def _is_inside(op: Operation, kernel: Operation) -> bool:
 
 
 class _Folded:
-    """Puts in place of a question for the block, or the grid, its answer in a folded grid."""
+    """Replaces a query of the block or grid by its result in the linearized grid."""
 
     def __init__(self, op: gpu_ops.DimensionOp, extents: Sequence[SSAValue]):
         self.op, self.extents = op, extents
@@ -116,7 +120,7 @@ class _Folded:
         op.erase()
 
     def block(self, axis: int) -> SSAValue:
-        """The place of the block along an axis: x runs fastest."""
+        """The block index along an axis; x varies fastest."""
         number = self.asked(gpu_ops.BlockIdOp, 0)
         for before in range(axis):
             number = self.one(A.DivUIOp, (number, self.extent(before)))

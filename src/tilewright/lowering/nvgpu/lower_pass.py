@@ -15,7 +15,7 @@ from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
 
 @dataclass(frozen=True)
 class LowerTileAAToNvgpu(TilePass):
-    """Lowers the kernels of nv_tileaa to per-thread code: a ``gpu.module`` takes their place."""
+    """Lowers the kernels of nv_tileaa to per-thread code in a ``gpu.module``."""
 
     name: ClassVar[str] = "lower-tileaa-to-nvgpu"
     LEVEL: ClassVar = NV_TILEAA
@@ -27,14 +27,14 @@ class LowerTileAAToNvgpu(TilePass):
         NvgpuOptions(self.num_warps)
 
     def rewrite(self, root: Operation) -> Operation | None:
-        """The module of threads; raises what the options or an operation are refused for."""
+        """Lower the module in place. Raises ``TileIRError`` (``bad-block-warps``, ``not-lowered-to-threads``)."""
         assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
         put_in_place(root, lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module)
         return None
 
 
 def put_in_place(root: builtin.ModuleOp, lowered: builtin.ModuleOp) -> None:
-    """Let a module hold what another one does."""
+    """Replace the body and attributes of ``root`` by those of ``lowered``."""
     body = root.body
     body.detach_block(body.block)
     body.add_block(lowered.body.detach_block(0))

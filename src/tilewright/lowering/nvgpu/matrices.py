@@ -20,11 +20,10 @@ Index = tuple[SSAValue, SSAValue]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """``rows`` x ``columns`` elements in shared memory, and some unused ones behind each row.
+    """A matrix of ``rows`` x ``columns`` elements in shared memory, with padding after each row.
 
-    They are those rows of a tile of ``dims`` that start with ``first``. If the matrix ``is_turned``
-    it holds them transposed. Indices are of the matrix as it lies. ``buffer`` is the same memory,
-    where a row starts ``stride`` elements behind the one before.
+    It holds the rows of a tile of ``dims`` from ``first`` on, transposed if ``is_turned``. Indices are those in memory.
+    ``buffer`` is the same memory without its shape; rows are ``stride`` elements apart.
     """
 
     low: ThreadLowering
@@ -39,17 +38,17 @@ class Matrix:
     is_turned: bool
 
     def read(self, place: Index, width: int) -> SSAValue:
-        """Neighbours along a row, as a vector."""
+        """Load ``width`` adjacent elements of a row, as a vector."""
         self.low.sync.shared = True
         ty = b.VectorType(self.element, [width])
         return self.low.one(vector.LoadOp, (self.memory, *place), ty)
 
     def write(self, place: Index, value: SSAValue) -> None:
-        """The reverse."""
+        """Store a vector to adjacent elements of a row."""
         self.low.emit(vector.StoreOp, (value, self.memory, *place))
 
     def put(self, value: SSAValue) -> None:
-        """Write those of the thread's elements of the tile that the matrix has."""
+        """Store those of the thread's elements of the tile that the matrix covers."""
         low = self.low
 
         def work() -> Sequence[SSAValue]:
@@ -64,7 +63,7 @@ class Matrix:
         low.either(low.owned(self.dims[0] * self.dims[1]), work)
 
     def take(self) -> list[SSAValue]:
-        """The thread's chunks of the tile that lie in the matrix, which is not turned."""
+        """Load the thread's chunks of the tile that the matrix covers. The matrix must not be transposed."""
         offsets = self.low.layout(self.dims).offsets[:: self._width]
         return [self.read(self._place(at), self._width) for at in offsets if self._has(at)]
 
@@ -73,12 +72,12 @@ class Matrix:
         return min(self.low.layout(self.dims).chunk, self.columns)
 
     def _has(self, offset: int) -> bool:
-        """Whether the thread's element with that offset lies in the matrix."""
+        """Whether the matrix covers the thread's element at that offset."""
         row = coordinates_of(offset, self.dims)[0]
         return self.first <= row < self.first + (self.columns if self.is_turned else self.rows)
 
     def _place(self, offset: int) -> Index:
-        """The indices of the thread's element with that offset."""
+        """The indices of the thread's element at that offset."""
         low = self.low
         with low.building(low.prologue):
             row, column = (as_index(low, at) for at in low.first_coordinates(self.dims))
@@ -99,8 +98,7 @@ def matrix(
     first: int = 0,
     is_turned: bool = False,
 ) -> Matrix:
-    """Room in an exchange for ``rows`` of a tile from ``first`` on, by default for all, with so many
-    elements behind each row."""
+    """Allocate ``rows`` of a tile from ``first`` on, by default all, with ``padding`` elements after each row."""
     shape = (dims[0] if rows is None else rows, dims[1])
     if is_turned:
         shape = shape[1], shape[0]
@@ -115,6 +113,7 @@ def matrix(
 
 
 def padding(columns: int, bits: int) -> int:
-    """Elements behind each row of so many, so that 8 rows of 16 bytes lie in different banks: rows
-    are odd multiples of 16 bytes apart."""
+    """The padding in elements per row by which 8 rows of 16 bytes fall into different banks: rows are an odd multiple
+    of 16 bytes apart.
+    """
     return 0 if columns * bits <= 128 else 128 // bits

@@ -53,17 +53,17 @@ _TF32_MASK = -(1 << 13)
 
 
 def pointers(low: ThreadLowering, addresses: SSAValue) -> SSAValue:
-    """Addresses as pointers to global memory."""
+    """Cast addresses to pointers to global memory."""
     return low.one(L.IntToPtrOp, (addresses,), vector_like(addresses.type, GLOBAL_POINTER))
 
 
 def in_memory(element: Attribute) -> Attribute:
-    """The type that elements have in memory: i1 takes a byte."""
+    """The type of elements in memory: i1 takes a byte."""
     return I8 if element == I1 else element
 
 
 def from_memory(low: ThreadLowering, value: SSAValue, name: str) -> SSAValue:
-    """What was read from memory as an element, or elements, of the type of that name."""
+    """Convert loaded values to elements of type ``name``: i1 from a byte, tf32 with its low bits cleared."""
     if name == "i1":
         return low.compare("ne", value, low.constant(0, value.type))
     if name == "tf32":
@@ -74,19 +74,19 @@ def from_memory(low: ThreadLowering, value: SSAValue, name: str) -> SSAValue:
 
 
 def to_memory(low: ThreadLowering, value: SSAValue) -> SSAValue:
-    """The reverse."""
+    """Convert elements to their type in memory."""
     if scalar_of(value.type) == I1:
         return low.one(V.ExtUIOp, (value,), vector_like(value.type, I8))
     return value
 
 
 def alignment(element: Attribute, width: b.IntegerType) -> dict[str, Attribute]:
-    """The property by which an access says that it is aligned to its element."""
+    """The property for an access aligned to its element."""
     return {"alignment": b.IntegerAttr(element_bytes(element), width)}
 
 
 def ordering(op: Operation, default: str = "weak") -> dict[str, Attribute]:
-    """The properties of an atomic access; none for a weak one."""
+    """The ordering and scope properties of an atomic access; none for a weak one."""
     semantic = enum_property(op, "mem_semantic") or default  # pyright: ignore[reportArgumentType]
     if semantic == "weak":
         return {}
@@ -99,7 +99,7 @@ def ordering(op: Operation, default: str = "weak") -> dict[str, Attribute]:
 
 
 def spread(low: ThreadLowering, value: SSAValue, size: int) -> SSAValue:
-    """A tile of which only owners have the elements, with all its copies."""
+    """Broadcast a tile, whose elements only owners have, to all copies, through shared memory."""
     if size >= low.threads:
         return value
     shared_conversion = SharedConversion(low)
@@ -110,19 +110,19 @@ def spread(low: ThreadLowering, value: SSAValue, size: int) -> SSAValue:
 
 
 def tile_of(low: ThreadLowering, value: SSAValue) -> SSAValue:
-    """A scalar as a tile of one element, which is what a vector of one place holds."""
+    """A scalar as a vector of one element; a vector is returned as is."""
     return value if isinstance(value.type, b.VectorType) else low.splat(value, 1)
 
 
 def element_name(value: SSAValue) -> str:
-    """The name of the type that elements have in memory, where an index takes 64 bits."""
+    """The name of the element type in memory, where an index is an i64."""
     element = T.element_of(value.type)
     return "i64" if isinstance(element, b.IndexType) else T.element_name(element)
 
 
 @lowers("load", "tiled_load", "gather_load")
 def load(low: ThreadLowering, op: Load) -> None:
-    """Loads what a thread holds, masked and padded; volatile and ordered loads go by element."""
+    """Loads the thread's elements, masked and padded. Volatile and ordered loads go element by element."""
     result = op.moved
     low.before_read()
     for token in op.results[1:]:
@@ -149,7 +149,7 @@ def load(low: ThreadLowering, op: Load) -> None:
 
 
 def _load_places(low: ThreadLowering, op: Load, held: Attribute, order: Order | None) -> SSAValue:
-    """Elements from wherever each lies."""
+    """Load each element from its own address."""
     result, place = op.moved, address_range_of(low, op, order)
     dims = T.dims_of(result.type)
     addresses = tile_of(low, place.addresses)
@@ -172,7 +172,7 @@ def _load_places(low: ThreadLowering, op: Load, held: Attribute, order: Order | 
 def _with_background(
     low: ThreadLowering, op: Load, place: AddressRange, loaded: SSAValue
 ) -> SSAValue:
-    """Loaded elements, and what stands where nothing was loaded."""
+    """The loaded elements, with ``other`` where masked off and padding where out of bounds."""
     result = op.moved
     (base,) = values_of(op, "base")
     name = element_name(result)
@@ -195,7 +195,7 @@ def _with_background(
 
 
 def _load_each(low: ThreadLowering, op: Load, place: AddressRange) -> SSAValue:
-    """Element by element, each by its owner, and then told to all: others may write meanwhile."""
+    """Load each element by its owner and broadcast it, as copies could see different values if others write meanwhile."""
     result = op.moved
     element = element_type(T.element_of(result.type))
     assert element is not None
@@ -224,10 +224,10 @@ def each_element(
     make: Callable[[SSAValue, Sequence[SSAValue]], SSAValue | None],
     unchanged: SSAValue | None = None,
 ) -> SSAValue | None:
-    """What ``make`` gives for the address and values of each element, by the thread that owns it.
+    """Build ``make`` on the address and values of each element, executed by its owner.
 
-    With a ``result`` all threads that hold an element get it; where an element is masked off that of
-    ``unchanged``, or zero.
+    With a ``result`` type the results are broadcast to all copies; where masked off the result is that of
+    ``unchanged``, else zero.
     """
     layout = low.layout(T.dims_of(moved.type))
     addresses = tile_of(low, place.addresses)
@@ -260,7 +260,7 @@ def each_element(
 
 @lowers("store", "tiled_store", "scatter_store")
 def store(low: ThreadLowering, op: Store) -> None:
-    """Stores what a thread holds, each element by one thread; volatile and ordered stores go by element."""
+    """Stores the thread's elements, each by its owner. Volatile and ordered stores go element by element."""
     low.before_write()
     for token in op.results:
         low.bind(token, None)
@@ -299,7 +299,7 @@ def store(low: ThreadLowering, op: Store) -> None:
 
 
 def _store_places(low: ThreadLowering, op: Store, value: SSAValue, order: Order | None) -> None:
-    """Elements to wherever each lies."""
+    """Store each element to its own address."""
     place, held = address_range_of(low, op, order), scalar_of(value.type)
     dims = T.dims_of(op.moved.type)
     addresses = tile_of(low, place.addresses)
@@ -321,7 +321,7 @@ def _store_places(low: ThreadLowering, op: Store, value: SSAValue, order: Order 
 
 @lowers("ext.fence")
 def fence(low: ThreadLowering, op: Operation) -> None:
-    """Orders memory for the whole device, and the threads among themselves."""
+    """A barrier, and a fence at device scope."""
     low.barrier()
     low.emit(
         llvm_atomics.FenceOp,
@@ -337,6 +337,6 @@ def fence(low: ThreadLowering, op: Operation) -> None:
 
 @lowers("ext.grid_dependency")
 def grid_dependency(low: ThreadLowering, op: Operation) -> None:
-    """Launches run one after the other, so that there is nothing to wait for."""
+    """Builds nothing: launches run one after the other."""
     for result in op.results:
         low.bind(result, None)

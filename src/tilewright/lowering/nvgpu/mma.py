@@ -37,16 +37,16 @@ from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, vector_like
 from tilewright.lowering.nvgpu.vectors import as_index, moved, stacked
 
-#: Products beyond so many are made in a loop over k.
+#: With more multiplications than this the k axis becomes a loop.
 _UNROLLED = 64
-#: The types whose numbers another type, that the tensor cores have, holds too.
+#: Operand types without an instruction, and the wider type that holds all their values.
 _WIDER = {"f8E4M3FN": "f16", "f8E5M2": "f16"}
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "i8": ("i32",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a product is made: ``name`` is the type of the operands in shared memory."""
+    """How a product uses the tensor cores. ``name`` is the operand type in shared memory, ``depth`` the extent of k."""
 
     name: str
     instruction: Instruction
@@ -55,39 +55,38 @@ class Plan:
 
     @property
     def a_stride(self) -> int:
-        """How far rows of A are apart in shared memory, in elements."""
+        """The stride of the rows of A in shared memory, in elements."""
         return self.depth + padding(self.depth, self.instruction.bits)
 
     @property
     def b_shape(self) -> tuple[int, int]:
-        """The extents of B in shared memory, which is turned for elements of 8 bits."""
+        """The extents of B in shared memory, transposed for 8-bit elements."""
         along_k, columns = self.layout.batches * self.depth, self.layout.columns
         return (columns, along_k) if self.b_is_turned else (along_k, columns)
 
     @property
     def b_is_turned(self) -> bool:
-        """Whether B lies column by column in shared memory: ``ldmatrix`` transposes elements of 16
-        bits only."""
+        """Whether B is stored by columns: ``ldmatrix`` only transposes 16-bit elements."""
         return self.instruction.bits == 8
 
     @property
     def b_padding(self) -> int:
-        """Elements behind each row of B in shared memory, by which rows fall into different banks."""
+        """The padding after each row of B, in elements, by which rows fall into different banks."""
         bits, columns = self.instruction.bits, self.b_shape[1]
         return (padding if bits <= 16 else _padding_by_element)(columns, bits)
 
     @property
     def shared_bytes(self) -> int:
-        """The shared memory that both operands take."""
+        """The shared memory of both operands, in bytes."""
         rows, columns = self.b_shape
         count = self.layout.batches * self.layout.rows * self.a_stride
         return (count + rows * (columns + self.b_padding)) * self.instruction.bits // 8 + 16
 
 
 def plan_for(low: ThreadLowering, op: DotOp) -> Plan | None:
-    """How the tensor cores make a product; None where they do not.
+    """The plan for a product on tensor cores, else None.
 
-    f32 is none of their types, and unsigned integers have no operation in ``nvgpu``.
+    There is none for f32, which they do not support, and for unsigned integers, which ``nvgpu`` does not.
     """
     names = [_WIDER.get(name, name) for name in map(element_name, (op.a, op.b))]
     name, total = names[0], element_name(op.c)
@@ -107,8 +106,9 @@ def plan_for(low: ThreadLowering, op: DotOp) -> Plan | None:
 
 
 def carried_layouts(low: ThreadLowering, op: scf.ForOp) -> dict[int, FragmentLayout]:
-    """Which of the values that a loop carries are sums of products and nothing else, so that they
-    can stay in fragments all along; by their number."""
+    """The layouts of loop-carried values, by number, that are only used as accumulators and so can stay in fragments
+    throughout.
+    """
     body = op.regions[0].blocks[0]
     found = {
         number: _carried_layout(low, argument, body, number)
@@ -137,7 +137,7 @@ def _carried_layout(
 
 
 def product(low: ThreadLowering, op: DotOp, plan: Plan) -> SSAValue | Fragments:
-    """The product plus ``c``: in fragments if ``c`` is."""
+    """The product plus ``c``, in fragments if ``c`` is."""
     held = low.held[op.c]
     given = held
     if not isinstance(given, Fragments):
@@ -145,7 +145,8 @@ def product(low: ThreadLowering, op: DotOp, plan: Plan) -> SSAValue | Fragments:
     sums = b.VectorType(plan.instruction.sums, plan.layout.vector.get_shape())
     is_integer = plan.name == "i8"
     if is_integer:
-        # The instruction saturates, and sums wrap: it adds up from zero, which cannot overflow.
+        # The instruction saturates but ``dot`` wraps. It accumulates from zero, which cannot overflow, and ``c`` is
+        # added after.
         start = [low.constant(0, sums) for _ in given.parts]
     else:
         start = [_converted(low, part, plan.layout.vector, sums) for part in given.parts]
@@ -161,7 +162,7 @@ def product(low: ThreadLowering, op: DotOp, plan: Plan) -> SSAValue | Fragments:
 def _converted(
     low: ThreadLowering, value: SSAValue, given: b.VectorType, wanted: b.VectorType
 ) -> SSAValue:
-    """Sums of f16 are kept in f32 while they are added up."""
+    """Convert between f16 and the f32 in which its products are accumulated."""
     if given == wanted:
         return value
     kind = A.ExtFOp if isinstance(given.element_type, b.Float16Type) else A.TruncFOp
@@ -169,7 +170,7 @@ def _converted(
 
 
 class _Product:
-    """One product while it is written."""
+    """The code of one product."""
 
     def __init__(self, low: ThreadLowering, op: DotOp, plan: Plan):
         self.low, self.plan, self.instruction = low, plan, plan.instruction
@@ -201,7 +202,7 @@ class _Product:
         )
 
     def add_to(self, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """The sums with the product added, in the order of fragments."""
+        """The accumulator, by fragments, plus the product."""
         low, depth, k = self.low, self.plan.depth, self.instruction.k
         if depth // k * len(sums) <= _UNROLLED or depth == k:
             for step in range(0, depth, k):
@@ -215,7 +216,7 @@ class _Product:
         return low.emit(scf.ForOp, (*bounds, *sums), types, regions=[Region(body)])
 
     def _step(self, sums: Sequence[SSAValue], k: int, more: SSAValue | None) -> list[SSAValue]:
-        """The sums with what ``instruction.k`` places along k from ``k + more`` on give."""
+        """Accumulate ``instruction.k`` elements along k, starting at ``k + more``."""
         batches, rows, columns = self.plan.layout.counts
         left = iter(sums)
         found: list[SSAValue] = []
@@ -236,7 +237,7 @@ class _Product:
     # Fragments of A.
 
     def _a_start(self) -> Index:
-        """The place that the thread names, or loads from, for its first fragment."""
+        """The indices of the thread's first fragment: of its element, or of the row that it passes to ``ldmatrix``."""
         low, layout = self.low, self.plan.layout
         batch, down, _ = warp_place(low, layout)
         row = low.plus(low.times(batch, layout.rows), low.times(down, layout.m))
@@ -244,7 +245,7 @@ class _Product:
         if self.instruction.bits == 64:
             row = low.plus(row, low.binary(A.ShRUIOp, within, 2))
             return as_index(low, row), as_index(low, low.binary(A.AndIOp, within, 3))
-        # Matrices of 8 rows of 16 bytes: the upper and the lower one, then those to the right.
+        # ``ldmatrix`` loads matrices of 8 rows of 16 bytes: upper and lower, then those to the right.
         row = low.plus(row, low.binary(A.AndIOp, within, 15))
         across = low.binary(A.ShRUIOp, within, 4)
         if self.instruction.a_shape[0] < 4:
@@ -307,7 +308,7 @@ class _Product:
         return found
 
     def _read_b(self, place: Index) -> SSAValue:
-        """A fragment by single elements."""
+        """Load a fragment element by element."""
         low = self.low
         rows = [
             self.b.read((moved(low, place[0], self.instruction.group * number), place[1]), 1)
@@ -316,7 +317,7 @@ class _Product:
         return stacked(low, rows)
 
     def _cut(self, loaded: SSAValue) -> list[SSAValue]:
-        """The fragments that were loaded together."""
+        """Split fragments that were loaded by one instruction."""
         if self._at_once == 1:
             return [loaded]
         shape = self.instruction.b_shape
@@ -351,7 +352,7 @@ class _Product:
     def _moved(
         self, place: Index, steps: tuple[int, int], k_axis: int, more: SSAValue | None
     ) -> Index:
-        """A place some steps on, and ``more`` along the axis of k."""
+        """An index advanced by ``steps``, and by ``more`` along the k axis."""
         low = self.low
         with low.building(low.prologue):
             found = [moved(low, at, step) for at, step in zip(place, steps, strict=True)]
@@ -361,8 +362,9 @@ class _Product:
 
 
 def _padding_by_element(columns: int, bits: int) -> int:
-    """Elements behind each row, where lanes load 4 rows of 8 neighbours of 32 bits, or 4 of 64 bits
-    at a time, so that they lie in different banks."""
+    """The padding per row, in elements, where lanes load single elements of 32 or 64 bits: rows of B at the same column
+    fall into different banks.
+    """
     if bits == 64:
         return 4
     return 0 if columns == 8 else 8

@@ -18,11 +18,11 @@ DEFAULT_WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class NvgpuOptions:
-    """How ``nv_tileaa`` is lowered.
+    """The options of the lowering.
 
-    ``num_warps``: the warps of a block where the kernel does not say how many. ``shared_bytes``: the
-    shared memory that a block may take; tiles that need more to be rearranged are refused.
-    ``compute``: the compute capability times ten; instructions that it lacks are not used.
+    ``num_warps``: the warps per block of a kernel that does not specify them. ``shared_bytes``: the shared memory per
+    block; tiles that need more for a layout conversion are refused. ``compute``: the compute capability times ten;
+    newer instructions are not used.
 
     Raises ``TileIRError`` (``bad-block-warps``).
     """

@@ -12,7 +12,7 @@ from tilewright.passes.base import clone_with_locations
 def copy_with_kernel(
     module: b.ModuleOp, kernel: gpu_kernels.FuncOp
 ) -> tuple[b.ModuleOp, gpu_kernels.FuncOp]:
-    """A copy of a module, and in it the copy of one of its kernels."""
+    """Clone a module; returns the clone, and in it the clone of ``kernel``."""
     copy = clone_with_locations(module, {})
     assert isinstance(copy, b.ModuleOp)
     place = next(i for i, op in enumerate(module.walk()) if op is kernel)
@@ -22,7 +22,7 @@ def copy_with_kernel(
 
 
 def add_parameter(kernel: gpu_kernels.FuncOp, ty: Attribute, name: str) -> SSAValue:
-    """A new parameter behind the others of a kernel."""
+    """Append a parameter to a kernel."""
     signature = kernel.signature
     place = len(signature.inputs)
     inputs = [*signature.inputs.data, ty]

@@ -23,26 +23,27 @@ from tilewright.lowering.nvgpu.vectors import joined, length
 
 
 def dealt(low: ThreadLowering) -> int:
-    """How many elements are dealt, a chunk to each thread, before the first one gets another."""
+    """The number of elements that are distributed, a chunk per thread, before a thread gets its second chunk."""
     return CHUNK * low.threads
 
 
 def fits(low: ThreadLowering, values: Sequence[SSAValue], size: int, *, beside: int = 0) -> bool:
-    """Whether a block can have tiles of ``size`` elements, of the types of these values, in shared
-    memory at once, ``beside`` so many bytes."""
+    """Whether tiles of ``size`` elements, of the types of ``values``, fit into shared memory together, with ``beside``
+    further bytes.
+    """
     total = beside + sum(held_bytes(scalar_of(value.type), size) for value in values)
     return total <= low.options.shared_bytes - low.conversion_start
 
 
 def registers(low: ThreadLowering, value: SSAValue, numbers: Sequence[int]) -> SSAValue:
-    """Some registers of a thread."""
+    """Select registers of a thread."""
     mask = b.DenseArrayBase.from_list(b.i64, list(numbers))
     ty = b.VectorType(scalar_of(value.type), [len(numbers)])
     return low.one(ShuffleOp, (value, value), ty, {"mask": mask})
 
 
 def cut(low: ThreadLowering, value: SSAValue, count: int) -> list[SSAValue]:
-    """A tile as ``count`` tiles, one behind the other, each of at least ``dealt`` elements."""
+    """Cut a tile into ``count`` contiguous tiles, each of at least ``dealt`` elements."""
     size = length(value) // count
     return [
         registers(low, value, range(number * size, (number + 1) * size)) for number in range(count)
@@ -50,8 +51,10 @@ def cut(low: ThreadLowering, value: SSAValue, count: int) -> list[SSAValue]:
 
 
 def halves(low: ThreadLowering, value: SSAValue, distance: int) -> tuple[SSAValue, SSAValue]:
-    """The elements whose number has the bit ``distance``, at least ``dealt``, clear, and those with the
-    bit set; each in the layout of a tile of half the size, as if the bit were not there."""
+    """Split a tile by the bit ``distance`` of the element number: clear, then set. ``distance`` is at least ``dealt``.
+
+    Each half has the layout of a tile of half the size, as if the bit were not there.
+    """
     step, every = distance // low.threads, range(length(value))
     parts = ([n for n in every if bool(n & step) is upper] for upper in (False, True))
     first, second = (registers(low, value, numbers) for numbers in parts)
@@ -61,7 +64,7 @@ def halves(low: ThreadLowering, value: SSAValue, distance: int) -> tuple[SSAValu
 def gathered(
     low: ThreadLowering, value: SSAValue, size: int, places: SSAValue, mask: SSAValue | None = None
 ) -> SSAValue:
-    """Elements of a tile of ``size`` by their numbers; zeros where the mask does not hold."""
+    """Gather elements of a tile of ``size`` at ``places``, their row-major numbers; zeros where the mask is false."""
     count = 1
     while not fits(low, [value], size // count) and size // count > dealt(low):
         count *= 2
@@ -88,14 +91,14 @@ def gathered(
 
 
 def in_two(low: ThreadLowering, value: SSAValue, size: int) -> list[SSAValue] | None:
-    """A tile too large for shared memory cut in two; None where that is not needed, or not possible."""
+    """A tile too large for shared memory, cut in two; None if that is not needed or not possible."""
     if fits(low, [value], size) or size < 2 * dealt(low):
         return None
     return cut(low, value, 2)
 
 
 def together(low: ThreadLowering, parts: Sequence[SSAValue]) -> SSAValue:
-    """The reverse of ``cut``."""
+    """Concatenate tiles that ``cut`` made."""
     return joined(low, parts)
 
 
@@ -106,7 +109,7 @@ def rearranged(
     dims: tuple[int, ...],
     place: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
 ) -> SSAValue:
-    """A tile whose element at coordinates is that of ``source`` at ``place`` of them.
+    """The tile of ``dims`` whose element at given coordinates is the element of ``source`` at ``place(coordinates)``.
 
     Coordinates are vectors of i32, one for each axis.
     """

@@ -29,7 +29,7 @@ _FLOAT, _UNSIGNED = frozenset("eEfFgGaA"), frozenset("uoxXp")
 
 @lowers("print")
 def lower_print(low: ThreadLowering, op: TileAAOp) -> None:
-    """The text is that of ``launching.printing``; pieces of several blocks may mix on a GPU."""
+    """Prints the text of ``launching.printing``. On a GPU the output of several blocks may interleave."""
     given = [value for value in op.operands if not isinstance(value.type, T.MemTokenType)]
     text = op.properties["format"]
     assert isinstance(text, b.StringAttr)
@@ -50,7 +50,7 @@ def _at_once(
     given: Sequence[SSAValue],
     tiles: Sequence[SSAValue],
 ) -> None:
-    """All tiles lie in shared memory when the thread begins."""
+    """Print with all tiles in shared memory at once."""
     shared_conversion = SharedConversion(low)
     buffers: dict[SSAValue, Buffer] = {}
     for value in tiles:
@@ -79,7 +79,7 @@ def _at_once(
 def _in_turn(
     low: ThreadLowering, pieces: Sequence[str | Conversion], given: Sequence[SSAValue]
 ) -> None:
-    """Pieces of the text one after the other."""
+    """Print one piece of the text after the other, with one part of a tile in shared memory at a time."""
     operands = iter(given)
     for piece in pieces:
         if isinstance(piece, str):
@@ -114,7 +114,7 @@ def _in_turn(
 
 
 def _by_first(low: ThreadLowering, work: Callable[[], object]) -> None:
-    """What the first thread of the block does."""
+    """Build code that only the first thread of the block executes."""
 
     def nothing_made() -> list[SSAValue]:
         work()
@@ -130,8 +130,9 @@ def _say(low: ThreadLowering, text: str, *values: SSAValue) -> None:
 def _print_part(
     low: ThreadLowering, piece: Conversion, value: SSAValue, buffer: Buffer, place: tuple[int, int]
 ) -> None:
-    """One of some equal parts of a tile, of which there are a power of two: each dimension between
-    brackets, by a loop where the part has all of it."""
+    """Print one of ``place[1]`` equal parts of a tile, a power of two, in brackets by dimension. A dimension that the
+    part covers in full is a loop.
+    """
 
     def element(start: SSAValue) -> None:
         held = buffer.memory.type
@@ -149,7 +150,7 @@ def _print_part(
         if part == 0:
             _say(low, "[")
         if count > dims[0]:
-            # Less than a row.
+            # The part is less than a row.
             each = count // dims[0]
             if part and part % each == 0:
                 _say(low, ", ")
@@ -186,7 +187,7 @@ def _loop(low: ThreadLowering, count: int, turn: Callable[[SSAValue], None]) -> 
 
 
 def _print_number(low: ThreadLowering, piece: Conversion, value: SSAValue, name: str) -> None:
-    """A number as its conversion wants it: a float for an integer is truncated, and the reverse."""
+    """Print a number, converted to the type of its conversion: floats are truncated for an integer conversion."""
     if piece.letter in "n%":
         return
     is_float = not (name[0] == "i" or name == "ptr")

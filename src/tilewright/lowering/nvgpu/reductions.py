@@ -41,7 +41,10 @@ def run_body(
     arguments: Sequence[SSAValue],
     known: Mapping[Operation, bool] | None = None,
 ) -> list[SSAValue]:
-    """What a body that computes elements yields, for vectors of elements. ``known``: what comparisons in it give."""
+    """Lower the body of an element-wise region on vectors of elements; returns what it yields.
+
+    ``known`` are comparisons in it whose result is known.
+    """
     outer = low.lanes
     low.lanes = arguments[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
     for argument, value in zip(body.args, arguments, strict=True):
@@ -65,13 +68,13 @@ def combine(
     accumulated: Sequence[SSAValue],
     known: Mapping[Operation, bool] | None = None,
 ) -> list[SSAValue]:
-    """The body of a fold on vectors of elements. ``known``: what comparisons in it give."""
+    """Lower the body of a reduction or scan on vectors of elements. ``known`` as for ``run_body``."""
     pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
     return run_body(low, op.regions[0].blocks[0], pairs, known)
 
 
 Shape = tuple[int, int, int]
-"""How many rows a fold has, the extent that it folds, and how many elements a step along it passes."""
+"""The rows of a reduction or scan, its extent, and the stride of a step along it, in elements."""
 
 
 def _shape(op: ReduceOrScan) -> Shape:
@@ -82,7 +85,7 @@ def _shape(op: ReduceOrScan) -> Shape:
 def _start(
     low: ThreadLowering, values: Sequence[SSAValue], size: int
 ) -> tuple[SharedConversion, list[Buffer]]:
-    """The operands of a fold in shared memory."""
+    """Put the operands into shared memory."""
     shared_conversion = SharedConversion(low)
     buffers = [shared_conversion.buffer(scalar_of(value.type), size) for value in values]
     for buffer, value in zip(buffers, values, strict=True):
@@ -93,9 +96,9 @@ def _start(
 
 @lowers("reduce")
 def reduce(low: ThreadLowering, op: ReduceOp) -> None:
-    """Combines along an axis through shared memory, by halves where the values fit there at once, else in pieces.
+    """Reduces along an axis as a tree: in shared memory at once where the values fit, else in pieces.
 
-    The order of sums is therefore not that of the elements.
+    Elements are therefore not combined in their order.
     """
     values, shape = low.values(op.operands), _shape(op)
     wanted = T.dims_of(op.results[0].type)
@@ -118,7 +121,7 @@ def _halve(
     dims: tuple[int, ...],
     axis: int,
 ) -> None:
-    """Reduce what lies in buffers along an axis, into its first elements."""
+    """Reduce buffers along an axis, into the first element along it."""
     half = dims[axis]
     while half > 1:
         half //= 2
@@ -128,7 +131,7 @@ def _halve(
         first = low.linear(places, dims)
         places[axis] = low.plus(places[axis], half)
         second = low.linear(places, dims)
-        # Only owners read: others would see what owners write.
+        # Only owners read: copies would read what owners write.
         elements = [shared_conversion.take(buffer, second, mine) for buffer in buffers]
         accumulated = [shared_conversion.take(buffer, first, mine) for buffer in buffers]
         for buffer, value in zip(buffers, combine(low, op, elements, accumulated), strict=True):
@@ -143,7 +146,7 @@ def _first_row(
     dims: tuple[int, ...],
     axis: int,
 ) -> list[SSAValue]:
-    """What is left of a reduction in buffers: the tile without the axis."""
+    """The result of a reduction in buffers: the tile without the axis."""
     wanted = (*dims[:axis], *dims[axis + 1 :])
     places = list(low.coordinates(wanted or (1,)))
     if wanted:
@@ -155,10 +158,10 @@ def _first_row(
 def _reduced(
     low: ThreadLowering, op: ReduceOrScan, values: Sequence[SSAValue], shape: Shape
 ) -> list[SSAValue]:
-    """A reduction of tiles that do not fit into shared memory together, in the same order."""
+    """Reduce tiles that do not fit into shared memory together, in the same order."""
     rows, extent, inner = shape
     while extent > 1 and extent // 2 * inner >= dealt(low):
-        # Each thread has both elements of every pair.
+        # Each thread holds both elements of every pair.
         pairs = [halves(low, value, extent // 2 * inner) for value in values]
         values = combine(low, op, [p[1] for p in pairs], [p[0] for p in pairs])
         extent //= 2
@@ -179,7 +182,7 @@ def _reduced(
 def _reduced_by_rows(
     low: ThreadLowering, op: ReduceOrScan, values: Sequence[SSAValue], shape: Shape
 ) -> list[SSAValue]:
-    """The same for few results, which get a buffer of their own: some rows at a time."""
+    """Reduce some rows at a time; the results, which are few, have a buffer of their own."""
     rows, extent, inner = shape
     results, count = rows * inner, 1
     kept = sum(held_bytes(scalar_of(value.type), results) for value in values)
@@ -211,7 +214,7 @@ def _reduced_by_rows(
 
 @lowers("scan")
 def scan(low: ThreadLowering, op: ScanOp) -> None:
-    """Running results along an axis, in the order of the elements; through shared memory."""
+    """Prefix results along an axis, in the order of the elements, through shared memory."""
     found = _scanned(low, op, low.values(op.operands), _shape(op))
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value)
@@ -220,7 +223,7 @@ def scan(low: ThreadLowering, op: ScanOp) -> None:
 def _scanned(
     low: ThreadLowering, op: ScanOp, values: Sequence[SSAValue], shape: Shape
 ) -> list[SSAValue]:
-    """A scan; of tiles that do not fit into shared memory together in two parts."""
+    """Scan tiles; those that do not fit into shared memory are scanned in two halves."""
     rows, extent, inner = shape
     size = prod(shape)
     if fits(low, values, size) or size < 2 * dealt(low):
@@ -274,7 +277,7 @@ def _scanned_together(
 
 @lowers("generate")
 def generate(low: ThreadLowering, op: GenerateOp) -> None:
-    """The body gets the place of each element, as indices."""
+    """Lowers the body on the coordinates of each element, as indices."""
     places = [low.widen(at) for at in low.places(op.result.type)]
     (found,) = run_body(low, op.body.blocks[0], places)
     low.bind(op.result, found)

@@ -41,10 +41,10 @@ from tilewright.lowering.nvgpu.types import I32, I64, element_bytes, scalar_of, 
 _HALF_UNIT, _KEPT = 1 << 12, -(1 << 13)
 _MAGNITUDE = (1 << 31) - 1
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
-#: The modes that a computation to nearest, in full, is right for.
+#: The modes that a full computation to nearest satisfies.
 _NEAREST = frozenset({"", "nearest_even", "full", "approx"})
 _DIRECTIONS = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
-#: Intrinsics for every direction.
+#: Stems of the intrinsics that exist for every direction.
 _INTRINSICS = {
     AddFOp.name: "add",
     SubFOp.name: "add",
@@ -53,7 +53,7 @@ _INTRINSICS = {
     FmaOp.name: "fma",
     SqrtOp.name: "sqrt",
 }
-#: Those for f32 that are near, by operation and mode: what stands in front of, and behind, the word for flushing.
+#: Stems of the f32 intrinsics to nearest or approximate, by operation and mode: before and after `.ftz`.
 _NEAR = {
     (DivFOp.name, "full"): ("div.full", ""),
     (DivFOp.name, "approx"): ("div.approx", ".f"),
@@ -61,14 +61,14 @@ _NEAR = {
     (RsqrtOp.name, ""): ("rsqrt.approx", ".f"),
     (Exp2Op.name, ""): ("ex2.approx", ".f"),
 }
-#: Those of the larger or smaller number, which have a word for NaN between.
+#: Those of minimum and maximum, where `.nan` follows `.ftz`.
 _CHOSEN = {
     "arith.maximumf": ("fmax", ".nan.f"),
     "arith.minimumf": ("fmin", ".nan.f"),
     "arith.maxnumf": ("fmax", ".f"),
     "arith.minnumf": ("fmin", ".f"),
 }
-#: Functions that have an approximate form.
+#: Functions with an approximate form.
 _FUNCTIONS = frozenset({M.ExpOp.name, M.TanhOp.name})
 _HALVES = (b.Float16Type(), b.BFloat16Type())
 
@@ -76,7 +76,7 @@ Compute = Callable[[Sequence[SSAValue]], SSAValue]
 
 
 def direction(op: Operation) -> str:
-    """How an operation rounds, in the spelling of PTX; empty for to nearest."""
+    """The rounding mode of an operation as PTX spells it; empty for to nearest."""
     mode = _mode(op)
     return "" if mode in _NEAREST else _DIRECTIONS.get(mode, mode)
 
@@ -88,8 +88,9 @@ def _mode(op: Operation) -> str:
 def computed(
     low: ThreadLowering, op: Operation, operands: Sequence[SSAValue], plain: Compute
 ) -> SSAValue:
-    """The operation on these operands, with the rounding and flushing that it asks for; ``plain``
-    rounds to nearest and flushes nothing."""
+    """The operation on these operands, with its rounding mode and flushing. ``plain`` builds it to nearest, without
+    flushing.
+    """
     given = list(operands)
     if is_set(op, "flush_to_zero") or (
         _mode(op) in ("full", "approx") and op.name not in _FUNCTIONS
@@ -103,8 +104,10 @@ def computed(
 
 
 def _by_intrinsic(low: ThreadLowering, op: Operation, operands: list[SSAValue]) -> SSAValue:
-    """An operation of f32 that flushes, or may be approximate. Of both operands and result subnormal numbers
-    become zeros of the same sign where an instruction has `.ftz`."""
+    """An f32 operation that flushes or is approximate, as an intrinsic.
+
+    With `.ftz` subnormal operands and results become zeros of the same sign.
+    """
     ty = operands[0].type
     if not isinstance(scalar_of(ty), b.Float32Type):
         raise low.refuse("only f32 is flushed, or approximate")
@@ -121,7 +124,7 @@ def _by_intrinsic(low: ThreadLowering, op: Operation, operands: list[SSAValue]) 
 
 
 def _of_sum(low: ThreadLowering, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
-    """The operands of an addition that is a difference."""
+    """The operands of an addition that computes ``op``: for a difference the second is negated."""
     if not isinstance(op, SubFOp):
         return operands
     left, right = operands
@@ -132,7 +135,7 @@ def _directed(low: ThreadLowering, op: Operation, operands: list[SSAValue], mode
     stem = _INTRINSICS.get(op.name)
     element = scalar_of(operands[0].type)
     if stem is not None and element in _HALVES:
-        # Two roundings in one direction are as good as one.
+        # Rounding twice in the same direction is exact.
         f32, ty = vector_like(operands[0].type, b.Float32Type()), operands[0].type
         wide = [low.one(A.ExtFOp, (value,), f32) for value in operands]
         found = _directed(low, op, wide, mode)
@@ -148,7 +151,7 @@ def _directed(low: ThreadLowering, op: Operation, operands: list[SSAValue], mode
 def intrinsic(
     low: ThreadLowering, name: str, operands: Sequence[SSAValue], ty: Attribute
 ) -> SSAValue:
-    """A call of an intrinsic function, element by element."""
+    """A call of an intrinsic, per element."""
     sizes = b.DenseArrayBase.from_list(I32, [len(operands), 0])
     properties = {"intrin": b.StringAttr(name), "operandSegmentSizes": sizes}
     return low.one(CallIntrinsicOp, operands, ty, properties)
@@ -161,9 +164,11 @@ def redirected(
     widen: Callable[[SSAValue], SSAValue],
     mode: str,
 ) -> SSAValue:
-    """A conversion that rounds in a direction, from that to nearest; ``widen`` gives its results as
-    numbers of the source's type. Where the nearest lies beyond, the neighbour toward the source is
-    meant, whose bits are one more or one less."""
+    """Correct a conversion to nearest into one with rounding ``mode``.
+
+    ``widen`` converts a result back to the type of ``source``, exactly. Where ``nearest`` is on the wrong side of
+    ``source``, its neighbour on the other side is the result, whose bits are one more or one less.
+    """
     seen = widen(nearest)
     words = vector_like(nearest.type, b.IntegerType(8 * element_bytes(scalar_of(nearest.type))))
     bits = low.one(A.BitcastOp, (nearest,), words)
@@ -185,7 +190,7 @@ def redirected(
     elif mode == "rm":
         chosen = low.select(above, low.select(is_negative, away, back), bits)
     elif mode == "nearest_away":
-        # Only ties differ: those in the middle between the neighbours to either side of the source.
+        # Only ties differ: the source is midway between the neighbours.
         beyond = low.select(is_negative, below, above)
         inner = low.select(beyond, back, bits)
         outer = low.plus(inner, one)
@@ -203,8 +208,10 @@ def _compare(low: ThreadLowering, predicate: str, left: SSAValue, right: SSAValu
 
 
 def to_odd(low: ThreadLowering, source: SSAValue, ty: Attribute) -> SSAValue:
-    """Numbers of f64 as those of f32 that round on as those given: where f32 lacks one, of its two
-    neighbours that with the odd pattern."""
+    """Convert f64 to f32 with rounding to odd: an inexact result is the neighbour with an odd bit pattern.
+
+    A further rounding to a narrower format then has the result of rounding the f64 once.
+    """
 
     def widen(value: SSAValue) -> SSAValue:
         return low.one(A.ExtFOp, (value,), source.type)
@@ -219,7 +226,7 @@ def to_odd(low: ThreadLowering, source: SSAValue, ty: Attribute) -> SSAValue:
 
 
 def to_tf32(low: ThreadLowering, value: SSAValue, mode: str = "") -> SSAValue:
-    """Numbers of f32 rounded to those of tf32: to nearest, ties to even, or as ``mode`` says."""
+    """Round f32 to tf32: to nearest even, or by ``mode``."""
     if not mode and low.options.compute >= ROUNDS_TO_TF32:
         return _by_instruction(low, value)
     words = vector_like(value.type, I32)
@@ -238,7 +245,7 @@ def to_tf32(low: ThreadLowering, value: SSAValue, mode: str = "") -> SSAValue:
         added = low.plus(low.plus(bits, _HALF_UNIT - 1), odd)
     else:
         raise low.refuse(f"conversions to tf32 do not round by '{mode}' here")
-    # Infinities must not be carried into, and a NaN may have all of its bits among those that are dropped.
+    # The carry must not change infinities. The payload of a NaN may be in the dropped bits alone, so it is replaced.
     magnitude = low.binary(A.AndIOp, bits, _MAGNITUDE)
     rounded = kept
     if mode != "rz":
@@ -250,7 +257,7 @@ def to_tf32(low: ThreadLowering, value: SSAValue, mode: str = "") -> SSAValue:
 
 
 def _by_instruction(low: ThreadLowering, value: SSAValue) -> SSAValue:
-    """Each number rounded to tf32, to even, by an instruction."""
+    """Round to tf32, to nearest even, by ``cvt``."""
     mode = {"rnd": FPRoundingModeAttr(FPRoundingMode.RN)}
     if not isinstance(value.type, b.VectorType):
         bits = low.one(CvtFloatToTF32Op, (value,), I32, mode)

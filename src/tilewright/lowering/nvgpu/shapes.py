@@ -30,14 +30,16 @@ from tilewright.lowering.nvgpu.types import I8, I32, scalar_of, vector_like, wid
 
 @lowers("splat")
 def splat(low: ThreadLowering, op: TileAAOp) -> None:
-    """The scalar in every register of the tile's vector."""
+    """The scalar, broadcast to the thread's vector."""
     source = low.value(op.operands[0])
     low.bind(op.results[0], low.splat(source, low.count(op.results[0].type)))
 
 
 @lowers("expand_dims", "view")
 def reshape(low: ThreadLowering, op: TileAAOp) -> None:
-    """The same elements in row-major order, so that no register changes. Raises ``not-lowered-to-threads`` for memrefs."""
+    """Binds the same value: the row-major order of elements is unchanged. Raises ``not-lowered-to-threads`` for
+    memrefs.
+    """
     source, result = op.operands[0], op.results[0]
     if not T.is_scalar_or_tile(source.type):
         raise low.refuse("it gives a memref another shape")
@@ -52,7 +54,7 @@ def reshape(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("broadcast")
 def broadcast(low: ThreadLowering, op: TileAAOp) -> None:
-    """Element 0 along the axes that have extent 1, through shared memory where threads do not hold it."""
+    """Repeats element 0 along axes of extent 1, through shared memory unless no axis grows."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
 
@@ -71,7 +73,7 @@ def broadcast(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("permute")
 def permute(low: ThreadLowering, op: TileAAOp) -> None:
-    """The element whose coordinates stand in the other order, through shared memory."""
+    """Permutes axes through shared memory; free if only axes of extent 1 move."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     order = int_list(op.properties["permutation"])
@@ -92,7 +94,7 @@ def permute(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("extract")
 def extract(low: ThreadLowering, op: TileAAOp) -> None:
-    """Leading indices; what they leave of the source is the result."""
+    """The subtile at the leading indices."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     indices = [_number(low, value) for value in op.operands[1:]]
@@ -111,7 +113,7 @@ def extract(low: ThreadLowering, op: TileAAOp) -> None:
 
 
 def _number(low: ThreadLowering, value: SSAValue) -> SSAValue:
-    """An index into a tile, of 32 bits."""
+    """An index into a tile, as i32."""
     found = low.value(value)
     if scalar_of(found.type) == I32:
         return found
@@ -123,7 +125,7 @@ def _number(low: ThreadLowering, value: SSAValue) -> SSAValue:
 def _starts(
     low: ThreadLowering, op: TileAAOp, indices: Sequence[SSAValue], count: int
 ) -> list[SSAValue]:
-    """Where a slice starts along each axis: vectors of i32."""
+    """The offset of a slice along each axis: vectors of i32."""
     if "offsets" in op.properties:
         ty = VectorType(I32, [count])
         return [low.constant(number, ty) for number in int_list(op.properties["offsets"])]
@@ -132,7 +134,7 @@ def _starts(
 
 @lowers("extract_slice")
 def extract_slice(low: ThreadLowering, op: TileAAOp) -> None:
-    """The elements behind the offsets, which count elements along each axis; through shared memory."""
+    """The slice at the offsets, in elements along each axis, through shared memory."""
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     starts = _starts(low, op, op.operands[1:], low.layout(wanted).registers)
@@ -145,7 +147,7 @@ def extract_slice(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("ext.insert_slice")
 def insert_slice(low: ThreadLowering, op: TileAAOp) -> None:
-    """The destination, with the elements of the source where they lie in the slice."""
+    """The destination, with the elements of the source where the slice covers it."""
     destination, source, *indices = op.operands
     result = op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
@@ -164,7 +166,7 @@ def insert_slice(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("cat")
 def cat(low: ThreadLowering, op: TileAAOp) -> None:
-    """Both tiles lie in one buffer, one behind the other; or in one each, one after the other."""
+    """Concatenates through one buffer that has both tiles; through one after the other if they do not fit together."""
     lhs, rhs = (T.dims_of(value.type) for value in op.operands)
     result, axis = op.results[0], int_property(op, "axis")
     values = low.values(op.operands)
@@ -212,7 +214,7 @@ def _cat_apart(
 
 @lowers("make_range")
 def make_range(low: ThreadLowering, op: TileAAOp) -> None:
-    """The numbers of the elements that a thread holds, from ``start``, in the width of the result."""
+    """``start`` plus the row-major numbers of the thread's elements, in the width of the result."""
     result = op.results[0]
     ty = low.type_of(result.type)
     ids = low.numbers(result.type)
@@ -238,8 +240,10 @@ def _bits(value: SSAValue) -> int:
 
 @lowers("bitcast")
 def bitcast(low: ThreadLowering, op: TileAAOp) -> None:
-    """Pointers are addresses whatever they point at. Where widths differ, rows of bytes are cut anew:
-    the elements of the narrower type lie side by side, the low bits first."""
+    """Reinterprets elements; pointers are addresses whatever they point at.
+
+    If widths differ the bytes of a row are regrouped: narrower elements are adjacent, the lowest bits first.
+    """
     source, result = op.operands[0], op.results[0]
     value, ty = low.value(source), low.type_of(result.type)
     if width_of(value.type) == width_of(ty):
@@ -252,7 +256,7 @@ def bitcast(low: ThreadLowering, op: TileAAOp) -> None:
 def _recut(
     low: ThreadLowering, value: SSAValue, wanted: Attribute, size: int, new: int
 ) -> SSAValue:
-    """The bytes of a tile of ``size`` elements as one of ``new`` elements of another width."""
+    """Regroup the bytes of a tile of ``size`` elements into ``new`` elements of another width."""
     if new >= 2 * dealt(low) and (parts := in_two(low, value, size)) is not None:
         return together(low, [_recut(low, p, wanted, size // 2, new // 2) for p in parts])
     given, ids = scalar_of(value.type), low.ids(new)
@@ -275,8 +279,7 @@ def _joined(
     ids: SSAValue,
     ty: Attribute,
 ) -> SSAValue:
-    """Elements of ``ty`` from as many of less than 8 bits as each holds, the first one in the lowest
-    place."""
+    """Elements of ``ty``, each assembled from several of less than 8 bits, the first in the lowest bits."""
     width, step = width_of(ty), width_of(narrow.element)
     words = vector_like(ty, IntegerType(width))
     octets = Buffer(narrow.memory, I8, narrow.count)
@@ -296,7 +299,7 @@ def _parted(
     ids: SSAValue,
     ty: Attribute,
 ) -> SSAValue:
-    """Elements of less than 8 bits from the bytes that hold them."""
+    """Extract elements of less than 8 bits from the bytes that hold them."""
     each = 8 // width_of(ty)
     octet = shared_conversion.take(octets, low.binary(ShRUIOp, ids, each.bit_length() - 1))
     number = low.one(V.TruncIOp, (low.binary(AndIOp, ids, each - 1),), octet.type)
@@ -306,13 +309,13 @@ def _parted(
 
 @lowers("assume", "optimization_barrier", "pragma")
 def same(low: ThreadLowering, op: Operation) -> None:
-    """What is known of values, and how they should be computed, changes none of them."""
+    """Binds the same values: assumptions and hints change none."""
     for value, result in zip(op.operands, op.results, strict=True):
         low.bind(result, low.held[value])
 
 
 @lowers("mark_for_reuse", "message", "create_mem_token", "join_mem_token")
 def nothing(low: ThreadLowering, op: Operation) -> None:
-    """Nothing is left of hints, and of the order of memory, which the barriers of threads give."""
+    """Binds nothing. Hints are dropped, and barriers enforce memory order."""
     for result in op.results:
         low.bind(result, None)

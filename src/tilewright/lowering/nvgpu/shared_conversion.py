@@ -34,7 +34,7 @@ _ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A part of the exchange buffer with ``count`` elements; those of less than 8 bits take a byte each."""
+    """A part of the exchange buffer with ``count`` elements; elements of less than 8 bits take a byte each."""
 
     memory: SSAValue
     element: Attribute
@@ -42,9 +42,9 @@ class Buffer:
 
 
 class SharedConversion:
-    """One exchange. Buffers first, then what is written, then ``meet``, then what is read.
+    """One exchange: allocate buffers, ``put``, ``meet``, ``take``, in this order.
 
-    ``needs``: the bytes of all buffers, where they are known.
+    ``needs`` is the size of all buffers in bytes, where it is known in advance.
     """
 
     def __init__(self, low: ThreadLowering, needs: int | None = None):
@@ -52,7 +52,7 @@ class SharedConversion:
         self._offset = self.start = low.offset_for_conversion(needs)
 
     def buffer(self, element: Attribute, count: int) -> Buffer:
-        """Room for so many elements; refused where the block has not so much memory."""
+        """Allocate ``count`` elements. Raises ``not-lowered-to-threads`` if they exceed the shared memory of a block."""
         low = self._low
         held = in_bytes(element)
         start = self._offset
@@ -77,9 +77,9 @@ class SharedConversion:
         places: SSAValue | None = None,
         mask: SSAValue | None = None,
     ) -> None:
-        """Write the thread's elements of a tile: to their own numbers, or to ``places``.
+        """Store the thread's elements of a tile: in row-major order, or at ``places``.
 
-        Elements that several threads hold are written by the first of them, whatever ``places``.
+        Without ``places`` replicated elements are stored by their owners only.
         """
         low = self._low
         count = length(values)
@@ -98,7 +98,7 @@ class SharedConversion:
         )
 
     def _put_chunks(self, buffer: Buffer, values: SSAValue, layout: Layout) -> None:
-        """Write a tile to its own numbers, of which each thread has chunks of neighbours."""
+        """Store a tile in row-major order, by chunks of adjacent elements."""
         low = self._low
         parts = split(low, values, layout.chunk)
         for offset, chunk in zip(layout.offsets[:: layout.chunk], parts, strict=True):
@@ -109,11 +109,11 @@ class SharedConversion:
 
     @property
     def end(self) -> int:
-        """The byte behind the last buffer."""
+        """The end of the last buffer, in bytes."""
         return self._offset
 
     def reading(self, buffer: Buffer, element: Attribute, count: int) -> Buffer:
-        """The bytes of a buffer as elements of another type."""
+        """The bytes of a buffer as ``count`` elements of another type."""
         low = self._low
         view = buffer.memory.owner
         assert isinstance(view, memref.ViewOp)
@@ -123,11 +123,11 @@ class SharedConversion:
         return Buffer(memory, element, count)
 
     def meet(self) -> None:
-        """From here on, what the threads have written can be read."""
+        """Add the barrier after which what the threads have stored may be loaded."""
         self._low.barrier()
 
     def take(self, buffer: Buffer, places: SSAValue, mask: SSAValue | None = None) -> SSAValue:
-        """Elements with these numbers; zeros where the mask does not hold."""
+        """Load the elements at ``places``; zeros where the mask is false."""
         low = self._low
         low.sync.shared = True
         count = length(places)
@@ -148,17 +148,17 @@ class SharedConversion:
 
 
 def held_bytes(element: Attribute, count: int) -> int:
-    """The bytes of a buffer of so many elements."""
+    """The size of a buffer of ``count`` elements in bytes, aligned."""
     return -(-count * element_bytes(in_bytes(element)) // _ALIGNMENT) * _ALIGNMENT
 
 
 def in_bytes(element: Attribute) -> Attribute:
-    """The type by which single elements can be reached in memory."""
+    """The type of an element in shared memory: at least a byte."""
     return I8 if width_of(element) < 8 else element
 
 
 def widened(low: ThreadLowering, values: SSAValue) -> SSAValue:
-    """The bits of elements of less than 8 bits as bytes."""
+    """Zero-extend the bits of elements of less than 8 bits to bytes."""
     bits = vector_like(values.type, b.IntegerType(width_of(values.type)))
     if values.type != bits:
         values = low.one(BitcastOp, (values,), bits)
@@ -166,7 +166,7 @@ def widened(low: ThreadLowering, values: SSAValue) -> SSAValue:
 
 
 def narrowed(low: ThreadLowering, octets: SSAValue, element: Attribute) -> SSAValue:
-    """The reverse."""
+    """Truncate bytes to elements of less than 8 bits."""
     bits = vector_like(octets.type, b.IntegerType(width_of(element)))
     found = low.one(arith_vectors.TruncIOp, (octets,), bits)
     ty = vector_like(octets.type, element)

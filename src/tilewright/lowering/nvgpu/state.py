@@ -37,7 +37,7 @@ from tilewright.lowering.nvgpu.types import (
     vector_like,
 )
 
-#: Stands for the exchange buffer until its size is known.
+#: The type of the exchange buffer until its size is known.
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Memref:
-    """Global memory behind an address: extents and strides, in elements, as numbers of 64 bits."""
+    """A buffer in global memory: base address, and extents and strides in elements, all i64."""
 
     element: Attribute
     address: SSAValue
@@ -56,9 +56,11 @@ class Memref:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Tiles cut out of a memref: tile axis i lies along axis ``axes[i]`` of it, and tile number k
-    starts at element ``k * steps[i]``. ``sparse`` is the axis of the tile with an index for each
-    row."""
+    """A memref cut into tiles.
+
+    Tile axis i runs along axis ``axes[i]`` of the memref, and tile k starts at element ``k * steps[i]``. ``sparse`` is
+    the tile axis that has an index for each row, if any.
+    """
 
     memref: Memref
     dims: tuple[int, ...]
@@ -69,36 +71,36 @@ class View:
 
 
 Held: TypeAlias = SSAValue | Memref | View | Fragments | None
-"""What stands for a value: tokens have no run-time value."""
+"""What a value is bound to in per-thread code. None is for tokens, which have no run-time value."""
 
 
 @dataclass(slots=True)
 class Sync:
-    """What threads have done since they last met, that others must not overtake."""
+    """The memory accesses since the last barrier, on which later accesses of other threads may depend."""
 
     shared: bool = False
-    """Elements of the exchange buffer have been read."""
+    """The exchange buffer has been read."""
     reads: bool = False
     writes: bool = False
     """Global memory has been read, or written."""
 
     def clear(self) -> None:
-        """Threads have met: nothing is left that others must not overtake."""
+        """Forget all accesses: a barrier has ordered them."""
         self.shared = self.reads = self.writes = False
 
     def expect_all(self) -> None:
-        """Anything may have happened before, as at the front of a loop."""
+        """Assume every kind of access, as at the start of a loop body."""
         self.shared = self.reads = self.writes = True
 
 
 class ThreadLowering(BlockBuilder[Operation]):
     """Builds the per-thread code of a kernel.
 
-    ``op`` is the operation being lowered, whose place new operations inherit. ``block`` is where
-    they go; what is the same all along goes to the ``prologue``, once. ``origins`` tells for each
-    new operation which one it stands for. ``lanes`` is set in bodies of folds, which stand for so
-    many elements of each thread: scalars are vectors there. ``chosen`` tells, in a branch that not all of
-    them take, which do.
+    ``op`` is the operation being lowered; new operations inherit its location. ``block`` is the insertion point, at its
+    end. What does not depend on control flow goes to ``prologue`` and is built once. ``origins`` maps each new
+    operation to the one it was lowered from. In the body of an element-wise region ``lanes`` is the number of elements
+    per thread, and scalars of the body become vectors of that many. In a divergent branch ``chosen`` is the mask of the
+    lanes that take it.
     """
 
     def __init__(self, options: NvgpuOptions, threads: int):
@@ -110,7 +112,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         self.chosen: SSAValue | None = None
         self.sync = Sync()
         self.scratch_bytes = 0
-        #: Where the exchange buffer begins: behind the storage that the program has allocated.
+        #: Byte offset of the exchange buffer in shared memory: the end of the program's own allocations.
         self.conversion_start = 0
         self.constant_tables: list[Operation] = []
         self.held: dict[SSAValue, Held] = {}
@@ -119,46 +121,46 @@ class ThreadLowering(BlockBuilder[Operation]):
         self._ids: dict[int, SSAValue] = {}
         self._scratch: SSAValue | None = None
 
-    # What the lowering of a kernel defines (driver).
+    # Defined by the lowering of a kernel (driver).
 
     @property
     @abstractmethod
     def facts(self) -> Facts:
-        """What is known of the kernel."""
+        """The results of the analyses of the kernel."""
 
     @abstractmethod
     def lower(self, op: Operation) -> None:
-        """Lower an operation, at the end of the block."""
+        """Lower one operation and append the result to ``block``."""
 
     def block_body(self, block: Block) -> None:
-        """Lower the operations of a block, at the end of the block."""
+        """Lower the operations of a block and append the result to ``self.block``."""
         for op in block.ops:
             self.lower(op)
 
     def distribution(self, ty: Attribute) -> Distribution:
-        """Which elements of a tile of a type each thread holds."""
+        """The layout of a tile of this type: which elements each thread holds."""
         return Distribution.dealt(prod(T.dims_of(ty)), self.threads)
 
     @property
     @abstractmethod
     def given(self) -> GivenMemory:
-        """The memory that the launch gives beside the arguments."""
+        """The memory that the launch passes beside the arguments."""
 
     @abstractmethod
     def given_address(self, name: str) -> SSAValue:
-        """The address of a global, of 64 bits."""
+        """The address of a global, an i64."""
 
     @abstractmethod
     def global_type(self, name: str) -> T.MemrefType:
-        """The type that the program gives a global."""
+        """The declared type of a global."""
 
     @abstractmethod
     def scratch_of_block(self) -> SSAValue:
-        """The address of the scratch memory that the block has."""
+        """The address of the scratch memory of this block, an i64."""
 
     @abstractmethod
     def table_name(self) -> str:
-        """A name for one more constant table."""
+        """A symbol name for the next constant table."""
 
     def either(
         self,
@@ -166,10 +168,10 @@ class ThreadLowering(BlockBuilder[Operation]):
         make: Callable[[], Sequence[SSAValue]],
         otherwise: Callable[[], Sequence[SSAValue]] = tuple,
     ) -> Sequence[SSAValue]:
-        """What ``make`` gives where the condition holds, and what ``otherwise`` gives where it does
-        not. No condition always holds.
+        """Build ``scf.if``: the results of ``make`` where the condition holds, else those of ``otherwise``.
 
-        Barriers may stand in there only if all threads share the condition.
+        Without a condition ``make`` is built in line. The branches may contain barriers only if the condition is
+        uniform across the block.
         """
         if condition is None:
             return make()
@@ -185,7 +187,7 @@ class ThreadLowering(BlockBuilder[Operation]):
     # Values.
 
     def value(self, old: SSAValue) -> SSAValue:
-        """What stands for a scalar or tile."""
+        """The per-thread value of a scalar or tile; a scalar is broadcast to ``lanes`` where they are set."""
         found = self.held[old]
         assert isinstance(found, SSAValue), old
         if self.lanes is not None and not isinstance(found.type, b.VectorType):
@@ -193,36 +195,36 @@ class ThreadLowering(BlockBuilder[Operation]):
         return found
 
     def values(self, old: Iterable[SSAValue]) -> list[SSAValue]:
-        """What threads hold of each value."""
+        """The per-thread value of each of the values."""
         return [self.value(value) for value in old]
 
     def operand(self, old: SSAValue, like: Attribute) -> SSAValue:
-        """The same, where ``like`` is a vector as a vector: scalars hold for all elements."""
+        """The per-thread value, broadcast to the length of ``like`` if that is a vector."""
         found = self.value(old)
         if isinstance(like, b.VectorType) and not isinstance(found.type, b.VectorType):
             return self.splat(found, like.get_shape()[0])
         return found
 
     def memref(self, old: SSAValue) -> Memref:
-        """What stands for a memref: its address, extents and strides."""
+        """The bound memref of a value."""
         found = self.held[old]
         assert isinstance(found, Memref)
         return found
 
     def view(self, old: SSAValue) -> View:
-        """What stands for a tiled view: its memref, and how tiles lie in it."""
+        """The bound tiled view of a value."""
         found = self.held[old]
         assert isinstance(found, View)
         return found
 
     def bind(self, old: SSAValue, new: Held) -> None:
-        """Let a value be stood for by ``new``, which takes its name."""
+        """Bind a value to its per-thread counterpart, which inherits its name unless it has one."""
         self.held[old] = new
         if isinstance(new, SSAValue) and new.name_hint is None and old.name_hint is not None:
             new.name_hint = old.name_hint
 
     def type_of(self, ty: Attribute) -> Attribute:
-        """What a thread holds of a scalar or tile type; refuses others."""
+        """The per-thread type of a scalar or tile. Raises ``not-lowered-to-threads`` for other types."""
         element = element_type(T.element_of(ty))
         if element is None:
             raise self.refuse(f"threads hold no values of type '{ty}'")
@@ -231,7 +233,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return element if self.lanes is None else b.VectorType(element, [self.lanes])
 
     def refuse(self, why: str, help: str = "") -> TileIRError:
-        """The error that the operation at hand is not lowered."""
+        """Returns the error ``not-lowered-to-threads`` for the current operation, to be raised."""
         return TileIRError.single(
             NOT_LOWERED,
             f"'{self.op.name}' is not lowered to threads: {why}",
@@ -242,7 +244,7 @@ class ThreadLowering(BlockBuilder[Operation]):
     # Operations.
 
     def add(self, op: Operation, block: Block | None = None) -> Operation:
-        """Put a new operation at the end of the block, at the place of the one being lowered."""
+        """Append a new operation to ``block``, with the location of the current operation."""
         self.place(op, self.op)
         (self.block if block is None else block).add_op(op)
         return op
@@ -254,13 +256,13 @@ class ThreadLowering(BlockBuilder[Operation]):
         result: Attribute,
         properties: Properties | None = None,
     ) -> SSAValue:
-        """The one result of a new operation."""
+        """Build an operation and return its only result."""
         return self.emit(kind, operands, (result,), properties)[0]
 
     # Numbers.
 
     def constant(self, number: float, ty: Attribute) -> SSAValue:
-        """A number, or a vector of it, made once in the prologue."""
+        """A scalar or splat constant, built once in the prologue."""
         key = (ty, (type(number), str(number)))
         found = self._constants.get(key)
         if found is None:
@@ -268,7 +270,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return found
 
     def constant_vector(self, numbers: Sequence[int], element: Attribute) -> SSAValue:
-        """A vector of these integers, made once in the prologue."""
+        """A vector constant of these integers, built once in the prologue."""
         ty = b.VectorType(element, [len(numbers)])
         key = (ty, tuple(numbers))
         found = self._constants.get(key)
@@ -282,7 +284,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self.add(op, self.prologue).results[0]
 
     def splat(self, scalar: SSAValue, count: int) -> SSAValue:
-        """A vector with the scalar in every place."""
+        """Broadcast a scalar to a vector of ``count`` elements."""
         return self.one(vector.BroadcastOp, (scalar,), b.VectorType(scalar.type, [count]))
 
     def first(self, vector_value: SSAValue) -> SSAValue:
@@ -291,21 +293,24 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self.add(op).results[0]
 
     def binary(self, kind: type[Operation], left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """An operation on two values of one type; a number stands for the constant of it."""
+        """A binary operation on operands of one type; an ``int`` stands for a constant of that type."""
         if isinstance(right, int):
             right = self.constant(right, left.type)
         return self.one(kind, (left, right), left.type)
 
     def plus(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """The sum; nothing is added for a plain 0."""
+        """The sum; adding a literal 0 builds nothing."""
         return left if right == 0 else self.binary(AddiOp, left, right)
 
     def times(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """The product; nothing is multiplied for a plain 1."""
+        """The product; multiplying by a literal 1 builds nothing."""
         return left if right == 1 else self.binary(MuliOp, left, right)
 
     def both(self, left: SSAValue | None, right: SSAValue | None) -> SSAValue | None:
-        """Whether two conditions hold, of which None always does."""
+        """The conjunction of two conditions, where None is true.
+
+        A scalar condition is broadcast if the other is a vector.
+        """
         if left is None or right is None:
             return left if right is None else right
         if isinstance(left.type, b.VectorType) and not isinstance(right.type, b.VectorType):
@@ -315,7 +320,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self.binary(AndIOp, left, right)
 
     def compare(self, predicate: str, left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """A comparison of integers."""
+        """An integer comparison."""
         if isinstance(right, int):
             right = self.constant(right, left.type)
         number = arith_vectors.INTEGER_PREDICATES.index(predicate)
@@ -324,45 +329,47 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self.one(arith_vectors.CmpiOp, (left, right), ty, properties)
 
     def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-        """``yes`` where the condition holds, else ``no``; of the type of ``yes``."""
+        """``yes`` where the condition holds, else ``no``; the type is that of ``yes``."""
         return self.one(arith_vectors.SelectOp, (condition, yes, no), yes.type)
 
     def widen(self, value: SSAValue) -> SSAValue:
-        """A number, or numbers, of 32 bits that are not negative, in 64 bits."""
+        """Zero-extend a scalar or vector of i32 to i64; i64 is returned as is."""
         if scalar_of(value.type) == I64:
             return value
         ty = vector_like(value.type, I64)
         return self.one(arith_vectors.ExtUIOp, (value,), ty)
 
     def as_index(self, value: SSAValue) -> SSAValue:
-        """A number of 64 bits as an index."""
+        """Cast an i64 to ``index``."""
         return self.one(arith_vectors.IndexCastOp, (value,), INDEX)
 
-    # Where threads are, and which elements they hold.
+    # Thread numbers, and the elements that a thread holds.
 
     def layout(self, dims: Sequence[int]) -> Layout:
-        """How the elements of a tile of these extents are spread over the threads."""
+        """The layout of a tile of these extents."""
         return Layout(prod(dims), self.threads)
 
     def count(self, ty: Attribute) -> int:
-        """How many elements of a tile of that type a thread holds."""
+        """The number of elements of a tile of this type per thread."""
         return self.layout(T.dims_of(ty)).registers
 
     def numbers(self, ty: Attribute) -> SSAValue:
-        """The row-major numbers of the thread's elements of a tile of that type: a vector of i32."""
+        """The row-major numbers of the thread's elements, a vector of i32."""
         return self.ids(prod(T.dims_of(ty)))
 
     def places(self, ty: Attribute) -> Sequence[SSAValue]:
-        """Their coordinates along each axis: vectors of i32."""
+        """The coordinates of the thread's elements along each axis, vectors of i32."""
         return self.coordinates(T.dims_of(ty))
 
     def enter_regions(self, op: Operation) -> None:
-        """What threads did before a region of ``op``, or in its turn before this one, may be
-        unfinished in it, and what they did in it behind it."""
+        """Assume unfinished accesses on entry to a region of ``op`` and on exit from it.
+
+        They may stem from before the region, or from an earlier iteration of it.
+        """
         self.sync.expect_all()
 
     def thread(self) -> SSAValue:
-        """The number of the thread in its block, of 32 bits."""
+        """The number of the thread in its block, an i32."""
         with self.building(self.prologue):
             found = self._ids.get(0)
             if found is None:
@@ -373,7 +380,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return found
 
     def ids(self, size: int) -> SSAValue:
-        """The numbers of the thread's elements of a tile of that size: a vector of i32."""
+        """The row-major numbers of the thread's elements of a tile of ``size`` elements, a vector of i32."""
         found = self._ids.get(size)
         if found is None:
             layout, thread = Layout(size, self.threads), self.thread()
@@ -390,7 +397,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         return found
 
     def coordinates(self, dims: tuple[int, ...]) -> tuple[SSAValue, ...]:
-        """The place of each of the thread's elements of a tile along each axis: vectors of i32."""
+        """The coordinates of the thread's elements of a tile along each axis, vectors of i32."""
         found = self._coordinates.get(dims)
         if found is None:
             layout = self.layout(dims)
@@ -407,9 +414,9 @@ class ThreadLowering(BlockBuilder[Operation]):
         return found
 
     def first_coordinates(self, dims: Sequence[int]) -> list[SSAValue]:
-        """The place of the thread's first element of a tile along each axis: numbers of i32.
+        """The coordinates of the thread's first element of a tile along each axis, i32 scalars.
 
-        Those of its other elements are these plus the coordinates of their ``Layout.offsets``.
+        The other elements are at these plus the coordinates of their ``Layout.offsets``.
         """
         layout, inner = self.layout(dims), prod(dims)
         made: list[SSAValue] = []
@@ -425,23 +432,25 @@ class ThreadLowering(BlockBuilder[Operation]):
         return made
 
     def owned(self, size: int) -> SSAValue | None:
-        """Whether the thread is the first that holds its element of a tile of that size; None
-        where each holds its own."""
+        """Whether the thread owns its element, that is, is the first of those that hold it.
+
+        None for tiles that are not replicated, where every thread is an owner.
+        """
         if size >= self.threads:
             return None
         return self.compare("ult", self.thread(), size)
 
     def linear(self, coordinates: Sequence[SSAValue], dims: Sequence[int]) -> SSAValue:
-        """The numbers of elements at places, in row-major order."""
+        """The row-major numbers of elements, from their coordinates."""
         total = coordinates[0]
         for place, extent in zip(coordinates[1:], dims[1:], strict=True):
             total = self.binary(AddiOp, self.times(total, extent), place)
         return total
 
-    # Shared memory, and meeting.
+    # Shared memory and barriers.
 
     def scratch(self) -> SSAValue:
-        """The exchange buffer; its type is known at the end."""
+        """The exchange buffer. Its size, and so its type, is set when the kernel is complete."""
         if self._scratch is None:
             with self.building(self.prologue):
                 poison = {"value": PoisonAttr()}
@@ -449,31 +458,31 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self._scratch
 
     def offset_for_conversion(self, needs: int | None) -> int:
-        """Where an exchange may begin to write; all threads have read what was there."""
+        """The byte offset of the buffer of a layout conversion. Adds a barrier if threads may still read it."""
         if self.sync.shared:
             self.barrier()
         return self.conversion_start
 
     def barrier(self) -> None:
-        """All threads of the block wait for one another here."""
+        """Add a barrier of the block, which orders all accesses so far."""
         self.emit(gpu_ops.BarrierOp)
         self.sync.clear()
 
     def before_read(self) -> None:
-        """What other threads have written to global memory is there for reads that follow."""
+        """Add a barrier before a read of global memory if threads may have written to it."""
         if self.sync.writes:
             self.barrier()
         self.sync.reads = True
 
     def before_write(self) -> None:
-        """Threads meet first where others have read or written global memory since they last did."""
+        """Add a barrier before a write to global memory if threads may have read or written it."""
         if self.sync.writes or self.sync.reads:
             self.barrier()
         self.sync.writes = True
 
 
 def _attribute(number: float, ty: Attribute) -> Attribute:
-    """The value of a constant of a number or vector type."""
+    """The value attribute of a constant of a scalar or vector type."""
     if isinstance(ty, b.VectorType):
         return b.DenseIntOrFPElementsAttr.from_list(ty, [number])
     if isinstance(ty, b.IntegerType | b.IndexType):

@@ -14,7 +14,7 @@ Rule = Callable[[ThreadLowering, Any], None]
 
 RULES: Table[Rule] = Table("the lowering to threads", dialect=nv_tileaa.NAME)
 REFUSED = RULES.refused
-"""Operations that become no code for threads, and why."""
+"""Operations without a lowering to per-thread code, and why."""
 lowers = RULES.rule
 
 RULES.refuse(

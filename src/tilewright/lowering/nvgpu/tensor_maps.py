@@ -15,10 +15,11 @@ from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.lowering.nvgpu.types import SHARED_SPACE
 from tilewright.numerics.arrays import Array
 
-#: What tensor maps take: strides are multiples of so many bytes below a limit.
+#: Limits of tensor maps: alignment of the address and of strides, and the exclusive bounds of strides (bytes) and
+#: extents.
 _ALIGNMENT, _MAX_STRIDE, _MAX_EXTENT = 16, 1 << 40, 1 << 32
 
-#: The elements of boxes, by the names that they have in records.
+#: The element types of boxes, by their name in records.
 _ELEMENTS = {
     str(ty): ty
     for ty in (b.f16, b.bf16, b.f32, b.f64, *(b.IntegerType(width) for width in (8, 16, 32, 64)))
@@ -27,7 +28,7 @@ _ELEMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The number that is the kernel's argument of this position."""
+    """The value of the kernel's argument at ``position``."""
 
     position: int
 
@@ -37,8 +38,11 @@ Number = int | Argument
 
 @dataclass(frozen=True, slots=True)
 class TensorMapPlan:
-    """A parameter behind a kernel's own: the map, of type ``type``, of the array whose address is
-    the argument ``array``, with these extents and strides in elements, the slowest axis first."""
+    """A tensor map, of type ``type``, that a launch encodes and passes after the kernel's own arguments.
+
+    ``array`` is the position of the argument with the array's address. Extents and strides are in elements, slowest
+    axis first.
+    """
 
     type: TensorMapDescriptorType
     array: int
@@ -46,7 +50,7 @@ class TensorMapPlan:
     strides: tuple[Number, ...]
 
     def numbers(self, values: Sequence[object]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Extents and strides for these values of the kernel's arguments."""
+        """Extents and strides for these argument values."""
 
         def number(given: Number) -> int:
             held = values[given.position] if isinstance(given, Argument) else given
@@ -55,7 +59,7 @@ class TensorMapPlan:
         return tuple(map(number, self.extents)), tuple(map(number, self.strides))
 
     def as_record(self) -> dict[str, Any]:
-        """The plan as JSON has it: see ``of_record``."""
+        """The plan as a JSON record, for ``of_record``."""
         numbers = [
             [{"argument": n.position} if isinstance(n, Argument) else n for n in held]
             for held in (self.extents, self.strides)
@@ -72,7 +76,7 @@ class TensorMapPlan:
 
     @staticmethod
     def of_record(record: Mapping[str, Any]) -> TensorMapPlan:
-        """The plan that ``as_record`` has written."""
+        """The plan of a record by ``as_record``."""
         extents, strides = (
             tuple(Argument(n["argument"]) if isinstance(n, dict) else n for n in record[name])
             for name in ("extents", "strides")
@@ -82,8 +86,10 @@ class TensorMapPlan:
         return TensorMapPlan(ty, record["array"], extents, strides)
 
     def view(self, arrays: Mapping[int, Array], values: Sequence[object]) -> Array | None:
-        """The part of the argument's memory that the map is of; None where there can be no map of it: it is
-        empty, its rows are not aligned, or the extents leave the argument's memory."""
+        """The part of the argument's memory that the map covers, as an array.
+
+        None if no map can describe it: it is empty, misaligned, exceeds a limit, or exceeds the argument's memory.
+        """
         array = arrays.get(self.array)
         if array is None:
             return None

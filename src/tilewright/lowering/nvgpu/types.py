@@ -12,7 +12,7 @@ I1, I8, I32, I64 = (b.IntegerType(width) for width in (1, 8, 32, 64))
 INDEX = b.IndexType()
 GLOBAL_POINTER = LLVMPointerType(b.IntAttr(1))
 SHARED_SPACE = b.IntegerAttr(3, b.IntegerType(64))
-#: Numbers of tf32 are those of f32 that it has.
+#: A tf32 is held as the f32 of the same value.
 _FLOATS: dict[str, Attribute] = {
     "f16": b.Float16Type(),
     "bf16": b.BFloat16Type(),
@@ -27,8 +27,7 @@ _FLOATS: dict[str, Attribute] = {
 
 
 def element_type(ty: Attribute) -> Attribute | None:
-    """The type of a number of a thread: pointers and indices become addresses and numbers of 64
-    bits. None where there is none."""
+    """The per-thread type of an element, else None. Pointers and indices are i64."""
     if isinstance(ty, b.IndexType | T.PtrType):
         return I64
     if isinstance(ty, b.IntegerType):
@@ -37,7 +36,7 @@ def element_type(ty: Attribute) -> Attribute | None:
 
 
 def element_bytes(ty: Attribute) -> int:
-    """The bytes that an element takes in memory."""
+    """The size of an element in memory, in bytes."""
     if isinstance(ty, b.IntegerType):
         return max(ty.width.data // 8, 1)
     assert isinstance(ty, b.AnyFloat)
@@ -45,22 +44,22 @@ def element_bytes(ty: Attribute) -> int:
 
 
 def is_vector(ty: Attribute) -> bool:
-    """Whether a type of threads is a vector."""
+    """Whether a per-thread type is a vector."""
     return isinstance(ty, b.VectorType)
 
 
 def scalar_of(ty: Attribute) -> Attribute:
-    """The element of a vector type; another type is its own."""
+    """The element type of a vector; any other type itself."""
     return ty.element_type if isinstance(ty, b.VectorType) else ty
 
 
 def vector_like(ty: Attribute, element: Attribute) -> Attribute:
-    """The type with other elements."""
+    """The type with ``element`` in place of its elements."""
     return b.VectorType(element, ty.get_shape()) if isinstance(ty, b.VectorType) else element
 
 
 def width_of(ty: Attribute) -> int:
-    """The bits of a number, or of an element of a vector."""
+    """The width in bits of a scalar, or of a vector's elements."""
     element = scalar_of(ty)
     if isinstance(element, b.IntegerType):
         return element.width.data

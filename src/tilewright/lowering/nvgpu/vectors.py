@@ -23,7 +23,7 @@ def length(value: SSAValue) -> int:
 
 
 def part(low: ThreadLowering, value: SSAValue, number: int) -> SSAValue:
-    """An element of a vector, or a row of one of more dimensions."""
+    """Element ``number`` of a vector, or a subvector if it has more dimensions."""
     assert isinstance(value.type, b.VectorType)
     inner = value.type.get_shape()[1:]
     element = scalar_of(value.type)
@@ -32,7 +32,7 @@ def part(low: ThreadLowering, value: SSAValue, number: int) -> SSAValue:
 
 
 def stacked(low: ThreadLowering, rows: Sequence[SSAValue]) -> SSAValue:
-    """Vectors of one type as the rows of another."""
+    """Stack vectors of one type along a new first dimension."""
     ty = rows[0].type
     assert isinstance(ty, b.VectorType)
     made = low.constant(0, b.VectorType(ty.element_type, [len(rows), *ty.get_shape()]))
@@ -43,25 +43,25 @@ def stacked(low: ThreadLowering, rows: Sequence[SSAValue]) -> SSAValue:
 
 
 def reshaped(low: ThreadLowering, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-    """The elements of a vector in another shape."""
+    """A vector cast to another shape."""
     return low.one(ShapeCastOp, (value,), b.VectorType(scalar_of(value.type), shape))
 
 
 def repeated(low: ThreadLowering, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-    """A vector repeated along the dimensions that it lacks, or has with extent 1; as one row."""
+    """Broadcast a vector to ``shape``, then flatten it."""
     ty = b.VectorType(scalar_of(value.type), shape)
     return reshaped(low, low.one(vector.BroadcastOp, (value,), ty), [prod(shape)])
 
 
 def joined(low: ThreadLowering, parts: Sequence[SSAValue]) -> SSAValue:
-    """Vectors of one type as one, one behind the other."""
+    """Concatenate vectors of one type."""
     if len(parts) == 1:
         return parts[0]
     return reshaped(low, stacked(low, parts), [len(parts) * length(parts[0])])
 
 
 def split(low: ThreadLowering, value: SSAValue, width: int) -> list[SSAValue]:
-    """A vector cut into vectors of ``width`` elements."""
+    """Split a vector into vectors of ``width`` elements."""
     count = length(value) // width
     if count == 1:
         return [value]
@@ -70,10 +70,10 @@ def split(low: ThreadLowering, value: SSAValue, width: int) -> list[SSAValue]:
 
 
 def as_index(low: ThreadLowering, number: SSAValue) -> SSAValue:
-    """A number of 32 bits that is not negative as an index."""
+    """Cast a nonnegative i32 to ``index``."""
     return low.one(arith_vectors.IndexCastOp, (number,), INDEX)
 
 
 def moved(low: ThreadLowering, index: SSAValue, step: int) -> SSAValue:
-    """An index plus a number."""
+    """An index plus a constant."""
     return low.binary(AddiOp, index, low.constant(step, INDEX)) if step else index

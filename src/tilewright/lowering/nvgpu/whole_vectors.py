@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
     from tilewright.lowering.nvgpu.state import ThreadLowering
 
-#: The bytes of the widest access of a thread.
+#: The widest access of a thread, in bytes.
 _WIDEST = 16
 
 
 def load_whole(
     low: ThreadLowering, memory: SSAValue, place: SSAValue, ty: b.VectorType
 ) -> SSAValue:
-    """A vector of shared memory; ``place``, the number of its first element, is a multiple of its length, up to
-    elements of 16 bytes."""
+    """Load a vector from shared memory.
+
+    ``place``, the index of its first element, is a multiple of its length, or of 16 bytes for longer vectors.
+    """
     op = vector.LoadOp(memory, [place], ty)
     op.attributes[ALIGNMENT] = _alignment(ty)
     low.add(op)
@@ -36,7 +38,7 @@ def load_whole(
 
 
 def store_whole(low: ThreadLowering, value: SSAValue, memory: SSAValue, place: SSAValue) -> None:
-    """Writes a vector to shared memory, to such a place."""
+    """Store a vector to shared memory; ``place`` as for ``load_whole``."""
     op = vector.StoreOp(value, memory, [place])
     assert isinstance(value.type, b.VectorType)
     op.attributes[ALIGNMENT] = _alignment(value.type)

@@ -22,7 +22,7 @@ from tilewright.dialects.nv_tileaa.ops import pointers as P
 from tilewright.lowering.tileaa.state import Lowering
 from tilewright.lowering.tileaa.table import Rule, lowers, refuse, require_block_scale
 
-#: Operations that become one, whose properties are at most rounding, flushing and overflow.
+#: Operations that map to one operation, with at most rounding, flushing and overflow as properties.
 RENAMED: dict[type[TileOp], type[Operation]] = {
     I.AddIOp: arith.AddiOp,
     I.SubIOp: arith.SubiOp,
@@ -64,7 +64,7 @@ RENAMED: dict[type[TileOp], type[Operation]] = {
     core.SelectOp: arith.SelectOp,
 }
 
-#: What an operation with a signedness becomes: signed, unsigned.
+#: Operations with a signedness: for signed and for unsigned.
 BY_SIGNEDNESS: dict[type[TileOp], tuple[type[Operation], type[Operation]]] = {
     I.MaxIOp: (arith.MaxSIOp, arith.MaxUIOp),
     I.MinIOp: (arith.MinSIOp, arith.MinUIOp),
@@ -84,13 +84,13 @@ DIVISIONS: dict[tuple[str, str], type[Operation]] = {
     ("unsigned", "positive_inf"): arith.CeilDivUIOp,
 }
 
-#: The larger or smaller float, without and with NaN propagation.
+#: Float maximum and minimum: without and with NaN propagation.
 EXTREMA: dict[type[TileOp], tuple[type[Operation], type[Operation]]] = {
     F.MaxFOp: (arith.MaxnumfOp, arith.MaximumfOp),
     F.MinFOp: (arith.MinnumfOp, arith.MinimumfOp),
 }
 
-#: How a comparison is called, by predicate.
+#: The stem of the predicate's name in ``arith``.
 RELATIONS: dict[str, str] = {
     "equal": "eq",
     "not_equal": "ne",
@@ -101,12 +101,12 @@ RELATIONS: dict[str, str] = {
 }
 _NO_SIGN = frozenset({"eq", "ne"})
 
-#: Rounding modes that an operation means where none is written.
+#: The rounding mode of an operation that has no rounding attribute, if not to nearest even.
 _USUAL: dict[type[TileOp], str] = {F.ExpOp: "full", F.TanHOp: "full"}
 
 
 def _properties(op: TileOp) -> dict[str, Attribute | None]:
-    """Rounding, flushing and overflow, where they are not what is meant without them."""
+    """Rounding, flushing and overflow, where they are not the default."""
     found: dict[str, Attribute | None] = {}
     mode = enum_property(op, "rounding_mode")
     if mode and mode != _USUAL.get(type(op), "nearest_even"):
@@ -132,7 +132,7 @@ for _old, _new in RENAMED.items():
 
 @lowers(C.FToFOp)
 def ftof(low: Lowering, op: C.FToFOp) -> Sequence[SSAValue]:
-    """``fp_to_fp``. Raises ``not-lowered`` for types of scale factors where the target has none."""
+    """``fp_to_fp``. Raises ``aa-target`` for types of scale factors that the target lacks."""
     (source,), results = low.values(op.operands), low.types_of(op.results)
     for ty in (source.type, *results):
         if (name := T.element_name(T.element_of(ty))) in P.SCALED_FORMATS:
@@ -142,28 +142,30 @@ def ftof(low: Lowering, op: C.FToFOp) -> Sequence[SSAValue]:
 
 @lowers(*BY_SIGNEDNESS)
 def by_signedness(low: Lowering, op: TileOp) -> Sequence[SSAValue]:
-    """ftoi always saturates below; where it does not in the source, only undefined results differ."""
+    """The signed or unsigned operation. ``ftoi`` below always saturates, which only changes results that are undefined
+    in the source.
+    """
     kind = BY_SIGNEDNESS[type(op)][enum_property(op, "signedness") == "unsigned"]
     return low.emit(kind, low.values(op.operands), low.types_of(op.results))
 
 
 @lowers(*EXTREMA)
 def extremum(low: Lowering, op: F.MaxFOp | F.MinFOp) -> Sequence[SSAValue]:
-    """``maximumf`` and ``minimumf`` where NaN propagates, ``maxnumf`` and ``minnumf`` where it does not."""
+    """``maximumf`` and ``minimumf`` with NaN propagation, ``maxnumf`` and ``minnumf`` without."""
     kind = EXTREMA[type(op)][op.propagate_nan is not None]
     return low.emit(kind, low.values(op.operands), low.types_of(op.results), _properties(op))
 
 
 @lowers(I.DivIOp)
 def divi(low: Lowering, op: I.DivIOp) -> Sequence[SSAValue]:
-    """The division of that signedness and rounding, of which ``arith`` has one each."""
+    """The division of this signedness and rounding."""
     kind = DIVISIONS[enum_property(op, "signedness"), enum_property(op, "rounding")]
     return low.emit(kind, low.values(op.operands), low.types_of(op.results))
 
 
 @lowers(I.NegIOp)
 def negi(low: Lowering, op: I.NegIOp) -> Sequence[SSAValue]:
-    """0 - x; a promise that negating does not wrap is one about the signed reading."""
+    """0 - x; any overflow flag becomes ``no_signed_wrap``."""
     ty = low.type_of(op.result)
     promised = enum_property(op, "overflow") != "none"
     flags = arith.overflow_attr("no_signed_wrap" if promised else "none")
@@ -173,7 +175,7 @@ def negi(low: Lowering, op: I.NegIOp) -> Sequence[SSAValue]:
 
 @lowers(I.MulhiIOp)
 def mulhii(low: Lowering, op: I.MulhiIOp) -> Sequence[SSAValue]:
-    """The upper bit of a product of bits is never set."""
+    """``mulhiui``; zero for i1, where the upper bit of a product is never set."""
     ty = low.type_of(op.result)
     if T.element_name(T.element_of(ty)) == "i1":
         return (_constant(low, ty, 0),)
@@ -182,7 +184,7 @@ def mulhii(low: Lowering, op: I.MulhiIOp) -> Sequence[SSAValue]:
 
 @lowers(I.CmpIOp)
 def cmpi(low: Lowering, op: I.CmpIOp) -> Sequence[SSAValue]:
-    """The predicate's name says the signedness, but for eq and ne."""
+    """The predicate with its signedness, which eq and ne do not have."""
     name = RELATIONS[enum_property(op, "comparison_predicate")]
     if name not in _NO_SIGN:
         name = ("u" if enum_property(op, "signedness") == "unsigned" else "s") + name
@@ -191,7 +193,7 @@ def cmpi(low: Lowering, op: I.CmpIOp) -> Sequence[SSAValue]:
 
 @lowers(F.CmpFOp)
 def cmpf(low: Lowering, op: F.CmpFOp) -> Sequence[SSAValue]:
-    """The predicate's name says whether NaN compares: ``o`` or ``u`` in front."""
+    """The predicate with ``o`` (ordered) or ``u`` (unordered) in front."""
     ordered = enum_property(op, "comparison_ordering") == "ordered"
     name = RELATIONS[enum_property(op, "comparison_predicate")]
     return _compare(low, op, arith.CmpfOp, ("o" if ordered else "u") + name)
@@ -207,7 +209,7 @@ def _compare(
 
 @lowers(core.ConstantOp)
 def constant(low: Lowering, op: core.ConstantOp) -> Sequence[SSAValue]:
-    """The same bits, as elements of a tile or a scalar."""
+    """A constant with the same bits, a tile or a scalar."""
     ty, value = low.type_of(op.result), op.constant
     found = (
         ElementsAttr(ty, value.data.data)
@@ -218,13 +220,13 @@ def constant(low: Lowering, op: core.ConstantOp) -> Sequence[SSAValue]:
 
 
 def _constant(low: Lowering, ty: Attribute, bits: int) -> SSAValue:
-    """A constant whose elements all have this pattern."""
+    """A scalar or splat constant of this bit pattern."""
     return low.emit(arith.ConstantOp, (), (ty,), {"value": constant_value(ty, [bits])})[0]
 
 
 @lowers(C.PtrToPtrOp)
 def ptr_to_ptr(low: Lowering, op: C.PtrToPtrOp) -> Sequence[SSAValue]:
-    """Nothing to do where only the way to the memory changes, which types below do not tell."""
+    """A bitcast; nothing if the types are equal below, where pointers do not tell how memory is reached."""
     source, result = low.value(op.source), low.type_of(op.result)
     if source.type == result:
         return (source,)
@@ -233,7 +235,9 @@ def ptr_to_ptr(low: Lowering, op: C.PtrToPtrOp) -> Sequence[SSAValue]:
 
 @lowers(core.OffsetOp)
 def offset(low: Lowering, op: core.OffsetOp) -> Sequence[SSAValue]:
-    """Offsets are read signed, also those of one bit, which addptr does not take."""
+    """``addptr`` with signed offsets; i1, which it does not take, is sign-extended to i8. Raises ``not-lowered`` for
+    f4E2M1FN.
+    """
     base, distance = low.values((op.ptr, op.offset))
     pointee = T.element_of(base.type)
     assert isinstance(pointee, T.PtrType)

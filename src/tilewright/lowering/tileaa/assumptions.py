@@ -17,7 +17,7 @@ from tilewright.lowering.tileaa.table import lowers
 
 
 def _div_by(fact: C.DivByAttr) -> Attribute | None:
-    """Nothing for groups of no elements."""
+    """The divisibility fact; None for groups of no elements, which say nothing."""
     if fact.group is None:
         return N.DivByAttr(fact.divisor.data)
     every, along = fact.group
@@ -25,7 +25,7 @@ def _div_by(fact: C.DivByAttr) -> Attribute | None:
 
 
 def _same_elements(fact: C.SameElementsAttr) -> Attribute:
-    """Groups of no elements say as little as groups of one."""
+    """The fact of equal elements; groups of no elements become groups of one."""
     return N.SameElementsAttr([max(extent, 1) for extent in fact.values.data])
 
 
@@ -38,7 +38,7 @@ _FACTS: dict[type[Attribute], Callable[[Any], Attribute | None]] = {
 
 @lowers(AssumeOp)
 def assume(low: Lowering, op: AssumeOp) -> Sequence[SSAValue]:
-    """A fact about a value; on a tensor view it is one about the memref."""
+    """``assume``; a fact about a tensor view becomes one about its memref."""
     predicate = op.properties["predicate"]
     fact = _FACTS[type(predicate)](predicate)
     value = low.value(op.value)

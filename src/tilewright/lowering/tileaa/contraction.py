@@ -27,7 +27,7 @@ _NO_SCALES = segment_sizes((1, 1, 1, 0, 0))
 
 @lowers(M.MmaFOp)
 def mmaf(low: Lowering, op: M.MmaFOp) -> Sequence[SSAValue]:
-    """The permission to accumulate in fewer bits is kept as an attribute."""
+    """``dot``; that it may accumulate in fewer bits is the attribute ``fast_acc``."""
     dot = N.DotOp.create(
         operands=low.values(op.operands),
         result_types=low.types_of(op.results),
@@ -50,7 +50,7 @@ def mmai(low: Lowering, op: M.MmaIOp) -> Sequence[SSAValue]:
 
 @lowers(M.MmaFScaledOp)
 def mmaf_scaled(low: Lowering, op: M.MmaFScaledOp) -> Sequence[SSAValue]:
-    """``dot`` with scale factors. Raises ``not-lowered`` where the target has none."""
+    """``dot`` with scale factors. Raises ``aa-target`` if the target has none."""
     require_block_scale(low, op, "a product with scale factors")
     groups = [[value] for value in low.values(op.operands)]
     return low.grouped(N.DotOp, groups, low.types_of(op.results))
@@ -58,20 +58,20 @@ def mmaf_scaled(low: Lowering, op: M.MmaFScaledOp) -> Sequence[SSAValue]:
 
 @lowers(ReduceOp)
 def reduce(low: Lowering, op: ReduceOp) -> Nested:
-    """The same fold; its body takes scalars instead of tiles of rank 0."""
+    """``reduce``; its body takes scalars instead of tiles of rank 0."""
     return _fold(low, op, N.ReduceOp, {})
 
 
 @lowers(ScanOp)
 def scan(low: Lowering, op: ScanOp) -> Nested:
-    """The same, from the end where it is reversed."""
+    """``scan``, with ``reverse`` as in the source."""
     return _fold(low, op, N.ScanOp, {"reverse": BoolAttr.from_bool(op.is_reverse)})
 
 
 def _fold(
     low: Lowering, op: ReduceOrScan, kind: type[Operation], properties: dict[str, Attribute | None]
 ) -> Nested:
-    """A collective and its body, whose arguments and results are scalars."""
+    """A reduction or scan; the arguments and results of its body are scalars."""
     old = op.regions[0].blocks[0]
     _check_captures(low, op, old)
     new = Block(arg_types=low.types_of(old.args))
@@ -97,7 +97,7 @@ def _end_in_yield(low: Lowering, values: Sequence[SSAValue]) -> None:
 
 
 def _check_captures(low: Lowering, op: ReduceOrScan, body: Block) -> None:
-    """Bodies of nv_tileaa take scalars from outside, but no tiles."""
+    """Refuse a body that captures tiles; those of nv_tileaa may only capture scalars."""
     for inner in body.walk():
         for value in inner.operands:
             if isinstance(value.type, C.TileType) and value.type.rank and low.is_bound(value):
@@ -109,7 +109,7 @@ def _check_captures(low: Lowering, op: ReduceOrScan, body: Block) -> None:
 
 
 def _identity(attribute: Attribute, element: Attribute) -> Attribute:
-    """An identity in the element type, exact; f16 and bf16 may stand for one another in the source."""
+    """The identity in the element type, exactly. In the source f16 and bf16 may stand for one another."""
     found = scalar_bits(attribute)
     assert found is not None, attribute
     name, bits = found

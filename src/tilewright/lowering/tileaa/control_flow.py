@@ -29,7 +29,7 @@ from tilewright.lowering.tileaa.state import I1, Lowering, Nested
 from tilewright.lowering.tileaa.table import LOWERINGS, lowers, refuse, rule_of
 from tilewright.text.attribute_parser import MAX_NESTING
 
-#: Regions around the body of a function: its own and that of the module.
+#: Regions around the body of a function: that of the function and that of the module.
 _AROUND = 2
 MAX_DEPTH = MAX_NESTING - _AROUND + 1
 _TOO_DEEP = "every break, continue or return in an if adds a level to what follows it"
@@ -55,10 +55,9 @@ _FALLS = frozenset({Exit.FALL})
 
 
 def find_exits(function: TileOp) -> dict[Operation, frozenset[Exit]]:
-    """The exits of every ``if`` and ``loop`` in a function, those out of inner loops left out.
+    """The exits of every ``if`` and ``loop`` of a function, without those that stay within an inner loop.
 
-    A ``loop`` always counts as falling through, also where nothing breaks it: what follows is never
-    reached then.
+    A ``loop`` always counts as falling through, even if nothing breaks it, since what follows is then unreachable.
     """
     found: dict[Operation, frozenset[Exit]] = {}
     branching = [op for op in function.walk() if isinstance(op, C.IfOp | C.LoopOp)]
@@ -75,7 +74,7 @@ def find_exits(function: TileOp) -> dict[Operation, frozenset[Exit]]:
 
 
 def block_exits(block: Block, known: Mapping[Operation, frozenset[Exit]]) -> frozenset[Exit]:
-    """How a block can end, from what is known of the operations in it."""
+    """The exits of a block, given those of the operations in it."""
     exits: set[Exit] = set()
     for op in block.ops:
         leaves = known.get(op)
@@ -91,9 +90,9 @@ def block_exits(block: Block, known: Mapping[Operation, frozenset[Exit]]) -> fro
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the region that is being filled may end in, and how its end is written.
+    """The exits of the region being built, and how its terminator is built.
 
-    ``kinds`` are in ascending order, ``types`` those of the values of each kind.
+    ``kinds`` are in ascending order; ``types`` are the value types of each kind.
     """
 
     kinds: tuple[Exit, ...]
@@ -102,7 +101,7 @@ class Frame:
 
     @property
     def flags(self) -> int:
-        """How many flags of i1 tell which kind of end it was: one less than there are kinds."""
+        """The number of i1 flags that select the kind: one less than there are kinds."""
         return len(self.kinds) - 1
 
     def result_types(self) -> list[Attribute]:
@@ -110,13 +109,13 @@ class Frame:
         return [I1] * self.flags + [ty for types in self.types for ty in types]
 
     def types_for(self, kind: Exit) -> Sequence[Attribute]:
-        """The types of the values of a kind."""
+        """The value types of a kind."""
         return self.types[self.kinds.index(kind)]
 
     def values_for(
         self, kind: Exit, outcome: Sequence[SSAValue], flags: int | None = None
     ) -> Sequence[SSAValue]:
-        """The values of a kind in an outcome, of which ``flags`` flags are left, all by default."""
+        """The values of a kind in an outcome that still has ``flags`` flags, by default all."""
         at = self.flags if flags is None else flags
         for other, types in zip(self.kinds, self.types, strict=True):
             if other is kind:
@@ -125,18 +124,18 @@ class Frame:
         raise KeyError(kind)
 
     def inside(self) -> Frame:
-        """The same outcomes, as the results of an ``scf.if``."""
+        """The same outcomes, as results of an ``scf.if``."""
         return replace(self, end=end_in_yield)
 
     def outcome(self, low: Lowering, kind: Exit, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """The values that tell: it ended in this way, with these values."""
+        """The outcome of an exit of this kind with these values; those of other kinds are poison."""
         found = [low.flag(kind is other) for other in self.kinds[:-1]]
         for other, types in zip(self.kinds, self.types, strict=True):
             found += values if other is kind else [low.poison(ty) for ty in types]
         return found
 
     def passed_on(self, low: Lowering, inner: Frame, outcome: Sequence[SSAValue]) -> list[SSAValue]:
-        """An outcome of another frame, which did not fall through, as one of this frame."""
+        """Convert an outcome of ``inner`` that did not fall through to one of this frame."""
         possible = [kind for kind in inner.kinds if kind is not Exit.FALL]
         found = [_flag_of(low, kind, inner, possible, outcome) for kind in self.kinds[:-1]]
         for kind, types in zip(self.kinds, self.types, strict=True):
@@ -167,18 +166,18 @@ def _flag_of(
 
 
 def end_in_yield(low: Lowering, values: Sequence[SSAValue]) -> None:
-    """End a region of ``scf`` with these values."""
+    """Terminate a region of ``scf`` with these values."""
     low.emit(scf.YieldOp, values)
 
 
 def end_in_condition(low: Lowering, values: Sequence[SSAValue]) -> None:
-    """The first flag says whether the loop goes on; the rest goes to its next step or out."""
+    """Terminate the first region of a while: the first flag says whether the loop continues, the rest is passed on."""
     low.emit(scf.ConditionOp, values)
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What follows the end of a branch: the operations behind its ``if``, then what follows those."""
+    """The continuation of a branch: the operations after its ``if``, then ``outer``."""
 
     branch_of: C.IfOp
     outer: After | None
@@ -187,7 +186,7 @@ class After:
 def lower_block(
     low: Lowering, block: Block, first: Operation | None, after: After | None, frame: Frame
 ) -> Nested:
-    """Fill a block with the operations from ``first`` on, until one of them ends the frame."""
+    """Lower the operations from ``first`` on into ``block``, up to one that ends the frame."""
     previous, low.block = low.block, block
     low.depth += 1
     if low.depth > MAX_DEPTH:
@@ -220,7 +219,7 @@ def lower_block(
 
 
 def _lower_exiting(low: Lowering, op: TileOp, after: After | None, frame: Frame) -> Nested:
-    """An operation that can be left through, with all that follows it, and the end of the frame."""
+    """Lower an operation with non-local exits, everything after it, and the end of the frame."""
     if isinstance(op, C.LoopOp):
         yield _returning_loop(low, op, after, frame)
         return ()
@@ -243,7 +242,7 @@ def _lower_exiting(low: Lowering, op: TileOp, after: After | None, frame: Frame)
 
 
 def _predicate_rest(low: Lowering, op: C.IfOp, after: After | None, frame: Frame) -> Nested:
-    """An ``if`` that may fall through on both sides, and one on its flag around what follows."""
+    """Both branches may fall through: an ``scf.if``, then a second one on its flag around what follows."""
     kinds = tuple(sorted(low.exits[op]))
     results = low.types_of(op.results)
     types = tuple(results if k is Exit.FALL else frame.types_for(k) for k in kinds)
@@ -260,10 +259,10 @@ def _predicate_rest(low: Lowering, op: C.IfOp, after: After | None, frame: Frame
 
 
 def _returning_loop(low: Lowering, op: C.LoopOp, after: After | None, frame: Frame) -> Nested:
-    """A loop with a ``return`` in it, and an ``if`` on how it ended around what follows."""
+    """A loop with a ``return`` in it, then an ``scf.if`` on its exit around what follows."""
     inner = _loop_frame(low, op)
     outcome = yield _lower_while(low, op, inner)
-    # The flag of continue is spent, the next one is that of break.
+    # The loop has consumed the flag of continue; the next one is that of break.
     values_for = partial(inner.values_for, outcome=outcome, flags=1)
     low.bind(op.results, values_for(Exit.BREAK))
     rest, otherwise = Block(), Block()
@@ -278,10 +277,10 @@ def _returning_loop(low: Lowering, op: C.LoopOp, after: After | None, frame: Fra
 def _if(
     low: Lowering, condition: SSAValue, types: Sequence[Attribute], blocks: Sequence[Block]
 ) -> Sequence[SSAValue]:
-    """The results of an ``scf.if`` with these blocks; one block where there is no else.
+    """Build an ``scf.if`` with these blocks and return its results; a single block has no else.
 
-    Operations with regions are made when their blocks are full: to attach an operation costs as
-    much as it lies deep.
+    Operations with regions are built after their blocks, since attaching an operation takes time proportional to its
+    depth.
     """
     regions = [Region(block) for block in blocks]
     regions += [Region()] * (2 - len(regions))
@@ -290,12 +289,12 @@ def _if(
 
 @lowers(C.IfOp)
 def lower_if(low: Lowering, op: C.IfOp) -> Nested:
-    """``scf.if``; exits from inside leave by results that say how (docs/lowering.md)."""
+    """``scf.if``; exits from inside become results that say which exit was taken (docs/lowering.md)."""
     return _lower_branches(low, op, Frame((Exit.FALL,), (low.types_of(op.results),), end_in_yield))
 
 
 def _lower_branches(low: Lowering, op: C.IfOp, frame: Frame) -> Nested:
-    """An ``scf.if`` whose results are the outcome of the branch that runs."""
+    """An ``scf.if`` whose results are the outcome of the branch taken."""
     types = frame.result_types()
     blocks = [Block()]
     yield lower_block(low, blocks[0], op.then_region.blocks[0].first_op, None, frame)
@@ -313,7 +312,7 @@ def _lower_branches(low: Lowering, op: C.IfOp, frame: Frame) -> Nested:
 
 @lowers(C.ForOp)
 def lower_for(low: Lowering, op: C.ForOp) -> Nested:
-    """``scf.for`` with the same bounds; tiles of rank 0 are scalars, and ``continue`` its yield."""
+    """``scf.for`` with the same bounds; ``continue`` becomes its yield."""
     old = op.body.blocks[0]
     new = Block(arg_types=low.types_of(old.args))
     low.bind(old.args, new.args)
@@ -331,7 +330,7 @@ def lower_for(low: Lowering, op: C.ForOp) -> Nested:
 
 @lowers(C.LoopOp)
 def lower_loop(low: Lowering, op: C.LoopOp) -> Nested:
-    """A loop that ends in break only."""
+    """An ``scf.while``, for a loop without ``return``; its results are the values of ``break``."""
     frame = _loop_frame(low, op)
     outcome = yield _lower_while(low, op, frame)
     return frame.values_for(Exit.BREAK, outcome, flags=0)
@@ -347,8 +346,9 @@ def _loop_frame(low: Lowering, op: C.LoopOp) -> Frame:
 
 
 def _lower_while(low: Lowering, op: C.LoopOp, frame: Frame) -> Nested:
-    """An ``scf.while`` that runs the body before its test; its results are the last outcome
-    without the flag of continue."""
+    """An ``scf.while`` with the body in its first region; its results are the last outcome without the flag of
+    continue.
+    """
     old = op.body.blocks[0]
     initial = low.values(op.initValues)
     before = Block(arg_types=[value.type for value in initial])

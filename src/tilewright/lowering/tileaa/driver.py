@@ -28,7 +28,7 @@ from tilewright.lowering.tileaa.state import Lowering
 from tilewright.nesting import deep_recursion
 from tilewright.passes.base import clone_with_locations, inherit_location
 
-#: The files that fill the table, beside those of functions and control flow.
+#: The modules that register rules, beside those of functions and control flow.
 FAMILIES = (arithmetic, assumptions, contraction, memory, shapes, views)
 
 AnyModule = ModuleOp | builtin.ModuleOp
@@ -36,9 +36,8 @@ AnyModule = ModuleOp | builtin.ModuleOp
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What a module has become.
-
-    ``origins`` gives for each operation in ``module`` the one of ``cuda_tile`` that it stands for.
+    """The result of the lowering; ``origins`` maps each operation in ``module`` to the ``cuda_tile`` one it was lowered
+    from.
     """
 
     module: builtin.ModuleOp
@@ -48,15 +47,14 @@ class Lowered:
 @rare_collections
 @deep_recursion()
 def lower_to_tileaa(module: AnyModule, options: TileAAOptions | None = None) -> Lowered:
-    """A module of ``nv_tileaa`` that does what ``module`` does, which stays as it is.
+    """Lower a verified module to ``nv_tileaa``. The input is not changed, and the result verifies.
 
-    ``module`` is verified; so is the result, and nothing of ``cuda_tile`` is in it. One module of
-    ``cuda_tile`` becomes the module with its functions and globals; a builtin module around
-    several becomes one around as many. Operations keep their locations and places. Takes time
-    linear in the operations, at any depth of nesting.
+    A single ``cuda_tile`` module becomes a builtin module with its functions and globals; a builtin module around
+    several keeps them apart. Operations keep their locations. Takes time linear in the number of operations, at any
+    nesting depth.
 
-    Raises ``TileIRError`` with what is refused, one error for each function: ``not-lowered``, and
-    ``aa-target`` for what the target does not have.
+    Raises ``TileIRError``, with one diagnostic per refused function: ``not-lowered``, and ``aa-target`` for what the
+    target lacks.
     """
     low = Lowering(options or TileAAOptions())
     problems = Collector()
@@ -90,7 +88,7 @@ def _lower_module(low: Lowering, module: ModuleOp, problems: Collector) -> built
 
 
 def _lower_around(low: Lowering, module: builtin.ModuleOp, problems: Collector) -> builtin.ModuleOp:
-    """The same module with what becomes of the cuda_tile modules in it; the rest is copied."""
+    """Lower the cuda_tile modules in a builtin module; the rest is cloned."""
     block = Block()
     for op in module.ops:
         match op:

@@ -28,12 +28,12 @@ from tilewright.lowering.tileaa.state import Lowering, i32_number, run
 from tilewright.lowering.tileaa.table import lowers, refuse
 from tilewright.lowering.tileaa.types import lower_type
 
-#: Sides of a cluster of blocks that no hint speaks of.
+#: Cluster extents that no hint can set.
 _ALONE = 1
 
 
 def lower_function(low: Lowering, op: Function) -> Operation:
-    """A function with its body; an entry becomes a kernel, its hints the kernel's specification."""
+    """Lower a function with its body. An entry becomes a kernel, and its hints the kernel's specification."""
     signature = op.function_type_value
     returned = [lower_type(ty) for ty in signature.outputs.data]
     low.enter_function(op, find_exits(op), returned)
@@ -70,7 +70,7 @@ def _end_in_return(low: Lowering, values: Sequence[SSAValue]) -> None:
 
 
 def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
-    """How the kernel is launched, from the hints for the target."""
+    """The launch specification of a kernel: its hints for the target, else the options."""
     options = low.options
     warps = number_hint(options, op, "num_worker_warps_per_cta") or options.num_warps
     cluster = number_hint(options, op, "num_cta_in_cga") or _ALONE
@@ -84,7 +84,7 @@ def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
 
 
 def lower_global(low: Lowering, op: GlobalOp) -> Operation:
-    """Memory of the module; raises ``not-lowered`` for an alignment that is no power of two."""
+    """A global of the module. Raises ``not-lowered`` if its alignment is not a power of two."""
     value, alignment = op.value_constant, op.alignment_value
     if alignment & (alignment - 1):
         raise refuse(op, f"its alignment, {alignment}, is no power of two")
@@ -115,20 +115,20 @@ def get_global(low: Lowering, op: core.GetGlobalOp) -> Sequence[SSAValue]:
 
 @lowers(core.GetTileBlockIdOp)
 def get_tile_block_id(low: Lowering, op: core.GetTileBlockIdOp) -> Sequence[SSAValue]:
-    """One operation for each of the three axes."""
+    """``get_program_id`` for each axis."""
     return _for_each_axis(low, op, GetProgramIdOp)
 
 
 @lowers(core.GetNumTileBlocksOp)
 def get_num_tile_blocks(low: Lowering, op: core.GetNumTileBlocksOp) -> Sequence[SSAValue]:
-    """One operation for each of the three axes."""
+    """``get_num_programs`` for each axis."""
     return _for_each_axis(low, op, GetNumProgramsOp)
 
 
 def _for_each_axis(
     low: Lowering, op: core.GetTileBlockIdOp | core.GetNumTileBlocksOp, kind: type[Operation]
 ) -> list[SSAValue]:
-    """One operation for x, y and z each."""
+    """An operation of ``kind`` for x, y and z."""
     results = low.types_of(op.results)
     return [
         low.emit(kind, (), (ty,), {"axis": i32_number(axis)})[0] for axis, ty in enumerate(results)

@@ -15,9 +15,9 @@ _FILE, _MOST = 1 << 16, 255
 def remark_on_hints(
     entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, tma: bool
 ) -> None:
-    """Add a remark of kind ``hint`` for each hint that counts for the target.
+    """Add a remark of kind ``hint`` for each hint that applies to the target.
 
-    ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA.
+    ``threads``: the threads per block of the result. ``tma``: whether any of its copies use TMA.
     """
     _of_entry(entry, options, threads, remarks)
     for op in entry.walk():
@@ -64,12 +64,12 @@ def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) 
 
 
 def hinted_warps(entry: EntryOp, options: TileAAOptions) -> int | None:
-    """The warps of a block that a hint asks for."""
+    """The warps per block that a hint asks for, else None."""
     return number_hint(options, entry, "num_worker_warps_per_cta")
 
 
 def forbids_tma(entry: EntryOp, options: TileAAOptions) -> bool:
-    """Whether a hint at an access of a kernel says not to copy by TMA."""
+    """Whether a hint at any access of the kernel forbids TMA."""
     return any(
         isinstance(op, TileOp) and op is not entry and flag_hint(options, op, "allow_tma") is False
         for op in entry.walk()

@@ -22,7 +22,7 @@ def _hint(options: TileAAOptions, op: TileOp, name: str) -> IntegerAttr | None:
 
 
 def number_hint(options: TileAAOptions, op: TileOp, name: str) -> int | None:
-    """The value of a hint; None where there is none, or one out of range, which counts as none."""
+    """The value of a numeric hint; None if it is missing or out of range."""
     found = _hint(options, op, name)
     accepts = RULES[name].accepts
     if found is None or found.type == _I1 or accepts is None:

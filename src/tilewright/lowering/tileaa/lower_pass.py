@@ -16,9 +16,9 @@ from tilewright.passes.base import NV_TILEAA, TilePass
 
 @dataclass(frozen=True)
 class LowerCudaTileToTileAA(TilePass):
-    """Makes nv_tileaa of cuda_tile, for a target architecture.
+    """Lowers cuda_tile to nv_tileaa for a target architecture.
 
-    A builtin module is changed in place; of a ``cuda_tile.module`` comes a new builtin module.
+    A builtin module is changed in place; a ``cuda_tile.module`` is replaced by a new builtin module.
     """
 
     name: ClassVar[str] = "lower-cuda-tile-to-tileaa"

@@ -29,12 +29,12 @@ from tilewright.lowering.tileaa.hints import number_hint
 from tilewright.lowering.tileaa.state import Lowering, i32_number
 from tilewright.lowering.tileaa.table import lowers
 
-#: Scopes that are named otherwise.
+#: Scopes with another name in ``nv_tileaa``.
 SCOPES = {"device": "gpu"}
 
 
 def ordering(op: TileOp) -> dict[str, Attribute | None]:
-    """Semantic and scope of an access; nothing for a weak one."""
+    """The semantic and scope of an access; none for a weak one."""
     semantic = enum_property(op, "memory_ordering_semantics")
     if semantic == "weak":
         return {}
@@ -46,31 +46,31 @@ def ordering(op: TileOp) -> dict[str, Attribute | None]:
 
 
 def latency(low: Lowering, op: TileOp) -> dict[str, Attribute | None]:
-    """The hint how long an access may take, if the target has one."""
+    """The latency hint of an access for the target, if any."""
     value = number_hint(low.options, op, "latency")
     return {"latency": None if value is None else i32_number(value)}
 
 
 def present(*values: SSAValue | None) -> list[SSAValue]:
-    """Those of the operands that are there."""
+    """The operands that are present."""
     return [value for value in values if value is not None]
 
 
 @lowers(C.MakeTokenOp)
 def make_token(low: Lowering, op: C.MakeTokenOp) -> Sequence[SSAValue]:
-    """The token that orders behind nothing, one for the function."""
+    """The function's token without dependences."""
     return (low.no_order(),)
 
 
 @lowers(C.JoinTokensOp)
 def join_tokens(low: Lowering, op: C.JoinTokensOp) -> Sequence[SSAValue]:
-    """One token behind all of them."""
+    """A token that depends on all of them."""
     return low.emit(hints.JoinMemTokenOp, low.values(op.tokens), (T.MEM_TOKEN,))
 
 
 @lowers(C.LoadPtrTkoOp)
 def load_ptr_tko(low: Lowering, op: C.LoadPtrTkoOp) -> Sequence[SSAValue]:
-    """A padding without a mask has no effect."""
+    """``load`` through pointers. The padding value is dropped without a mask, since it has no effect then."""
     mask, other = op.mask, op.paddingValue if op.mask is not None else None
     groups = (
         low.values((op.source,)),
@@ -89,7 +89,7 @@ def load_ptr_tko(low: Lowering, op: C.LoadPtrTkoOp) -> Sequence[SSAValue]:
 
 @lowers(C.StorePtrTkoOp)
 def store_ptr_tko(low: Lowering, op: C.StorePtrTkoOp) -> Sequence[SSAValue]:
-    """``store`` through pointers: where, what, no offsets, and the mask."""
+    """``store`` through pointers, without offsets."""
     groups = (
         low.values((op.destination,)),
         low.values((op.value,)),
@@ -144,7 +144,7 @@ def atomic_rmw_tko(low: Lowering, op: A.AtomicRMWTkoOp) -> Sequence[SSAValue]:
 
 @lowers(C.AllocaOp)
 def alloca(low: Lowering, op: C.AllocaOp) -> Sequence[SSAValue]:
-    """An extension of ``nv_tileaa``: as many elements, with an alignment in bytes."""
+    """``ext.alloca``: ``num_elem`` elements, with an alignment in bytes."""
     properties: dict[str, Attribute | None] = {
         "num_elem": IntegerAttr(int_property(op, "num_elem"), i64),
         "alignment": IntegerAttr(int_property(op, "alignment"), i64),
@@ -155,7 +155,7 @@ def alloca(low: Lowering, op: C.AllocaOp) -> Sequence[SSAValue]:
 
 @lowers(C.MemoryFenceAliasTkoOp)
 def memory_fence_alias_tko(low: Lowering, op: C.MemoryFenceAliasTkoOp) -> Sequence[SSAValue]:
-    """An extension: a fence that also orders accesses to one location through different addresses."""
+    """``ext.fence``, which also orders accesses to one location through different addresses."""
     return low.emit(
         extensions.FenceOp,
         (low.token(op.token),),
@@ -168,7 +168,9 @@ def memory_fence_alias_tko(low: Lowering, op: C.MemoryFenceAliasTkoOp) -> Sequen
 def grid_dependency(
     low: Lowering, op: C.GdcLaunchDependentsTkoOp | C.GdcWaitTkoOp
 ) -> Sequence[SSAValue]:
-    """An extension, for programmatic dependent launches: wait for the grid before, or let the next one begin."""
+    """``ext.grid_dependency``, for programmatic dependent launches: wait for the preceding grid, or let the next one
+    start.
+    """
     action = GridDependencyAttr.of("wait" if isinstance(op, C.GdcWaitTkoOp) else "launch")
     return low.emit(
         extensions.GridDependencyOp, (low.token(op.token),), (T.MEM_TOKEN,), {"action": action}
@@ -184,6 +186,6 @@ def print_tko(low: Lowering, op: PrintTkoOp) -> Sequence[SSAValue]:
 
 @lowers(AssertOp)
 def assert_(low: Lowering, op: AssertOp) -> Sequence[SSAValue]:
-    """Not ordered: there are no tokens in the source."""
+    """``assert``; unordered, as in the source, where it has no token."""
     message = op.properties["message"]
     return low.emit(hints.AssertOp, (low.value(op.condition),), (), {"message": message})

@@ -19,25 +19,22 @@ BAD_LAUNCH_GRID = define_code(
 )
 BAD_WARPS = define_code("bad-warps", "The number of warps of a block is not positive.")
 
-#: The architectures that can be named as target.
+#: The architectures that can be targets.
 ARCHITECTURES = tuple(target for target in TARGETS if target.startswith("sm_"))
 DEFAULT_TARGET = "sm_100"
-#: Warps of a block where neither the program nor the user says how many.
+#: Warps per block where neither the program nor the user specifies them.
 DEFAULT_WARPS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TileAAOptions:
-    """How ``cuda_tile`` is lowered.
+    """The options of the lowering.
 
-    ``target``: the architecture, ``sm_80`` to ``sm_121``. It decides which optimization hints
-    count and which formats exist; the module that comes out names its compute capability.
-    ``num_warps``: the warps of a block where no hint says how many. ``grid``: the extents of every
-    grid that the kernels will be launched over, where they are known: analyses and passes count on
-    them, and a launch over another grid is refused.
+    ``target``: the architecture, ``sm_80`` to ``sm_121``. It decides which hints apply and which formats exist; the
+    resulting module records its compute capability. ``num_warps``: the warps per block without a hint. ``grid``: the
+    extents of every launch grid, if known. Analyses and passes rely on them, and a launch over another grid is refused.
 
-    Raises ``TileIRError`` (``unknown-target``, ``bad-warps``, ``bad-launch-grid``) for values that
-    make no sense.
+    Raises ``TileIRError`` (``unknown-target``, ``bad-warps``, ``bad-launch-grid``).
     """
 
     target: str = DEFAULT_TARGET
@@ -64,5 +61,5 @@ class TileAAOptions:
 
     @property
     def capability(self) -> int:
-        """Ten times the major and once the minor number of the compute capability."""
+        """The compute capability times ten."""
         return int(self.target.removeprefix("sm_"))

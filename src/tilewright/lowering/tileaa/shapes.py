@@ -19,7 +19,7 @@ from tilewright.lowering.tileaa.table import lowers
 
 @lowers(core.BroadcastOp)
 def broadcast(low: Lowering, op: core.BroadcastOp) -> Sequence[SSAValue]:
-    """Nothing to do where no extent changes, as it is for every source of rank 0."""
+    """``broadcast``; nothing if no extent changes."""
     source, result = low.value(op.source), low.type_of(op.result)
     if source.type == result:
         return (source,)
@@ -28,7 +28,7 @@ def broadcast(low: Lowering, op: core.BroadcastOp) -> Sequence[SSAValue]:
 
 @lowers(core.ReshapeOp)
 def reshape(low: Lowering, op: core.ReshapeOp) -> Sequence[SSAValue]:
-    """The same elements; a scalar becomes a tile of one element."""
+    """``splat``, ``extract``, ``expand_dims`` or ``view``, whichever is the most specific."""
     source, result = low.value(op.source), low.type_of(op.result)
     if source.type == result:
         return (source,)
@@ -43,7 +43,7 @@ def reshape(low: Lowering, op: core.ReshapeOp) -> Sequence[SSAValue]:
 
 
 def _new_axes(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes of extent 1 that make the source's shape the result's, where that is all."""
+    """The axes of extent 1 that were inserted, if the shapes differ in nothing else."""
     axes: list[int] = []
     kept = 0
     for axis, extent in enumerate(result):
@@ -65,7 +65,7 @@ def permute(low: Lowering, op: core.PermuteOp) -> Sequence[SSAValue]:
 
 @lowers(core.CatOp)
 def cat(low: Lowering, op: core.CatOp) -> Sequence[SSAValue]:
-    """Along the same axis."""
+    """``cat`` along the same axis."""
     axis = {"axis": i32_number(int_property(op, "dim"))}
     return low.emit(shapes.CatOp, low.values(op.operands), low.types_of(op.results), axis)
 
@@ -81,13 +81,13 @@ def iota(low: Lowering, op: core.IotaOp) -> Sequence[SSAValue]:
 
 @lowers(core.PackOp, core.UnpackOp)
 def repack(low: Lowering, op: core.PackOp | core.UnpackOp) -> Sequence[SSAValue]:
-    """A bitcast between tiles of bytes and of packed elements, whose row-major bits are the same."""
+    """A bitcast between bytes and packed elements, whose row-major bits are the same."""
     return low.emit(BitcastOp, low.values(op.operands), low.types_of(op.results))
 
 
 @lowers(core.ExtractOp)
 def extract(low: Lowering, op: core.ExtractOp) -> Sequence[SSAValue]:
-    """``extract_slice``, whose offsets count elements where those of ``extract`` count slices; a scalar is itself."""
+    """``extract_slice``, whose offsets count elements rather than slices; a scalar is returned as is."""
     source, result = low.value(op.source), low.type_of(op.result)
     if not T.dims_of(result):
         return (source,)
@@ -97,7 +97,7 @@ def extract(low: Lowering, op: core.ExtractOp) -> Sequence[SSAValue]:
 
 @lowers(core.InsertOp)
 def insert(low: Lowering, op: core.InsertOp) -> Sequence[SSAValue]:
-    """An extension of ``nv_tileaa``, with offsets in elements; a scalar takes the place of the destination."""
+    """``ext.insert_slice``, with offsets in elements; a scalar replaces the destination."""
     source, destination = low.value(op.source), low.value(op.destination)
     if not T.dims_of(source.type):
         return (source,)
@@ -109,7 +109,7 @@ def insert(low: Lowering, op: core.InsertOp) -> Sequence[SSAValue]:
 def _offsets(
     low: Lowering, indices: Sequence[SSAValue], extents: tuple[int, ...]
 ) -> list[SSAValue]:
-    """Where a sub-tile starts: its index, which counts sub-tiles, times its extent."""
+    """The offset of a subtile in elements: its index times its extent."""
     found: list[SSAValue] = []
     for index, extent in zip(low.indices(indices), extents, strict=True):
         if extent > 1:

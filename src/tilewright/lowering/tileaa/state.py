@@ -23,13 +23,13 @@ POISON = PoisonAttr()
 I1 = IntegerType(1)
 TRUE, FALSE = IntegerAttr(1, I1), IntegerAttr(0, I1)
 
-#: The lowering of an operation with regions: yields the lowerings inside, one after the other, and
-#: gives the values of the results. The driver runs them without recursion, at any depth.
+#: The lowering of an operation with regions: a generator that yields the lowerings of its regions in order and returns
+#: the result values. ``run`` drives it without recursion, at any depth.
 Nested: TypeAlias = Generator["Nested", Sequence[SSAValue], Sequence[SSAValue]]
 
 
 class Lowering(BlockBuilder[TileOp]):
-    """Fills blocks with operations of ``nv_tileaa`` that stand for those of ``cuda_tile``."""
+    """Builds the ``nv_tileaa`` operations of a module."""
 
     def __init__(self, options: TileAAOptions):
         super().__init__()
@@ -38,46 +38,46 @@ class Lowering(BlockBuilder[TileOp]):
         self._indices: dict[tuple[SSAValue, Block], SSAValue] = {}
         self._shared: dict[tuple[type[Operation], Attribute, object], Operation] = {}
         self._function: TileOp
-        #: How many regions of the function are around ``block``.
+        #: Nesting depth of ``block`` in the function.
         self.depth = 0
-        #: How each ``if`` and ``loop`` of the function can be left; what the function returns.
+        #: The exits of each ``if`` and ``loop`` of the function, and the function's return types.
         self.exits: Mapping[Operation, frozenset[Any]] = {}
         self.returned: Sequence[Attribute] = ()
 
     # Values.
 
     def value(self, old: SSAValue) -> SSAValue:
-        """What stands for a value of the source."""
+        """The lowered value of a source value."""
         return self._values[old]
 
     def values(self, old: Sequence[SSAValue]) -> list[SSAValue]:
-        """What has become of each value."""
+        """The lowered value of each source value."""
         found = self._values
         return [found[value] for value in old]
 
     def is_bound(self, old: SSAValue) -> bool:
-        """Whether a value of the source is stood for already."""
+        """Whether a source value has been lowered already."""
         return old in self._values
 
     def bind(self, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
-        """Let values of the source be stood for by ``new``, which take their names."""
+        """Bind source values to their lowered values, which inherit their names unless they have one."""
         for was, value in zip(old, new, strict=True):
             self._values[was] = value
             if value.name_hint is None and was.name_hint is not None:
                 value.name_hint = was.name_hint
 
     def type_of(self, old: SSAValue) -> Attribute:
-        """The type of what stands, or will stand, for a value of the source."""
+        """The lowered type of a source value."""
         return lower_type(old.type)
 
     def types_of(self, old: Sequence[SSAValue]) -> list[Attribute]:
-        """The types that values of ``cuda_tile`` have afterwards."""
+        """The lowered types of source values."""
         return [lower_type(value.type) for value in old]
 
     # Operations.
 
     def add(self, op: Operation) -> Operation:
-        """Put a new operation at the end of the block, at the place of the one being lowered."""
+        """Append a new operation to ``block``, with the location of the current operation."""
         self.place(op, self.op)
         self.block.add_op(op)
         return op
@@ -91,17 +91,17 @@ class Lowering(BlockBuilder[TileOp]):
         *,
         token: SSAValue | None = None,
     ) -> Sequence[SSAValue]:
-        """The results of an operation whose operand groups are counted; a token is not."""
+        """Build an operation with operand groups, whose sizes are a property; ``token`` follows them uncounted."""
         operands = [value for group in groups for value in group]
         if token is not None:
             operands.append(token)
         sizes = segment_sizes(tuple(map(len, groups)))
         return self.emit(kind, operands, results, {**(properties or {}), SEGMENTS: sizes})
 
-    # Casts to index, one for each value in a block.
+    # Casts to index, built once for each value and block.
 
     def index(self, value: SSAValue) -> SSAValue:
-        """An integer of the target read unsigned, as an index; tiles element by element."""
+        """Cast an unsigned integer, or each element of a tile, to ``index``."""
         found = self._indices.get((value, self.block))
         if found is None:
             ty = T.tile_or_scalar(T.dims_of(value.type), T.INDEX)
@@ -110,10 +110,10 @@ class Lowering(BlockBuilder[TileOp]):
         return found
 
     def indices(self, old: Sequence[SSAValue]) -> list[SSAValue]:
-        """What has become of each value, cast to ``index``."""
+        """The lowered value of each source value, cast to ``index``."""
         return [self.index(value) for value in self.values(old)]
 
-    # What stands once at the start of a function, and only where something needs it.
+    # Operations that are built once per function, at its start, when first needed.
 
     def enter_function(
         self,
@@ -121,7 +121,7 @@ class Lowering(BlockBuilder[TileOp]):
         exits: Mapping[Operation, frozenset[Any]],
         returned: Sequence[Attribute],
     ) -> None:
-        """Begin a function: how its regions may end, and the types that it returns."""
+        """Begin a function with these exits and return types."""
         self._function, self.exits, self.returned = function, exits, returned
         self.op = function
         self.depth = 0
@@ -130,7 +130,7 @@ class Lowering(BlockBuilder[TileOp]):
         self._shared.clear()
 
     def shared_operations(self) -> list[Operation]:
-        """The operations that belong in front of the function's first block."""
+        """The operations to insert before the function's first operation."""
         return list(self._shared.values())
 
     def _share(
@@ -150,33 +150,33 @@ class Lowering(BlockBuilder[TileOp]):
         return op.results[0]
 
     def no_order(self) -> SSAValue:
-        """A token that comes after nothing."""
+        """A token without dependences."""
         return self._share(CreateMemTokenOp, T.MEM_TOKEN, "unordered", {})
 
     def token(self, old: SSAValue | None) -> SSAValue:
-        """The token that an operation of the source takes, or one without order."""
+        """The lowered token of a source operation, or one without dependences."""
         return self.no_order() if old is None else self._values[old]
 
     def poison(self, ty: Attribute) -> SSAValue:
-        """A value for a place that is never looked at."""
+        """A placeholder for a value that is never used."""
         if isinstance(ty, T.MemTokenType):
             return self.no_order()
         return self._share(PoisonOp, ty, "poison", {"value": POISON})
 
     def flag(self, value: bool) -> SSAValue:
-        """A constant of i1."""
+        """A constant of type i1."""
         return self._share(
             arith.ConstantOp, I1, str(value).lower(), {"value": TRUE if value else FALSE}
         )
 
     def index_constant(self, value: int) -> SSAValue:
-        """A constant of ``index``, one for the function."""
+        """A constant of type ``index``, one per function."""
         number = {"value": IntegerAttr(value, T.INDEX)}
         return self._share(arith.ConstantOp, T.INDEX, f"c{value}", number)
 
 
 def run(work: Nested) -> Sequence[SSAValue]:
-    """What a lowering gives in the end, after those inside it; uses no recursion."""
+    """Run a lowering and those it yields, without recursion; returns its result."""
     waiting = [work]
     given: Any = None
     while waiting:
@@ -193,17 +193,17 @@ def run(work: Nested) -> Sequence[SSAValue]:
 
 @lru_cache(maxsize=256)
 def segment_sizes(sizes: tuple[int, ...]) -> DenseArrayBase:
-    """The property of how many operands each group has; one object for the same sizes."""
+    """The property with the sizes of operand groups. Cached: equal sizes share one object."""
     return DenseArrayBase.from_list(i32, list(sizes))
 
 
 @lru_cache(maxsize=1024)
 def i64_list(values: tuple[int, ...]) -> DenseArrayBase:
-    """An array of 64-bit integers; one object for the same numbers."""
+    """An array of 64-bit integers. Cached: equal values share one object."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 @lru_cache(maxsize=256)
 def i32_number(value: int) -> IntegerAttr:
-    """A 32-bit integer; one object for the same number."""
+    """A 32-bit integer attribute. Cached: equal values share one object."""
     return IntegerAttr(value, i32)

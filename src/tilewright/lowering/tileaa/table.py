@@ -24,8 +24,8 @@ NOT_LOWERED = define_code(
     "programs need what the target or nv_tileaa lacks; the message says which.",
 )
 
-#: Gives the values that stand for the results of an operation; the operations that it needs are
-#: put at the end of the block. Operations with regions do it in steps, see ``Nested``.
+#: Lowers an operation: appends to ``block`` and returns the values of its results. Operations with regions return a
+#: generator, see ``Nested``.
 Rule: TypeAlias = Callable[[Lowering, Any], Sequence[SSAValue] | Nested]
 
 LOWERINGS: Table[Rule] = Table("the lowering to nv_tileaa", by_class=True)
@@ -48,13 +48,13 @@ LOWERINGS.leave("`functions`", ModuleOp, GlobalOp, *FUNCTIONS)
 
 
 def refuse(op: TileOp, why: str, help: str = "") -> TileIRError:
-    """The error that says why an operation is not lowered."""
+    """Returns the error ``not-lowered`` at an operation, to be raised."""
     message = f"'{op.name}' cannot be lowered to nv_tileaa: {why}"
     return TileIRError.single(NOT_LOWERED, message, location_of(op), help=help)
 
 
 def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
-    """Raise ``aa-target`` where the target lacks block-scaled formats, of which ``what`` is one."""
+    """Raise ``aa-target`` if the target lacks block-scaled formats, which ``what`` needs."""
     if low.options.capability < BLOCK_SCALE_CAPABILITY:
         raise TileIRError.single(
             codes.TARGET,
@@ -65,7 +65,7 @@ def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
 
 
 def rule_of(op: TileOp) -> Rule:
-    """The lowering of an operation; raises ``not-lowered`` where it is refused."""
+    """The rule of an operation. Raises ``not-lowered`` if it is refused."""
     if (rule := LOWERINGS.rule_of(op)) is None:
         raise refuse(op, REFUSED[type(op)])
     return rule

@@ -12,10 +12,9 @@ from tilewright.dialects.nv_tileaa import types as T
 
 @lru_cache(maxsize=4096)
 def lower_type(ty: Attribute) -> Attribute:
-    """The type in ``nv_tileaa`` of a value of ``cuda_tile``.
+    """The ``nv_tileaa`` type of a ``cuda_tile`` value.
 
-    Tiles of rank 0 become scalars, pointers point into global memory, tensor views become memrefs
-    and the views on them tiled views.
+    Tiles of rank 0 become scalars, tensor views memrefs, views on them tiled views; pointers are to global memory.
     """
     match ty:
         case C.TileType():
@@ -31,5 +30,5 @@ def lower_type(ty: Attribute) -> Attribute:
 
 
 def lower_element(element: Attribute) -> Attribute:
-    """The type of a scalar: numbers stay, pointers lose how their memory is reached."""
+    """The type of a scalar: numbers stay, pointers no longer tell how their memory is reached."""
     return T.PtrType(element.pointee) if isinstance(element, C.PtrType) else element

@@ -25,7 +25,7 @@ from tilewright.lowering.tileaa.table import lowers
 
 @lowers(V.MakeTensorViewOp)
 def make_tensor_view(low: Lowering, op: V.MakeTensorViewOp) -> Sequence[SSAValue]:
-    """``make_memref``: the base, no offset, and the extents and strides that the type leaves open, in elements."""
+    """``make_memref`` at the base without offset; operands are the dynamic extents and strides, in elements."""
     groups = (
         low.values((op.base,)),
         (),
@@ -37,7 +37,7 @@ def make_tensor_view(low: Lowering, op: V.MakeTensorViewOp) -> Sequence[SSAValue
 
 @lowers(V.MakePartitionViewOp, V.MakeStridedViewOp, V.MakeGatherScatterViewOp)
 def make_tile_view(low: Lowering, op: V.MakeView) -> Sequence[SSAValue]:
-    """The indices of a gather/scatter view count elements: its tiles start one element apart."""
+    """``block_tile``. Gather/scatter views are indexed by element, so their tiles start one element apart."""
     view, source = op.results[0].type, low.value(op.operands[0])
     assert isinstance(view, C.TileViewType)
     cut, sparse = view.cut, view.cut.sparse_dim
@@ -55,7 +55,7 @@ def make_tile_view(low: Lowering, op: V.MakeView) -> Sequence[SSAValue]:
 
 @lowers(V.GetTensorShapeOp, V.GetIndexSpaceShapeOp)
 def extents(low: Lowering, op: V.GetTensorShapeOp | V.GetIndexSpaceShapeOp) -> Sequence[SSAValue]:
-    """Each extent as an index, cut to the integer type that the source asks for."""
+    """Each extent as ``index``, cast to the integer type of the source."""
     source = low.value(op.src)
     found: list[SSAValue] = []
     for axis, ty in enumerate(low.types_of(op.results)):
@@ -66,13 +66,13 @@ def extents(low: Lowering, op: V.GetTensorShapeOp | V.GetIndexSpaceShapeOp) -> S
 
 
 def _bounds(op: TileOp) -> dict[str, Attribute | None]:
-    """The axes along which the source promises that the tile does not leave the tensor."""
+    """The axes along which the tile is assumed in bounds."""
     facts = bool_values(op.properties.get("inbounds"))
     return {"in_bounds": bool_array(facts) if any(facts) else None}
 
 
 def _advice(low: Lowering, op: TileOp) -> dict[str, Attribute | None]:
-    """What the hints for the target say about the access."""
+    """The hints of the access for the target."""
     allowed = flag_hint(low.options, op, "allow_tma")
     use_tma = None if allowed is None else TRUE if allowed else FALSE
     return {"allow_tma": use_tma, **latency(low, op)}
@@ -84,7 +84,7 @@ def _is_sparse(view: SSAValue) -> bool:
 
 @lowers(V.LoadViewTkoOp)
 def load_view_tko(low: Lowering, op: V.LoadViewTkoOp) -> Sequence[SSAValue]:
-    """``tiled_load``, or ``gather_load`` of a gather_scatter_view; extents and padding are the view's."""
+    """``tiled_load``, or ``gather_load`` of a gather/scatter view; extents and padding are the view's."""
     groups = (low.values((op.view,)), low.indices(op.index), (), ())
     properties = {**ordering(op), **_bounds(op)}
     kind: type[Operation] = memory.GatherLoadOp
@@ -97,7 +97,7 @@ def load_view_tko(low: Lowering, op: V.LoadViewTkoOp) -> Sequence[SSAValue]:
 
 @lowers(V.StoreViewTkoOp)
 def store_view_tko(low: Lowering, op: V.StoreViewTkoOp) -> Sequence[SSAValue]:
-    """A ``tiled_store``, or a ``scatter_store`` where the view is sparse."""
+    """``tiled_store``, or ``scatter_store`` to a gather/scatter view."""
     groups = (low.values((op.view,)), low.values((op.tile,)), low.indices(op.index), ())
     properties = {**ordering(op), **_bounds(op)}
     kind: type[Operation] = memory.ScatterStoreOp
@@ -109,7 +109,7 @@ def store_view_tko(low: Lowering, op: V.StoreViewTkoOp) -> Sequence[SSAValue]:
 
 @lowers(AtomicRedViewTkoOp)
 def atomic_red_view_tko(low: Lowering, op: AtomicRedViewTkoOp) -> Sequence[SSAValue]:
-    """The atomic update of a view; only its token is used."""
+    """The atomic update of a view, of which only the token is used."""
     mode = RMWModeAttr.of(enum_property(op, "mode"))
     return _atomic(low, op, op.value, mode)[1:]
 
@@ -121,7 +121,7 @@ def _atomic(
     mode: RMWModeAttr,
     **more: Attribute,
 ) -> Sequence[SSAValue]:
-    """The old tile, which the source does not ask for, and the token."""
+    """The atomic update: the old tile, which the source does not have, and the token."""
     groups = (low.values((op.view,)), low.values((value,)), low.indices(op.index), ())
     properties: dict[str, Attribute | None] = {"rmw_mode": mode, **ordering(op), **_bounds(op)}
     types = (low.type_of(value), T.MEM_TOKEN)
@@ -150,7 +150,7 @@ def multimem_store(low: Lowering, op: M.MultimemStoreViewTkoOp) -> Sequence[SSAV
 
 @lowers(M.MultimemReduceViewTkoOp)
 def multimem_reduce(low: Lowering, op: M.MultimemReduceViewTkoOp) -> Sequence[SSAValue]:
-    """A sum of floats has a mode of its own."""
+    """The atomic update of a multimem view; the mode of a float sum is ``addf``."""
     mode = enum_property(op, "reduction")
     element = T.element_name(T.element_of(low.type_of(op.tile)))
     if mode == "add" and element in C.FLOAT_NAMES:

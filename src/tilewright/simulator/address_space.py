@@ -32,12 +32,11 @@ class Region:
 
     @property
     def origin(self) -> int:
-        """The last multiple of 8 up to the start: every aligned element lies at a multiple of its
-        size from there."""
+        """The start rounded down to a multiple of 8, so that aligned elements are at multiples of their size from it."""
         return self.start & -8
 
     def elements(self, dtype: np.dtype[Any]) -> tuple[int, Array]:
-        """All elements of a type at multiples of its size, and the address of the first."""
+        """All aligned elements of a type, and the address of the first."""
         found = self._views.get(dtype)
         if found is None:
             skipped = -self.start % dtype.itemsize
@@ -48,7 +47,7 @@ class Region:
 
 
 class AddressSpace:
-    """Arrays by address. Those that overlap count as one."""
+    """Arrays by address. Overlapping arrays form one region."""
 
     def __init__(self, buffers: Iterable[Buffer] = ()) -> None:
         found = [_region(buffer) for buffer in buffers if buffer.data.size]
@@ -57,20 +56,20 @@ class AddressSpace:
         self._start_array = np.array(self._starts, np.int64)
 
     def region(self, first: int, end: int) -> Region | None:
-        """The array that all bytes from ``first`` up to ``end`` lie in."""
+        """The region that contains all bytes from ``first`` up to ``end``, or None."""
         place = bisect_right(self._starts, first) - 1
         if place < 0 or end > self.regions[place].end:
             return None
         return self.regions[place]
 
     def places(self, addresses: Array, size: int) -> Array:
-        """For each address, the number of the region that holds ``size`` bytes from there, or -1."""
+        """For each address, the number of the region that contains ``size`` bytes from there, or -1."""
         found = np.searchsorted(self._start_array, addresses, side="right") - 1
         ends = np.array([*(region.end for region in self.regions), -1], np.int64)
         return np.where(addresses + size <= ends[found], found, -1)
 
     def whereabouts(self, address: int, size: int) -> str:
-        """Where bytes that lie in no array do lie: beside which, and by how much."""
+        """The position of bytes outside of all arrays, relative to the nearest array, for messages."""
         if not self.regions:
             return "but the launch knows no arrays"
         nearest = min(self.regions, key=lambda r: max(r.start - address, address + size - r.end))
@@ -88,12 +87,12 @@ class AddressSpace:
 
 
 def address_of(array: Array) -> int:
-    """Where the first byte of an array lies."""
+    """The address of the first byte of an array."""
     return int(array.ctypes.data)
 
 
 def aligned_bytes(size: int, alignment: int) -> Array:
-    """Memory of zeros whose address is a multiple of ``alignment``."""
+    """Zeroed memory whose address is a multiple of ``alignment``."""
     raw = np.zeros(size + alignment, np.uint8)
     skipped = -address_of(raw) % alignment
     return raw[skipped : skipped + size]
@@ -112,7 +111,9 @@ def _region(buffer: Buffer) -> Region:
 
 
 def _merged(regions: list[Region]) -> list[Region]:
-    """Disjoint regions in ascending order; what one of them may not write, none of a group may."""
+    """Merge overlapping regions; returns disjoint ones in ascending order. A union with a read-only region is
+    read-only.
+    """
     found: list[Region] = []
     for region in regions:
         last = found[-1] if found else None

@@ -13,7 +13,7 @@ from tilewright.simulator import codes
 from tilewright.simulator.faults import Fault
 
 _NAME = re.compile(r"sm_(\d{2,3})([af]?)")
-#: The multiprocessors of a board: T4, A100, A40, AGX Orin, RTX 4090, H100 SXM, B200, B300, RTX 5090, GB10.
+#: The number of multiprocessors of a board: T4, A100, A40, AGX Orin, RTX 4090, H100 SXM, B200, B300, RTX 5090, GB10.
 _MULTIPROCESSORS = {
     75: 40, 80: 108, 86: 84, 87: 16, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170, 121: 48,
 }  # fmt: skip
@@ -22,15 +22,14 @@ _SHARED_KIB = {75: 64, 80: 164, 86: 100, 87: 164, 89: 100, 90: 228, 100: 228, 10
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The first architecture with a feature; ``only`` are those that have it where not all later
-    ones do."""
+    """The first architecture with a feature; ``only`` lists those that have it if later ones may lack it."""
 
     first: int
     only: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
-        """Where there is it, for messages."""
+        """The first architecture that has the feature, for messages."""
         if self.only:
             return f"the first architecture that has it is {self.only[0]}"
         return f"the first architecture that has it is sm_{self.first}"
@@ -38,7 +37,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A GPU architecture by its name."""
+    """A GPU architecture."""
 
     name: str
     compute: int
@@ -46,7 +45,7 @@ class Architecture:
 
     @classmethod
     def parse(cls, name: str) -> Architecture:
-        """The architecture of a name like ``sm_90a``; a fault for names of none."""
+        """Parse a name such as ``sm_90a``. Raises ``Fault`` for an unknown architecture."""
         found = _NAME.fullmatch(name)
         if found is None or int(found[1]) not in _MULTIPROCESSORS:
             known = ", ".join(f"sm_{n}" for n in _MULTIPROCESSORS)
@@ -56,7 +55,7 @@ class Architecture:
         return cls(name, int(found[1]), found[2])
 
     def has(self, requirement: Requirement) -> bool:
-        """Whether the architecture has what is required: one of those that are listed, or one as young."""
+        """Whether the architecture has a feature."""
         if requirement.only:
             return self.name in requirement.only
         return self.compute >= requirement.first
@@ -66,27 +65,27 @@ class Architecture:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a multiprocessor."""
+        """Shared memory per multiprocessor, in bytes."""
         return _SHARED_KIB.get(self.compute, 100) * 1024
 
     @property
     def block_shared_bytes(self) -> int:
-        """What one block may have of it."""
+        """Shared memory that one block may use, in bytes."""
         return self.shared_bytes - (0 if self.compute == 75 else 1024)
 
     @property
     def multiprocessors(self) -> int:
-        """How many a board has, of those that are sold widely."""
+        """The number of multiprocessors of a common board."""
         return _MULTIPROCESSORS[self.compute]
 
     @property
     def max_warps(self) -> int:
-        """The warps that a multiprocessor holds at once (CUDA C++ Programming Guide, compute capabilities)."""
+        """The number of resident warps per multiprocessor (CUDA C++ Programming Guide, compute capabilities)."""
         return {75: 32, 86: 48, 87: 48, 89: 48, 120: 48, 121: 48}.get(self.compute, 64)
 
     @property
     def max_blocks(self) -> int:
-        """The blocks that a multiprocessor holds at once (CUDA C++ Programming Guide, compute capabilities)."""
+        """The number of resident blocks per multiprocessor (CUDA C++ Programming Guide, compute capabilities)."""
         return {75: 16, 86: 16, 87: 16, 89: 24, 120: 24, 121: 24}.get(self.compute, 32)
 
 
@@ -96,7 +95,7 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks a multiprocessor holds at a time, and what limits them."""
+    """How many blocks are resident on a multiprocessor, and what limits them."""
 
     blocks: int
     warps: int
@@ -105,7 +104,7 @@ class Occupancy:
 
     @property
     def limited_by(self) -> str:
-        """The resource that lets the fewest blocks fit; of several the first."""
+        """The resource with the lowest limit, the first of several."""
         return min(self.limits, key=lambda name: self.limits[name])
 
     def __str__(self) -> str:
@@ -118,7 +117,7 @@ class Occupancy:
 def occupancy(
     arch: Architecture, threads: int, shared_bytes: int, registers: int | None = None
 ) -> Occupancy:
-    """Of blocks of so many threads, bytes of shared memory and registers for each thread."""
+    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory and ``registers`` per thread."""
     warps = -(-threads // 32)
     limits = {"blocks": arch.max_blocks, "warps": arch.max_warps // warps}
     if shared_bytes:
@@ -192,12 +191,12 @@ _REQUIREMENTS: dict[str, Requirement] = {
     "nvgpu.ldmatrix": _SM75,
 }
 _TO_TF32 = frozenset({"nvvm.cvt.float.to.tf32", "nvvm.convert.float.to.tf32"})
-#: Products that Turing has already: element type and shape.
+#: Products that Turing has: element type and shape.
 _OLD_PRODUCTS = {("f16", (16, 8, 8)), ("i8", (8, 8, 16)), ("i4", (8, 8, 32))}
 
 
 def requirement_of(op: Operation) -> Requirement | None:
-    """What an operation needs, if that is not every architecture."""
+    """The requirement of an operation, or None if every architecture has it."""
     if op.name == "nvgpu.mma.sync":
         from tilewright.simulator.values import element_of
 
@@ -217,7 +216,7 @@ def requirement_of(op: Operation) -> Requirement | None:
 
 
 def check_architecture(name: str) -> Architecture:
-    """The architecture of a name; a TileIRError for names of none."""
+    """The architecture of this name. Raises ``TileIRError`` if it is unknown."""
     try:
         return Architecture.parse(name)
     except Fault as fault:

@@ -29,7 +29,7 @@ _DYNAMIC = b.DYNAMIC_INDEX
 
 
 def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
-    """The values of the parameters; faults name the parameter that does not fit."""
+    """The values of the parameters. Raises ``Fault`` with the name of a parameter that does not fit its argument."""
     if len(args) != len(parameters):
         raise Fault(
             codes.ARGUMENT,
@@ -44,7 +44,7 @@ def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
 def memory_of(
     parameters: Sequence[BlockArgument], args: Sequence[Any], further: Sequence[Any]
 ) -> list[Buffer]:
-    """The memory that a launch gives: of arrays among arguments that ``bind`` takes, and ``further``."""
+    """The memory that a launch may access: the arrays among its arguments, and ``further``."""
     found: list[Buffer] = []
     for index, (parameter, arg) in enumerate(zip(parameters, args)):
         if isinstance(parameter.type, TensorMapDescriptorType) and isinstance(arg, TensorMap):
@@ -70,7 +70,7 @@ def _check_forward(array: Array, name: str) -> None:
 
 
 def _pointer(ty: LLVMPointerType, arg: Any, name: str) -> int:
-    """The address of an array, or an address."""
+    """The address of an array, or a given address."""
     check_space(ty)
     if isinstance(arg, np.ndarray):
         _check_forward(arg, name)
@@ -164,7 +164,7 @@ def _memref(ty: b.MemRefType, arg: Any, name: str) -> MemRef:
 
 
 def _fits(given: np.dtype[Any], element: Element) -> bool:
-    """Signed and unsigned integers of a width are the same to a kernel."""
+    """Whether elements of a dtype may be passed. Signed and unsigned integers of a width are interchangeable."""
     wanted = np.dtype(np.uint8) if element.bits == 1 else element.dtype
     same_size = given.itemsize == wanted.itemsize
     return given in (wanted, element.dtype) or (
@@ -173,7 +173,7 @@ def _fits(given: np.dtype[Any], element: Element) -> bool:
 
 
 def _strides(ty: b.MemRefType, arg: Array, name: str) -> tuple[int, ...]:
-    """Strides in elements, which must be those of the type."""
+    """The strides of an array in elements, checked against the type."""
     size = arg.itemsize
     found = tuple(stride // size for stride in arg.strides)
     if any(stride % size or stride < 0 for stride in arg.strides):
@@ -196,16 +196,16 @@ def _strides(ty: b.MemRefType, arg: Array, name: str) -> tuple[int, ...]:
 
 
 def _bytes_of(array: Array) -> Array:
-    """The memory of an array from its first element to its last, as bytes."""
+    """The memory of an array from its first to its last element, as bytes."""
     if array.flags.c_contiguous:
         return array.reshape(-1).view(np.uint8)
     if not array.size:
         return np.zeros(0, np.uint8)
     last = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))
-    # A flat view of the elements' dtype over the extent; strided arrays reach no further.
+    # A flat view from the first element to the last; a strided array does not extend beyond it.
     count = last // array.itemsize + 1
     assert count >= prod(array.shape) or 0 in array.strides
-    # NumPy cannot describe floats of one byte, such as f8E5M2, to itself.
+    # NumPy does not know the buffer format of 1-byte floats such as f8E5M2.
     words = array.view(f"u{array.itemsize}")
     flat = np.lib.stride_tricks.as_strided(words, (count,), (array.itemsize,))
     return flat.view(np.uint8)

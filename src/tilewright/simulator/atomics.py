@@ -11,7 +11,7 @@ _UPDATES = frozenset({"memref.atomic_rmw", "llvm.atomicrmw", "llvm.cmpxchg"})
 
 
 def takes_locks(op: Operation) -> bool:
-    """Whether it is a compare-and-swap or an exchange."""
+    """Whether an operation is a compare-and-swap or an exchange."""
     if op.name == "memref.atomic_rmw":
         kind = op.properties["kind"]
         return isinstance(kind, IntegerAttr) and kind.value.data == RMW_KINDS["assign"]
@@ -19,7 +19,7 @@ def takes_locks(op: Operation) -> bool:
 
 
 def is_atomic(op: Operation) -> bool:
-    """Whether it is an atomic update, or a load or store with a memory ordering."""
+    """Whether an operation is an atomic update, or a load or store with a memory ordering."""
     if op.name in _UPDATES:
         return True
     found = op.properties.get("ordering")

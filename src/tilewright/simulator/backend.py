@@ -15,16 +15,16 @@ from tilewright.simulator.tiles import TileProgram
 
 
 def check(variant: str) -> None:
-    """A TileIRError for an architecture that the simulator does not know."""
+    """Raise ``TileIRError`` for an architecture that the simulator does not know."""
     check_architecture(variant)
 
 
 def load(module: Operation, variant: str, options: LaunchOptions) -> Program | TileProgram:
-    """A module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``."""
+    """A program for a module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``."""
     if is_tile_ir(module):
         return TileProgram(module, variant, options)
     return Program(cast("ModuleOp", module), variant, options)
 
 
 def get_ready() -> None:
-    """Importing it is all there is to do."""
+    """Nothing to do beyond the import of this module."""

@@ -34,10 +34,10 @@ _MAX_DEPTH = 150
 class Suspending:
     """A step that may wait.
 
-    Where it runs regions or waits, it appends to ``warp.path`` where it is, and removes that at its
-    end; regions append behind that. ``resume`` goes on from what the path had there: a list whose
-    front it takes off. None for lanes that are apart, which cannot be resumed. What groups may not
-    do together has no ``resume``: they fall apart before it.
+    Before it runs a region or waits, it pushes its position onto ``warp.path``, and pops it at its end; nested regions
+    push theirs after it. ``resume`` continues from a saved path, whose front it removes. The position is None for
+    diverged lanes, which cannot be resumed. A step without ``resume`` cannot run in a group: the group falls apart
+    before it.
     """
 
     start: Callable[[Warp], Coroutine]
@@ -46,7 +46,7 @@ class Suspending:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A step with regions that never wait. They look after groups themselves."""
+    """A step with regions that never wait. It handles groups itself."""
 
     run: Step
 
@@ -55,10 +55,10 @@ Translation = Step | Suspending | Nested | None
 Implementation = Callable[[Any, "Translator"], Translation]
 
 IMPLEMENTATIONS: Table[Implementation] = Table("the simulator")
-"""How each operation is translated, by its name."""
-#: Those whose steps take any number of lanes, ``warp.size``.
+"""The translation of each operation, by name."""
+#: Operations whose steps take any number of lanes, ``warp.size``.
 WIDE: set[str] = set()
-#: What ends a block; the operation around it handles these.
+#: Terminators, which the enclosing operation handles.
 TERMINATORS = frozenset(
     {
         "scf.yield",
@@ -79,11 +79,10 @@ _F = TypeVar("_F", bound=Implementation)
 
 
 def implements(*names: str, wide: bool = False) -> Callable[[_F], _F]:
-    """Enter a translation function into the table.
+    """Register a translation function for operations.
 
-    ``wide`` says that its steps do all lanes of a group of warps in one go: they see ``warp.size``
-    lanes, use nothing that each warp has for itself, and raise ``Fault`` or ``OneByOne`` before they
-    change anything, upon which the warps do it one by one.
+    ``wide`` asserts that its steps process all lanes of a group at once: they see ``warp.size`` lanes, use no state of
+    individual warps, and raise ``Fault`` or ``OneByOne`` before they change anything. The step then runs warp by warp.
     """
 
     if wide:
@@ -93,7 +92,7 @@ def implements(*names: str, wide: bool = False) -> Callable[[_F], _F]:
 
 @dataclass(slots=True)
 class Code:
-    """The steps of a block, without what ends it."""
+    """The steps of a block, without its terminator."""
 
     run: Step
     start: Callable[[Warp], Coroutine]
@@ -104,25 +103,25 @@ class Code:
 
 @dataclass(slots=True)
 class Translator:
-    """Translates one kernel; afterwards ``registers`` are the initial ones of every warp."""
+    """Translates one kernel. ``registers`` are then the initial registers of every warp."""
 
     module: ModuleOp
     arch: Architecture
     shared: SharedLayout
     numerics: str = "tensor-core"
     pending: frozenset[SSAValue] = frozenset()
-    """The values that may be sums of products under way."""
+    """Values that may be accumulators of products in flight."""
     by_turns: bool = False
-    """Whether warps let other clusters take over behind accesses that order blocks."""
+    """Whether warps yield to other clusters after accesses that order blocks."""
     registers: list[Any] = field(default_factory=list)
     block_values: list[tuple[int, Callable[[Block], Any]]] = field(default_factory=list)
-    """Slots whose values each block of threads makes."""
+    """Slots whose values each block creates."""
     barrier_groups: list[tuple[Operation, int]] = field(default_factory=list)
-    """The barriers that each block has: who makes them, and how many."""
+    """The mbarriers of each block: the operation that creates them, and how many."""
     global_values: dict[str, Any] = field(default_factory=dict)
     calls: list[Any] = field(default_factory=list)
     fixed: set[int] = field(default_factory=set)
-    """Slots whose values never change in a run."""
+    """Slots whose values never change during a run."""
     _slots: dict[SSAValue, int] = field(default_factory=dict)
     _depth: int = 0
 
@@ -134,31 +133,31 @@ class Translator:
         return found
 
     def slots(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
-        """The registers of values, in order."""
+        """The slots of values, in order."""
         return tuple(self.slot(value) for value in values)
 
     def new_slot(self) -> int:
-        """A register that no value has."""
+        """A new slot that belongs to no value."""
         self.registers.append(None)
         return len(self.registers) - 1
 
     def preset(self, value: SSAValue, content: object) -> None:
-        """Give a value that is the same in every warp."""
+        """Set a value that is the same in every warp."""
         self.registers[self.slot(value)] = content
         self.fixed.add(self.slot(value))
 
     def forget(self, values: Sequence[SSAValue]) -> None:
-        """Give values new slots, for another copy of the operations that make them."""
+        """Detach values from their slots, so that another copy of their operations gets new ones."""
         for value in values:
             self._slots.pop(value, None)
 
     def each_block(self, value: SSAValue, make: Callable[[Block], Any]) -> None:
-        """Give a value that each block of threads makes when it begins."""
+        """Set a value that each block creates when it starts."""
         self.block_values.append((self.slot(value), make))
         self.fixed.add(self.slot(value))
 
     def block(self, block: IRBlock) -> Code:
-        """Translate a block with all that is nested in it."""
+        """Translate a block and everything nested in it."""
         if self._depth == _MAX_DEPTH:
             raise Fault(
                 codes.UNSUPPORTED,
@@ -187,7 +186,7 @@ class Translator:
         return Code(_no_run, lambda warp: go(warp, None), go, True, end)
 
     def _plain(self, op: Operation, step: Step | Nested) -> tuple[Step, Step, Step | None]:
-        """A step for a warp, for a group, and for a group where that one gives up."""
+        """A step for a single warp, one for a group, and one for a group where that raises."""
         if isinstance(step, Nested):
             return step.run, step.run, None
         taken = takes_pending(op, self.pending)
@@ -197,13 +196,14 @@ class Translator:
         return (step, step, alone) if op.name in WIDE else (step, alone, None)
 
     def _inputs(self, op: Operation) -> list[int]:
-        """The slots that change of the values that an operation uses, also in its regions."""
+        """The slots of values that an operation uses, also in its regions, and that may change."""
         used = [value for inner in op.walk() for value in inner.operands]
         return [slot for slot in dict.fromkeys(self.slots(used)) if slot not in self.fixed]
 
     def operation(self, op: Operation) -> Translation:
-        """The step of an operation, by the table. Raises ``Fault`` where the architecture has it not, or no rule is
-        there.
+        """Translate an operation by the table.
+
+        Raises ``Fault`` if the architecture lacks the operation, or if it has no rule.
         """
         requirement = requirement_of(op)
         if requirement is not None and not self.arch.has(requirement):
@@ -276,7 +276,7 @@ def _runner(steps: list[tuple[Step, Step, Step | None]]) -> Step:
 def _segments(
     items: list[Suspending | tuple[Step, Step, Step | None]],
 ) -> Iterator[Step | Suspending]:
-    """The same with one function for all that lies between two steps that may wait."""
+    """Merge adjacent steps that never wait into one function."""
     plain: list[tuple[Step, Step, Step | None]] = []
     for item in items:
         if not isinstance(item, Suspending):

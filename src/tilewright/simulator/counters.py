@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _BANKS = 32
 _BANK_BYTES = 4
-#: What all banks bring at once.
+#: The bytes that all banks transfer at once.
 _WAVE_BYTES = _BANKS * _BANK_BYTES
 
 
@@ -24,8 +24,8 @@ _WAVE_BYTES = _BANKS * _BANK_BYTES
 class Counters:
     """Totals over all blocks. Bytes are those of active lanes; ``*_accesses`` count warps.
 
-    ``shared_waves`` is how many times the banks were used, ``bank_conflicts`` how many of these
-    more than the amount of data needs. ``tensor_operations`` are multiplications and additions.
+    ``shared_waves`` is the number of bank cycles, ``bank_conflicts`` how many of them exceed the minimum for the data.
+    ``tensor_operations`` are multiplications and additions.
     """
 
     global_bytes_read: int = 0
@@ -48,7 +48,7 @@ class Counters:
     def shared_access(
         self, addresses: Array, size: int, warp: Warp, op: Operation, count: int = 1
     ) -> None:
-        """So many equal shares of these addresses are accessed at a time, ``size`` bytes each."""
+        """Count an access of ``size`` bytes at each address; ``addresses`` has equal shares for ``count`` warps."""
         self.shared_accesses += count
         if not addresses.size:
             return
@@ -60,21 +60,21 @@ class Counters:
             warp.launch.recorder.shared(warp, op, waves, waves - more, count)
 
     def as_dict(self) -> dict[str, int]:
-        """The counts by name, as reports and JSON have them."""
+        """The counters by name, as in reports and JSON."""
         return asdict(self)
 
 
 @lru_cache(1 << 14)
 def _waves_of_all(addresses: bytes, size: int, count: int) -> tuple[int, int]:
-    """The totals of what ``_waves_of`` says of each share of the addresses, which are of int64."""
+    """The totals of ``waves_of`` over the shares of the addresses, which are int64."""
     shares = np.split(np.frombuffer(addresses, np.int64), count)
     found = [waves_of(share, size) for share in shares]
     return sum(waves for waves, _ in found), sum(more for _, more in found)
 
 
 def waves_of(addresses: Array, size: int) -> tuple[int, int]:
-    """How many waves an access takes, and how many more than the words that it needs."""
-    # Accesses of 8 and 16 bytes go by halves and quarters of the warp.
+    """The waves of an access, and how many of them exceed the minimum."""
+    # Accesses of 8 and 16 bytes are split into halves and quarters of the warp.
     lanes = max(1, min(addresses.size, _WAVE_BYTES // max(size, _BANK_BYTES)))
     waves = ideal = 0
     for first in range(0, addresses.size, lanes):

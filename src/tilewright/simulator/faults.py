@@ -12,7 +12,7 @@ from tilewright.dialects.source_map import location_of
 
 
 class Fault(Exception):
-    """Something that a kernel did after which it cannot go on."""
+    """An error of a kernel after which it cannot continue."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Fault(Exception):
         self.notes, self.help = tuple(notes), help
 
     def diagnostic(self) -> Diagnostic:
-        """The fault as an error at the place of its operation."""
+        """The fault as an error at the location of its operation."""
         location = None if self.op is None else location_of(self.op)
         return Diagnostic(
             Severity.ERROR, self.code, self.message, location, notes=self.notes, help=self.help
@@ -36,17 +36,17 @@ class Fault(Exception):
 
 
 class OneByOne(Exception):
-    """Raised by a step that a group of warps cannot do in one go, before anything has changed."""
+    """Raised by a step that a group cannot run for all warps at once, before it has changed anything."""
 
 
 def note_at(message: str, op: Operation | None) -> Note:
-    """A note that points at an operation."""
+    """A note at the location of an operation."""
     return Note(message, None if op is None else location_of(op))
 
 
 @dataclass(slots=True)
 class DiagnosticCollector:
-    """What is wrong with a kernel that went on all the same; at most ``limit`` are kept."""
+    """Collects errors after which a kernel continues, up to ``limit``."""
 
     limit: int = 50
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -64,7 +64,7 @@ class DiagnosticCollector:
         severity: Severity = Severity.ERROR,
         key: object = None,
     ) -> None:
-        """Report once for each code, operation and other operation."""
+        """Add a diagnostic, once for each code and pair of operations."""
         identity = (code, op, other, key)
         if identity in self._seen or len(self.diagnostics) >= self.limit:
             return

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def order_of(blocks: Sequence[Block]) -> list[tuple[int, int]]:
-    """For each block a key; of two blocks, lanes at the one with the smaller key go on first.
+    """A sort key for each block: lanes at the block with the smallest key continue first.
 
-    A block comes before those that can be reached from it and from which it cannot be reached;
-    where both can, as in a loop, the text decides. Lanes that left a loop so wait for the others.
+    A block precedes those that are reachable from it but from which it is not reachable. If both are, as in a loop,
+    textual order decides. Lanes that have left a loop therefore wait for the others.
     """
     number = {block: i for i, block in enumerate(blocks)}
     successors = [
@@ -22,7 +22,7 @@ def order_of(blocks: Sequence[Block]) -> list[tuple[int, int]]:
     ]
     reachable = [_reachable(successors, i) for i in range(len(blocks))]
     ranks = [0] * len(blocks)
-    # How many blocks lead here without a way back is a topological number of loops.
+    # The number of blocks that lead here without a way back is a topological order of strongly connected components.
     for i in range(len(blocks)):
         ranks[i] = sum(i in reachable[j] and j not in reachable[i] for j in range(len(blocks)))
     return [(rank, i) for i, rank in enumerate(ranks)]

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from tilewright.simulator.memory import Buffer
     from tilewright.simulator.state import Warp
 
-#: Elements that a block keeps at most; a block that accesses more is not looked at.
+#: The elements that a block keeps at most; blocks that access more are not checked.
 MAX_KEPT = 1 << 22
-#: How many accesses back one is compared with others of the same place.
+#: How many earlier accesses to an address each is compared with.
 _DEPTH = 64
 _ORDERING = frozenset({"llvm.fence", "llvm.inline_asm"})
 
 
 @lru_cache(16)
 def _orders_by_memory(module: Operation) -> bool:
-    """Whether a program has operations by which warps may wait for each other in memory."""
+    """Whether a module has operations by which warps may synchronize through memory."""
     return any(op.name in _ORDERING or is_atomic(op) for op in module.walk())
 
 
@@ -47,7 +47,7 @@ def _root(op: Operation) -> Operation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moment:
-    """A warp at a time: its own clock, and all that it has seen."""
+    """A warp at one time: its own clock entry, and its vector clock."""
 
     name: str
     clock_index: int
@@ -57,10 +57,9 @@ class _Moment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Note:
-    """An instruction of a warp, or of warps that go together, ``each`` with so many lanes.
+    """An instruction of a warp, or of the warps of a group with ``each`` lanes.
 
-    ``values`` are what is written at ``place``, None for a read; ``lanes`` numbers those that take
-    part, None for all.
+    ``values`` are those written to ``place``, None for a read; ``lanes`` are the active lanes, None for all.
     """
 
     op: Operation
@@ -72,7 +71,7 @@ class _Note:
     lanes: Array | None
 
     def accesses(self) -> Iterator[_Access]:
-        """What each warp did."""
+        """The access of each warp."""
         for number, moment in enumerate(self.moments):
             rows: Any = slice(None)
             if len(self.moments) > 1 and self.place.ndim:
@@ -89,7 +88,7 @@ class _Note:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Access:
-    """What a warp accessed at once: bytes, each with ``size`` more behind it, and what it wrote."""
+    """What a warp accessed at once: the addresses of elements of ``size`` bytes, and the values written."""
 
     op: Operation
     moment: _Moment
@@ -100,7 +99,7 @@ class _Access:
 
 @dataclass(slots=True)
 class GlobalLog:
-    """The accesses of a block, by the memory that they are of."""
+    """The accesses of a block, by memory."""
 
     kept: dict[Buffer | Region, list[_Note]] = field(default_factory=dict)
     count: int = 0
@@ -117,9 +116,9 @@ class GlobalLog:
         values: Array | None = None,
         lanes: Array | None = None,
     ) -> None:
-        """An access of elements of ``size`` bytes at places: of all lanes, or of those numbered.
+        """Note an access to elements of ``size`` bytes at ``place``, by all lanes or those in ``lanes``.
 
-        ``values`` are what is written there; None for a read.
+        ``values`` are those written; None for a read.
         """
         if self.is_open is None:
             self.is_open = not _orders_by_memory(_root(op))
@@ -137,7 +136,7 @@ class GlobalLog:
         self.kept.setdefault(buffer, []).append(note)
 
     def _moment(self, warp: Warp) -> _Moment:
-        """The warp now; the same object while its clock does not change."""
+        """The warp at this time; the same object while its clock does not change."""
         found = self._moments.get(warp.clock_index)
         if found is None or found[0] != warp.version:
             clock = warp.clock
@@ -156,7 +155,7 @@ class GlobalLog:
 
 
 def _expanded(place: Array, size: int, unit: int) -> Array:
-    """The addresses of units of elements at places."""
+    """The addresses of the ``unit``-byte parts of elements."""
     if size == unit:
         return place.reshape(-1) * size
     return (place.reshape(-1, 1) * size + np.arange(0, size, unit)).reshape(-1)
@@ -166,7 +165,7 @@ def _check(buffer: Buffer | Region, notes: list[_Note], findings: DiagnosticColl
     unit = min(note.size for note in notes)
     every = np.concatenate([_expanded(note.place, note.size, unit) for note in notes])
     every.sort()
-    # Places that all warps of a note share are given once.
+    # A position that all warps of a note share is listed once.
     shared = any(not note.place.ndim and len(note.moments) > 1 for note in notes)
     if shared or (every[1:] == every[:-1]).any():
         _compare(buffer, [each for note in notes for each in note.accesses()], unit, findings)
@@ -199,7 +198,7 @@ def _compare(
 
 
 def _values(accesses: list[_Access], parts: list[Array], unit: int) -> Array:
-    """What is written at each address; of wider elements that are cut, a number of their own."""
+    """The values written at each address; the parts of a wider element get a number unique to the access."""
     found: list[Array] = []
     for number, (access, part) in enumerate(zip(accesses, parts)):
         if access.values is not None and access.size == unit:

@@ -20,11 +20,11 @@ from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, element_of
 
 ADDRESS = np.dtype(np.int64)
-"""How addresses of lanes are held."""
+"""The dtype of the addresses of lanes."""
 
 
 def check_space(ty: Attribute) -> None:
-    """A fault for pointers that are no addresses of global memory."""
+    """Raise ``Fault`` for pointers that are not to global memory."""
     pointer = element_type(ty)
     assert isinstance(pointer, LLVMPointerType)
     space = pointer.addr_space
@@ -36,7 +36,7 @@ def check_space(ty: Attribute) -> None:
 
 
 def in_memory(element: Element) -> np.dtype[Any]:
-    """How an element is held in memory: i1 as a byte."""
+    """The dtype of an element in memory: i1 is a byte. Raises ``Fault`` for elements that share bytes."""
     if element.bits == 1:
         return np.dtype(np.uint8)
     if element.bits != 8 * element.size:
@@ -47,18 +47,18 @@ def in_memory(element: Element) -> np.dtype[Any]:
 
 
 def _natural_alignment(size: int) -> int:
-    """The alignment of a value of so many bytes that states none."""
+    """The alignment in bytes of a value of ``size`` bytes without an ``alignment`` property."""
     return 1 << (size - 1).bit_length()
 
 
-#: How memory of the host and of a GPU is aligned that nobody asks to be aligned further.
+#: The usual alignment of allocations on the host and on a GPU, in bytes.
 _HOST_ALIGNMENT, _DEVICE_ALIGNMENT = 16, 256
 
 
 class Access:
-    """The accesses of an operation: element type, alignment, and what is said of bad ones.
+    """The accesses of an operation: element type, alignment, and messages about invalid ones.
 
-    ``size`` is the bytes of an element, ``whole`` those behind each pointer.
+    ``size`` is the bytes of an element, ``whole`` the bytes at each pointer.
     """
 
     def __init__(self, op: Operation, pointer: Attribute, value: Attribute, verb: str):
@@ -77,14 +77,10 @@ class Access:
             else _natural_alignment(self.whole)
         )
 
-    # One after the other are: addresses of active elements, as a flat array, and `who`, which gives
-    # the lane of each.
+    # Below, ``addresses`` is a flat array with those of active elements, and ``who`` returns the lane of each.
 
     def check_aligned(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> None:
-        """Raises ``Fault`` for the first address, in bytes, that is no multiple of the access's alignment; ``who``
-        gives the
-        lanes that the addresses are of.
-        """
+        """Raise ``Fault`` for the first address that is not a multiple of the alignment, in bytes."""
         if self.alignment > 1:
             bad = addresses & (self.alignment - 1)
             if bad.any():
@@ -103,9 +99,9 @@ class Access:
     def regions(
         self, warp: Warp, addresses: Array, who: Callable[[], Array]
     ) -> list[tuple[Region, Array | slice]]:
-        """The arrays that elements lie in, each with the places of its elements in the list.
+        """The regions that contain the elements, each with the positions of its elements in ``addresses``.
 
-        A fault where an element lies in none.
+        Raises ``Fault`` if an element is in no region.
         """
         space = warp.launch.addresses
         whole = space.region(int(addresses.min()), int(addresses.max()) + self.size)
@@ -124,7 +120,7 @@ class Access:
         return [(space.regions[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers)]
 
     def read(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> Array:
-        """The elements at addresses, in the type that registers hold."""
+        """Load the elements, in the type of registers."""
         found = np.empty(addresses.shape, self.dtype)
         targets = self.regions(warp, addresses, who)
         for region, places in targets:
@@ -143,7 +139,7 @@ class Access:
         return found != 0 if self.element.bits == 1 else found
 
     def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
-        """Write elements at addresses, later ones over earlier ones."""
+        """Store the elements; later ones overwrite earlier ones at the same address."""
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
         warp.launch.version += 1
         if warp.launch.proxies is not None:
@@ -173,8 +169,7 @@ class Access:
     def update(
         self, warp: Warp, addresses: Array, old: Array, new: Array, who: Callable[[], Array]
     ) -> None:
-        """Write what an atomic update makes of the old elements; where it is the same, memory has not
-        changed."""
+        """Store the results of an atomic update. Memory counts as unchanged if they equal the old values."""
         version = warp.launch.version
         self.write(warp, addresses, new, who)
         if old.tobytes() == new.astype(old.dtype, copy=False).tobytes():
@@ -187,8 +182,7 @@ class Access:
         targets: list[tuple[Region, Array | slice]],
         who: Callable[[], Array],
     ) -> None:
-        """Tell the recorder of an access, as if every array began where a GPU's memory does: at a multiple of
-        256 bytes, unless it lies askew."""
+        """Record an access as if arrays were aligned as on a GPU, to 256 bytes, unless the host array is misaligned."""
         assert warp.launch.recorder is not None
         each, found, starts = max(1, self.whole // self.size), who(), addresses.copy()
         for region, places in targets:
@@ -205,14 +199,14 @@ class Access:
         lanes: Array,
         values: Array | None = None,
     ) -> None:
-        """Keep an access for the search for conflicts between warps."""
+        """Note an access for the check of conflicts between warps."""
         log = warp.block.global_log
         if log.is_open is not False:
             place = (addresses - region.origin) // self.size
             log.note(warp, region, place, self.size, self.op, values, lanes)
 
     def _places(self, region: Region, addresses: Array) -> tuple[Array | None, Array]:
-        """Elements of a region and the number of each; without elements, the bytes of each."""
+        """The elements of a region and their positions; for unaligned addresses None and the positions of bytes."""
         if self.size > 1 and (addresses & (self.size - 1)).any():
             return None, (addresses - region.start)[:, None] + np.arange(self.size)
         first, view = region.elements(self.dtype)
@@ -220,5 +214,5 @@ class Access:
 
 
 def lanes_of(active: Array) -> Callable[[], Array]:
-    """The lane of each active element, when somebody asks."""
+    """Returns a function that computes the lane of each active element."""
     return lambda: np.nonzero(active)[0]

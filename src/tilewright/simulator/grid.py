@@ -27,18 +27,18 @@ from tilewright.simulator.state import Asked, Launch, Polls, Warp
 Corner = tuple[int, int, int]
 """The first block of a cluster."""
 
-#: Clusters that take turns under seeds other than 0, unless they wait for more to begin.
+#: The clusters that are interleaved under seeds other than 0, unless they wait for more to start.
 _WIDTH = 8
-#: The steps of warps that a cluster takes in a turn of its own, at most.
+#: The longest time slice of a cluster, in steps of warps.
 _LONGEST_TURN = 32
-#: Rounds over all live clusters in which memory stays as it is until that counts as a deadlock: where their
-#: loops do the same in each turn, and where they do not, as those that count how often they have asked.
+#: Rounds over all live clusters without a change of memory that count as a deadlock: if all polling loops repeat the
+#: same iteration, and if some do not, such as loops that count their attempts.
 _IDLE_ROUNDS, _CHANGING_ROUNDS = 64, 1000
 _SHOWN, _SHOWN_NAMES = 4, 8
 
 
 class Grid:
-    """The clusters of a launch. ``begin`` makes the one at a corner; ``resident``: how many may be live."""
+    """The clusters of a launch. ``begin`` creates the one at a corner; ``resident`` is how many may be live."""
 
     def __init__(
         self,
@@ -59,7 +59,10 @@ class Grid:
         return shuffled(corners, launch.rng)
 
     def run(self) -> None:
-        """Run all to their end; a fault where they wait for each other, or for blocks that have no room."""
+        """Run all clusters to their end.
+
+        Raises ``Fault`` if they wait for each other, or for blocks that cannot become resident.
+        """
         launch, recorder, idle = self.launch, self.launch.recorder, 0
         while (current := self._next()) is not None:
             launch.check_time()
@@ -81,13 +84,13 @@ class Grid:
                     self._check_stuck(idle)
 
     def _steps(self) -> float:
-        """How many steps a cluster goes on for."""
-        # In a circle each goes on to its next atomic access.
+        """The length of a cluster's time slice, in steps."""
+        # Round-robin runs each cluster up to its next atomic access.
         by_chance = self.launch.takes_turns and self.launch.seed % 2 == 0
         return self.launch.rng.randint(1, _LONGEST_TURN) if by_chance else inf
 
     def _next(self) -> Schedule | None:
-        """The cluster whose turn it is, perhaps a new one; None where all have ended."""
+        """The next cluster to run, perhaps a new one; None if all have ended."""
         return self._by_chance() if self.launch.takes_turns else self._in_order()
 
     def _in_order(self) -> Schedule | None:
@@ -109,7 +112,7 @@ class Grid:
         return live.popleft() if live else None
 
     def _longest_ago(self) -> Schedule | None:
-        """The live cluster that has waited longest since memory changed, or at all."""
+        """The live cluster that has waited the longest, preferably since before memory last changed."""
         for _ in range(len(self._live)):
             if self._live[0].idle_at != self.launch.version:
                 break
@@ -117,7 +120,7 @@ class Grid:
         return self._live.popleft() if self._live else None
 
     def _new(self) -> Schedule | None:
-        """The next cluster of the grid."""
+        """Start the next cluster of the grid; None if there are no more."""
         for corner in self._pending:
             self._left -= 1
             if self.launch.recorder is not None:
@@ -125,10 +128,10 @@ class Grid:
             return self._begin(corner)
         return None
 
-    # What is said
+    # Diagnostics
 
     def _check_stuck(self, idle: int) -> None:
-        """A fault where none of the live clusters has got further for long enough."""
+        """Raise ``Fault`` if no live cluster has made progress for long enough."""
         polls = [
             warp.polls for each in self._live for warp in each.polling if warp.polls is not None
         ]
@@ -137,7 +140,7 @@ class Grid:
             raise self._deadlock()
 
     def _deadlock(self) -> Fault:
-        """Which blocks go round which loops, what they ask for, and who waits for them."""
+        """The fault that says which blocks are in which loops, what they read, and which warps wait for them."""
         loops: dict[Operation, list[Warp]] = {}
         asking: dict[tuple[Operation, str], list[Warp]] = {}
         first: Polls | None = None
@@ -176,7 +179,7 @@ class Grid:
             yield from each.polling
 
     def _held(self, asked: Asked) -> str:
-        """`` for byte 4 of argument 'flags', which held 0``."""
+        """The location and values of a read, such as `` for byte 4 of argument 'flags', which held 0``."""
         op, places, found = asked
         values = np.asarray(found).reshape(-1)
         if not values.size:

@@ -20,14 +20,14 @@ from tilewright.simulator.state import WARP_SIZE, Block, Launch, Warp
 
 
 class Apart(tuple[Any, ...]):
-    """Different objects of the warps of a group: memory of threads, accumulators."""
+    """Objects that differ between the warps of a group: thread-local memory, accumulators."""
 
     def __getattr__(self, name: str) -> Any:
         raise OneByOne
 
 
 def part(value: Any, number: int) -> Any:
-    """What one of the warps of a group has of a value."""
+    """The part of a group's value that belongs to one of its warps."""
     if isinstance(value, np.ndarray):
         found = value[number * WARP_SIZE : (number + 1) * WARP_SIZE]
         return _number(found) if found.ndim == 1 and found.dtype.kind in "bi" else found
@@ -40,7 +40,7 @@ def part(value: Any, number: int) -> Any:
 
 
 def _number(found: Array) -> Any:
-    """Lanes that are all the same as a number."""
+    """Lanes as a number if they are all the same."""
     first = found[0]
     if (found == first).all():
         return first.item()
@@ -48,7 +48,7 @@ def _number(found: Array) -> Any:
 
 
 def join(values: Sequence[Any]) -> Any:
-    """The value of a group whose warps have these; None where one of them has none."""
+    """The value of a group from those of its warps; None if one of them has none."""
     first = values[0]
     if not isinstance(first, np.ndarray):
         if all(value is first for value in values):
@@ -90,14 +90,14 @@ def _joined_memrefs(values: Sequence[Any]) -> Any:
 
 
 def widened(value: Any, warps: int) -> Any:
-    """A value that so many warps have in common."""
+    """A value that ``warps`` warps have in common, as a group holds it."""
     return np.concatenate([value] * warps) if isinstance(value, np.ndarray) else value
 
 
 class Group(Warp):
-    """Whole warps of a block, in ascending order, that go together.
+    """Full warps of a block, in ascending order, that run together.
 
-    ``time`` is what has passed since ``settle``.
+    ``time`` is what has passed since the last ``settle``.
     """
 
     __slots__ = ("_masked", "_present", "clock_indices", "rows")
@@ -127,26 +127,26 @@ class Group(Warp):
         self._masked = False
 
     def set_weight(self, weight: float) -> None:
-        """How many blocks the members stand for in counts."""
+        """Set how many iterations the members represent in counts."""
         self.weight = weight
         for member in self.members:
             member.weight = weight
 
     def set_mask(self, mask: Array) -> None:
-        """Which lanes of all members take part, one behind the other."""
+        """Set the active lanes of all members, concatenated."""
         self.settle()
         super().set_mask(mask)
         self._masked = True
 
     def settle(self) -> None:
-        """Give the members the time that has passed."""
+        """Add the time that has passed to the members."""
         if self.time:
             for _, member in self.present():
                 member.time += self.time
             self.time = 0.0
 
     def present(self) -> Sequence[tuple[int, Warp]]:
-        """The members with active lanes and their numbers; their masks are set."""
+        """The numbers and members that have active lanes, with their masks set."""
         if self._masked:
             parts = self.mask.reshape(len(self.members), WARP_SIZE)
             found: list[tuple[int, Warp]] = []
@@ -158,11 +158,11 @@ class Group(Warp):
         return self._present
 
     def clock_version(self) -> int:
-        """Changes whenever a member's clock does."""
+        """A number that changes whenever a member's clock does."""
         return sum([member.version for member in self.members])
 
     def fall_apart(self, fixed: set[int]) -> tuple[Warp, ...]:
-        """Give each member its registers, but for those that never change, and its place."""
+        """Copy registers that may change back to the members, and reset their positions."""
         self.settle()
         self.present()
         for slot, value in enumerate(self.regs):
@@ -176,7 +176,7 @@ class Group(Warp):
 
 
 def gather(members: tuple[Warp, ...], fixed: set[int], registers: list[Any]) -> Group:
-    """A group of warps that are at the same place; ``registers`` has those that never change."""
+    """Form a group of warps at the same position. ``registers`` holds the values that never change."""
     for slot, value in enumerate(members[0].regs):
         if value is not None and slot not in fixed:
             registers[slot] = join([member.regs[slot] for member in members])
@@ -186,10 +186,9 @@ def gather(members: tuple[Warp, ...], fixed: set[int], registers: list[Any]) -> 
 def one_by_one(
     step: Callable[[Warp], None], inputs: Sequence[int], outputs: Sequence[int]
 ) -> Callable[[Warp], None]:
-    """A step that does for a group what ``step`` does for each of its warps.
+    """A step that runs ``step`` for each warp of a group.
 
-    ``inputs`` are the slots that it reads, without those that never change; ``outputs`` those that
-    it sets.
+    ``inputs`` are the slots that it reads, without those that never change; ``outputs`` those that it sets.
     """
 
     def run(group: Warp) -> None:
@@ -212,7 +211,7 @@ def one_by_one(
 def _gathered(group: Group, present: Sequence[tuple[int, Warp]], slot: int) -> Any:
     if len(present) == len(group.members):
         return join([member.regs[slot] for member in group.members])
-    # What absent warps have does not matter.
+    # The values of inactive warps do not matter.
     values: list[Any] = [present[0][1].regs[slot]] * len(group.members)
     for number, member in present:
         values[number] = member.regs[slot]

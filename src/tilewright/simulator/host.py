@@ -48,14 +48,14 @@ from tilewright.simulator.timeline import Timeline
 from tilewright.simulator.values import element_of
 
 _DYNAMIC = b.DYNAMIC_INDEX
-#: As the driver and the C library align memory at least.
+#: The minimum alignment of memory, as for the driver and the C library, in bytes.
 _ALIGNMENT = 256
 _LANE = np.arange(WARP_SIZE) == 0
 
 
 @dataclass(frozen=True, slots=True)
 class HostResult:
-    """What a host function did: its launches in order, and what it returned."""
+    """The result of a host function: its launches in order, and its return values."""
 
     launches: tuple[SimulationResult, ...]
     values: tuple[Any, ...]
@@ -68,12 +68,12 @@ def run_host(
     options: LaunchOptions | None = None,
     **deprecated: Any,
 ) -> HostResult:
-    """Run a function of the host that launches kernels of the program.
+    """Run a host function that launches kernels of the program.
 
-    ``args`` are those that ``Program.launch`` takes: arrays for memrefs, which are memory of host and
-    device alike and are updated in place, and numbers. ``options`` are those of every launch, which
-    names its own threads. Raises ``TileIRError`` where there is no such function, for operations that
-    are not for the host, and what ``Program.launch`` raises.
+    ``args`` as for ``Program.launch``: arrays for memrefs, which are memory of host and device alike and are updated in
+    place, and numbers. ``options`` apply to every launch, whose block size is that of the launch operation. Raises
+    ``TileIRError`` if there is no such function, for operations that the host does not support, and whatever
+    ``Program.launch`` raises.
     """
     arch = deprecated.pop("arch", program.arch)
     chosen = with_deprecated(options or program.options, deprecated, "run_host", RENAMED)
@@ -102,7 +102,7 @@ def run_host(
 
 @dataclass(slots=True, kw_only=True)
 class _HostTranslator(Translator):
-    """Translates a function of the host. ``options`` are for its launches."""
+    """Translates a host function. ``options`` apply to its launches."""
 
     program: Program
     options: LaunchOptions = DEFAULT_OPTIONS
@@ -110,7 +110,7 @@ class _HostTranslator(Translator):
 
     def operation(self, op: Operation) -> Translation:
         implementation = _OPERATIONS.get(op.name)
-        # In methods of slotted dataclasses, super() needs its arguments.
+        # In methods of slotted dataclasses super() needs its arguments.
         return (
             super(_HostTranslator, self).operation(op)
             if implementation is None
@@ -155,7 +155,7 @@ def _one_lane(t: _HostTranslator) -> Warp:
 
 
 def _plain(value: Any, ty: Attribute) -> Any:
-    """A value of the host as Python's or NumPy's."""
+    """A host value as a Python or NumPy value."""
     if isinstance(value, MemRef):
         return array_of(value, ty)
     if isinstance(value, np.ndarray):
@@ -164,7 +164,7 @@ def _plain(value: Any, ty: Attribute) -> Any:
 
 
 def array_of(memref: MemRef, ty: Attribute) -> Array:
-    """The memory of a memref as an array; a fault for memory that is none of the host's."""
+    """The memory of a memref as an array. Raises ``Fault`` for memory that is not global."""
     if memref.buffer.space != GLOBAL:
         raise Fault(codes.ARGUMENT, f"{memref.buffer.name} is no memory that a launch can take")
     element = element_of(ty)
@@ -276,7 +276,7 @@ def _memcpy(op: Any, t: _HostTranslator) -> Step:
 
 
 def _nothing(op: Operation, t: _HostTranslator) -> None:
-    """Launches and copies end before the next operation; memory is the same for both sides."""
+    """No step: launches and copies have completed, and host and device share memory."""
 
 
 _OPERATIONS: dict[str, Callable[[Any, _HostTranslator], Translation]] = {

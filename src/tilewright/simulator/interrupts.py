@@ -21,10 +21,10 @@ _LOOPS = (scf.ForOp, scf.WhileOp, scf.ParallelOp)
 
 
 def note_loop(error: BaseException, clusters: Iterable[Schedule]) -> None:
-    """Note in an exception which loop, and which warp, the launch was in; nothing outside of loops.
+    """Add a note to an exception: which warp was in which loop. Nothing outside of loops.
 
-    A launch keeps no record of where it is. The frames that the exception has passed know it, or, where it
-    came between two turns of warps, those of the first of the clusters' warps that is in a loop.
+    A launch does not track its position. It is found in the frames that the exception has passed, or, if it was raised
+    between two steps, in those of the first warp of the clusters that is in a loop.
     """
     found = _innermost(_passed(error.__traceback__))
     for cluster in clusters if found is None else ():
@@ -50,7 +50,7 @@ def _suspended(coroutine: Coroutine) -> Iterator[FrameType]:
 
 
 def _innermost(frames: Iterable[FrameType]) -> tuple[Warp, Operation] | None:
-    """The last of the loops whose turns these frames run, from the outside in."""
+    """The innermost loop that these frames execute; they are ordered from the outside in."""
     found: tuple[Warp, Operation] | None = None
     for frame in frames:
         names = frame.f_locals

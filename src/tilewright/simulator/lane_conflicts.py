@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 def check_lanes(
     warp: Warp, memref: MemRef, place: Array, values: Array, op: Operation, lanes: Array | None
 ) -> None:
-    """Report the first such place of a store.
+    """Report the first conflict within a store.
 
-    ``place`` has the places in the buffer that are written and ``values`` what is written there: of
-    each lane one or a row, or of single elements. ``lanes`` numbers the lanes of the rows; None
-    where they are all lanes of the warp, or of a group of warps.
+    ``place`` are the positions in the buffer and ``values`` what is written there: one element or a row per lane, or
+    single elements. ``lanes`` are the lanes of the rows; None for all lanes of the warp or group.
     """
     width, span, first = 1, 1, place
     if place.ndim == 2:
@@ -38,7 +37,7 @@ def check_lanes(
     ordered, bits = flat[order], unsigned_view(np.ascontiguousarray(values)).reshape(-1)[order]
     who = order // width if lanes is None else lanes[order // width]
     bad = (ordered[1:] == ordered[:-1]) & (bits[1:] != bits[:-1]) & (who[1:] != who[:-1])
-    # Other warps of a group are looked at elsewhere.
+    # Conflicts between warps of a group are checked elsewhere.
     bad &= who[1:] // WARP_SIZE == who[:-1] // WARP_SIZE
     if bad.any():
         _report(warp, memref, op, int(ordered[bad.argmax()]), who[bad.argmax() :][:2], values)

@@ -60,11 +60,11 @@ from tilewright.simulator.timeline import Timeline
 __tracebackhide__ = hides_frames
 
 Extents = int | Sequence[int]
-#: How options were called when they were keywords.
+#: Options that had other names as keywords.
 RENAMED = {"max_steps": "max_iterations"}
 _WORKGROUP_ALIGNMENT = 128
 _MAX_GRID, _MAX_CLUSTER = (2**31 - 1, 65535, 65535), 8
-# Garbage that shows: every float type reads it as NaN.
+# Fill of uninitialized shared memory: a NaN in every float type.
 _GARBAGE = 0xFF
 
 assert ops.__all__
@@ -72,9 +72,9 @@ assert ops.__all__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationResult(RunResult):
-    """What a launch did. ``completed`` is false where a fault ended it before all blocks had.
+    """The result of a launch. ``completed`` is false if a fault ended it early.
 
-    ``findings`` are errors and warnings, in the order in which they were found.
+    ``findings`` are errors and warnings in the order in which they were found.
     """
 
     counters: Counters
@@ -90,11 +90,11 @@ class SimulationResult(RunResult):
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """The findings that are errors, without warnings."""
+        """The findings that are errors, not warnings."""
         return tuple(found for found in self.findings if found.is_error)
 
     def _repr_html_(self) -> str:
-        """What was found and counted, for notebooks."""
+        """Findings and counters as HTML, for notebooks."""
         how = "completed" if self.completed else "ended by a fault"
         lines = [f"{self.arch}, seed {self.seed}: {how}; {self.occupancy}"]
         lines += [f"{name}: {count}" for name, count in self.counters.as_dict().items() if count]
@@ -110,10 +110,10 @@ class _Kernel:
     parameters: tuple[int, ...]
     private: list[tuple[int, Callable[[], Any]]] = field(default_factory=list)
     _presets: dict[int, list[Any]] = field(default_factory=dict)
-    """The initial registers of groups, by their numbers of warps."""
+    """The initial registers of groups, by their number of warps."""
 
     def registers(self, block: Block, warps: int) -> list[Any]:
-        """Registers that a group of warps of the block begins with."""
+        """The initial registers of a group of so many warps of the block."""
         found = self._presets.get(warps)
         if found is None:
             found = [widened(value, warps) for value in self.translator.registers]
@@ -125,10 +125,10 @@ class _Kernel:
 
 
 class Program:
-    """The kernels of a module of ``nvgpu``, ready to be launched on a simulated GPU.
+    """The kernels of an ``nvgpu`` module, ready to be launched on a simulated GPU.
 
-    ``module`` is verified first, unless it is already: ``TileIRError`` with all its errors. ``options`` are those of launches
-    that give none.
+    Verifies ``module`` unless ``is_verified``; raises ``TileIRError`` with all errors. ``options`` are the defaults of
+    launches.
     """
 
     @deep_recursion()
@@ -159,22 +159,22 @@ class Program:
         arch: str = "sm_90a",
         options: LaunchOptions = DEFAULT_OPTIONS,
     ) -> Program:
-        """The program of a text."""
+        """Parse a module and make a program of it."""
         from tilewright.text import parse
 
         return cls(parse(text, filename), arch, options)  # pyright: ignore[reportArgumentType]
 
     def map_array(self, array: Array) -> int:
-        """The address of an array's first element, which kernels may go through from now on."""
+        """Make an array accessible to kernels by address; returns the address of its first element."""
         self._mapped.append(array)
         return int(array.ctypes.data)
 
     def global_array(self, name: str) -> Array:
-        """A KeyError: globals of ``nvgpu`` live as long as a launch."""
+        """Raises ``KeyError``: globals of ``nvgpu`` modules live as long as a launch."""
         raise KeyError(f"the module has no public global '{name}'; public globals: none")
 
     def kernel(self, name: str | None = None) -> FuncOp:
-        """The kernel of that name, or the only one; ``TileIRError`` where there is none."""
+        """The kernel of this name, or the only one. Raises ``TileIRError`` if there is none."""
         known = ", ".join(f"'{n}'" for n in self.kernels) or "none"
         if name is None and len(self.kernels) == 1:
             return next(iter(self.kernels.values()))
@@ -192,13 +192,12 @@ class Program:
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> SimulationResult:
-        """As every machine's (``launching.machine.Program``), with the number of threads in
-        ``options.block``.
+        """Launch a kernel, as for every machine (``launching.machine.Program``). ``options.block`` is required.
 
-        ``args``: an array for each memref, tensor map or pointer, or an address for the latter, and
-        numbers. What is found does not depend on ``options.in_groups``, but what a kernel with races
-        computes does. With ``options.strict``, ``TileIRError`` with all findings if there is an error;
-        else they are in the result. What is wrong with the launch itself is always raised.
+        ``args``: an array for each memref or tensor map, an array or an address for each pointer, and numbers.
+        ``options.in_groups`` does not change the findings, but may change the results of a kernel with races. With
+        ``options.strict`` raises ``TileIRError`` with all findings if one is an error, else they are in the result.
+        Errors of the launch itself are always raised.
         """
         arch = deprecated.pop("arch", self.arch)
         if not isinstance(
@@ -221,7 +220,7 @@ class Program:
         )
 
     def launch_described(self, entry: str, *rest: object) -> None:
-        """A TileIRError: what clients describe are arguments of Tile IR."""
+        """Raises ``TileIRError``: described arguments are those of Tile IR kernels."""
         raise TileIRError.single(
             codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
@@ -240,10 +239,10 @@ class Program:
         arch: str | None = None,
         recorder: Recorder | None = None,
     ) -> SimulationResult:
-        """:meth:`launch`, with options that have been checked, and all memory that is reached by address.
+        """:meth:`launch` with checked options, and with all memory that is accessed by address.
 
-        ``outputs`` are those of the result: by default the arrays among ``args``. With a ``recorder`` only its
-        blocks run (``recording``).
+        ``outputs`` are the arrays of the result, by default those among ``args``. With a ``recorder`` only its blocks
+        run (``recording``).
         """
         arch, numerics = self.arch if arch is None else arch, options.numerics
         try:
@@ -257,7 +256,7 @@ class Program:
             given = memory_of(function.arguments, args, memory)
             by_turns = recorder is None and not options.in_groups and any(options.schedules)
             if recorder is not None:
-                # Who records looks at what warps do, not at what they compute.
+                # A recorder needs the operations that warps execute, not exact results.
                 numerics = "rough"
             kernel = self._translate(function, target, options, numerics, by_turns=by_turns)
         except Fault as fault:
@@ -294,7 +293,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A launch that has been checked, for any seed."""
+    """A checked launch, to run with any seed."""
 
     arch: Architecture
     shape: _Shape
@@ -307,7 +306,7 @@ class _Request:
     recorder: Recorder | None
 
     def run(self, seed: int) -> SimulationResult:
-        """The launch under a seed; findings are in the result."""
+        """Run the launch with one seed. Findings are in the result."""
         options, shape, arch, printed = self.options, self.shape, self.arch, list[str]()
         in_groups = seed == 0 if options.in_groups is None else options.in_groups
         launch = Launch(
@@ -351,8 +350,7 @@ class _Request:
 
 
 def _under_all(request: _Request, memory: Sequence[Buffer]) -> SimulationResult:
-    """The launch under each of the seeds, from the same memory, up to the first that has an error; the last
-    of them."""
+    """Run the launch with each seed from the same memory, up to the first with an error; returns the last result."""
     first, *others = request.options.schedules
     kept = [(b, b.data.copy()) for b in memory if not b.read_only] if others else []
     result = request.run(first)
@@ -372,7 +370,7 @@ def _arrays(args: Sequence[Any]) -> tuple[Array, ...]:
 def _printer(
     printed: list[str], print_to: Callable[[str], object] | None
 ) -> Callable[[str], object]:
-    """What keeps printed texts, and passes them on."""
+    """Returns a callback that keeps printed texts and passes them on."""
 
     def emit(text: str) -> None:
         printed.append(text)
@@ -398,7 +396,7 @@ class _Shape:
         return x * y * z
 
     def check(self, arch: Architecture, function: FuncOp) -> None:
-        """Fault where no GPU would launch this."""
+        """Raise ``Fault`` for a shape that no GPU can launch."""
         if self.threads > MAX_THREADS:
             raise Fault(codes.ARGUMENT, f"a block has up to {MAX_THREADS} threads: {self.block}")
         if any(g > most for g, most in zip(self.grid, _MAX_GRID)):
@@ -465,7 +463,7 @@ def _translate(t: Translator, function: FuncOp) -> _Kernel:
 
 
 def _suspending(body: Nested) -> Suspending:
-    """A kernel that never waits, as the others are."""
+    """A kernel that never waits, as a suspending step."""
 
     def start(warp: Warp) -> Coroutine:
         body.run(warp)
@@ -475,7 +473,7 @@ def _suspending(body: Nested) -> Suspending:
 
 
 def _resident(launch: Launch, held: Occupancy, options: LaunchOptions) -> int:
-    """How many clusters are live at once: as many as ``resident`` blocks make, or as a GPU holds."""
+    """The number of clusters that are live at once: for ``resident`` blocks, by default those that the GPU holds."""
     blocks = options.resident
     if blocks is None:
         blocks = held.blocks * launch.arch.multiprocessors
@@ -484,7 +482,7 @@ def _resident(launch: Launch, held: Occupancy, options: LaunchOptions) -> int:
 
 
 def _run(launch: Launch, kernel: _Kernel, values: list[Any], resident: int) -> bool:
-    """Run all clusters; whether they came to their end."""
+    """Run all clusters. False if a fault ended the launch."""
 
     def begin(corner: Corner) -> Schedule:
         cluster = _cluster(launch, kernel, values, corner)
@@ -492,7 +490,7 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any], resident: int) -> b
 
     launch.proxies = GlobalProxies.of(launch, values)
     try:
-        # Infinities and NaN are ordinary results.
+        # Infinities and NaNs are ordinary results.
         with np.errstate(all="ignore"):
             Grid(launch, begin, _corners(launch), resident).run()
     except Fault as fault:
@@ -502,7 +500,7 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any], resident: int) -> b
 
 
 def _corners(launch: Launch) -> Iterable[tuple[int, int, int]]:
-    """The first blocks of the clusters that run."""
+    """The first block of each cluster to run."""
     if launch.recorder is not None:
         inside = zip(*launch.recorder.blocks, strict=True)
         parts = [[n // c * c for n in axis] for axis, c in zip(inside, launch.cluster)]
@@ -558,7 +556,7 @@ def _block(
 def _start(
     launch: Launch, kernel: _Kernel, values: list[Any], block: Block, threads: int, warps: int
 ) -> None:
-    """Make the warps of a block, with their registers."""
+    """Create the warps of a block, with their registers."""
     block.warps = []
     registers = list(kernel.translator.registers)
     for slot, value in zip(kernel.parameters, values):
@@ -594,7 +592,7 @@ def _start(
 
 
 def _thread(linear: Array, block: tuple[int, int, int]) -> tuple[Any, Any, Any]:
-    """The places of the threads of a warp, as one number where all have the same."""
+    """The coordinates of the threads of a warp, each as a number if it is uniform."""
     x, rest = linear % block[0], linear // block[0]
     y, z = rest % block[1], rest // block[1]
     found = [int(n[0]) if (n == n[0]).all() else n for n in (x, y, z)]

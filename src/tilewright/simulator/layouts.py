@@ -13,14 +13,14 @@ from tilewright.simulator.state import WARP_SIZE
 _LANE = np.arange(WARP_SIZE)
 _ROW, _PLACE = _LANE >> 2, _LANE & 3
 
-#: How many address bits above the 128-byte lines a swizzle mixes into the 16-byte chunks.
+#: The mask of the address bits above the 128-byte line that a swizzle XORs into the 16-byte chunk number.
 SWIZZLE_MASKS = {"none": 0, "swizzle_32b": 1, "swizzle_64b": 3, "swizzle_128b": 7}
-#: Where the pattern of a swizzle begins again.
+#: The period of a swizzle, in bytes.
 PATTERN_BYTES = {"none": 16, "swizzle_32b": 256, "swizzle_64b": 512, "swizzle_128b": 1024}
 
 
 def swizzled(address: Array, swizzle: str) -> Array:
-    """Where the byte of a linear address lies."""
+    """The swizzled address of a linear byte address."""
     return address ^ (((address >> 7) & SWIZZLE_MASKS[swizzle]) << 4)
 
 
@@ -60,7 +60,7 @@ def c_positions(rows: int) -> tuple[Array, Array]:
 
 
 def _sources(positions: tuple[Array, Array], shape: tuple[int, int]) -> Array:
-    """For each element of a matrix, where the flattened fragments of the warp have it."""
+    """For each element of a matrix, its position in the flattened fragments of the warp."""
     row, column = positions
     found = np.empty(shape, np.int64)
     found[row.reshape(-1), column.reshape(-1)] = np.arange(row.size)
@@ -69,35 +69,35 @@ def _sources(positions: tuple[Array, Array], shape: tuple[int, int]) -> Array:
 
 @cache
 def a_sources(rows: int, depth: int, per_register: int) -> Array:
-    """Where the elements of A lie in what the lanes hold of it, by row and column of the matrix."""
+    """The position of each element of A in the flattened fragments, by row and column."""
     return _sources(a_positions(rows, depth, per_register), (rows, depth))
 
 
 @cache
 def b_sources(depth: int, per_register: int) -> Array:
-    """The same of B: ``depth`` rows, 8 columns."""
+    """The same for B: ``depth`` rows, 8 columns."""
     return _sources(b_positions(depth, per_register), (depth, 8))
 
 
 @cache
 def c_sources(rows: int) -> Array:
-    """The same of C and the result: 8 columns."""
+    """The same for C and the result: 8 columns."""
     return _sources(c_positions(rows), (rows, 8))
 
 
 @cache
 def c_targets(rows: int) -> Array:
-    """For each element of the fragments, its place in the flattened matrix."""
+    """For each element of the fragments, its position in the flattened matrix."""
     row, column = c_positions(rows)
     return row * 8 + column
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentTables:
-    """Where the flattened fragments of several warps have elements of their matrices.
+    """The positions of matrix elements in the flattened fragments of several warps.
 
-    ``a`` is k x 1 x warps x rows, ``b`` k x columns x warps x 1, ``c`` columns x warps x rows.
-    ``result`` is for each element of the fragments its place in flattened matrices like ``c``.
+    ``a`` is k x 1 x warps x rows, ``b`` k x columns x warps x 1, ``c`` columns x warps x rows. ``result`` has, for each
+    element of the fragments, its position in flattened matrices with the shape of ``c``.
     """
 
     a: Array
@@ -108,7 +108,7 @@ class FragmentTables:
 
 @cache
 def fragment_tables(rows: int, depth: int, per_register: int, warps: int) -> FragmentTables:
-    """The same for as many warps in a row, each with its own matrices."""
+    """The tables for several consecutive warps, each with its own matrices."""
     warp = np.arange(warps)[:, None]
     of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
     of_c = c_sources(rows)
@@ -122,11 +122,10 @@ def fragment_tables(rows: int, depth: int, per_register: int, warps: int) -> Fra
 
 @cache
 def tile_offsets(extent: int, depth: int, size: int, is_k_major: bool, slab_bytes: int) -> Array:
-    """Byte offsets of the elements of an operand of ``wgmma``, extent x depth, in its tile.
+    """Byte offsets of the elements of a ``wgmma`` operand, extent x depth, in its tile.
 
-    The tile has the 128-byte swizzle and begins where its pattern does. K-major: rows of 128 bytes
-    along k. Otherwise slabs of 128 bytes of the extent, ``slab_bytes`` apart, with a line for
-    each k.
+    The tile has the 128-byte swizzle and starts where the pattern does. K-major: rows of 128 bytes along k. Otherwise
+    slabs of 128 bytes along the extent, ``slab_bytes`` apart, with a line for each k.
     """
     outer, k = np.arange(extent)[:, None], np.arange(depth)[None, :]
     if is_k_major:
@@ -139,5 +138,5 @@ def tile_offsets(extent: int, depth: int, size: int, is_k_major: bool, slab_byte
 
 @cache
 def box_chunks(chunks: int, swizzle: str) -> Array:
-    """Where each 16-byte chunk of a box lies in a tile that begins where the pattern does."""
+    """The position of each 16-byte chunk of a box in a tile that starts where the pattern does."""
     return swizzled(np.arange(chunks) * 16, swizzle) // 16

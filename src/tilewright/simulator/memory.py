@@ -22,12 +22,12 @@ GLOBAL, SHARED, LOCAL = 1, 3, 5
 _LANES = np.arange(WARP_SIZE)
 
 Index = Any
-"""An int for all lanes, or an array of int64 with one for each."""
+"""An int that is the same for all lanes, or an int64 array with one element per lane."""
 
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """Bytes of one space. Of ``LOCAL`` ones each lane has ``lane_bytes`` of its own."""
+    """The bytes of a memory. In ``LOCAL`` memory each lane has ``lane_bytes`` of its own."""
 
     data: Array
     space: int
@@ -38,7 +38,7 @@ class Buffer:
     _views: dict[Any, Array] = field(default_factory=dict)
 
     def view(self, dtype: np.dtype[Any]) -> Array:
-        """All of it as elements of a type."""
+        """The whole buffer as elements of a type."""
         found = self._views.get(dtype)
         if found is None:
             whole = self.data.size // dtype.itemsize * dtype.itemsize
@@ -50,7 +50,7 @@ class Buffer:
 class MemRef:
     """A memref value; ``offset`` and ``strides`` count elements of the buffer.
 
-    ``base`` is where the memory begins that views are relative to.
+    ``base`` is the start of the memory that views are relative to.
     """
 
     buffer: Buffer
@@ -61,7 +61,7 @@ class MemRef:
 
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides of elements side by side."""
+    """The strides of a contiguous row-major array, in elements."""
     strides = [1] * len(sizes)
     for axis in range(len(sizes) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * sizes[axis + 1]
@@ -78,8 +78,8 @@ def locate(
 ) -> Index:
     """The element that active lanes access, counted from the start of the buffer.
 
-    ``extents`` are those of the vector that is accessed, along the last dimensions. Faults where
-    an index of an active lane, or of one of ``mask``, lies outside.
+    ``extents`` are those of the accessed vector, along the last dimensions. Raises ``Fault`` if an index of an active
+    lane, or of one in ``mask``, is out of bounds.
     """
     place = memref.offset
     free = len(indices) - len(extents)
@@ -89,7 +89,7 @@ def locate(
             if not 0 <= index < size:
                 _outside(warp, memref, axis, index, op)
         else:
-            # As unsigned numbers, negative ones are too large as well.
+            # As unsigned numbers, negative indices are too large as well.
             unsigned = index.view(np.uint64)
             if int(unsigned.max()) >= size:
                 bad = (unsigned >= max(size, 0)) & (warp.mask if mask is None else mask)
@@ -111,7 +111,7 @@ def _outside(warp: Warp, memref: MemRef, axis: int, index: int, op: Operation) -
 
 
 def spread(place: Index, memref: MemRef, shape: Sequence[int], size: int = WARP_SIZE) -> Index:
-    """The places of all elements of a vector that begins at ``place``: lanes x elements.
+    """The positions of all elements of a vector at ``place``, as an array of lanes x elements.
 
     ``size`` is the number of lanes.
     """
@@ -124,7 +124,7 @@ def spread(place: Index, memref: MemRef, shape: Sequence[int], size: int = WARP_
 
 @cache
 def offsets_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Where the elements of a vector lie behind its first."""
+    """The offsets of the elements of a vector from its first, in row-major order."""
     offsets = np.zeros(1, np.int64)
     for extent, stride in zip(shape, strides):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
@@ -132,7 +132,7 @@ def offsets_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
 
 
 def _lane_places(warp: Warp, memref: MemRef, place: Index, size: int) -> Index:
-    """Places in the view of a buffer of threads' memory."""
+    """The positions in a buffer of thread-local memory."""
     elements = memref.buffer.lane_bytes // size
     lanes = _LANES * elements
     place = np.asarray(place)
@@ -140,7 +140,7 @@ def _lane_places(warp: Warp, memref: MemRef, place: Index, size: int) -> Index:
 
 
 def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Operation) -> Array:
-    """The elements at places, an array like ``place``: an int, (lanes,) or (lanes, n)."""
+    """Load the elements at ``place``: an int, (lanes,) or (lanes, n); the result has its shape."""
     buffer = memref.buffer
     if buffer.lane_bytes:
         place = _lane_places(warp, memref, place, dtype.itemsize)
@@ -158,14 +158,14 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
 
 
 def _only_active(place: Array, mask: Array) -> Array:
-    """The same with the place of an active lane for those that are not."""
+    """Replace the positions of inactive lanes by that of an active one."""
     place = place.copy()
     place[~mask] = place[int(mask.argmax())]
     return place
 
 
 def beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
-    """The finding about an access that no buffer has bytes for."""
+    """The fault for an access past the end of a buffer, to be raised."""
     return Fault(
         codes.OUT_OF_BOUNDS,
         f"{op.name} of {warp.name()} accesses memory behind the end of {memref.buffer.name}",
@@ -176,7 +176,7 @@ def beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
 def store(
     warp: Warp, memref: MemRef, place: Index, values: Array, dtype: np.dtype[Any], op: Operation
 ) -> None:
-    """Write elements of active lanes at places."""
+    """Store elements of active lanes."""
     buffer = memref.buffer
     if buffer.read_only:
         if warp.launch.recorder is not None:
@@ -207,7 +207,7 @@ def store(
 def note_access(
     warp: Warp, memref: MemRef, place: Index, size: int, op: Operation, *, is_write: bool
 ) -> None:
-    """Count an access, and for shared memory check whether it is ordered."""
+    """Count an access; in shared memory, also check its order."""
     space = memref.buffer.space
     place = np.asarray(place)
     per_lane = place.shape[1] if place.ndim == 2 else 1
@@ -266,10 +266,10 @@ def _note_shared(warp: Warp, place: Array, size: int, op: Operation, is_write: b
 def note_order(
     warp: Warp, where: Bytes, op: Operation, owners: Array | None = None, *, is_write: bool
 ) -> None:
-    """Check whether accesses of shared memory are ordered, by a warp or by those of a group.
+    """Check the order of accesses to shared memory by a warp or the warps of a group.
 
-    ``owners`` numbers, for each address, the member of a group; None where all have an equal share
-    of them. Raises ``OneByOne`` for a group where something is to be reported.
+    ``owners`` is the group member of each address; None if all have equal shares. Raises ``OneByOne`` for a group if
+    there is something to report.
     """
     block = warp.block
     shadow: Any = block.shadow
@@ -285,9 +285,9 @@ def note_order(
 def count_banks(
     warp: Warp, addresses: Array, size: int, op: Operation, on: Array | None = None
 ) -> None:
-    """Count one access of shared memory by each warp that has a lane that is ``on``.
+    """Count an access to shared memory and its bank conflicts, for each warp with an active lane.
 
-    ``addresses`` are those of all lanes, of whom all are on where ``on`` is None.
+    ``addresses`` has all lanes; ``on`` are the active ones, None for all.
     """
     counters = warp.launch.counters
     if on is None:
@@ -300,7 +300,7 @@ def count_banks(
         for row, part in zip(rows, active):
             counters.shared_access(row[part], size, warp, op)
     elif len(rows):
-        # Lanes that go where another goes take no more time.
+        # Inactive lanes repeat an active one's address, which costs nothing.
         others = rows[np.arange(len(rows)), active.argmax(axis=1)]
         filled = np.where(active, rows, others[:, None])
         counters.shared_access(filled.reshape(-1), size, warp, op, len(rows))
@@ -311,25 +311,25 @@ _VERBS = ("reads", "writes")
 
 
 def _is_contiguous(place: Array) -> bool:
-    """Whether elements of each lane lie side by side; all lanes' are laid out alike."""
+    """Whether the elements of each lane are contiguous. The layout is the same in all lanes."""
     row = place[0].tolist()
     return row == list(range(row[0], row[0] + len(row)))
 
 
 def bytes_at(place: Array, size: int) -> Bytes:
-    """All bytes of elements at these places."""
+    """The byte ranges of elements at these positions."""
     return Bytes(np.asarray(place) * size, size, size)
 
 
 def note_update(warp: Warp, op: Operation, place: Array, before: Array, after: Array) -> None:
-    """An atomic update of global memory, which found and left this at places."""
+    """Note an atomic update of global memory, from ``before`` to ``after``."""
     warp.asked = op, place, before
     if before.tobytes() != after.tobytes():
         warp.launch.version += 1
 
 
 def note_atomic(warp: Warp, place: Array, size: int, op: Operation) -> None:
-    """The same for atomic updates of shared memory."""
+    """Note atomic updates of shared memory."""
     where = bytes_at(place, size)
     shadow = warp.block.shadow
     shadow.check_read(where, warp, op, "updates", Proxy.ATOMIC)

@@ -22,7 +22,7 @@ from tilewright.simulator.state import Warp
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pending:
-    """The sums of a group of products of a warp."""
+    """The accumulator of a group of products of a warp."""
 
     data: Array
     group: int
@@ -30,8 +30,11 @@ class Pending:
 
 
 def pending_values(function: Operation) -> frozenset[SSAValue]:
-    """The values of a kernel that may be pending: results of products that leave groups unfinished, and what
-    control flow passes on of their types."""
+    """The values of a kernel that may be pending.
+
+    These are the results of products that leave groups unfinished, and values of their types that control flow passes
+    on.
+    """
     found: set[SSAValue] = {
         op.d for op in function.walk() if isinstance(op, WgmmaProductOp) and op.unfinished != 0
     }
@@ -46,7 +49,7 @@ def pending_values(function: Operation) -> frozenset[SSAValue]:
 
 
 def takes_pending(op: Operation, pending: frozenset[SSAValue]) -> Sequence[SSAValue]:
-    """The operands that must have been waited for, as far as they may be pending."""
+    """The operands that may be pending, and must have been waited for."""
     if not pending or op.regions:
         return ()
     sums = op.c if isinstance(op, WgmmaProductOp | WgmmaSumsOp) else None
@@ -54,7 +57,7 @@ def takes_pending(op: Operation, pending: frozenset[SSAValue]) -> Sequence[SSAVa
 
 
 def settling(op: Operation, slots: Sequence[int]) -> Callable[[Warp], None]:
-    """What makes ordinary values of those in slots before the operation, and reports those that are pending."""
+    """A step that replaces pending values in the slots by their data, and reports those not waited for."""
 
     def settle(warp: Warp, value: Pending) -> Array:
         if value.group > warp.products_done:

@@ -15,13 +15,13 @@ from xdsl.ir import Operation
 
 from tilewright.simulator.state import Asked, Polls, Warp
 
-#: So many turns without a change of memory does a loop take before it gives way, where its turns differ.
+#: The iterations without a change of memory after which a loop yields, if its iterations differ.
 _PATIENCE = 256
 
 
 @dataclass(slots=True)
 class Turns:
-    """The turns that a warp has taken since memory changed last."""
+    """The iterations of a warp since memory last changed."""
 
     version: int
     spins: int
@@ -31,14 +31,14 @@ class Turns:
 
 
 def begin_loop(warp: Warp, op: Operation) -> None:
-    """The warp comes to the loop."""
+    """Note that the warp enters the loop."""
     warp.block.loops.pop((op, warp.index), None)
 
 
 def next_turn(warp: Warp, op: Operation, carried: Sequence[int]) -> Polls | None:
-    """What the warp yields before a turn of the loop; None where it just goes on.
+    """What the warp yields before an iteration of the loop; None to continue.
 
-    ``carried`` are the slots of the values that turns pass on.
+    ``carried`` are the slots of the loop-carried values.
     """
     launch = warp.launch
     if launch.recorder is not None:
@@ -48,7 +48,7 @@ def next_turn(warp: Warp, op: Operation, carried: Sequence[int]) -> Polls | None
         warp.block.loops[op, warp.index] = Turns(launch.version, warp.spins)
         return None
     if seen.version != launch.version or seen.spins != warp.spins:
-        # Memory has changed, or the loop asks an mbarrier, which is the cluster's affair.
+        # Memory has changed, or the loop polls an mbarrier, which the cluster's schedule handles.
         seen.version, seen.spins, seen.count = launch.version, warp.spins, 0
         return None
     seen.count += 1
@@ -68,7 +68,7 @@ def _asked(warp: Warp) -> Asked | None:
 
 
 def _is_same_read(last: Asked | None, now: Asked | None) -> bool:
-    """Whether a turn has read again what the one before read, and found the same."""
+    """Whether an iteration has repeated the read of the previous one, with the same result."""
     if last is None or now is None or last is now:
         return False
     return last[0] is now[0] and _are_same(now[1:], last[1:])

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from tilewright.simulator.tensor_maps import TensorMap
 
 _GRANULE = 4
-#: The fences of a warp that are kept, the youngest.
+#: The fences kept for each warp, the latest.
 _MOST_FENCES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A proxy fence of a warp: when, and what the warp had seen."""
+    """A proxy fence of a warp: its time, and the warp's vector clock."""
 
     clock_index: int
     event: int
     clock: Clock
 
     def is_seen_by(self, warp: Warp) -> bool:
-        """Whether the fence comes before what a warp does now."""
+        """Whether the fence happens before what the warp does now."""
         return self.clock_index == warp.clock_index or bool(
             warp.clock[self.clock_index] >= self.clock[self.clock_index]
         )
@@ -47,7 +47,7 @@ class Fence:
 
 @dataclass(slots=True, eq=False)
 class Written:
-    """Bytes that a warp wrote: by TMA where ``is_async``, whose end it has waited for at ``done``."""
+    """A write by a warp. ``is_async`` for TMA, whose completion the warp has waited for at clock ``done``."""
 
     op: Operation
     name: str
@@ -59,7 +59,7 @@ class Written:
     done: int | None = None
 
     def is_fenced(self, reader: Warp) -> bool:
-        """Whether a proxy fence stands between a store and what the reader does now."""
+        """Whether a proxy fence is between the store and what the reader does now."""
         own = reader.block.cluster.fences
         if own is self.cluster_fences:
             return any(f.is_seen_by(reader) for f in self._behind(own))
@@ -67,13 +67,13 @@ class Written:
         return any(self._behind(self.cluster_fences)) or any(later)
 
     def _behind(self, fences: dict[int, list[Fence]]) -> Iterator[Fence]:
-        """The fences behind it, of its cluster."""
+        """The fences of its cluster that happen after the store."""
         for fence in _all(fences):
             if fence.event > self.event and fence.clock[self.clock_index] >= self.clock:
                 yield fence
 
     def is_complete(self, reader: Warp) -> bool:
-        """Whether the reader knows that the TMA store has ended."""
+        """Whether the completion of the TMA store happens before what the reader does now."""
         if self.done is None:
             return False
         is_other = reader.block.cluster.fences is not self.cluster_fences
@@ -91,7 +91,7 @@ def _all(fences: dict[int, list[Fence]]) -> Iterator[Fence]:
 
 @dataclass(slots=True, eq=False)
 class _Span:
-    """The memory of a tensor map: for each 16 bytes the number of who wrote them last, 0 for nobody."""
+    """The memory of a tensor map: the number of the last write to each 16 bytes, 0 for none."""
 
     start: int
     end: int
@@ -107,14 +107,14 @@ class _Span:
 
 @dataclass(slots=True)
 class GlobalProxies:
-    """What was written to the memory of tensor maps in a launch."""
+    """The writes of a launch to memory that tensor maps cover."""
 
     spans: list[_Span]
     written: list[Written] = field(default_factory=list)
 
     @staticmethod
     def of(launch: Launch, values: Iterable[Any]) -> GlobalProxies | None:
-        """For the tensor maps among the values of parameters; None where there are none."""
+        """The tracker for the tensor maps among the values of parameters; None if there are none."""
         from tilewright.simulator.tensor_maps import TensorMap
 
         found: dict[tuple[int, int], _Span] = {}
@@ -128,7 +128,7 @@ class GlobalProxies:
         return GlobalProxies(list(found.values())) if found else None
 
     def wrote(self, warp: Warp, op: Operation, addresses: Array, who: Callable[[], Array]) -> None:
-        """Threads of the warp, or of a group, store at addresses; ``who`` gives the lane of each."""
+        """Note a store of the warp or group to addresses; ``who`` returns the lane of each."""
         for span, inside, granules in self._inside(addresses):
             first = len(self.written) + 1
             self.written += [self._note(member, op) for member in warp.members]
@@ -138,7 +138,7 @@ class GlobalProxies:
             span.mark(granules, number)
 
     def read(self, warp: Warp, op: Operation, addresses: Array) -> None:
-        """Threads of the warp read, or overwrite, what is at addresses."""
+        """Check a read or overwrite of addresses against unfinished TMA stores."""
         for span, _, granules in self._inside(addresses, asynchronous=True):
             for note in self._of(span, granules):
                 if note.is_async and not note.is_complete(warp):
@@ -147,7 +147,7 @@ class GlobalProxies:
     def loads(
         self, warp: Warp, op: Operation, tensor_map: TensorMap, corner: Sequence[int]
     ) -> None:
-        """A TMA load of the warp reads a box."""
+        """Check a TMA load of a box."""
         for span in self.spans:
             if span.last is None:
                 continue
@@ -162,7 +162,7 @@ class GlobalProxies:
     def stores(
         self, warp: Warp, op: Operation, tensor_map: TensorMap, corner: Sequence[int]
     ) -> list[Written]:
-        """A TMA store of the warp begins to write a box; what its wait marks as done."""
+        """Note the start of a TMA store of a box; returns the writes that its wait marks as done."""
         note = self._note(warp, op)
         note.is_async = True
         for span in self.spans:
@@ -183,7 +183,7 @@ class GlobalProxies:
     def _inside(
         self, addresses: Array, *, asynchronous: bool = False
     ) -> Iterator[tuple[_Span, Array, Array]]:
-        """The spans that some of the addresses lie in, which, and their granules."""
+        """The spans that contain some of the addresses, with their mask and granules."""
         if not addresses.size:
             return
         low, high = int(addresses.min()), int(addresses.max())
@@ -222,7 +222,7 @@ class GlobalProxies:
 
 
 def note_fence(warp: Warp, kind: str) -> None:
-    """A proxy fence, of global memory, too, unless its kind says otherwise."""
+    """Note a proxy fence, if its kind includes global memory."""
     if warp.launch.proxies is None or kind not in ("async", "async.global"):
         return
     warp.launch.events += 1
@@ -242,7 +242,7 @@ def note_elements(
     is_write: bool,
     lanes: Array | None = None,
 ) -> None:
-    """Threads access elements of a buffer of global memory: all lanes, or those numbered, each as many."""
+    """Note an access to elements of a buffer by all lanes or those in ``lanes``, the same number of elements for each."""
     log = warp.launch.proxies
     if log is None:
         return
@@ -256,7 +256,7 @@ def note_elements(
 
 
 def _granules(part: Array, span: _Span) -> Array:
-    """The granules of a part of a tensor, row by row; none where it lies outside of the span."""
+    """The granules of a part of a tensor, row by row; none if it is outside of the span."""
     empty = np.zeros(0, np.int64)
     if not part.size:
         return empty

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 BlockIndex = tuple[int, int, int]
 SECTOR = 32
 _WARP = 32
-#: Addresses of atomic updates that are looked at, of an operation.
+#: The number of distinct addresses of atomic updates that are recorded for an operation.
 _MOST_ADDRESSES = 10_000
-#: Turns of a loop at its beginning and at its end that are not left out.
+#: The iterations at the start and at the end of a loop that are never omitted.
 _FIRST, _LAST = 3, 2
 
 
 @dataclass(slots=True)
 class Accesses:
-    """What an operation accessed: totals over the warps of a block.
+    """The accesses of an operation: totals over the warps of a block.
 
-    ``waves`` of shared memory, of which ``least_waves`` are needed for the data; ``sectors`` of 32 bytes
-    of global memory, and ``whole`` bytes: what all lanes would access if all were active; ``bulk`` bytes of
-    bulk copies; ``updates``: atomic ones by their address, which warps make ``updating`` times.
+    ``waves`` of shared memory, of which ``least_waves`` are the minimum for the data; ``sectors`` of 32 bytes of global
+    memory; ``whole``, the bytes that would be accessed if all lanes were active; ``bulk``, bytes of bulk copies;
+    ``updates``, atomic updates by address, in ``updating`` instructions of warps.
     """
 
     count: float = 0
@@ -51,18 +51,18 @@ class Accesses:
 
     @property
     def wave_factor(self) -> float:
-        """How many times more waves than the data needs."""
+        """The ratio of the waves to their minimum."""
         return self.waves / self.least_waves if self.least_waves else 1.0
 
     @property
     def sector_factor(self) -> float:
-        """Bytes of sectors for each byte that full warps would ask for."""
+        """The bytes of sectors per byte that full warps would access."""
         return self.sectors * SECTOR / self.whole if self.whole else 1.0
 
 
 @dataclass(slots=True)
 class BlockRecord:
-    """What happened in one block. ``turns``, ``entries`` of loops: totals over warps."""
+    """The record of one block. ``turns`` (iterations) and ``entries`` of loops are totals over warps."""
 
     accesses: dict[Operation, Accesses] = field(default_factory=lambda: defaultdict(Accesses))
     turns: Counter[Operation] = field(default_factory=Counter)
@@ -70,34 +70,37 @@ class BlockRecord:
     complete: bool = False
 
     def turns_of(self, loop: Operation) -> float | None:
-        """The turns of a loop each time that it is entered; None where it was not."""
+        """The iterations of a loop per entry; None if it was not entered."""
         return self.turns[loop] / self.entries[loop] if self.entries[loop] else None
 
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Records the ``blocks`` of a launch. ``period``: what loops leave out is a multiple of it; 0: they
-    leave out nothing. ``records`` has each block that was begun."""
+    """Records the ``blocks`` of a launch.
+
+    ``period``: the number of iterations omitted is a multiple of it; with 0 none are omitted. ``records`` has each
+    block that was started.
+    """
 
     blocks: Sequence[BlockIndex]
     period: int = 1
     records: dict[BlockIndex, BlockRecord] = field(default_factory=dict)
     events: int = 0
-    """What it was told of so far, which tells how long it took independently of the computer."""
+    """The number of events so far, a measure of progress that does not depend on the host's speed."""
     _now: BlockRecord = field(default_factory=BlockRecord)
 
     def begin(self, corner: BlockIndex) -> None:
-        """What follows happens in the cluster at this corner of the grid."""
+        """Start the record of the cluster at this corner of the grid."""
         self._now = self.records[corner] = BlockRecord()
 
     def end(self) -> None:
-        """The block has run to its end."""
+        """Mark the block as complete."""
         self._now.complete = True
 
     # Accesses
 
     def shared(self, warp: Warp, op: Operation, waves: int, least: int, count: int) -> None:
-        """An access to shared memory: the waves that it takes, the fewest that it could, and how many lanes take part."""
+        """Record an access to shared memory by ``count`` warps: its waves, and their minimum."""
         found = self._now.accesses[op]
         self.events += 1
         found.count += count * warp.weight
@@ -105,13 +108,13 @@ class Recorder:
         found.least_waves += least * warp.weight
 
     def bulk(self, warp: Warp, op: Operation, size: int) -> None:
-        """A copy by the TMA unit, of ``size`` bytes."""
+        """Record a copy by the TMA unit of ``size`` bytes."""
         found = self._now.accesses[op]
         found.count += warp.weight
         found.bulk += size * warp.weight
 
     def updated(self, warp: Warp, op: Operation, addresses: Array) -> None:
-        """Atomic updates, of which several may be of one address."""
+        """Record atomic updates, of which several may be to one address."""
         found = self._now.accesses[op]
         found.updating += max(1, warp.size // _WARP) * warp.weight
         held = found.updates
@@ -120,7 +123,7 @@ class Recorder:
                 held[int(address)] += int(count) * warp.weight  # pyright: ignore[reportArgumentType]
 
     def global_bytes(self, warp: Warp, op: Operation, starts: Any, size: int) -> None:
-        """An access of ``size`` bytes from each lane's first byte: one number for all, (lanes,) or (lanes, n)."""
+        """Record an access of ``size`` bytes at ``starts``: a number for all lanes, (lanes,) or (lanes, n)."""
         starts = np.asarray(starts)
         if not starts.ndim:
             self.global_elements(warp, op, starts.reshape(1), None, size)
@@ -140,8 +143,10 @@ class Recorder:
         size: int,
         each: int = 1,
     ) -> None:
-        """An access of ``size`` bytes from each of these on; ``who`` is the lane of each, all of them where it
-        is None. Each lane accesses up to ``each``."""
+        """Record an access of ``size`` bytes at each of ``starts``, up to ``each`` of them per lane.
+
+        ``who`` is the lane of each, None for all lanes in order.
+        """
         found = self._now.accesses[op]
         self.events += 1
         warps = max(1, warp.size // _WARP)
@@ -159,11 +164,11 @@ class Recorder:
     # Loops
 
     def enter(self, warp: Warp, op: Operation) -> None:
-        """A loop begins, once for each warp."""
+        """Record the start of a loop, for each warp."""
         self._now.entries[op] += len(warp.members)
 
     def step(self, warp: Warp, op: Operation) -> None:
-        """A loop goes round once more."""
+        """Record an iteration of a loop."""
         self.events += 1
         self._now.turns[op] += len(warp.members) * warp.weight  # pyright: ignore[reportArgumentType]
 
@@ -175,8 +180,10 @@ class Recorder:
         at: int | None,
         leave_out: Callable[[int], None],
     ) -> Sequence[int]:
-        """The turns of a counted loop that are made; ``at``: it goes on behind that one. ``leave_out`` is told where others
-        are left out, and how many."""
+        """The iterations of a counted loop that run; with ``at``, the loop resumes after that one.
+
+        ``leave_out`` is called with the number of omitted iterations at the point where they would run.
+        """
         if at is None:
             self.enter(warp, op)
         count = len(numbers)
@@ -187,7 +194,7 @@ class Recorder:
             return Turns(warp, numbers, [1.0] * count, at)
         kept = [*numbers[:_FIRST], *numbers[_FIRST + left_out :]]
         weights = [1.0] * len(kept)
-        # The last of the first ones is a turn like those that are left out.
+        # The last of the first iterations represents those that are omitted.
         weights[_FIRST - 1] += left_out
         gap = _Gap(kept[_FIRST], left_out, leave_out)
         return Turns(warp, kept, weights, at, gap)
@@ -195,7 +202,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """Turns that are left out in front of that of a value."""
+    """Iterations that are omitted before that of value ``before``."""
 
     before: int
     count: int
@@ -203,7 +210,7 @@ class _Gap:
 
 
 class Turns(Sequence[int]):
-    """The values of a loop's variable; going through them says how many turns each stands for."""
+    """The values of a loop variable. Iterating over them sets how many iterations each represents."""
 
     def __init__(
         self,

@@ -21,8 +21,10 @@ _LANES = np.arange(WARP_SIZE)[:, None]
 def load_where(
     warp: Warp, memref: MemRef, places: Array, wanted: Array, other: Array, op: Operation
 ) -> Array:
-    """The elements at places (lanes x elements of the buffer) that are ``wanted``, else ``other``,
-    whose dtype is that of the elements."""
+    """Load the elements at ``places`` (lanes x elements) that are ``wanted``; the others are those of ``other``.
+
+    The dtype of ``other`` is that of the elements.
+    """
     dtype = other.dtype
     places, wanted = _chosen(warp, memref, places, wanted, dtype)
     found = other.copy()
@@ -42,7 +44,7 @@ def load_where(
 def store_where(
     warp: Warp, memref: MemRef, places: Array, wanted: Array, values: Array, op: Operation
 ) -> None:
-    """Write the elements that are ``wanted``; of several at one place the last stays."""
+    """Store the elements that are ``wanted``; the last of several at one position remains."""
     buffer = memref.buffer
     is_recorded = warp.launch.recorder is not None
     if buffer.read_only and not is_recorded:
@@ -70,7 +72,7 @@ def store_where(
 def _chosen(
     warp: Warp, memref: MemRef, places: Array, wanted: Array, dtype: np.dtype[Any]
 ) -> tuple[Array, Array]:
-    """Places in the view of the buffer, and which of them active lanes want."""
+    """Positions in the buffer, and the mask of those that active lanes want."""
     if memref.buffer.lane_bytes:
         places = places + _LANES * (memref.buffer.lane_bytes // dtype.itemsize)
     shape = np.broadcast_shapes(places.shape, wanted.shape)
@@ -88,7 +90,7 @@ def _note(
     *,
     is_write: bool,
 ) -> None:
-    """Count the accesses, one of the warp for each element, and check those of shared memory."""
+    """Count the accesses, one per warp for each element, and check those of shared memory."""
     counters, space = warp.launch.counters, memref.buffer.space
     total = int(np.count_nonzero(wanted)) * size
     if space == LOCAL:

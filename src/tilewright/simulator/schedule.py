@@ -28,17 +28,17 @@ from tilewright.simulator.state import (
     Warp,
 )
 
-#: How often a copy lands although warps could go on.
+#: The probability that a copy lands although warps could run.
 _LANDING = 0.3
-#: Turns of each warp that only asks whether a phase has ended, until that counts as a deadlock.
+#: Idle steps per warp, in which it only tests whether a phase has completed, that count as a deadlock.
 _IDLE_TURNS = 200
 _SHOWN = 12
 
 
 class Schedule:
-    """Runs the warps of a cluster, those that go together as groups.
+    """Runs the warps of a cluster, in groups where they execute the same.
 
-    ``fixed`` are the registers that never change; ``template`` makes those of a group of so many
+    ``fixed`` are the registers that never change; ``template`` returns the initial registers of a group of so many
     warps of a block.
     """
 
@@ -55,14 +55,14 @@ class Schedule:
         self.blocked: list[Warp] = []
         self.polling: list[Warp] = []
         self.idle_at = -1
-        """The version of global memory at which no warp got further; -1 where one may."""
+        """The version of global memory at which no warp could make progress; -1 if one may."""
         self._version = -1
         self._seen, self._idle = -1, 0
         for block in cluster.blocks:
             self._enter(block)
 
     def _enter(self, block: Block) -> None:
-        """Let the warps of a block begin."""
+        """Start the warps of a block."""
         whole = [warp for warp in block.warps if warp.full]
         if not self.cluster.launch.in_groups or len(whole) < 2:
             whole = []
@@ -71,16 +71,16 @@ class Schedule:
             self.runnable.append(warp)
 
     def _grouped(self, warps: list[Warp]) -> Iterator[Warp]:
-        """One group of all, if they are several."""
+        """One group of all of the warps, if any."""
         if warps:
             registers = self.template(warps[0].block, len(warps))
             yield gather(tuple(warps), self.fixed, registers)
 
     def run(self, steps: float = inf) -> bool:
-        """Run all to their end, but for so many steps at most; whether they came to it.
+        """Run all warps for at most ``steps`` steps. Returns whether all have ended.
 
-        They do not, either, where all that do not wait for others of the cluster go round loops that wait for
-        memory: ``idle_at`` tells. A fault where warps wait for each other.
+        Also returns false if all warps that do not wait for others of the cluster poll global memory; ``idle_at`` is
+        then set. Raises ``Fault`` if warps wait for each other.
         """
         cluster, launch = self.cluster, self.cluster.launch
         rng, runnable = launch.rng, self.runnable
@@ -123,14 +123,13 @@ class Schedule:
         return True
 
     def _poll_again(self) -> None:
-        """Let the warps that wait for memory look again."""
+        """Make the polling warps runnable again."""
         self._version = self.cluster.launch.version
         self.runnable += self.polling
         self.polling.clear()
 
     def _go(self, warp: Warp) -> bool:
-        """Let a warp go on until it waits, ends or lets others take over; false where its whole cluster
-        should."""
+        """Run a warp until it waits, ends or yields. Returns whether its cluster should continue."""
         warp.passed = None
         try:
             wait = next(self.coroutines[warp])
@@ -170,7 +169,7 @@ class Schedule:
             self.runnable.append(warp)
 
     def _split_traders(self) -> bool:
-        """Let the warps of groups that wait for registers wait one by one; whether there are any."""
+        """Split groups that wait for registers, so that their warps wait one by one. Returns whether there are any."""
         groups = [w for w in self.blocked if w.size > WARP_SIZE and type(w.waiting) is RegisterWait]
         for group in groups:
             self.blocked.remove(group)
@@ -195,7 +194,7 @@ class Schedule:
             self._come_together()
 
     def _come_together(self) -> None:
-        """Make groups of the warps that stand behind the same barrier."""
+        """Form groups of the warps that have passed the same barrier."""
         places: dict[tuple[Any, ...], list[Warp]] = {}
         for warp in self.runnable:
             if warp.passed is not None and None not in warp.path and warp.full:
@@ -225,7 +224,7 @@ def _passes(wait: Wait, warp: Warp) -> bool:
 
 
 def who_waits(blocked: Iterable[Warp]) -> list[Note]:
-    """What each of the warps waits for, and where."""
+    """Notes that say what each warp waits for, and where."""
     groups: dict[tuple[Operation, str], list[Warp]] = {}
     for warp in blocked:
         assert warp.waiting is not None
@@ -237,7 +236,7 @@ def who_waits(blocked: Iterable[Warp]) -> list[Note]:
 
 
 def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
-    """What every warp waits for, and where what is missing should come from."""
+    """The fault that says what every warp waits for, and where the missing arrivals should come from."""
     notes = who_waits(blocked)
     barriers = dict.fromkeys(
         w.waiting.barrier for w in blocked if isinstance(w.waiting, ParityWait)
@@ -297,7 +296,7 @@ def _report_transactions(barrier: MBarrier) -> None:
 
 
 def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) -> None:
-    """Report a load that no warp has waited for: the block's memory may be gone when it lands."""
+    """Report a load that no warp has waited for: it may land after the block's memory is released."""
     if all(warp.clock[barrier.clock_index] <= phase for warp in block.warps):
         block.cluster.launch.findings.add(
             codes.UNWAITED_COPY,
@@ -309,7 +308,7 @@ def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) ->
 
 
 def check_end(block: Block) -> None:
-    """Report what a block leaves behind when it ends."""
+    """Report operations that a block leaves unfinished at its end."""
     findings = block.cluster.launch.findings
     block.global_log.check(findings)
     for group in block.mbarriers.values():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bytes:
-    """``size`` bytes at each of these addresses; both are multiples of ``aligned``."""
+    """``size`` bytes at each address of ``first``; both are multiples of ``aligned``."""
 
     first: Array
     size: int
@@ -42,7 +42,7 @@ Where = Any
 
 
 class Proxy(IntEnum):
-    """Through what memory was written."""
+    """The proxy of a write."""
 
     ASYNC = 0
     GENERIC = 1
@@ -51,8 +51,7 @@ class Proxy(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A kind of access: where, what it is called, and through what; ``who`` is None for the warp
-    that does it."""
+    """A kind of access: the operation, a verb, and the proxy. ``who`` is None for the warp that executes it."""
 
     op: Operation
     what: str
@@ -62,16 +61,16 @@ class Site:
 
 _ASYNC = int(Proxy.ASYNC)
 _LARGEST_GRANULE = 16
-#: What is below the clock in a stamp.
+#: The bits of a stamp below the clock.
 _LOW_BITS = 32
 _LOW = (1 << _LOW_BITS) - 1
 _LAST = np.iinfo(np.int64).max
 
 
 class Shadow:
-    """The history of the bytes of shared memory of a block.
+    """The access history of a block's shared memory.
 
-    ``clock_entries`` are those of its cluster; the ``warps`` of the block begin at ``first_clock_index``.
+    ``clock_entries`` are those of its cluster; the ``warps`` of the block start at ``first_clock_index``.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Shadow:
         self.sites: list[Site] = []
         self._ids: dict[tuple[Any, ...], int] = {}
         self._proxies = np.zeros(64, np.int8)
-        # One more, nobody, is who wrote what nobody has written.
+        # An index beyond the clock entries stands for the writer of bytes that nobody has written.
         self._nobody = clock_entries
         self._index_bits = clock_entries.bit_length()
         self._index_mask = (1 << self._index_bits) - 1
@@ -100,7 +99,7 @@ class Shadow:
         self.reads = np.zeros((warps, granules), np.int64)
 
     def _site(self, op: Operation, what: str, who: str | None, proxy: Proxy) -> int:
-        """The bits of a site in a stamp."""
+        """The bits of a site in a stamp, registered on first use."""
         key = id(op), what, who, proxy
         found = self._ids.get(key)
         if found is None:
@@ -114,7 +113,7 @@ class Shadow:
         return found
 
     def _stamp(self, warp: Warp, op: Operation, what: str, proxy: Proxy) -> int:
-        """The stamp of what a warp does now."""
+        """The stamp of an access of the warp at this time."""
         self._by_clock_index[warp.clock_index] = warp
         clock = int(warp.clock[warp.clock_index])
         return clock << _LOW_BITS | self._site(op, what, None, proxy) | warp.clock_index
@@ -123,7 +122,7 @@ class Shadow:
         return self._proxies[(stamps & _LOW) >> self._index_bits]
 
     def granules(self, where: Where) -> Any:
-        """The numbers of the granules of these bytes, as a slice or a flat array."""
+        """The granules of these bytes, as a slice or a flat array of numbers."""
         if type(where) is slice:
             if (where.start | where.stop) & (self.granule - 1):
                 self._refine(where.start | where.stop)
@@ -140,17 +139,17 @@ class Shadow:
         return index if count == 1 else (index[:, None] + _COUNTS[:count]).reshape(-1)
 
     def _refine(self, bits: int) -> None:
-        """Split granules so that addresses with these bits are at their ends."""
+        """Split granules so that addresses with these bits are on their boundaries."""
         finer = bits & -bits
         factor = self.granule // finer
         self.granule, self._shift = finer, finer.bit_length() - 1
         self.writes = np.repeat(self.writes, factor)
         self.reads = np.repeat(self.reads, factor, axis=1)
 
-    # What one warp does.
+    # Accesses of one warp.
 
     def read(self, where: Where, warp: Warp, op: Operation, what: str) -> None:
-        """An ordinary read by a warp of this block."""
+        """A generic read by a warp of this block: check and record it."""
         index = self.granules(where)
         self._check_read(index, warp, op, what, Proxy.GENERIC)
         stamp = self._stamp(warp, op, what, Proxy.GENERIC)
@@ -164,7 +163,7 @@ class Shadow:
         what: str,
         proxy: Proxy = Proxy.GENERIC,
     ) -> None:
-        """An ordinary write by a warp."""
+        """A write by a warp: check and record it."""
         index = self.granules(where)
         self._check_write(index, warp, op, what, proxy)
         self.writes[index] = self._stamp(warp, op, what, proxy)
@@ -179,18 +178,18 @@ class Shadow:
         what: str,
         proxy: Proxy,
     ) -> None:
-        """These bytes were written by a thread of execution at its clock."""
+        """Record a write by any thread of execution, at its clock."""
         site = self._site(op, what, who, proxy)
         self.writes[self.granules(where)] = clock << _LOW_BITS | site | clock_index
 
     def reading(self, where: Where, warp: Warp, number: int, op: Operation, what: str) -> None:
-        """An asynchronous operation of the warp, with that number, begins to read."""
+        """Record that asynchronous operation ``number`` of the warp starts to read."""
         site = self._site(op, what, warp.name(), Proxy.ASYNC)
         stamp = (NEVER + number) << _LOW_BITS | site | warp.clock_index
         self.reads[warp.clock_index - self.first_clock_index][self.granules(where)] = stamp
 
     def read_done(self, where: Where, warp: Warp, number: int) -> None:
-        """That operation has ended, and the warp knows."""
+        """Record that the warp knows of the end of that operation."""
         index = self.granules(where)
         own = self.reads[warp.clock_index - self.first_clock_index]
         stamps = own[index]
@@ -200,13 +199,13 @@ class Shadow:
     def check_read(
         self, where: Where, warp: Warp, op: Operation, what: str, proxy: Proxy = Proxy.GENERIC
     ) -> None:
-        """Report writes that are not ordered before a read by the warp, or not fenced."""
+        """Report writes that do not happen before a read by the warp, or lack a fence."""
         self._check_read(self.granules(where), warp, op, what, proxy)
 
     def check_write(
         self, where: Where, warp: Warp, op: Operation, what: str, proxy: Proxy = Proxy.GENERIC
     ) -> None:
-        """Report accesses that are not ordered before a write by the warp."""
+        """Report accesses that do not happen before a write by the warp."""
         self._check_write(self.granules(where), warp, op, what, proxy)
 
     def _check_read(self, index: Any, warp: Warp, op: Operation, what: str, proxy: Proxy) -> None:
@@ -264,7 +263,7 @@ class Shadow:
         unread = reads >= self._reads_seen(warp)[:, None]
         if np.count_nonzero(unread):
             if proxy is Proxy.ATOMIC:
-                # Other atomic updates read, too.
+                # Other atomic updates have also read.
                 unread &= (self._proxies_of(stamps) != Proxy.ATOMIC)[None, :]
             if unread.any():
                 row = int(unread.any(axis=1).argmax())
@@ -275,10 +274,9 @@ class Shadow:
             self._check_fence(index, stamps, warp, op, what)
 
     def _writes_seen(self, warp: Warp, untouched: int) -> Array:
-        """For each thread of execution, the first stamp of a write by it that the warp has not seen.
+        """For each thread of execution, the smallest stamp of its writes that the warp has not seen.
 
-        ``untouched`` is what stands for nobody: 0 where the bytes that nobody has written count among
-        these, else ``_LAST``.
+        ``untouched`` is the limit for bytes that nobody has written: 0 to include them, else ``_LAST``.
         """
         key = warp.clock_index, untouched
         found = self._limits.get(key)
@@ -288,7 +286,7 @@ class Shadow:
         return found[1]
 
     def _reads_seen(self, warp: Warp) -> Array:
-        """For each warp of the block, the first stamp of a read that the warp has not seen."""
+        """For each warp of the block, the smallest stamp of its reads that the warp has not seen."""
         key = warp.clock_index, "reads"
         found = self._limits.get(key)
         if found is None or found[0] != warp.version:
@@ -296,16 +294,15 @@ class Shadow:
             found = self._limits[key] = warp.version, (clocks + 1) << _LOW_BITS
         return found[1]
 
-    # What a group of warps does in one go.
+    # Accesses of all warps of a group at once.
 
     def read_together(
         self, where: Where, group: Group, op: Operation, what: str, owners: Array | None = None
     ) -> None:
-        """Ordinary reads by the warps of a group.
+        """Generic reads by the warps of a group.
 
-        ``owners`` numbers, for each address, the member that reads there; None where all read the
-        same number of bytes, one after the other. Raises ``OneByOne`` where something is to be
-        reported, before anything is noted.
+        ``owners`` is the group member of each address; None if all members read the same number of bytes, in order.
+        Raises ``OneByOne`` if there is something to report, before anything is recorded.
         """
         index, own = self._shares(where, group, owners)
         stamps = self.writes[index]
@@ -324,7 +321,7 @@ class Shadow:
         *,
         finished: bool = True,
     ) -> None:
-        """Writes, in the same way; those that are not ``finished`` are not seen by anyone."""
+        """Writes by the warps of a group, as ``read_together``. Those that are not ``finished`` are visible to nobody."""
         index, own = self._shares(where, group, owners)
         before = self.writes[index]
         limits = self._together_seen(group, _LAST)
@@ -343,7 +340,7 @@ class Shadow:
             raise OneByOne
 
     def _shares(self, where: Where, group: Group, owners: Array | None) -> tuple[Array, Array]:
-        """Granules and the numbers of the members they belong to, which spread to the former."""
+        """Granules, and the group members that own them, in shapes that broadcast."""
         index = self.granules(where)
         if owners is None:
             count = len(group.members)
@@ -352,7 +349,7 @@ class Shadow:
         return index, owners if each == 1 else owners.repeat(each)
 
     def _together_seen(self, group: Group, untouched: int) -> Array:
-        """The limits of all warps: warps of the group x clock entries."""
+        """The limits of writes for each warp: warps of the group x clock entries."""
         key, version = (group.clock_indices, untouched), group.clock_version()
         found = self._limits.get(key)
         if found is None or found[0] != version:
@@ -370,7 +367,7 @@ class Shadow:
         return found[1]
 
     def _stamps(self, group: Group, op: Operation, what: str) -> Array:
-        """The stamps of an ordinary access by each warp."""
+        """The stamps of a generic access by each warp."""
         key, version = (group.clock_indices, "stamps"), group.clock_version()
         found = self._limits.get(key)
         if found is None or found[0] != version:
@@ -379,7 +376,7 @@ class Shadow:
             found = self._limits[key] = version, np.array(own)
         return found[1] + self._site(op, what, None, Proxy.GENERIC)
 
-    # What is said.
+    # Diagnostics.
 
     def _report(
         self,
@@ -405,7 +402,7 @@ class Shadow:
         )
 
     def _first_site(self, stamps: Array, bad: Array) -> tuple[Site, str]:
-        """The site of the first of the bad stamps, and who it was."""
+        """The site of the first bad stamp, and the name of its thread of execution."""
         low = int(stamps[bad.argmax()]) & _LOW
         site = self.sites[low >> self._index_bits]
         return site, site.who or self._by_clock_index[low & self._index_mask].name()
@@ -423,7 +420,7 @@ _COUNTS = np.arange(1 << 16)
 
 
 def _judge(site: Site, who: str, is_under_way: bool, verb: str) -> tuple[str, str, str]:
-    """The code, what is missing, and what helps."""
+    """The code of a conflict, what is missing, and a remedy."""
     if site.what.startswith("cp.async") and is_under_way:
         return (
             codes.UNWAITED_COPY,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Of memory that says nothing itself: as compilers align it, and where dynamic memory begins.
+#: Alignment of memory that does not specify one, and of dynamic shared memory, in bytes.
 DEFAULT_ALIGNMENT, DYNAMIC_ALIGNMENT = 16, 1024
 _GRANULE = 1024
 
 
 @dataclass(slots=True)
 class SharedLayout:
-    """Byte offsets, given out one after the other."""
+    """Allocates byte offsets in ascending order."""
 
     dynamic_bytes: int = 0
     static_bytes: int = 0
@@ -19,29 +19,29 @@ class SharedLayout:
     parts: list[tuple[int, int, str]] = field(default_factory=list)
 
     def reserve(self, size: int, alignment: int, name: str) -> int:
-        """The offset of new memory."""
+        """Allocate ``size`` bytes; returns their offset."""
         offset = -(-self.static_bytes // alignment) * alignment
         self.static_bytes = offset + size
         self.parts.append((offset, size, name))
         return offset
 
     def named(self, name: str, size: int, alignment: int) -> int:
-        """The offset of the memory of that name, which is reserved once."""
+        """The offset of the memory of this name, allocated on first use."""
         if name not in self.names:
             self.names[name] = self.reserve(size, alignment, name)
         return self.names[name]
 
     @property
     def dynamic_offset(self) -> int:
-        """Where dynamic shared memory begins, in bytes: behind all that is known, aligned."""
+        """The offset of dynamic shared memory in bytes, after all static memory, aligned."""
         return -(-self.static_bytes // DYNAMIC_ALIGNMENT) * DYNAMIC_ALIGNMENT
 
     @property
     def total_bytes(self) -> int:
-        """What a block needs."""
+        """The shared memory of a block, in bytes."""
         return self.dynamic_offset + self.dynamic_bytes if self.dynamic_bytes else self.static_bytes
 
     @property
     def buffer_bytes(self) -> int:
-        """The same, rounded up for accesses of any width."""
+        """``total_bytes``, rounded up so that accesses of any width stay within the buffer."""
         return -(-max(self.total_bytes, 1) // _GRANULE) * _GRANULE

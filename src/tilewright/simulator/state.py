@@ -27,42 +27,45 @@ if TYPE_CHECKING:
     from tilewright.simulator.shadow import Shadow
 
 WARP_SIZE = 32
-#: A clock that no warp has seen: what carries it is not finished.
+#: A clock value that no warp reaches, for operations that are still in flight.
 NEVER = 1 << 30
 
 Clock = np.ndarray[Any, np.dtype[np.int64]]
-"""For each warp and barrier of the cluster, how much of it has been seen."""
+"""A vector clock: for each warp and barrier of the cluster, the latest value that is known."""
 
 
 class Wait(Protocol):
-    """What a warp may wait for; ``time`` is when it happened, in the units of the timeline."""
+    """A condition that a warp waits for. ``time`` is when it became true, in units of the timeline."""
 
     op: Operation
 
     def ready(self) -> bool:
-        """Whether the warp can go on; asked again and again, so it changes nothing that others see."""
+        """Whether the warp can continue. Called repeatedly, so it must not change any state."""
         ...
 
     def finish(self, warp: Warp) -> None:
-        """Let the warp go on: it sees what it has waited for, and its time is no earlier than that."""
+        """Complete the wait: the warp acquires the clocks of what it waited for, and its time advances to that of the
+        event.
+        """
         ...
 
     def describe(self) -> str:
-        """What the warp waits for, and who is missing, for the message of a deadlock."""
+        """What the warp waits for, and which warps are missing, for the message of a deadlock."""
         ...
 
 
 class FallApart:
-    """What a group yields where its warps must go on one by one."""
+    """Yielded by a group whose warps must continue one by one."""
 
 
 FALL_APART = FallApart()
 
 
 class Polls:
-    """What a warp yields that goes round a loop without changing global memory.
+    """Yielded by a warp whose loop iterates without a change of global memory.
 
-    ``op`` is the loop. ``same``: a turn read what the one before it read, and begins with the same values.
+    ``op`` is the loop. ``same``: the iteration has read what the one before it read, and the next starts from the same
+    values.
     """
 
     __slots__ = ("asked", "op", "same")
@@ -72,9 +75,9 @@ class Polls:
 
 
 class GiveWay:
-    """What a warp yields where another cluster may take over: behind an atomic access.
+    """Yielded after an atomic access, where another cluster may be scheduled.
 
-    ``takes``: it is one by which locks are taken.
+    ``takes``: the access is of a kind by which locks are taken.
     """
 
     __slots__ = ("takes",)
@@ -84,15 +87,15 @@ class GiveWay:
 
 
 Asked = tuple["Operation", Any, Any]
-"""A read of global memory: the operation, the places, and what was there."""
+"""A read of global memory: the operation, the positions, and the values read."""
 
 Coroutine = Generator["Wait | FallApart | Polls | GiveWay | None", None, None]
-"""Yields what the warp waits for, or None where another warp may take over."""
+"""A suspended warp. Yields what it waits for, or None where another warp may be scheduled."""
 
 
 @dataclass(slots=True, eq=False)
 class Launch:
-    """What all blocks of a launch share."""
+    """State that all blocks of a launch share."""
 
     arch: Any
     grid: tuple[int, int, int]
@@ -106,37 +109,37 @@ class Launch:
     max_steps: int
     print_to: Callable[[str], object]
     in_groups: bool = True
-    """Whether warps that execute the same go together."""
+    """Whether warps that execute the same steps run as a group."""
     printed: int = 0
     addresses: AddressSpace = field(default_factory=AddressSpace)
-    """The global memory that pointers reach."""
+    """The global memory that pointers may refer to."""
     time_limit: float | None = None
-    """Seconds that it may take."""
+    """Time limit in seconds."""
     deadline: float | None = None
     proxies: GlobalProxies | None = None
-    """What was written to the memory of tensor maps; None where there are none."""
+    """Stores to memory that tensor maps cover, for proxy checks; None if there are no tensor maps."""
     events: int = 0
-    """Numbers stores to that memory and proxy fences."""
+    """Counter of stores to that memory and of proxy fences."""
     seed: int = 0
     takes_turns: bool = False
-    """Whether several clusters take turns although none of them waits."""
+    """Whether several clusters are interleaved even if none of them waits."""
     registers: int = 0
-    """What each thread has when a block begins."""
+    """Registers per thread when a block starts."""
     version: int = 0
-    """Grows with everything that changes global memory."""
+    """Incremented by each change of global memory."""
     recorder: Recorder | None = None
-    """Told what operations do; only its blocks run, and what cannot be written is not."""
+    """Receives what operations do. Only its blocks run, and stores to read-only memory are dropped."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
             self.deadline = monotonic() + self.time_limit
 
     def gives_way(self, where: GiveWay) -> bool:
-        """Whether a cluster lets another one take over behind an atomic access."""
+        """Whether another cluster is scheduled after this atomic access."""
         return self.takes_turns and (where.takes or self.seed % 4 != 1)
 
     def check_time(self, where: str = "", op: Operation | None = None) -> None:
-        """A fault where the time is over."""
+        """Raise ``Fault`` if the time limit is exceeded."""
         if (
             self.time_limit is not None
             and self.deadline is not None
@@ -149,7 +152,7 @@ class Launch:
 
 @dataclass(slots=True, eq=False)
 class AsyncCopy:
-    """A TMA copy under way. ``land`` does it."""
+    """A TMA copy in flight. ``land`` performs it."""
 
     op: Operation
     warp: Warp
@@ -159,14 +162,14 @@ class AsyncCopy:
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """Blocks that run together: one, unless the launch has clusters."""
+    """The blocks of a cluster, which run together; one block if the launch has no clusters."""
 
     launch: Launch
     index: tuple[int, int, int]
     blocks: list[Block] = field(default_factory=list)
     copies: list[AsyncCopy] = field(default_factory=list)
     progress: int = 0
-    """Grows with everything that may end a wait."""
+    """Incremented by each event that may end a wait."""
     fences: dict[int, list[Fence]] = field(default_factory=dict)
     """The proxy fences of global memory, by warp."""
     barrier: ClusterBarrier | None = None
@@ -179,7 +182,7 @@ class Cluster:
 
 @dataclass(slots=True, eq=False)
 class ClusterBarrier:
-    """The barrier of a cluster: generation, who has arrived, what has been seen."""
+    """The barrier of a cluster: its generation, the warps that have arrived, and their joined clocks."""
 
     generation: int = 0
     arrived: set[int] = field(default_factory=set)
@@ -190,14 +193,14 @@ class ClusterBarrier:
 
 @dataclass(slots=True, eq=False)
 class MBarrier:
-    """An mbarrier: the logical fields of its 64 bits, and what has been seen by arrivals."""
+    """An mbarrier: the logical fields of its 64 bits, and the joined clocks of its arrivals."""
 
     clock_index: int
     name: str
     block: Block
     valid: bool = False
     published: bool = False
-    """Whether a fence has made its initialization known to the async proxy."""
+    """Whether a fence has made its initialization visible to the async proxy."""
     init_clock_index: int = 0
     init_clock: int = 0
     phase: int = 0
@@ -212,19 +215,19 @@ class MBarrier:
     time: float = 0.0
     done_time: float = 0.0
     last_load: tuple[int, Operation] | None = None
-    """The youngest phase that a TMA load belongs to, and the load."""
+    """The latest phase that a TMA load signals, and that load."""
     arrivals: dict[int, int] = field(default_factory=dict)
-    """How many arrivals of each warp in the current phase."""
+    """The number of arrivals of each warp in the current phase."""
 
     def settle(self) -> None:
-        """End the phase if nothing is missing."""
+        """Complete the phase if neither arrivals nor bytes are missing."""
         if self.pending or self.tx or not self.valid:
             return
         clock = self.clock if self.clock is not None else self.block.new_clock()
         clock[self.clock_index] = self.phase + 1
         fenced = self.fenced if self.fenced is not None else self.block.new_clock()
         self.done_clock, self.done_fenced = clock, fenced
-        # What one phase has seen, the next has seen, too.
+        # Clocks are cumulative: a phase includes what earlier phases have released.
         self.clock, self.fenced = clock.copy(), fenced.copy()
         self.done_time = self.time
         self.phase += 1
@@ -233,7 +236,7 @@ class MBarrier:
         self.block.cluster.progress += 1
 
     def release(self, warp: Warp) -> None:
-        """Take in what a warp has seen, which then goes on with a new clock."""
+        """Join the clock of a warp into the barrier's (release), and advance the warp's own entry."""
         if self.clock is None:
             self.clock, self.fenced = self.block.new_clock(), self.block.new_clock()
         assert self.fenced is not None
@@ -244,7 +247,7 @@ class MBarrier:
         self.block.cluster.progress += 1
 
     def missing(self) -> str:
-        """What the current phase lacks."""
+        """What the current phase is still waiting for."""
         parts = []
         if self.pending:
             parts.append(f"{self.pending} of {self.expected} arrivals are missing")
@@ -257,7 +260,7 @@ class MBarrier:
 
 @dataclass(slots=True, eq=False)
 class NamedBarrier:
-    """One of the 16 barriers of a block."""
+    """One of the 16 named barriers of a block."""
 
     number: int
     generation: int = 0
@@ -289,24 +292,24 @@ class Block:
     products: dict[int, list[Operation]] = field(default_factory=dict)
     """The products that the warps of each warpgroup have executed, in order."""
     brought: dict[Any, dict[int, Array]] = field(default_factory=dict)
-    """What warps brought to a reduction of the block, by its round and their numbers."""
+    """The contributions of warps to a reduction over the block, by reduction and by warp."""
     tensor_cores: TensorCores = field(default_factory=TensorCores)
     global_log: GlobalLog = field(default_factory=GlobalLog)
     registers: list[Any] = field(default_factory=list)
-    """Those that every warp begins with."""
+    """The initial registers of every warp."""
     free_registers: int = 0
-    """For each lane of a warp: those that its warps have given back."""
+    """Registers per lane of a warp that its warps have released."""
     loops: dict[tuple[Operation, int], Turns] = field(default_factory=dict)
-    """The loops that may be waiting, by the warp that goes round them (``polling``)."""
+    """Loops that may be polling, by operation and warp (``polling``)."""
     clocks_before_barriers: int = 0
     barriers_made: int = 0
 
     def new_clock(self) -> Clock:
-        """A clock of zeros, one entry for each warp or barrier that orders memory."""
+        """A vector clock of zeros, with an entry for each warp and barrier."""
         return np.zeros(self.clock_entries, np.int64)
 
     def barrier(self, number: int) -> NamedBarrier:
-        """The named barrier of that number, 0 to 15, made when it is first asked for."""
+        """The named barrier of this number, 0 to 15, created on first use."""
         found = self.named.get(number)
         if found is None:
             found = self.named[number] = NamedBarrier(number)
@@ -314,33 +317,32 @@ class Block:
 
     @property
     def live_warps(self) -> int:
-        """How many warps have not ended."""
+        """The number of warps that have not ended."""
         return sum(not warp.ended for warp in self.warps)
 
 
 @dataclass(slots=True, eq=False)
 class AsyncGroups:
-    """Asynchronous operations of one kind of a warp, by lane: the group of each, 0 while open."""
+    """Asynchronous operations of one kind of a warp. ``committed`` and ``done`` are group numbers by lane."""
 
     committed: Array
     done: Array
     open: list[Any] = field(default_factory=list)
     closed: list[Any] = field(default_factory=list)
     read: list[Any] = field(default_factory=list)
-    """Of stores, those whose source has been read, and whose end has not been waited for."""
+    """Stores whose source has been read, but whose completion has not been waited for."""
 
     @classmethod
     def new(cls) -> AsyncGroups:
-        """No group, closed or done, of any lane."""
+        """The initial state: no lane has committed a group."""
         return cls(np.zeros(WARP_SIZE, np.int64), np.zeros(WARP_SIZE, np.int64))
 
 
 @dataclass(slots=True, eq=False)
 class Warp:
-    """32 lanes that go together. ``mask`` are those that execute the current operation.
+    """A warp of 32 lanes. ``mask`` selects those that execute the current operation.
 
-    ``groups.Group`` stands for several warps in the same way; steps that take any number of lanes
-    see ``size`` of them.
+    ``groups.Group`` stands for several warps in the same way; steps for any number of lanes see ``size`` of them.
     """
 
     launch: Launch
@@ -362,7 +364,7 @@ class Warp:
     asked: Asked | None = None
     """Its last read of global memory."""
     polls: Polls | None = None
-    """What the warp yielded last, if that was one."""
+    """The last value that the warp yielded, if it was a ``Polls``."""
     copies: AsyncGroups = field(default_factory=AsyncGroups.new)
     stores: AsyncGroups = field(default_factory=AsyncGroups.new)
     products: list[Any] = field(default_factory=list)
@@ -370,22 +372,22 @@ class Warp:
     products_done: int = 0
     products_begun: int = 0
     product_count: int = 0
-    """Numbers the asynchronous operations that read shared memory."""
+    """Counter of asynchronous operations that read shared memory."""
     cluster_generation: int = 0
     weight: float = 1.0
-    """How many turns of loops that are recorded the current one stands for."""
+    """The number of iterations of recorded loops that the current one represents."""
     size: int = WARP_SIZE
     members: tuple[Warp, ...] = ()
     register_count: int = 0
-    """The registers of each thread, as far as they are traded."""
+    """The registers of each thread, as ``setmaxnreg`` has changed them."""
     trades: list[Operation] = field(default_factory=list)
-    """The trades of registers that the warp has made or waits for."""
+    """The changes of the register count that the warp has made or waits for."""
     version: int = 0
-    """Grows whenever ``clock`` changes."""
+    """Incremented whenever ``clock`` changes."""
     path: list[Any] = field(default_factory=list)
-    """Where the warp is, from the outermost region in; see ``compile``."""
+    """The position of the warp, from the outermost region inward; see ``compile``."""
     passed: tuple[Any, ...] | None = None
-    """The barrier of the block that the warp stands behind."""
+    """The barrier of the block that the warp has just passed."""
     _name: str = ""
 
     def __post_init__(self) -> None:
@@ -393,21 +395,21 @@ class Warp:
 
     @property
     def full(self) -> bool:
-        """Whether all lanes take part."""
+        """Whether all lanes are active."""
         return self.active == self.size
 
     @property
     def converged(self) -> bool:
-        """Whether all lanes that there are take part."""
+        """Whether all existing lanes are active."""
         return self.active == int(self.exists.sum())
 
     def tick(self) -> None:
-        """Begin a new interval, which nobody has seen."""
+        """Advance the warp's own clock entry: what follows has not been released to anyone."""
         self.clock[self.clock_index] += 1
         self.version += 1
 
     def acquire(self, clock: Clock | None, fenced: Clock | None) -> None:
-        """See what others have released."""
+        """Join clocks that others have released."""
         self.version += 1
         if clock is not None:
             np.maximum(self.clock, clock, out=self.clock)
@@ -415,19 +417,19 @@ class Warp:
             np.maximum(self.fenced, fenced, out=self.fenced)
 
     def set_mask(self, mask: Array) -> None:
-        """Which lanes take part."""
+        """Set the active lanes."""
         self.mask = mask
         self.active = int(np.count_nonzero(mask))
 
     def set_weight(self, weight: float) -> None:
-        """How many blocks the warp stands for in counts."""
+        """Set how many iterations the warp represents in counts."""
         self.weight = weight
 
     def settle(self) -> None:
-        """Bring the times of the members up to date."""
+        """Add the time of a group to its members; nothing for a single warp."""
 
     def name(self) -> str:
-        """What messages call the warp; with its block where the grid has several."""
+        """The name of the warp in messages, with its block if the grid has several."""
         if not self._name:
             block = self.block
             where = ""
@@ -437,7 +439,7 @@ class Warp:
         return self._name
 
     def count_step(self, op: Operation) -> None:
-        """A turn of a loop; a fault where there are too many, or the time is over."""
+        """Count an iteration of a loop. Raises ``Fault`` if there are too many, or the time limit is exceeded."""
         self.steps += 1
         if self.launch.recorder is not None:
             self.launch.recorder.step(self, op)

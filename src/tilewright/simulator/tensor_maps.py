@@ -23,7 +23,7 @@ _ROW_LIMITS = {"swizzle_32b": 32, "swizzle_64b": 64, "swizzle_128b": 128}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorMap:
-    """How boxes of a tensor are copied. ``tensor`` and ``box`` are outermost dimension first."""
+    """How boxes of a tensor are copied. Dimensions of ``tensor`` and ``box`` are outermost first."""
 
     tensor: Array
     box: tuple[int, ...]
@@ -32,11 +32,11 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
-        """What one copy moves, in bytes; also of a box that lies partly outside."""
+        """The bytes of one copy, including parts of the box outside of the tensor."""
         return prod(self.box) * self.tensor.itemsize
 
     def _overlap(self, corner: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """The part of a box inside the tensor: slices of the tensor, and of the box."""
+        """The part of a box inside the tensor, as slices of the tensor and of the box."""
         inside: list[slice] = []
         part: list[slice] = []
         for start, extent, size in zip(corner, self.box, self.tensor.shape):
@@ -47,11 +47,11 @@ class TensorMap:
         return tuple(inside), tuple(part)
 
     def part(self, corner: Sequence[int]) -> Array:
-        """What of the tensor lies in the box, a view."""
+        """The part of the tensor inside the box, a view."""
         return self.tensor[self._overlap(corner)[0]]
 
     def load(self, corner: Sequence[int]) -> Array:
-        """A box, with the fill outside of the tensor."""
+        """A box, filled outside of the tensor."""
         dtype = self.tensor.dtype
         fill: Any = 0 if self.oob == "zero" else np.nan
         box = np.full(self.box, fill, dtype) if fill else np.zeros(self.box, dtype)
@@ -60,13 +60,13 @@ class TensorMap:
         return box
 
     def store(self, corner: Sequence[int], box: Array) -> None:
-        """Write the part of a box that lies inside."""
+        """Store the part of a box that is inside the tensor."""
         inside, part = self._overlap(corner)
         self.tensor[inside] = box[part]
 
 
 def encode(array: Array, ty: TensorMapDescriptorType, element: Element, name: str) -> TensorMap:
-    """The tensor map of a parameter for an array; a fault where the driver would refuse it."""
+    """Encode a tensor map for an array. Raises ``Fault`` if the driver would refuse it."""
     box, swizzle = tuple(ty.tensor.get_shape()), ty.swizzle.keyword
     problem = _problem(array, box, swizzle, ty.oob.keyword, element)
     if problem:
@@ -75,7 +75,7 @@ def encode(array: Array, ty: TensorMapDescriptorType, element: Element, name: st
 
 
 def _problem(array: Array, box: tuple[int, ...], swizzle: str, oob: str, element: Element) -> str:
-    """What the driver's rules forbid; empty where nothing is."""
+    """The rule of the driver that is violated, or an empty string."""
     size = array.itemsize
     if not 1 <= array.ndim <= MAX_RANK or array.ndim != len(box):
         return f"expected a tensor of rank {len(box)}, got rank {array.ndim}"

@@ -26,11 +26,11 @@ from tilewright.simulator.launch import RENAMED, Program, SimulationResult
 
 
 class TileProgram:
-    """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels run as threads of a simulated GPU.
+    """A ``cuda_tile`` or ``nv_tileaa`` module whose kernels run per thread on a simulated GPU.
 
-    The module must have passed the verifier. Kernels are lowered when they are first launched; what
-    cannot be lowered is refused then (``not-lowered-to-threads``). ``options`` are those of launches
-    that give none; ``decisions`` stand in the place of the compiler's own.
+    The module must have been verified. A kernel is lowered at its first launch, and refused then if it cannot be
+    (``not-lowered-to-threads``). ``options`` are the defaults of launches; ``decisions`` override those of the
+    compiler.
     """
 
     def __init__(
@@ -50,29 +50,29 @@ class TileProgram:
 
     @property
     def module(self) -> Operation:
-        """What was given."""
+        """The module that was given."""
         return self._lowered.module
 
     def map_array(self, array: Array) -> int:
-        """The address of an array's first element, which kernels may go through from now on."""
+        """Make an array accessible to kernels by address; returns the address of its first element."""
         self._mapped.append(array)
         return int(array.ctypes.data)
 
     def global_array(self, name: str) -> Array:
-        """As every machine's (``launching.machine.Program``)."""
+        """As for every machine (``launching.machine.Program``)."""
         return self._lowered.global_array(name)
 
     @property
     def fallbacks(self) -> Mapping[str, TileIRError]:
-        """Of the kernels that were lowered so far, those without a schedule, and why."""
+        """Kernels lowered so far without a schedule, and the reason."""
         return self._lowered.fallbacks
 
     def threads(self, entry: str | None = None) -> ModuleOp:
-        """The module that a kernel, the only one by default, is lowered to."""
+        """The lowered module of a kernel, by default the only one."""
         return self._lowered.kernel(entry, self.options.optimization > 0).module
 
     def block(self, entry: str | None = None) -> int:
-        """The threads of a block of a kernel."""
+        """The number of threads per block of a kernel."""
         return self._lowered.kernel(entry).spec.threads
 
     def launch(
@@ -83,8 +83,10 @@ class TileProgram:
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> SimulationResult:
-        """As every machine's (``launching.machine.Program``); ``options.memory`` holds arrays that the
-        kernel reaches by address only."""
+        """Launch a kernel, as for every machine (``launching.machine.Program``).
+
+        ``options.memory`` has arrays that the kernel accesses by address only.
+        """
         chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch", RENAMED)
@@ -97,7 +99,7 @@ class TileProgram:
         values: Sequence[Value],
         options: LaunchOptions | None = None,
     ) -> SimulationResult:
-        """As every machine's (``launching.machine.Program``)."""
+        """As for every machine (``launching.machine.Program``)."""
         chosen = self.options if options is None else options.over(self.options)
         reached = [*chosen.memory, *memory_of_lists(values)]
         return self._launch(entry, grid, list(arguments_of(values)), chosen, reached, True)

@@ -15,23 +15,23 @@ from tilewright.diagnostics import Span
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import location_of
 
-#: Units of time: until the first byte of a copy comes, bytes for each unit afterwards, and the
-#: multiplications that a tensor core does in one.
+#: In units of time: the latency of a copy; the bytes it transfers per unit; the multiplications of a tensor core per
+#: unit.
 LATENCY, COPY_BYTES, PRODUCT_RATE = 500.0, 32.0, 1024.0
-#: Of a multiprocessor. Warps take turns, by their numbers.
+#: Per multiprocessor. Warps are assigned by number.
 TENSOR_CORES = 4
 MAX_EVENTS = 20_000
-#: Those that have a row of their own for each warp.
+#: Kinds of events with a separate row for each warp.
 _COPIES = frozenset({"copy", "store"})
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A stage of a row, which is a warp or the copies that it starts.
+    """An event of a row; a row is a warp or the copies that it starts.
 
-    ``kind`` is one of ``timeline_drawing.KINDS``; ``what`` names the operation and its line, ``block``
-    the block where a launch has several. ``file`` and ``line`` are where it is in the kernel's source:
-    the text of the module, or the Python that it comes from.
+    ``kind`` is one of ``timeline_drawing.KINDS``; ``what`` is the operation and its line; ``block`` is the block if a
+    launch has several. ``file`` and ``line`` are its source location: in the text of the module, or in the Python
+    program.
     """
 
     row: str
@@ -47,10 +47,9 @@ class Event:
 
 @dataclass(slots=True)
 class TensorCores:
-    """When the tensor cores of a block are busy: disjoint intervals of each, in order.
+    """The busy intervals of each tensor core of a block, disjoint and ascending.
 
-    Warps run one after the other and not in the order of their times, so that a product may find
-    time before one that was asked for earlier.
+    Warps do not run in the order of their times, so a product may start before one that was requested earlier.
     """
 
     busy: list[list[tuple[float, float]]] = field(
@@ -58,7 +57,7 @@ class TensorCores:
     )
 
     def take(self, warp: int, earliest: float, multiplications: float) -> tuple[float, float]:
-        """Start and end of a product of a warp, in the first time that is long enough."""
+        """Reserve the first free interval for a product of a warp; returns its start and end."""
         busy, length = self.busy[warp % TENSOR_CORES], multiplications / PRODUCT_RATE
         place = len(busy)
         while place and busy[place - 1][1] > earliest:
@@ -77,7 +76,7 @@ class TensorCores:
 
 @dataclass(slots=True)
 class Timeline:
-    """The stages of the first blocks of a launch. ``truncated`` where there were too many."""
+    """The events of the first blocks of a launch. ``truncated`` if there were more than are kept."""
 
     blocks: int = 1
     events: list[Event] = field(default_factory=list)
@@ -86,7 +85,7 @@ class Timeline:
     _names: dict[Operation, tuple[str, str, int]] = field(default_factory=dict, repr=False)
 
     def add(self, warp: object, kind: str, op: Operation, start: float, end: float) -> None:
-        """Note a stage of a warp of one of the first blocks."""
+        """Add an event of a warp, if it is in one of the first blocks."""
         block = warp.block  # pyright: ignore[reportAttributeAccessIssue]
         if block.rank >= self.blocks or block.cluster.index != (0, 0, 0):
             return
@@ -106,7 +105,7 @@ class Timeline:
         self.events.append(Event(row, kind, what, start, end, index, where, file, line))
 
     def _name(self, op: Operation) -> tuple[str, str, int]:
-        """An operation with its line, and where that is; keeps the text of the file."""
+        """The name of an operation with its line, and its location; keeps the text of the file."""
         location = location_of(op)
         if isinstance(location, Span):
             file, line = location.file_name, location.line
@@ -131,7 +130,7 @@ class Timeline:
         return self.to_svg()
 
     def to_html(self, title: str = "Timeline") -> str:
-        """A page that needs nothing else."""
+        """A self-contained HTML page with the drawing."""
         from tilewright.simulator.timeline_page import page
 
         return page(self.events, title, truncated=self.truncated, sources=self.sources)

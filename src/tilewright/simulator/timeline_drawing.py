@@ -12,7 +12,7 @@ from tilewright.simulator.timeline import Event
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind of stage looks, and what the legend says of it."""
+    """The appearance of a kind of event, and its text in the legend."""
 
     fill: str
     text: str
@@ -23,7 +23,7 @@ KINDS = {
     "product": Kind("#2f8f4e", "#ffffff", "tensor cores multiply"),
     "copy": Kind("#3f76d8", "#ffffff", "a copy to shared memory is under way"),
     "store": Kind("#8a4fc4", "#ffffff", "a copy from shared memory is under way"),
-    # A page may choose others for waits, which in the dark would be the brightest of all.
+    # A page may override the colours of waits, which would be too bright on a dark background.
     "wait": Kind(
         "var(--svg-wait,#dfe3e8)",
         "var(--svg-wait-ink,#3c4450)",
@@ -34,14 +34,14 @@ KINDS = {
     ),
     "barrier": Kind("#f3cf7a", "#5c4303", "the warp waits at a barrier of the block"),
 }
-#: Drawn in this order, so that work is not covered by the wait for it.
+#: The drawing order: work is drawn over the wait for it.
 _ORDER = ("wait", "barrier", "wait for product", "copy", "store", "product")
 
 _LEFT, _WIDTH, _RIGHT = 150, 1080, 30
 _ROW, _BAR, _LANE, _HEAD, _AXIS = 20, 14, 8, 24, 26
 _CHARACTER = 5.4
 _TICKS = 8
-# A page may choose others; alone, the drawing is dark on white.
+# A page may override these; by default the drawing is dark on white.
 _INK, _FAINT = "var(--svg-ink,#20262e)", "var(--svg-faint,#5f6875)"
 _GRID, _PAGE = "var(--svg-grid,#e9ecf0)", "var(--svg-page,#ffffff)"
 _RULE = "var(--svg-rule,#aab2bd)"
@@ -49,7 +49,7 @@ _RULE = "var(--svg-rule,#aab2bd)"
 
 @dataclass(slots=True)
 class _Line:
-    """A row of the drawing: a warp, or its copies in as many lanes as are under way at once."""
+    """A row: a warp, or its copies in as many lanes as are in flight at once."""
 
     label: str
     events: list[Event] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Line:
 
 
 def _put_into_lanes(line: _Line) -> None:
-    """Give each copy the first lane in which none is under way any more."""
+    """Assign each copy to the first lane that is free when it starts."""
     line.events.sort(key=lambda event: (event.start, event.end))
     free: list[float] = []
     for event in line.events:
@@ -72,7 +72,7 @@ def _put_into_lanes(line: _Line) -> None:
 
 
 def _role(events: Sequence[Event], some_multiply: bool) -> str:
-    """What a warp is for, where warps differ in that."""
+    """The role of a warp, if warps differ in it."""
     kinds = {event.kind for event in events}
     if "product" in kinds:
         return "multiply" if not kinds & {"copy"} else ""
@@ -83,7 +83,7 @@ _ROLES = {"copy": "producers", "multiply": "consumers", "": ""}
 
 
 def _groups(events: Sequence[Event]) -> Iterator[tuple[str, list[_Line]]]:
-    """The rows, in groups of neighbouring warps with one role, each with its title."""
+    """The rows in groups of adjacent warps with the same role, each with a title."""
     for block in dict.fromkeys(event.block for event in events):
         own = [event for event in events if event.block == block]
         multiplies = any(event.kind == "product" for event in own)
@@ -112,12 +112,12 @@ def _lines(warp: int, events: Sequence[Event]) -> list[_Line]:
 
 
 def _labels(what: str) -> tuple[str, ...]:
-    """What may stand in a bar, the longest first: the operation without its dialect, the line."""
+    """Candidate labels for a bar, the longest first: the operation without its dialect, the line."""
     return what.partition(".")[2], what.partition(", ")[2]
 
 
 def _uncovered(event: Event, line: _Line) -> float:
-    """Until when a stage is seen: a product is drawn over the wait for it."""
+    """The end of the visible part of an event: a product is drawn over the wait for it."""
     if event.kind != "wait for product":
         return event.end
     covering = [e.start for e in line.events if e.kind == "product" and e.end > event.start]
@@ -131,11 +131,11 @@ class _Canvas:
         self.y = 4
 
     def text(self, x: float, y: float, text: str, style: str = "") -> None:
-        """Words; ``style`` are further attributes."""
+        """Draw text; ``style`` are further attributes."""
         self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}>{html.escape(text)}</text>')
 
     def bar(self, event: Event, y: float, height: float, seen: float = 0.0) -> None:
-        """A stage, with a label if it is seen for long enough."""
+        """Draw an event, with a label if the visible part is wide enough."""
         kind = KINDS[event.kind]
         x, width = _LEFT + event.start * self.scale, (event.end - event.start) * self.scale
         title = html.escape(f"{event.what} ({event.kind}): {event.start:.0f} to {event.end:.0f}")
@@ -155,7 +155,7 @@ class _Canvas:
             self.text(x + 4, y + height - 4, label, style)
 
     def line(self, line: _Line) -> None:
-        """A row; a thin rule shows when the warp issues operations."""
+        """Draw a row. A thin rule shows when the warp issues operations."""
         if line.is_copies:
             self.text(
                 20, self.y + line.height / 2 + 4, line.label, f' class="label" fill="{_FAINT}"'
@@ -176,19 +176,19 @@ class _Canvas:
 
 
 def _key(event: Event) -> str:
-    """What a stage and its line of source have in common, as an attribute."""
+    """The attribute that links an event to its source line."""
     return f' data-key="{html.escape(f"{event.file}:{event.line}")}"' if event.line else ""
 
 
 def _step(last: float) -> float:
-    """The distance of marks on the axis: 1, 2 or 5 and zeros."""
+    """The distance of marks on the axis: 1, 2 or 5 times a power of 10."""
     rough = last / _TICKS
     power = 10 ** floor(log10(rough)) if rough > 0 else 1
     return next(n * power for n in (1, 2, 5, 10) if n * power >= rough)
 
 
 def drawn(events: Sequence[Event]) -> str:
-    """The drawing as one SVG element; a rectangle of the class ``stage`` for each event."""
+    """The drawing as one SVG element, with a rectangle of class ``stage`` for each event."""
     last = max((event.end for event in events), default=1.0) or 1.0
     canvas = _Canvas(last)
     for title, lines in _groups(events):

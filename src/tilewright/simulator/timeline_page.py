@@ -133,7 +133,7 @@ addEventListener("keydown", (event) => {
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _AROUND = 4
-"""Lines of source that are shown before the first that something happens at, and after the last."""
+"""Lines of source shown before the first and after the last line with events."""
 
 
 def page(
@@ -143,7 +143,7 @@ def page(
     truncated: bool,
     sources: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """A page with the drawing, a legend of what is in it, and the source.
+    """A page with the drawing, a legend, and the source.
 
     ``sources`` has the lines of files by the names that events have.
     """
@@ -172,7 +172,7 @@ def page(
 
 
 def _source(events: Sequence[Event], sources: Mapping[str, Sequence[str]]) -> str:
-    """The lines of source around those that stages come from."""
+    """The source lines around those of the events, as HTML."""
     parts: list[str] = []
     for file, texts in sources.items():
         busy = [event.line for event in events if event.file == file and event.line]

@@ -32,14 +32,14 @@ _FLOATS: dict[type[Attribute], str] = {
     b.Float8E8M0FNUType: "f8E8M0FNU",
     b.Float4E2M1FNType: "f4E2M1FN",
 }
-#: The bits of floats that registers hold in whole bytes.
+#: The bits of float types that registers hold in whole bytes.
 _BITS = {"f4E2M1FN": 4}
 _WIDTHS = (1, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element type: its name in ``numerics``, how it is held, and its bytes in memory."""
+    """An element type: its name in ``numerics``, its NumPy type, and its width in bits."""
 
     name: str
     dtype: np.dtype[Any]
@@ -47,22 +47,22 @@ class Element:
 
     @property
     def size(self) -> int:
-        """The bytes of an element as NumPy holds it."""
+        """The size of an element in NumPy, in bytes."""
         return self.dtype.itemsize
 
     @property
     def stored_bits(self) -> int:
-        """The bits that an element takes in memory: 4-bit ones share a byte."""
+        """The bits of an element in memory: 4-bit elements share a byte."""
         return self.bits if 1 < self.bits < 8 else 8 * self.size
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point number."""
+        """Whether the type is a float."""
         return self.name[0] in "fbt"
 
 
 def element_of(ty: Attribute) -> Element:
-    """The element of a number, vector or memref type; a fault for types that are none."""
+    """The element of a scalar, vector or memref type. Raises ``Fault`` for other types."""
     if isinstance(ty, b.VectorType | b.MemRefType):
         ty = ty.element_type
     if isinstance(ty, b.IndexType | LLVMPointerType):
@@ -77,12 +77,12 @@ def element_of(ty: Attribute) -> Element:
 
 
 def shape_of(ty: Attribute) -> tuple[int, ...]:
-    """The extents of a vector; none for a scalar."""
+    """The shape of a vector type; empty for a scalar."""
     return ty.get_shape() if isinstance(ty, b.VectorType) else ()
 
 
 def lanes(value: Any, dtype: np.dtype[Any], size: int = WARP_SIZE) -> Array:
-    """A number as an array with the lane axis, which must not be written to."""
+    """A value as an array with a lane axis, which must not be written to."""
     if isinstance(value, np.ndarray):
         return value if value.dtype == dtype else value.astype(dtype)
     return _everywhere(value, dtype, size)
@@ -94,7 +94,7 @@ def _everywhere(value: int, dtype: np.dtype[Any], size: int) -> Array:
 
 
 def uniform(value: Any, mask: Array) -> int | None:
-    """The number that all active lanes have, or None where they differ."""
+    """The value of all active lanes, or None if they differ."""
     if isinstance(value, int):
         return value
     found = value[mask]
@@ -103,7 +103,7 @@ def uniform(value: Any, mask: Array) -> int | None:
 
 
 def merge(mask: Array, new: Any, old: Any) -> Any:
-    """``new`` for the lanes of the mask, ``old`` for the others."""
+    """``new`` for the lanes in the mask, ``old`` for the others."""
     if old is None or new is old:
         return new
     if isinstance(new, int) and isinstance(old, int):
@@ -113,7 +113,7 @@ def merge(mask: Array, new: Any, old: Any) -> Any:
         return np.where(mask, np.asarray(new, dtype), np.asarray(old, dtype))
     if isinstance(new, np.ndarray) or isinstance(old, np.ndarray):
         like = new if isinstance(new, np.ndarray) else old
-        # A number that was the same everywhere takes the type of the array.
+        # A uniform number takes the type of the array.
         new = new if isinstance(new, np.ndarray) else np.full(mask.size, new, like.dtype)
         old = old if isinstance(old, np.ndarray) else np.full(mask.size, old, like.dtype)
         shape = (mask.size,) + (1,) * (like.ndim - 1)
@@ -134,7 +134,7 @@ def merge(mask: Array, new: Any, old: Any) -> Any:
 
 
 def _merge_parts(mask: Array, new: Any, old: Any) -> Any:
-    """The same for the warps of a group, each of which may have an object of its own."""
+    """``merge`` for the warps of a group, each of which may have an object of its own."""
     from tilewright.simulator.groups import join, part
 
     found: list[Any] = []

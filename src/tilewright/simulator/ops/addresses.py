@@ -28,7 +28,7 @@ from tilewright.simulator.values import element_of, lanes, shape_of
 
 _SHARED = b.IntAttr(3)
 
-# Many addresses
+# Gathers and scatters
 
 
 def _active(warp: Warp, mask: Array) -> Array:
@@ -37,9 +37,9 @@ def _active(warp: Warp, mask: Array) -> Array:
 
 @implements("llvm.intr.masked.gather", wide=True)
 def _gather(op: Any, t: Translator) -> Step:
-    """Reads memory at each element's address where the mask holds; others get ``pass_thru``, or 0.
+    """Loads the elements whose mask is true; the others are those of ``pass_thru``, or 0.
 
-    Addresses outside of what the launch was given are a finding, of the first lane that has one.
+    Raises ``Fault`` for the first address outside of the launch's memory.
     """
     pointers, mask, result = t.slot(op.ptrs), t.slot(op.mask), t.slot(op.res)
     other = None if op.pass_thru is None else t.slot(op.pass_thru)
@@ -67,7 +67,7 @@ def _gather(op: Any, t: Translator) -> Step:
 
 @implements("llvm.intr.masked.scatter", wide=True)
 def _scatter(op: Any, t: Translator) -> Step:
-    """Writes each element where the mask holds to its address; the addresses are checked as those of a gather."""
+    """Stores the elements whose mask is true. Addresses are checked as for a gather."""
     value, pointers, mask = t.slot(op.value), t.slot(op.ptrs), t.slot(op.mask)
     access = Access(op, op.ptrs.type, op.value.type, "writes")
 
@@ -82,7 +82,7 @@ def _scatter(op: Any, t: Translator) -> Step:
     return step
 
 
-# One address for each lane
+# Loads and stores with one address per lane
 
 
 def _spread(address: Any, count: int, size: int) -> Array:
@@ -92,7 +92,7 @@ def _spread(address: Any, count: int, size: int) -> Array:
 
 @implements("llvm.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
-    """Reads as many elements as the result has, side by side from the address of each lane."""
+    """Loads the elements of the result from consecutive addresses, for each lane."""
     pointer, result = t.slot(op.addr), t.slot(op.res)
     access = Access(op, op.addr.type, op.res.type, "reads")
     (count,) = shape_of(op.res.type) or (1,)
@@ -136,7 +136,7 @@ def _first_lane(warp: Warp) -> Callable[[], Array]:
 
 @implements("llvm.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
-    """Writes the elements of each lane side by side from its address; lanes that do not take part write nothing."""
+    """Stores the elements of each active lane to consecutive addresses."""
     value, pointer = t.slot(op.value), t.slot(op.addr)
     access = Access(op, op.addr.type, op.value.type, "writes")
     (count,) = shape_of(op.value.type) or (1,)
@@ -157,27 +157,27 @@ def _store(op: Any, t: Translator) -> Step:
     return step
 
 
-# Pointers as numbers
+# Pointer arithmetic
 
 
 @implements("llvm.mlir.zero", wide=True)
 def _zero(op: Operation, t: Translator) -> None:
-    """The null pointer, known before the launch. Raises ``Fault`` for an address space that is not simulated."""
+    """The null pointer, a preset. Raises ``Fault`` for an address space that is not simulated."""
     check_space(op.results[0].type)
     t.preset(op.results[0], 0)
 
 
 @implements("llvm.ptrtoint", "llvm.inttoptr", "llvm.addrspacecast", wide=True)
 def _convert(op: Operation, t: Translator) -> Step:
-    """Addresses are numbers of 64 bits: a conversion widens or cuts them, and changes nothing else.
+    """Converts pointers, which are 64-bit integers, by extending or truncating them.
 
-    Raises ``Fault`` for pointers to spaces that are not simulated, other than shared memory, whose addresses copies
-    take.
+    Raises ``Fault`` for pointers to address spaces that are not simulated. Shared memory is permitted, as copies take
+    addresses in it.
     """
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     for value in (op.operands[0], op.results[0]):
         pointer = element_type(value.type)
-        # Addresses of shared memory are for copies to it, which take them.
+        # ``cp.async`` takes addresses in shared memory.
         if isinstance(pointer, LLVMPointerType) and pointer.addr_space != _SHARED:
             check_space(value.type)
     old, new = element_of(op.operands[0].type), element_of(op.results[0].type)
@@ -199,9 +199,7 @@ def _convert(op: Operation, t: Translator) -> Step:
 
 @implements("llvm.getelementptr", wide=True)
 def _offset(op: GetElementPtrOp, t: Translator) -> Step:
-    """The address behind the base by so many elements, in bytes of the element in memory. Raises ``Fault`` for
-    more than one place.
-    """
+    """Adds an offset in elements, scaled to bytes. Raises ``Fault`` for more than one index."""
     check_space(op.base.type)
     places, ty = op.places, op.properties["elem_type"]
     if len(places) != 1:
@@ -224,7 +222,7 @@ def _offset(op: GetElementPtrOp, t: Translator) -> Step:
 
 
 def _aligned_axes(value: Any, rank: int) -> Any:
-    """Numbers of lanes beside vectors of lanes."""
+    """Add an axis to a number per lane that is used beside vectors."""
     if isinstance(value, np.ndarray) and value.ndim - 1 < rank:
         return value[:, None]
     return value
@@ -232,8 +230,10 @@ def _aligned_axes(value: Any, rank: int) -> Any:
 
 @implements("memref.extract_aligned_pointer_as_index")
 def _pointer_of(op: Any, t: Translator) -> Step:
-    """The address of the memory behind a memref: in global memory that of the host, in shared
-    memory counted from its beginning."""
+    """The address of a memref's memory: the host's for global memory, else the offset in shared memory.
+
+    Raises ``Fault`` for thread-local memory.
+    """
     source, result = t.slot(op.source), t.slot(op.results[0])
     size = element_of(op.source.type).size
 

@@ -38,7 +38,7 @@ MAX_COUNT = (1 << 20) - 1
 
 
 def _settle(block: Block, barrier: NamedBarrier) -> None:
-    """End a round of the barrier if all have come."""
+    """Complete a phase of the barrier if all expected threads have arrived."""
     wanted = barrier.wanted if barrier.wanted is not None else block.live_warps * WARP_SIZE
     if not barrier.warps or barrier.arrived < wanted:
         return
@@ -51,7 +51,7 @@ def _settle(block: Block, barrier: NamedBarrier) -> None:
 
 
 def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation) -> None:
-    """Come to a barrier of the block, for so many threads or for all."""
+    """Arrive at a barrier of the block, for ``wanted`` threads or for all."""
     block = warp.block
     if barrier.warps and barrier.wanted != wanted:
         block.shadow.findings.add(
@@ -75,7 +75,7 @@ def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation
 
 @dataclass(slots=True)
 class BarrierWait(Wait):
-    """A warp at a barrier of its block."""
+    """A warp that waits at a barrier of its block."""
 
     op: Operation
     block: Block
@@ -84,7 +84,7 @@ class BarrierWait(Wait):
 
     def ready(self) -> bool:
         if self.barrier.generation == self.generation:
-            # Warps that end are no longer waited for.
+            # Warps that have ended are no longer expected.
             _settle(self.block, self.barrier)
         return self.barrier.generation != self.generation
 
@@ -133,9 +133,10 @@ def _check_barrier(warp: Warp, number: int | None, wanted: int | None, op: Opera
 
 @implements("gpu.barrier", "nvvm.barrier0", "nvvm.barrier")
 def _barrier(op: Any, t: Translator) -> Suspending:
-    """Waits until the threads of the block, or as many as a named barrier says, have come; memory written before is
-    visible behind it (PTX, ``barrier.sync``). Raises ``Fault`` where lanes of a warp are apart, or counts do not
-    fit.
+    """Waits until all threads of the block, or as many as a named barrier expects, have arrived (PTX,
+    ``barrier.sync``).
+
+    Writes before the barrier are visible after it. Raises ``Fault`` if the warp has diverged, or if the counts differ.
     """
     is_named = op.name == "nvvm.barrier"
     slot = t.slot(op.barrierId) if is_named and op.barrierId is not None else None
@@ -155,11 +156,11 @@ def _barrier(op: Any, t: Translator) -> Suspending:
         warp.path.pop()
 
     def resume(warp: Warp, saved: list[Any]) -> Coroutine:
-        """The warp has arrived and is let go."""
+        """Continue after the barrier, at which the warp has already arrived."""
         saved.pop(0)
         yield from ()
 
-    # Groups may not be at barriers that only some of their warps belong to.
+    # A group must not wait at a barrier that may include only some of its warps.
     return Suspending(start, resume if slot is None and count is None else None)
 
 
@@ -167,14 +168,14 @@ _ARRIVED = 1
 
 
 def together(warp: Warp, op: Operation) -> None:
-    """Fault unless all lanes that there are execute the operation."""
+    """Raise ``Fault`` unless all existing lanes of the warp execute the operation."""
     if not warp.converged:
         collective(warp, op)
 
 
 @implements("nvvm.barrier.arrive")
 def _barrier_arrive(op: Any, t: Translator) -> Step:
-    """Counts the warp at a named barrier without waiting (PTX, ``barrier.arrive``)."""
+    """Arrives at a named barrier without waiting (PTX, ``barrier.arrive``)."""
     slot = t.slot(op.barrierId) if op.barrierId is not None else None
     count = t.slot(op.numberOfThreads)
 
@@ -192,7 +193,7 @@ def _barrier_arrive(op: Any, t: Translator) -> Step:
 
 @dataclass(slots=True)
 class ClusterWait(Wait):
-    """A warp that waits for its cluster."""
+    """A warp that waits at the barrier of its cluster."""
 
     op: Operation
     barrier: ClusterBarrier
@@ -220,8 +221,9 @@ def _cluster_barrier(warp: Warp) -> ClusterBarrier:
 
 @implements("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed")
 def _cluster_arrive(op: Any, t: Translator) -> Step:
-    """Counts the thread at the cluster's barrier; the relaxed form publishes no writes. A thread that arrives twice
-    before it has waited is a finding.
+    """Arrives at the barrier of the cluster; the relaxed form does not release the warp's writes.
+
+    Raises ``Fault`` if the warp arrives twice without a wait between.
     """
     releases = op.name == "nvvm.cluster.arrive"
 
@@ -253,7 +255,7 @@ def _cluster_arrive(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.cluster.wait")
 def _cluster_wait(op: Any, t: Translator) -> Suspending:
-    """Waits for the phase of the cluster's barrier that the warp has arrived at."""
+    """Waits for the phase of the cluster's barrier at which the warp has arrived."""
 
     def start(warp: Warp) -> Coroutine:
         together(warp, op)
@@ -268,7 +270,7 @@ def _cluster_wait(op: Any, t: Translator) -> Suspending:
 
 @implements("nvgpu.mbarrier.create")
 def _create(op: Any, t: Translator) -> None:
-    """A place in shared memory for each barrier of the group, 8 bytes apart; counted from when ``init`` has run."""
+    """Allocates 8 bytes of shared memory for each mbarrier of a group, and its state for each block."""
     count = op.results[0].type.count
     name = op.results[0].name_hint
     shown = f"%{name}" if name else "the mbarrier"
@@ -290,7 +292,7 @@ def _create(op: Any, t: Translator) -> None:
 
 @implements("nvgpu.mbarrier.get")
 def _get(op: Any, t: Translator) -> Step:
-    """The byte offset of one barrier in its group: 8 bytes times its number."""
+    """The byte offset of an mbarrier in its group."""
     index, result = t.slot(op.mbarId), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -300,7 +302,7 @@ def _get(op: Any, t: Translator) -> Step:
 
 
 def acting_lanes(warp: Warp, predicate: int | None) -> Array:
-    """The active lanes whose predicate holds."""
+    """The active lanes whose predicate is true."""
     if predicate is None:
         return warp.mask
     value = warp.regs[predicate]
@@ -312,7 +314,7 @@ def acting_lanes(warp: Warp, predicate: int | None) -> Array:
 def barriers_of(
     warp: Warp, group: Sequence[MBarrier], index: Any, acting: Array, op: Operation
 ) -> Iterator[tuple[MBarrier, Array]]:
-    """The barriers that lanes name, each with its lanes."""
+    """The mbarriers that lanes refer to, each with the mask of those lanes."""
     if not acting.any():
         return
     numbers = [index] if type(index) is int else [int(n) for n in np.unique(index[acting])]
@@ -327,7 +329,7 @@ def barriers_of(
 
 
 def check_usable(warp: Warp, barrier: MBarrier, op: Operation) -> None:
-    """Fault for a barrier that is not initialized; report one whose init is not ordered before."""
+    """Raise ``Fault`` for an uninitialized mbarrier; report one whose init does not happen before the use."""
     if not barrier.valid:
         raise Fault(
             codes.BARRIER_STATE,
@@ -349,8 +351,8 @@ def check_usable(warp: Warp, barrier: MBarrier, op: Operation) -> None:
 
 @implements("nvgpu.mbarrier.init")
 def _init(op: Any, t: Translator) -> Step:
-    """Sets how many arrivals end a phase. Raises ``Fault`` for counts that differ between lanes or that PTX does not
-    take.
+    """Sets the arrival count of an mbarrier. Raises ``Fault`` for counts that differ between lanes or that PTX does not
+    permit.
     """
     group, index, count = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.count)
     predicate = None if op.predicate is None else t.slot(op.predicate)
@@ -386,7 +388,7 @@ def _init(op: Any, t: Translator) -> Step:
 
 
 def arrive(warp: Warp, barrier: MBarrier, count: int, op: Operation) -> None:
-    """So many arrivals by one instruction; a finding where the phase does not take them all."""
+    """Arrive ``count`` times at an mbarrier. Reports arrivals beyond those that the phase expects."""
     barrier.release(warp)
     taken = min(count, barrier.pending)
     barrier.pending -= taken
@@ -414,7 +416,7 @@ def arrive(warp: Warp, barrier: MBarrier, count: int, op: Operation) -> None:
 
 @implements("nvgpu.mbarrier.arrive", "nvgpu.mbarrier.arrive.nocomplete")
 def _arrive_op(op: Any, t: Translator) -> Step:
-    """Counts one arrival for each lane, or ``count`` of them; the result is the token of the phase that it is in."""
+    """One arrival per lane, or ``count`` of them; the result is the token of the current phase."""
     group, index, result = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.results[0])
     count = t.slot(op.count) if op.name.endswith("nocomplete") else None
 
@@ -444,7 +446,7 @@ def _arrive_op(op: Any, t: Translator) -> Step:
 
 @implements("nvgpu.mbarrier.arrive.expect_tx")
 def _expect_tx(op: Any, t: Translator) -> Step:
-    """One arrival, which adds ``txcount`` bytes to what the phase waits for."""
+    """One arrival per lane, each of which adds ``txcount`` bytes to those that the phase expects."""
     group, index, amount = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.txcount)
     predicate = None if op.predicate is None else t.slot(op.predicate)
 
@@ -469,7 +471,7 @@ def _expect_tx(op: Any, t: Translator) -> Step:
 
 
 def check_transactions(warp: Warp, barrier: MBarrier, op: Operation) -> None:
-    """Fault where the count of bytes leaves its range."""
+    """Raise ``Fault`` if the byte count of an mbarrier is out of range."""
     if abs(barrier.tx) > MAX_COUNT:
         raise Fault(
             codes.TRANSACTIONS,
@@ -481,7 +483,7 @@ def check_transactions(warp: Warp, barrier: MBarrier, op: Operation) -> None:
 
 @implements("nvgpu.mbarrier.test.wait")
 def _test_wait(op: Any, t: Translator) -> Suspending:
-    """Whether the phase of the token has ended, without waiting for it."""
+    """Whether the phase of a token has completed, without waiting."""
     group, index, token = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.token)
     result = t.slot(op.results[0])
 
@@ -513,7 +515,7 @@ def _test_wait(op: Any, t: Translator) -> Suspending:
 
 @dataclass(slots=True)
 class ParityWait(Wait):
-    """Lanes that wait for the end of an even or odd phase of a barrier."""
+    """Lanes that wait for a phase of this parity."""
 
     op: Operation
     barrier: MBarrier
@@ -542,8 +544,10 @@ class ParityWait(Wait):
 
 @implements("nvgpu.mbarrier.try_wait.parity")
 def _try_wait(op: Any, t: Translator) -> Suspending:
-    """Waits until the phase of that parity has ended. What ``ticks`` says of a time limit is not simulated: it waits
-    as long as others can go on, and a deadlock is a finding.
+    """Waits until the phase of this parity has completed.
+
+    The time limit of ``ticks`` is not simulated: the wait lasts as long as other warps can run, and a deadlock is
+    reported.
     """
     group, index, parity = t.slot(op.barriers), t.slot(op.mbarId), t.slot(op.phaseParity)
 
@@ -561,7 +565,7 @@ def _try_wait(op: Any, t: Translator) -> Suspending:
                 yield ParityWait(op, barrier, int(wanted))
 
     def is_common(warp: Warp) -> bool:
-        """Whether all wait for one phase of one barrier."""
+        """Whether all lanes wait for the same phase of the same mbarrier."""
         values = warp.regs[index], warp.regs[parity]
         return all(uniform(value, warp.mask) is not None for value in values)
 
@@ -569,7 +573,7 @@ def _try_wait(op: Any, t: Translator) -> Suspending:
 
 
 def never_resumed(warp: Warp, saved: list[Any]) -> Coroutine:
-    """For waits at which groups neither fall apart nor form."""
+    """The ``resume`` of waits at which groups neither form nor fall apart."""
     raise AssertionError("nobody resumes behind this wait")
 
 
@@ -578,7 +582,7 @@ def never_resumed(warp: Warp, saved: list[Any]) -> Coroutine:
 
 @implements("nvvm.fence.proxy")
 def _fence_proxy(op: Any, t: Translator) -> Step:
-    """Orders what was done through generic addresses with what the async proxy does behind it."""
+    """Orders generic accesses before later accesses through the async proxy."""
     kind = op.properties["kind"].data.value
 
     def step(warp: Warp) -> None:
@@ -591,12 +595,12 @@ def _fence_proxy(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.fence.mbarrier.init")
 def _fence_init(op: Any, t: Translator) -> Step:
-    """Publishes the initialised barriers to the async proxy and the cluster."""
+    """Makes initialized mbarriers visible to the async proxy and the cluster."""
     return lambda warp: _publish(warp)
 
 
 def _publish(warp: Warp) -> None:
-    """The async proxy knows the barriers whose init the warp has seen."""
+    """Publish the mbarriers whose init the warp has seen to the async proxy."""
     for group in warp.block.mbarriers.values():
         for barrier in group:
             if barrier.valid and warp.clock[barrier.init_clock_index] >= barrier.init_clock:
@@ -604,7 +608,7 @@ def _publish(warp: Warp) -> None:
 
 
 def check_published(warp: Warp, barrier: MBarrier, op: Operation) -> None:
-    """Warn where a copy uses a barrier that the async proxy may not know."""
+    """Warn if a copy uses an mbarrier whose init may not be visible to the async proxy."""
     if not barrier.published:
         warp.launch.findings.add(
             codes.PROXY_FENCE,

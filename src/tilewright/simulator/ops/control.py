@@ -28,7 +28,7 @@ from tilewright.simulator.values import lanes, merge
 
 
 def run_code(code: Code, warp: Warp) -> Coroutine:
-    """The operations of a block, whether they may wait or not."""
+    """Run the operations of a block as a coroutine, whether they may wait or not."""
     if code.suspends:
         yield from code.start(warp)
     else:
@@ -38,7 +38,7 @@ def run_code(code: Code, warp: Warp) -> Coroutine:
 def assign(
     warp: Warp, targets: tuple[int, ...], sources: tuple[int, ...], mask: Array | None
 ) -> None:
-    """Copy values between slots at once, for the lanes of a mask or for all."""
+    """Copy values between slots in parallel, for the lanes of a mask or for all."""
     regs = warp.regs
     values = [regs[source] for source in sources]
     for target, value in zip(targets, values):
@@ -50,8 +50,9 @@ _Side = tuple[Code, tuple[int, ...]]
 
 @implements("scf.if")
 def _if(op: Any, t: Translator) -> Suspending | Nested:
-    """Runs the side of each lane: first the lanes for which the condition holds, then the others. A side that cannot
-    wait is run without a coroutine.
+    """Runs the branch of each lane: first the lanes whose condition is true, then the others.
+
+    An ``scf.if`` that cannot wait runs without a coroutine.
     """
     condition, results = t.slot(op.cond), t.slots(op.results)
     sides: list[_Side | None] = []
@@ -96,7 +97,7 @@ def _if(op: Any, t: Translator) -> Suspending | Nested:
 def _suspending_if(
     condition: int, results: tuple[int, ...], sides: list[_Side | None]
 ) -> Suspending:
-    """The place in the path is the side: 0 for true."""
+    """An ``scf.if`` that may wait. Its position in the path is the branch: 0 for true."""
 
     def start(warp: Warp) -> Coroutine:
         chosen = warp.regs[condition]
@@ -147,7 +148,7 @@ def _diverge(
 
 @implements("scf.for")
 def _for(op: Any, t: Translator) -> Suspending | Nested:
-    """Runs the body as often as the bounds of each lane say; lanes that are done wait for the others of their warp."""
+    """Runs the body for the bounds of each lane; lanes that have finished wait for the others of their warp."""
     bounds = t.slots((op.lb, op.ub, op.step))
     block = op.body.blocks[0]
     variable, carried = t.slot(block.args[0]), t.slots(block.args[1:])
@@ -161,7 +162,7 @@ def _for(op: Any, t: Translator) -> Suspending | Nested:
 
 
 def _counters(op: Any, t: Translator) -> tuple[tuple[int, int], ...]:
-    """The slots of what a loop carries and counts up in each turn, with those of what is added, which it does not change."""
+    """Slots of loop-carried values that each iteration increments, with those of their increments, which are invariant."""
     block = op.body.blocks[0]
     inside = {result for inner in op.walk() for result in inner.results}
     end = block.last_op
@@ -180,7 +181,9 @@ def _counters(op: Any, t: Translator) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A counted loop. The place in the path is the value of its variable. ``counters``: what else it counts up."""
+    """A counted loop. Its position in the path is the value of its variable. ``counters`` are further induction
+    variables.
+    """
 
     op: Operation
     bounds: tuple[int, ...]
@@ -193,8 +196,10 @@ class _Loop:
     counters: tuple[tuple[int, int], ...]
 
     def numbers(self, warp: Warp, at: int | None = None) -> Sequence[int] | None:
-        """The values of the variable, or None where lanes may have different ones. ``at``: the loop goes on
-        behind that one."""
+        """The values of the variable, or None if they may differ between lanes.
+
+        With ``at`` the loop resumes after that value.
+        """
         regs = warp.regs
         first, end, step = (regs[slot] for slot in self.bounds)
         if not (type(first) is type(end) is type(step) is int):
@@ -207,7 +212,7 @@ class _Loop:
         return recorder.turns(warp, self.op, found, at, lambda count: self._leave_out(warp, count))
 
     def _leave_out(self, warp: Warp, count: int) -> None:
-        """Have what is counted up in each turn as it is behind so many turns more."""
+        """Advance the induction variables by ``count`` omitted iterations."""
         for counter, added in self.counters:
             value, step = warp.regs[counter], warp.regs[added]
             if type(value) is int:
@@ -268,7 +273,7 @@ class _Loop:
         assign(warp, self.results, self.carried, None)
 
     def turns(self, warp: Warp) -> Iterator[None]:
-        """Goes through the turns of lanes with different bounds, under their masks."""
+        """Iterate over the values of lanes with different bounds, under their masks."""
         first, end, step = (
             lanes(warp.regs[slot], np.dtype(np.int64), warp.size) for slot in self.bounds
         )
@@ -294,7 +299,7 @@ def _note_entry(warp: Warp, op: Operation) -> None:
 
 @implements("scf.while")
 def _while(op: Any, t: Translator) -> Suspending:
-    """Runs both regions in turn while any lane's condition holds; the others keep what they left with."""
+    """Runs both regions alternately while the condition of any lane is true; lanes that have left keep their results."""
     before, after = op.before_region.blocks[0], op.after_region.blocks[0]
     inits, results = t.slots(op.arguments), t.slots(op.results)
     heads, bodies = t.slots(before.args), t.slots(after.args)
@@ -350,7 +355,7 @@ def _while(op: Any, t: Translator) -> Suspending:
         warp.set_mask(whole)
 
     def leave(warp: Warp, whole: Array, stays: Array | None) -> bool:
-        """Give results to the lanes that leave; whether others stay."""
+        """Set the results of lanes that leave the loop. Returns whether others remain."""
         mask = warp.mask
         if stays is not mask:
             leaving = mask if stays is None else mask & ~stays
@@ -364,12 +369,12 @@ def _while(op: Any, t: Translator) -> Suspending:
     return Suspending(start, resume)
 
 
-#: The places of a ``scf.while`` in a path: in one of its regions, or between them.
+#: The positions of an ``scf.while`` in a path: in one of its regions, or between them.
 _TEST, _DECIDE, _BODY = range(3)
 
 
 def _stays(warp: Warp, condition: Any) -> Array | None:
-    """The active lanes for which it holds, the mask itself if all of them; None if none."""
+    """The active lanes whose condition is true: the mask itself if all are, None if none is."""
     mask = warp.mask
     if type(condition) is bool:
         return mask if condition else None
@@ -380,16 +385,16 @@ def _stays(warp: Warp, condition: Any) -> Array | None:
 
 @implements("scf.execute_region")
 def _execute_region(op: Any, t: Translator) -> Suspending | Nested:
-    """Runs its region once, in place; the results are what it yields."""
+    """Runs the region once, in place."""
     return body_of(op.regions[0], t, t.slots(op.results))
 
 
 def body_of(
     region: Region, t: Translator, results: tuple[int, ...] = (), *, is_kernel: bool = False
 ) -> Suspending | Nested:
-    """A region of blocks, entered at the first; what it returns goes to ``results``.
+    """Translate a region, entered at its first block; the values that it returns go to ``results``.
 
-    Lanes that return from a kernel have ended, and barriers go on without them.
+    Lanes that return from a kernel have ended, and barriers no longer expect them.
     """
     blocks = list(region.blocks)
     codes_ = [t.block(block) for block in blocks]
@@ -419,7 +424,7 @@ def body_of(
 class Graph:
     """Blocks with branches between them.
 
-    The place in the path is the number of a block, and whether the warp is at its end.
+    The position in the path is the number of a block, and whether the warp is at its end.
     """
 
     codes: list[Code]
@@ -429,11 +434,11 @@ class Graph:
     is_kernel: bool
 
     def start(self, warp: Warp) -> Coroutine:
-        """Run from the first block on, with the lanes that the warp has now."""
+        """Run from the first block, with the current lanes of the warp."""
         return self.go_on(warp, {0: warp.mask}, None)
 
     def loop_around(self, block: int | None) -> Operation | None:
-        """The branch that leads back to the front of the innermost loop that holds a block."""
+        """The branch back to the header of the innermost loop around a block, or None."""
         if block is None:
             return None
         order, here = self.order, self.order[block]
@@ -446,17 +451,19 @@ class Graph:
         return max(around, key=lambda found: (found[0], -found[1][1]))[2] if around else None
 
     def resume(self, warp: Warp, saved: list[Any]) -> Coroutine:
-        """Go on at the place that a path has saved, for warps that leave their group."""
+        """Resume at a saved position, for warps that have left their group."""
         return self.go_on(warp, {}, saved)
 
     def go_on(self, warp: Warp, waiting: dict[int, Array], saved: list[Any] | None) -> Coroutine:
-        """Run blocks until no lane is in any: ``waiting`` are the lanes that begin in each block,
-        ``saved`` the place to go on at instead."""
+        """Run blocks until no lane is in any.
+
+        ``waiting`` are the lanes that are to enter each block; ``saved`` is a position at which to resume instead.
+        """
         whole, path = warp.mask, warp.path
         depth = len(path)
         path.append(None)
         while waiting or saved is not None:
-            # The block from which the others can be reached comes first, so that they wait there.
+            # A block from which others can be reached runs first, so that its lanes catch up with theirs.
             if saved is None:
                 current = min(waiting, key=self.order.__getitem__)
                 mask, is_at_end = waiting.pop(current), False
@@ -494,7 +501,7 @@ class Graph:
 
 
 class _End:
-    """How a block ends: where its lanes go."""
+    """The terminator of a block: where its lanes go."""
 
     def __init__(self, op: Operation | None, t: Translator, blocks: list[Any]):
         self.op: Any = op
@@ -516,7 +523,7 @@ class _End:
             self.flag = t.slot(op.cond)
             groups = op.then_arguments, op.else_arguments
             self.choices = [(n, t.slots(g)) for n, g in zip(numbers, groups)]
-            # True takes the first.
+            # The condition true selects the first successor.
             self.cases = [1]
         else:
             self.flag = t.slot(op.flag)
@@ -525,14 +532,14 @@ class _End:
             for count in segments:
                 groups.append(found[:count])
                 del found[:count]
-            # xDSL gives the default block first.
+            # xDSL lists the default block first.
             self.choices = [(n, t.slots(g)) for n, g in zip(numbers[1:], groups)] + [
                 (numbers[0], t.slots(op.default_operands))
             ]
             self.cases = [] if op.case_values is None else list(op.case_values.get_values())
 
     def targets(self, warp: Warp) -> list[tuple[int, tuple[int, ...], Array]]:
-        """Where the active lanes go: block, arguments, lanes."""
+        """The targets of the active lanes: block, arguments, lanes."""
         mask = warp.mask
         if len(self.choices) == 1:
             return [(*self.choices[0], mask)]
@@ -558,7 +565,7 @@ class _End:
 
 @implements("func.call")
 def _call(op: Any, t: Translator) -> Suspending | Nested:
-    """The body of the function, once more for each call."""
+    """Inlines the body of the function, once per call. Raises ``Fault`` for recursion, or if there is no body."""
     name = op.callee.root_reference.data
     callee = next(
         (f for f in t.module.walk() if f.name in ("gpu.func", "func.func") and _symbol(f) == name),
@@ -613,7 +620,7 @@ def _values_in(region: Region) -> list[SSAValue]:
 
 @implements("cf.assert", wide=True)
 def _assert(op: Any, t: Translator) -> Step:
-    """Raises ``Fault`` with the message where the condition is false for a lane that takes part."""
+    """Raises ``Fault`` with the message if the condition is false for an active lane."""
     condition, message = t.slot(op.arg), op.msg.data
 
     def step(warp: Warp) -> None:

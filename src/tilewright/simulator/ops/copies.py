@@ -25,9 +25,9 @@ from tilewright.simulator.values import element_of, lanes
 
 @dataclass(slots=True)
 class Copy:
-    """What lanes of a warp copy: elements to places in shared memory.
+    """A copy to shared memory by lanes of a warp.
 
-    ``groups`` numbers the group of each lane, 0 while it is in none; -1 has landed.
+    ``groups`` is the group of each lane: 0 before it is committed, -1 after it has landed.
     """
 
     op: Operation
@@ -42,9 +42,11 @@ class Copy:
 
 @implements("nvgpu.device_async_copy", wide=True)
 def _copy(op: Any, t: Translator) -> Step:
-    """Copies ``dstElements`` elements to shared memory behind the program's back, the first ``srcElements`` from the
-    source and zeros for the rest (PTX, ``cp.async``). Addresses must be multiples of the bytes of the copy. What is
-    copied is there when its group has been waited for; reading it earlier is a finding.
+    """Starts an asynchronous copy of ``dstElements`` elements to shared memory: the first ``srcElements`` from the
+    source, then zeros (PTX, ``cp.async``).
+
+    Addresses must be multiples of the size of the copy. The data may be read after its group has been waited for;
+    earlier reads are reported.
     """
     source, source_indices = t.slot(op.src), t.slots(op.srcIndices)
     target, target_indices = t.slot(op.dst), t.slots(op.dstIndices)
@@ -126,7 +128,7 @@ def _copy(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.cp.async.shared.global")
 def _copy_by_address(op: Any, t: Translator) -> Step:
-    """The same by addresses, of bytes; those of shared memory count from its beginning."""
+    """The same with byte addresses; those of shared memory count from its start."""
     target, source = t.slot(op.dst), t.slot(op.src)
     some = None if op.cpSize is None else t.slot(op.cpSize)
     total = op.properties["size"].value.data
@@ -173,7 +175,7 @@ def _copy_by_address(op: Any, t: Translator) -> Step:
 
 
 def _record_fill(warp: Warp, op: Operation, starts: Array, size: int) -> None:
-    """Tell the recorder of the waves that copies take to write shared memory, warp by warp."""
+    """Record the shared-memory waves of copies, warp by warp."""
     assert warp.launch.recorder is not None
     for own in np.split(starts, max(1, starts.size // WARP_SIZE)):
         waves, more = waves_of(own, size)
@@ -189,9 +191,9 @@ def _read(
     packed: int,
     op: Any,
 ) -> Array:
-    """The ``count`` elements that each active lane copies; zeros behind the first ``found``.
+    """The ``count`` elements that each active lane copies, with zeros after the first ``found``.
 
-    Where several are ``packed`` into a byte, bytes are given instead.
+    With ``packed`` elements per byte, the bytes of the elements.
     """
     element = element_of(op.src.type)
     reading, offsets = warp.mask & (found > 0), np.arange(count // packed)
@@ -200,7 +202,7 @@ def _read(
         return values[warp.mask]
     whole = warp.mask
     warp.set_mask(reading)
-    # Only what is read must lie inside.
+    # Only elements that are read must be in bounds.
     last = [*indices[:-1], lanes(indices[-1], np.dtype(np.int64)) + (found - 1)]
     locate(warp, source, last, op)
     place = locate(warp, source, indices, op)
@@ -233,7 +235,7 @@ def _check_aligned(
 
 @implements("nvgpu.device_async_create_group")
 def _create_group(op: Operation, t: Translator) -> Step:
-    """Closes the group of the copies that each lane has started since the last."""
+    """Commits the copies that each lane has started as a group."""
 
     def step(warp: Warp) -> None:
         commit(warp)
@@ -242,7 +244,7 @@ def _create_group(op: Operation, t: Translator) -> Step:
 
 
 def commit(warp: Warp) -> None:
-    """Close the group of copies of active lanes."""
+    """Commit the copies of the active lanes as a group."""
     groups = warp.copies
     groups.committed[warp.mask] += 1
     still_open: list[Copy] = []
@@ -258,7 +260,7 @@ def commit(warp: Warp) -> None:
 
 @implements("nvgpu.device_async_wait")
 def _wait(op: Any, t: Translator) -> Step:
-    """Lets all groups of the lane end but the ``numGroups`` youngest; what they copied is visible to that lane alone."""
+    """Completes all groups of the lane except the ``numGroups`` most recent. The data is visible to that lane only."""
     unfinished = op.groups
 
     def step(warp: Warp) -> None:

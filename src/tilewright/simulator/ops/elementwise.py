@@ -79,7 +79,7 @@ _SAME_TYPE: dict[str, tuple[str, dict[str, Any]]] = {
     "math.tanh": ("tanh", {}),
     "vector.fma": ("fma", {}),
 }
-#: Conversions: the function, and its keywords besides the result's element.
+#: Conversions: the function, and its keywords besides the result's element type.
 _CASTS: dict[str, tuple[str, dict[str, Any]]] = {
     "arith.extsi": ("exti", _SIGNED),
     "arith.extui": ("exti", _UNSIGNED),
@@ -92,7 +92,7 @@ _CASTS: dict[str, tuple[str, dict[str, Any]]] = {
     "arith.fptoui": ("ftoi", _UNSIGNED),
     "arith.bitcast": ("bitcast", {}),
 }
-#: Rounding modes of ``arith`` as ``numerics`` names them.
+#: Rounding modes of ``arith`` by their names in ``numerics``.
 _ROUNDINGS = {
     "to_nearest_even": "nearest_even",
     "downward": "negative_inf",
@@ -122,7 +122,7 @@ _FLOAT_PREDICATES = (
 )
 _DIVISIONS = frozenset({"divi", "remi"})
 
-#: Integer operations on numbers that all lanes share. What is not here goes through arrays.
+#: Integer operations on uniform values as Python integers. Others use arrays.
 _ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "arith.addi": lambda x, y: x + y,
     "arith.subi": lambda x, y: x - y,
@@ -133,7 +133,7 @@ _ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "arith.minsi": min,
     "arith.maxsi": max,
 }
-#: Comparisons of signed numbers as NumPy does them, the second of which may be a Python one.
+#: Signed comparisons that NumPy can do between an array and a Python integer.
 _COMPARE_ARRAYS: dict[str, Callable[..., Array]] = {
     "equal": np.equal,
     "not_equal": np.not_equal,
@@ -152,7 +152,7 @@ _COMPARE_NUMBERS: tuple[Callable[[int, int], bool], ...] = (
 )
 
 
-#: What NumPy does by itself as the functions of ``numerics`` do it, for numbers of 8 bits and more.
+#: NumPy functions that equal those of ``numerics`` for elements of 8 bits and more.
 _NATIVE: dict[str, Callable[..., Array]] = {
     "addi": np.add,
     "subi": np.subtract,
@@ -169,7 +169,7 @@ _NATIVE: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An element-wise function with what is known of its operands and result."""
+    """An element-wise function with the types of its operands and result."""
 
     function: Callable[..., Array]
     operands: tuple[Element, ...]
@@ -177,7 +177,7 @@ class _Call:
     keywords: dict[str, Any]
 
     def bound(self) -> Callable[..., Array]:
-        """The function of arrays. NumPy's warnings are switched off in a run."""
+        """The function on arrays. NumPy's warnings are disabled during a run."""
         native = _NATIVE.get(self.function.__name__)
         if native is not None and not self.keywords and self.operands[0].bits > 1:
             return native
@@ -188,7 +188,7 @@ def _broadcast(arrays: list[Array]) -> list[Array]:
     rank = max(array.ndim for array in arrays)
     if all(array.ndim == rank for array in arrays):
         return arrays
-    # A scalar beside vectors: the condition of a select.
+    # A scalar beside vectors, such as the condition of a select.
     return [
         array if array.ndim == rank else array.reshape(array.shape[0], *(1,) * (rank - 1))
         for array in arrays
@@ -196,12 +196,12 @@ def _broadcast(arrays: list[Array]) -> list[Array]:
 
 
 def is_integer_scalar(ty: Attribute) -> bool:
-    """Whether values of a type may be Python numbers, the same for all lanes."""
+    """Whether values of a type may be Python numbers, uniform across lanes."""
     return isinstance(ty, b.IntegerType | b.IndexType | LLVMPointerType)
 
 
 def collapse(value: Any, element: Element) -> Any:
-    """An array whose lanes are all equal as a number, for integers."""
+    """An array with equal lanes as a Python number."""
     first = value[0]
     return bool(first) if element.bits == 1 else int(first)
 
@@ -220,7 +220,7 @@ def _step(op: Operation, t: Translator, call: _Call) -> Step:
 
 
 def _on_arrays(op: Operation, t: Translator, call: _Call) -> Step:
-    """For operands that always are arrays of one shape."""
+    """The step for operands that are always arrays of the same shape."""
     function, result = call.bound(), t.slot(op.results[0])
     dtype, sources = call.operands[0].dtype, t.slots(op.operands)
     assert all(element.dtype == dtype for element in call.operands)
@@ -249,7 +249,7 @@ def _on_arrays(op: Operation, t: Translator, call: _Call) -> Step:
 
 
 def _evaluation(call: _Call, collapses: bool) -> Callable[..., Any]:
-    """The function of the number of lanes and values, some of which may be one for all lanes."""
+    """A function of the number of lanes and the values, some of which may be uniform."""
     function, dtypes = call.bound(), [element.dtype for element in call.operands]
 
     def evaluate(size: int, *values: Any) -> Any:
@@ -293,8 +293,9 @@ def _on_numbers(
 
 @implements(*_SAME_TYPE, wide=True)
 def _same_type(op: Operation, t: Translator) -> Step:
-    """Operations whose operands and result are of one type, by the function of ``numerics.semantics`` of the same
-    meaning. Integers that all lanes share are computed as Python numbers. A zero divisor is a finding.
+    """Applies the function of ``numerics.semantics`` that has the same meaning.
+
+    Uniform integers are computed as Python numbers. Raises ``Fault`` for a zero divisor.
     """
     name, keywords = _SAME_TYPE[op.name]
     element = element_of(op.results[0].type)
@@ -328,7 +329,7 @@ def _division(op: Operation, t: Translator, call: _Call) -> Step:
 
 @implements(*_CASTS, wide=True)
 def _cast(op: Operation, t: Translator) -> Step:
-    """Conversions between numbers, rounded as ``roundingmode`` says, to nearest even without it."""
+    """Conversions between numbers, with ``roundingmode`` or to nearest even."""
     name, keywords = _CASTS[op.name]
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     keywords = {**keywords, "to": result.name}
@@ -339,7 +340,7 @@ def _cast(op: Operation, t: Translator) -> Step:
 
 @implements("arith.index_cast", "arith.index_castui", wide=True)
 def _index_cast(op: Operation, t: Translator) -> Step:
-    """Between integers and ``index``, which has 64 bits here: cut, or extended by sign unless it says ``ui``."""
+    """Converts between integers and the 64-bit ``index``: truncates, or extends by sign, or by zeros for ``castui``."""
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     if result.bits < source.bits:
         call = _Call(ELEMENTWISE["trunci"], (source,), result, {"to": result.name})
@@ -354,7 +355,7 @@ def _index_cast(op: Operation, t: Translator) -> Step:
 
 @implements("arith.cmpi", wide=True)
 def _cmpi(op: Any, t: Translator) -> Step:
-    """The predicate in the order of upstream's numbers, eq to uge; its letter says signed or unsigned."""
+    """Compares integers. Predicates are in upstream's order, eq to uge."""
     number = op.predicate.value.data
     predicate, signedness = _INT_PREDICATES[number]
     source = element_of(op.operands[0].type)
@@ -396,7 +397,7 @@ def _always(x: Array, y: Array, element: str) -> Array:
 
 @implements("arith.cmpf", wide=True)
 def _cmpf(op: Any, t: Translator) -> Step | None:
-    """The predicate by upstream's number: 0 is never, 1 to 7 ordered, 8 to 14 unordered, 15 always."""
+    """Compares floats. By upstream's numbers predicate 0 is false, 1 to 7 are ordered, 8 to 14 unordered, 15 is true."""
     number = op.predicate.value.data
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     kind = (number - 1) % 7
@@ -424,7 +425,7 @@ def _ordered(x: Array, y: Array, element: str) -> Array:
 
 @implements("arith.select", wide=True)
 def _select(op: Operation, t: Translator) -> Step:
-    """Chooses by element where the condition is a vector, else one of the two values; values may be memrefs."""
+    """Selects by element if the condition is a vector, else one of two values, which may be memrefs."""
     condition, first, second = t.slots(op.operands)
     result = t.slot(op.results[0])
     ty = op.results[0].type
@@ -450,7 +451,7 @@ def _select(op: Operation, t: Translator) -> Step:
 
 @implements("arith.constant", "ub.poison")
 def _constant(op: Operation, t: Translator) -> None:
-    """Presets the register; poison is zero."""
+    """A preset; poison is zero."""
     ty = op.results[0].type
     element = element_of(ty)
     value = op.properties.get("value")
@@ -460,7 +461,7 @@ def _constant(op: Operation, t: Translator) -> None:
 def constant_value(
     value: Attribute | None, element: Element, shape: tuple[int, ...], is_number: bool
 ) -> Any:
-    """The value of a constant's attribute."""
+    """The value of a constant, from its attribute."""
     if isinstance(value, b.DenseIntOrFPElementsAttr):
         numbers = np.array(value.get_values())
         array = to_elements(numbers, element)
@@ -478,7 +479,7 @@ def constant_value(
 
 
 def to_elements(numbers: Array, element: Element) -> Array:
-    """Numbers as they are written in elements of a type."""
+    """Convert numbers to elements of a type."""
     if element.is_float:
         return written_floats(numbers, element.name)
     if element.bits == 1:
@@ -488,7 +489,7 @@ def to_elements(numbers: Array, element: Element) -> Array:
 
 @implements("math.copysign", wide=True)
 def _copysign(op: Operation, t: Translator) -> Step:
-    """The magnitude of the first operand with the sign of the second, NaNs included."""
+    """The magnitude of the first operand with the sign of the second, including NaNs."""
     element = element_of(op.results[0].type)
     return _step(op, t, _Call(_with_sign, (element, element), element, {}))
 
@@ -499,7 +500,7 @@ def _with_sign(x: Array, y: Array, element: str) -> Array:
 
 @implements("math.ctpop", wide=True)
 def _ctpop(op: Operation, t: Translator) -> Step:
-    """The number of ones among the bits of an element."""
+    """The number of bits set."""
     element = element_of(op.results[0].type)
     return _step(op, t, _Call(_count_bits, (element,), element, {}))
 
@@ -511,7 +512,7 @@ def _count_bits(source: Array, element: str) -> Array:
 
 @implements("nvgpu.rcp", wide=True)
 def _rcp(op: Operation, t: Translator) -> Step:
-    """The nearest quotient, which lies within the one unit that the instruction may be off."""
+    """The nearest quotient, which is within the error of one ulp that the instruction may have."""
     element = element_of(op.results[0].type)
 
     def reciprocal(x: Array, element: str) -> Array:

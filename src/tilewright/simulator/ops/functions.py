@@ -18,12 +18,12 @@ from tilewright.simulator.ops.elementwise import collapse, is_integer_scalar
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, lanes
 
-# ``copysign`` and ``ctpop`` stand with the other element-wise operations.
+# ``copysign`` and ``ctpop`` are in ``elementwise``.
 _FUNCTIONS = {f"math.{name}": name for name in FURTHER if name not in ("copysign", "ctpop")}
 
 
 def _settled(value: Array, like: Any, are_numbers: bool) -> Any:
-    """A result; one number where every operand was one."""
+    """The result, as a number if all operands were numbers."""
     if are_numbers and is_integer_scalar(like):
         return collapse(value, element_of(like))
     return value
@@ -31,7 +31,7 @@ def _settled(value: Array, like: Any, are_numbers: bool) -> Any:
 
 @implements(*_FUNCTIONS)
 def _function(op: Operation, t: Translator) -> Step:
-    """Functions of ``math`` beyond Tile IR's, by ``numerics.further_math``.
+    """Functions of ``math`` that Tile IR lacks, from ``numerics.further_math``.
 
     Raises ``Fault`` for ``fpowi`` with exponents of more than 32 bits and for ``ipowi`` of i1.
     """
@@ -70,7 +70,7 @@ def _check_power(op: Operation) -> Callable[[Warp, list[Array]], None]:
 
 
 def _high_signed(x: Array, y: Array, element: str) -> Array:
-    """The upper half of the product of signed numbers, by that of unsigned ones."""
+    """The upper half of a signed product, from that of the unsigned one."""
     high = ELEMENTWISE["mulhii"](x, y, element)
     zero = np.zeros_like(x)
     for factor, other in ((x, y), (y, x)):
@@ -79,14 +79,14 @@ def _high_signed(x: Array, y: Array, element: str) -> Array:
 
 
 def _carry(x: Array, y: Array, element: str) -> Array:
-    """Whether the sum of unsigned numbers does not fit."""
+    """Whether an unsigned sum overflows."""
     total = ELEMENTWISE["addi"](x, y, element)
     return ELEMENTWISE["cmpi"](
         total, x, element, comparison_predicate="less_than", signedness="unsigned"
     )
 
 
-#: What the two results are.
+#: The functions of the two results.
 _PAIRS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
     "arith.addui_extended": (ELEMENTWISE["addi"], _carry),
     "arith.mului_extended": (ELEMENTWISE["muli"], ELEMENTWISE["mulhii"]),
@@ -96,7 +96,7 @@ _PAIRS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
 
 @implements(*_PAIRS)
 def _pair(op: Operation, t: Translator) -> Step:
-    """Operations with two results, which are computed apart."""
+    """Operations with two results, which are computed separately."""
     sources, results = t.slots(op.operands), t.slots(op.results)
     element = element_of(op.operands[0].type)
     types = [value.type for value in op.results]

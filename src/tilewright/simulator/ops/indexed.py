@@ -32,7 +32,7 @@ _INDEX = np.dtype(np.int64)
 
 
 class _Selection:
-    """Where the elements of an operation lie, and which of them are moved."""
+    """The positions of an operation's elements, and the mask of those that are moved."""
 
     def __init__(self, op: Any, t: Translator, moved: Any):
         self.op: Operation = op
@@ -43,8 +43,10 @@ class _Selection:
         need_whole_bytes(self.element, op)
 
     def of(self, warp: Warp) -> tuple[MemRef, Array, Array | None]:
-        """The memref, the place of each element (lanes x elements) in its buffer, and which are
-        moved; None for all. A fault where one that is moved lies outside."""
+        """The memref, the position of each element (lanes x elements), and the mask of those moved, None for all.
+
+        Raises ``Fault`` if one that is moved is out of bounds.
+        """
         r = warp.regs
         memref: MemRef = r[self.base]
         indices: Sequence[Any] = [r[i] for i in self.indices]
@@ -84,7 +86,7 @@ def _note(
     *,
     is_write: bool,
 ) -> None:
-    """Count the accesses, and check those of shared memory, of the elements that are ``on``."""
+    """Count the accesses to the elements in ``on``, and check those of shared memory."""
     counters, space = warp.launch.counters, memref.buffer.space
     moved, owners = places, None
     if on is not None:
@@ -96,7 +98,7 @@ def _note(
             counters.shared_bytes_written += total
         else:
             counters.shared_bytes_read += total
-        # A gather is one access of each lane after the other.
+        # A gather is one access of all lanes per element.
         for column in range(places.shape[1]):
             active = None if on is None else on[:, column]
             count_banks(warp, places[:, column] * size, size, op, active)
@@ -113,7 +115,7 @@ def _note(
 def _record(
     warp: Warp, op: Operation, moved: Array, owners: Array | None, size: int, each: int
 ) -> None:
-    """Tell the recorder, if there is one; ``owners`` numbers the warps of a group."""
+    """Tell the recorder, if there is one; ``owners`` are the warps of a group."""
     if (recorder := warp.launch.recorder) is None or not moved.size:
         return
     who = np.arange(len(moved)).repeat(each) if owners is None else owners * WARP_SIZE
@@ -122,7 +124,7 @@ def _record(
 
 @implements("vector.gather", wide=True)
 def _gather(op: Any, t: Translator) -> Step:
-    """Elements of memory at indices along the last dimension, where the mask holds; ``pass_thru`` elsewhere."""
+    """Loads elements at indices along the last dimension where the mask is true; the others are those of ``pass_thru``."""
     selection = _Selection(op, t, op.result)
     other, result = t.slot(op.pass_thru), t.slot(op.result)
     element, shape = selection.element, selection.shape
@@ -149,7 +151,9 @@ def _gather(op: Any, t: Translator) -> Step:
 
 @implements("vector.scatter", wide=True)
 def _scatter(op: Any, t: Translator) -> Step:
-    """Writes elements at indices along the last dimension, where the mask holds; of two at one place the later stays."""
+    """Stores elements at indices along the last dimension where the mask is true; the last of several at one position
+    remains.
+    """
     selection = _Selection(op, t, op.valueToStore)
     value = t.slot(op.valueToStore)
     element = selection.element

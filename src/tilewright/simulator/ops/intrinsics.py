@@ -37,7 +37,7 @@ _ROUNDINGS = {
 
 
 def _flushing(known: Intrinsic, function: Function) -> Function:
-    """A function of which subnormal f32 operands and results count as zero, if it is to flush."""
+    """Make a function flush subnormal f32 operands and results to zero, if its intrinsic does."""
     if not known.ftz:
         return function
 
@@ -84,7 +84,7 @@ def _whole(function: Function) -> Callable[[Intrinsic], Function]:
 
 
 def _saturate(x: Array) -> Array:
-    """Cut to 0 to 1; NaN is 0."""
+    """Clamp to [0, 1]; NaN becomes 0."""
     return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
 
 
@@ -92,7 +92,9 @@ _WHOLE: dict[str, Function] = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "r
 
 
 def _to_integer(signedness: str) -> Callable[[Intrinsic], Function]:
-    """As PTX has it: clamped; NaN is 0, but of or to 64 bits the sign bit alone."""
+    """Conversions to integers as PTX defines them: clamped; NaN becomes 0, or only the sign bit set if either type has
+    64 bits.
+    """
 
     def make(known: Intrinsic) -> Function:
         (source,), target = known.operands, known.result
@@ -133,7 +135,9 @@ def _narrow(known: Intrinsic) -> Function:
 
 
 def _high_product(is_signed: bool) -> Callable[[Intrinsic], Function]:
-    """Of signed operands, what unsigned ones give less each operand where the other is negative."""
+    """The upper half of a product. For signed operands it is the unsigned one minus each operand where the other is
+    negative.
+    """
 
     def make(known: Intrinsic) -> Function:
         element = known.result
@@ -152,8 +156,11 @@ def _high_product(is_signed: bool) -> Callable[[Intrinsic], Function]:
 
 
 def _permuted(known: Intrinsic) -> Function:
-    """Nibble i of the selector is the number of byte i, of 8 of which the second word has the upper ones;
-    its bit 3 asks for the byte's sign bit eight times."""
+    """``prmt``: nibble i of the selector chooses result byte i from the 8 bytes of both words, the second word's on
+    top.
+
+    If bit 3 of the nibble is set the byte's sign bit is replicated instead.
+    """
 
     def permute(low: Array, high: Array, selector: Array) -> Array:
         words = [np.ascontiguousarray(x).view(np.uint32) for x in (low, high, selector)]
@@ -170,7 +177,7 @@ def _permuted(known: Intrinsic) -> Function:
     return permute
 
 
-#: How the function of an intrinsic is made, by its operation.
+#: Makes the function of an intrinsic, by the stem of its name.
 MEANINGS: dict[str, Callable[[Intrinsic], Function]] = {
     "add": _arithmetic("addf"),
     "mul": _arithmetic("mulf"),
@@ -204,7 +211,7 @@ MEANINGS: dict[str, Callable[[Intrinsic], Function]] = {
 
 @implements("llvm.call_intrinsic", wide=True)
 def _call(op: Any, t: Translator) -> Step:
-    """An intrinsic of LLVM, by the meaning of its stem, lane by lane. Raises ``Fault`` for one that is not known."""
+    """Applies an LLVM intrinsic to each lane, by the stem of its name. Raises ``Fault`` for an unknown one."""
     name = op.callee
     known = INTRINSICS.get(name)
     if known is None:
@@ -227,7 +234,7 @@ _LARGEST_TF32 = np.uint32(0x7F7FE000).view(np.float32)
 
 @implements("nvvm.cvt.float.to.tf32", "nvvm.convert.float.to.tf32", wide=True)
 def _to_tf32(op: ToTf32, t: Translator) -> Step:
-    """NaN is the pattern that the instruction gives."""
+    """Rounds to tf32. NaN becomes the pattern that the instruction returns."""
     source, result = t.slot(op.src), t.slot(op.res)
     rounding, saturates, drops = _TF32_ROUNDINGS[op.rounding], op.saturates, op.drops_negative
     nan = np.int32(0x7FFFFFFF)

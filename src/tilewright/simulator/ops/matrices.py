@@ -42,8 +42,10 @@ Product = Callable[[Array, Array, Array], Array]
 
 @implements("nvgpu.ldmatrix", wide=True)
 def _ldmatrix(op: Any, t: Translator) -> Step:
-    """Loads 1, 2 or 4 matrices of 8 rows of 16 bytes from shared memory, row i of matrix m at the address of lane
-    8 m + i (PTX, ``ldmatrix``). All lanes must take part, and rows begin at multiples of 16 bytes.
+    """Loads 1, 2 or 4 matrices of 8 rows of 16 bytes from shared memory (PTX, ``ldmatrix``).
+
+    Row i of matrix m is at the address of lane 8 m + i. Raises ``Fault`` if lanes have diverged, or a row is not
+    aligned to 16 bytes.
     """
     source, indices = t.slot(op.srcMemref), t.slots(op.indices)
     result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
@@ -55,7 +57,7 @@ def _ldmatrix(op: Any, t: Translator) -> Step:
         collective(warp, op)
         r = warp.regs
         memref = r[source]
-        # Only the lanes that give addresses matter.
+        # Only the lanes that supply addresses are checked.
         mask = _first_lanes(8 * tiles, len(warp.members))
         place = locate(warp, memref, [r[i] for i in indices], op, extents, mask)
         if not isinstance(place, np.ndarray):
@@ -78,7 +80,7 @@ def _ldmatrix(op: Any, t: Translator) -> Step:
 
 @cache
 def _first_lanes(count: int, warps: int) -> Array:
-    """A mask of the first lanes of each warp."""
+    """The mask of the first lanes of each warp."""
     return np.tile(np.arange(WARP_SIZE) < count, warps)
 
 
@@ -90,7 +92,7 @@ def _note_rows(warp: Warp, rows: Array, op: Operation) -> None:
 
 
 def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) -> Array:
-    """What the lanes get of rows of 16 bytes: 4 bytes of each matrix."""
+    """Distribute rows of 16 bytes over the lanes: 4 bytes of each matrix."""
     if transposes:
         halves = rows.view(np.uint16).reshape(-1, 8, 8).transpose(0, 2, 1)
         rows = np.ascontiguousarray(halves)
@@ -100,7 +102,7 @@ def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) ->
 
 
 def product_of(name: str, unit: Unit, numerics: Any, right_name: str = "") -> Product:
-    """The function for ``a @ b + c`` of elements of a type, or of two."""
+    """The function that computes ``a @ b + c`` for an element type, or for two."""
     if name == "f64":
         return multiply_add_f64
     if name[0] == "i":
@@ -109,7 +111,7 @@ def product_of(name: str, unit: Unit, numerics: Any, right_name: str = "") -> Pr
 
 
 def _integer_product(op: Any, bits: int) -> Product:
-    """The function for integers of so many bits, held as bytes, as the properties say."""
+    """The function for integers of ``bits`` bits, held as bytes, by the operation's properties."""
     saturating = op.properties.get("wraps") is None
     unsigned = [op.properties.get(f"unsigned{side}") is not None for side in "AB"]
     mask = np.uint8((1 << bits) - 1)
@@ -130,10 +132,10 @@ def _operand_name(element: Element) -> str:
 
 @implements("nvgpu.mma.sync", wide=True)
 def _mma(op: Any, t: Translator) -> Step:
-    """The product of fragments, spread over the warp as PTX says, by the unit of the architecture: how many products
-    are
-    added at once, and with how many bits, is measured (``numerics.tensor_cores``). Raises ``Fault`` for f32 without
-    ``tf32Enabled``.
+    """Multiplies fragments, distributed as PTX defines, as the tensor cores of the architecture do.
+
+    The number of products added at once, and the bits kept, are measured (``numerics.tensor_cores``). Raises ``Fault``
+    for f32 without ``tf32Enabled``.
     """
     slots, result = t.slots(op.operands), t.slot(op.results[0])
     rows, columns, depth = op.shape
@@ -191,7 +193,7 @@ def _mma(op: Any, t: Translator) -> Step:
 
 
 def note_product(warp: Warp, op: Operation, multiplications: int) -> None:
-    """Count a product of each warp, and take its time."""
+    """Count a product of each warp, and advance its time."""
     counters, block, count = warp.launch.counters, warp.block, len(warp.members)
     counters.mma_instructions += count
     counters.tensor_operations += 2 * multiplications * count
@@ -201,7 +203,7 @@ def note_product(warp: Warp, op: Operation, multiplications: int) -> None:
         warp.launch.timeline.add(member, "product", op, start, member.time)
 
 
-# For each element and depth: the lane and the first bit of a chunk's metadata.
+# By element bits and depth: the lane and the first bit of a chunk's metadata.
 _MetadataPlace = Callable[[Array, Array, int], tuple[Array, Array]]
 _METADATA: dict[tuple[int, int], _MetadataPlace] = {
     (16, 16): lambda row, c, s: (4 * (row % 8) + s, 16 * (row // 8) + 4 * c),
@@ -213,12 +215,12 @@ _METADATA: dict[tuple[int, int], _MetadataPlace] = {
     (4, 64): lambda row, c, s: (4 * (row % 8) + 2 * s + row // 8, 4 * c),
     (4, 128): lambda row, c, s: (4 * (row % 8) + row // 8 + 2 * (c // 8), 4 * (c % 8)),
 }
-#: Elements in a chunk: all, and those kept for each of the two positions in the metadata.
+#: Elements of a chunk: in total, and stored per position in the metadata.
 _CHUNKS = {16: (4, 1), 8: (4, 1), 4: (8, 2)}
 
 
 def decompressed(stored: Array, words: Array, bits: int, depth: int, selector: int) -> Array | None:
-    """A with zeros where nothing is stored; None where the metadata are wrong."""
+    """A with zeros where nothing is stored; None if the metadata are invalid."""
     rows = stored.shape[0]
     chunk = 2 if bits == 32 else _CHUNKS[bits][0]
     row, number = np.arange(rows)[:, None], np.arange(depth // chunk)[None, :]
@@ -244,14 +246,16 @@ def decompressed(stored: Array, words: Array, bits: int, depth: int, selector: i
 
 @implements("nvgpu.mma.sp.sync")
 def _sparse_mma(op: Any, t: Translator) -> Step:
-    """A product whose A holds half of its elements; the metadata say which, from the lanes that the selector names."""
+    """Multiplies a sparse A, of which half is stored. The metadata, in the lanes that the selector names, say which
+    half.
+    """
     slots, result = t.slots(op.operands), t.slot(op.results[0])
     rows, columns, depth = op.shape
     element = element_of(op.operands[0].type)
     name, selector = _operand_name(element), op.properties["sparsitySelector"].value.data
     per_register = shape_of(op.operands[0].type)[1]
     dense = unit_of("mma", name, t.arch.compute)
-    # Chunks count the elements that are stored, which is half of them.
+    # A chunk counts stored elements, half of all.
     unit = Unit(dense.fraction_bits, 2 * dense.chunk, dense.precision)
     product = product_of(name, unit, t.numerics)
     of_a, of_b = a_sources(rows, depth // 2, per_register), b_sources(depth, per_register)

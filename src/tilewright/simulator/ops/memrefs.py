@@ -39,7 +39,7 @@ _DYNAMIC = b.DYNAMIC_INDEX
 
 
 def sized(ty: b.MemRefType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides and offset of a type whose sizes are static."""
+    """Sizes, strides and offset of a static memref type. Raises ``Fault`` for dynamic ones."""
     sizes = tuple(ty.get_shape())
     strides = ty.get_strides()
     if strides is None or None in strides or _DYNAMIC in sizes:
@@ -49,14 +49,14 @@ def sized(ty: b.MemRefType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def memory_size(ty: b.MemRefType) -> int:
-    """The bytes of a static memref."""
+    """The size of a static memref in bytes."""
     sizes, strides, offset = sized(ty)
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides))
     return -(-(last + 1) * element_of(ty).stored_bits // 8) if prod(sizes) else 0
 
 
 def shared_value(offset: int, ty: b.MemRefType) -> Any:
-    """Makes, for each block, a memref to its shared memory at a byte offset."""
+    """Returns a function that makes a memref to a block's shared memory at a byte offset."""
     sizes, strides, first = sized(ty)
     start = 8 * offset // element_of(ty).stored_bits + first
 
@@ -67,7 +67,7 @@ def shared_value(offset: int, ty: b.MemRefType) -> Any:
 
 
 def local_value(ty: b.MemRefType, name: str) -> Any:
-    """Makes memory that each lane of a warp has, when the operation runs."""
+    """Returns a function that allocates memory for each lane of a warp."""
     sizes, strides, first = sized(ty)
     size = -(-memory_size(ty) // 16) * 16
 
@@ -80,7 +80,7 @@ def local_value(ty: b.MemRefType, name: str) -> Any:
 
 @implements("memref.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
-    """An element of memory, of each lane where its indices say. Outside of the memref is a finding."""
+    """Loads an element per lane. Raises ``Fault`` if out of bounds."""
     source, indices = t.slot(op.memref), t.slots(op.indices)
     result, element = t.slot(op.results[0]), element_of(op.memref.type)
     need_whole_bytes(element, op)
@@ -106,8 +106,9 @@ def _load(op: Any, t: Translator) -> Step:
 
 @implements("memref.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
-    """Writes an element of each lane that takes part where its indices say. Outside of the memref is a finding, and so
-    is a write of different values to one place by lanes of a warp.
+    """Stores an element per active lane. Raises ``Fault`` if out of bounds.
+
+    Lanes of a warp that store different values to one address are reported.
     """
     value, target, indices = t.slot(op.value), t.slot(op.memref), t.slots(op.indices)
     element = element_of(op.memref.type)
@@ -143,7 +144,7 @@ _UPDATES: dict[int, tuple[str, dict[str, Any]]] = {
 
 @implements("memref.atomic_rmw")
 def _atomic(op: Any, t: Translator) -> Step:
-    """Lanes one after the other, in ascending order."""
+    """An atomic update by one lane after the other, in ascending order."""
     value, target, indices = t.slot(op.value), t.slot(op.memref), t.slots(op.indices)
     result, element = t.slot(op.results[0]), element_of(op.memref.type)
     need_whole_bytes(element, op)
@@ -178,7 +179,7 @@ def _atomic(op: Any, t: Translator) -> Step:
 
 @implements("memref.get_global")
 def _get_global(op: Any, t: Translator) -> None:
-    """The memory of a global: shared memory, with its alignment, once for each block, or its initial value."""
+    """A memref to a global: shared memory of each block, with its alignment, or global memory with the initial value."""
     name = op.properties["name"].root_reference.data
     known: list[Any] = [g for g in t.module.walk() if g.name == "memref.global"]
     found = next((g for g in known if g.properties["sym_name"].data == name), None)
@@ -214,7 +215,7 @@ def _global_value(op: Any, ty: b.MemRefType) -> MemRef:
 
 @implements("memref.alloca")
 def _alloca(op: Any, t: Translator) -> Step:
-    """New memory of each thread, with all bits set, so that floats that were never written are NaNs."""
+    """New thread-local memory, with all bits set, so that uninitialized floats are NaN."""
     make, result = local_value(op.results[0].type, "memref.alloca"), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -231,7 +232,7 @@ def _alloca(op: Any, t: Translator) -> Step:
     wide=True,
 )
 def _same(op: Operation, t: Translator) -> Step | None:
-    """What stands for the same memory or value: casts, assumptions."""
+    """The same memory or value: casts and assumptions."""
     if not op.results:
         return None
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
@@ -243,7 +244,7 @@ def _same(op: Operation, t: Translator) -> Step | None:
 
 
 def _mixed(static: Any, dynamic: Sequence[SSAValue], t: Translator) -> list[tuple[bool, int]]:
-    """Numbers, and slots of those that are not known before the run (True)."""
+    """Static numbers (False), and the slots of dynamic ones (True)."""
     rest = list(t.slots(dynamic))
     return [
         (True, rest.pop(0)) if number == _DYNAMIC else (False, number)
@@ -252,7 +253,7 @@ def _mixed(static: Any, dynamic: Sequence[SSAValue], t: Translator) -> list[tupl
 
 
 def _number(warp: Warp, item: tuple[bool, int], op: Operation) -> int:
-    """A size or stride, which all lanes share."""
+    """A size or stride, which must be uniform."""
     is_dynamic, number = item
     if not is_dynamic:
         return number
@@ -264,8 +265,9 @@ def _number(warp: Warp, item: tuple[bool, int], op: Operation) -> int:
 
 @implements("memref.subview", wide=True)
 def _subview(op: Any, t: Translator) -> Step:
-    """The part of a memref with these offsets, sizes and strides, counted in elements of the source. A part that
-    sticks out is a finding when it is read or written.
+    """A memref to the part with these offsets, sizes and strides, in elements of the source.
+
+    A part beyond the source is reported at an access, one before the buffer raises ``Fault``.
     """
     source, result = t.slot(op.source), t.slot(op.results[0])
     offsets = _mixed(op.static_offsets, op.offsets, t)
@@ -302,7 +304,7 @@ def _subview(op: Any, t: Translator) -> Step:
 
 
 def _kept_dimensions(op: Any) -> list[int]:
-    """The dimensions of the source that the result has: extents of one may be dropped."""
+    """The dimensions of the source that the result keeps; those of extent 1 may be dropped."""
     sizes, wanted = list(op.static_sizes.get_values()), list(op.results[0].type.get_shape())
     surplus = len(sizes) - len(wanted)
     kept: list[int] = []
@@ -316,7 +318,7 @@ def _kept_dimensions(op: Any) -> list[int]:
 
 
 def _fits(sizes: list[int], wanted: list[int]) -> bool:
-    """Whether dropping extents of one from ``sizes`` behind its first gives ``wanted``."""
+    """Whether ``sizes`` becomes ``wanted`` by dropping extents of 1 after the first."""
     rest = list(wanted[1:])
     for size in sizes[1:]:
         if rest and rest[0] == size:
@@ -328,7 +330,7 @@ def _fits(sizes: list[int], wanted: list[int]) -> bool:
 
 @implements("memref.reinterpret_cast", wide=True)
 def _reinterpret(op: Any, t: Translator) -> Step:
-    """The memory of a memref with this offset, sizes and strides, counted in elements from its base."""
+    """A memref to the same memory with this offset, sizes and strides, in elements from its base."""
     source, result = t.slot(op.source), t.slot(op.results[0])
     offsets = _mixed(op.static_offsets, op.offsets, t)
     sizes = _mixed(op.static_sizes, op.sizes, t)
@@ -351,10 +353,9 @@ def _reinterpret(op: Any, t: Translator) -> Step:
 
 @implements("memref.view", wide=True)
 def _view(op: Any, t: Translator) -> Step:
-    """Bytes seen as elements of another type, ``byte_shift`` bytes behind the source's first.
+    """Bytes as elements of another type, starting ``byte_shift`` bytes after the source's start.
 
-    A begin that is no multiple of an element's size, or a part that sticks out, is a finding. Raises ``Fault`` where
-    lanes of a warp give different shifts.
+    Raises ``Fault`` if the start is misaligned, if the view exceeds the source, or if shifts differ between lanes.
     """
     source, shift = t.slot(op.source), t.slot(op.byte_shift)
     result, ty = t.slot(op.results[0]), op.results[0].type
@@ -391,7 +392,7 @@ def _view(op: Any, t: Translator) -> Step:
 
 @implements("memref.dim", wide=True)
 def _dim(op: Any, t: Translator) -> Step:
-    """The extent of a dimension; one that there is not is a finding."""
+    """The extent of a dimension. Raises ``Fault`` if there is no such dimension."""
     source, index, result = t.slot(op.source), t.slot(op.index), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -406,7 +407,7 @@ def _dim(op: Any, t: Translator) -> Step:
 
 @implements("memref.rank", wide=True)
 def _rank(op: Any, t: Translator) -> Step:
-    """The number of dimensions, known from the type."""
+    """The number of dimensions."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
 
     def step(warp: Warp) -> None:

@@ -17,7 +17,7 @@ from tilewright.simulator.memory import Index, MemRef, load, locate, row_major, 
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, shape_of
 
-#: Elements in a byte.
+#: Elements per byte.
 PER_BYTE = 2
 
 
@@ -27,7 +27,7 @@ def is_packed(element: Element) -> bool:
 
 
 def need_whole_bytes(element: Element, op: Operation) -> None:
-    """Fault for single elements that share their byte with another."""
+    """Raise ``Fault`` for operations on single elements that share a byte."""
     if is_packed(element):
         raise Fault(
             codes.UNSUPPORTED,
@@ -38,7 +38,7 @@ def need_whole_bytes(element: Element, op: Operation) -> None:
 
 
 def whole_bytes(place: Index, warp: Warp, op: Operation) -> Index:
-    """The byte at which elements begin; a fault where an active lane begins within one."""
+    """The byte in which elements start. Raises ``Fault`` if an active lane starts in the middle of one."""
     odd = np.asarray(place) % PER_BYTE != 0
     if (odd & warp.mask).any():
         raise Fault(
@@ -50,7 +50,7 @@ def whole_bytes(place: Index, warp: Warp, op: Operation) -> Index:
 def _byte_places(
     warp: Warp, memref: MemRef, indices: Sequence[Any], shape: tuple[int, ...], op: Operation
 ) -> Array:
-    """Lanes x bytes of a vector whose rows are whole bytes side by side."""
+    """Lanes x bytes of a vector whose rows are contiguous whole bytes."""
     place = locate(warp, memref, indices, op, shape)
     whole_bytes(place, warp, op)
     steps = memref.strides[len(memref.strides) - len(shape) :]
@@ -104,9 +104,9 @@ def packed_store(op: Any, t: Translator) -> Step:
 def packed_shape(
     ty: b.MemRefType, array: Array, name: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Extents and strides, in elements, of a parameter whose array holds bytes of two elements.
+    """Extents and strides, in elements, of a parameter whose array has two elements per byte.
 
-    The array has half as many along its last dimension, and no gaps; a fault for others.
+    The array has half the last extent and must be contiguous; raises ``Fault`` otherwise.
     """
     shape = (*array.shape[:-1], PER_BYTE * array.shape[-1]) if array.ndim else ()
     wanted = tuple(ty.get_shape())

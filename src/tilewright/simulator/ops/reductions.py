@@ -34,7 +34,7 @@ _Combine = Callable[[Warp, "Array", "Array"], _Combined]
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A round of a reduction; blocks keep what warps bring under it."""
+    """Identifies one execution of a reduction in ``Block.brought``."""
 
     op: Operation
     generation: int
@@ -42,9 +42,9 @@ class _Key:
 
 @implements("gpu.all_reduce")
 def _all_reduce(op: Any, t: Translator) -> Suspending:
-    """Lane i takes lane i + 16, then 8, 4, 2, 1, if there is one; then warps in ascending order.
+    """Reduces within each warp (lane i with lane i + 16, then 8, 4, 2, 1), then over the warps in ascending order.
 
-    All wait at the barrier of the block, before they read what others brought and behind it.
+    All warps wait at the barrier of the block before they read the others' results, and again after.
     """
     value, result = t.slot(op.value), t.slot(op.results[0])
     ty, element = op.results[0].type, element_of(op.results[0].type)
@@ -78,7 +78,7 @@ def _at_barrier(warp: Warp, op: Operation) -> BarrierWait:
 
 
 def _of_warp(warp: Warp, array: Array, both: _Combine) -> _Combined:
-    """The values of the lanes that there are, combined in the first."""
+    """Reduce the values of existing lanes into the first lane."""
     present = int(warp.exists.sum())
     lane = np.arange(WARP_SIZE)
     for step in _STEPS:

@@ -17,7 +17,7 @@ from tilewright.simulator.state import Block, Coroutine, Wait, Warp
 
 @dataclass(slots=True)
 class RegisterWait(Wait):
-    """Warps that wait until their block has registers for them."""
+    """Warps that wait until their block has enough free registers."""
 
     op: Operation
     warp: Warp
@@ -25,7 +25,7 @@ class RegisterWait(Wait):
 
     @property
     def lacking(self) -> int:
-        """How many they need beside those that they have."""
+        """The registers that they need in addition to those they have."""
         return sum(self.count - member.register_count for member in self.warp.members)
 
     def ready(self) -> bool:
@@ -49,8 +49,9 @@ class RegisterWait(Wait):
 
 @implements("nvvm.setmaxregister")
 def _trade(op: Operation, t: Translator) -> Suspending:
-    """Gives registers back, or waits until the block has as many as the warp wants (PTX, ``setmaxnreg``). Asking for
-    fewer where it should be more, or with warps of a group apart, is a finding.
+    """Releases registers, or waits until the block has enough (PTX, ``setmaxnreg``).
+
+    Raises ``Fault`` for a change in the wrong direction. Incomplete warpgroups are reported.
     """
     trade = trade_of(op)
     assert trade is not None
@@ -96,7 +97,7 @@ def _check_group(warp: Warp, op: Operation) -> None:
 
 
 def check_trades(block: Block) -> None:
-    """Report trades of registers that some warps of a warpgroup made and others did not."""
+    """Report ``setmaxnreg`` that some warps of a warpgroup have executed and others have not."""
     for first in range(0, len(block.warps), WARPGROUP_WARPS):
         warps = block.warps[first : first + WARPGROUP_WARPS]
         made = [warp.trades for warp in warps]

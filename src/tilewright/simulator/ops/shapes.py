@@ -22,7 +22,7 @@ from tilewright.simulator.values import element_of, lanes, shape_of
 
 @implements("vector.shuffle", wide=True)
 def _shuffle(op: Any, t: Translator) -> Step:
-    """Places of -1 hold anything; here they hold the first."""
+    """Selects elements of both vectors. The elements of mask -1 are undefined; here they are the first."""
     left, right, result = t.slot(op.v1), t.slot(op.v2), t.slot(op.results[0])
     places = np.maximum(np.array(numbers_of(op, "mask"), np.int64), 0)
     flat = not shape_of(op.v1.type)
@@ -38,7 +38,7 @@ def _shuffle(op: Any, t: Translator) -> Step:
 
 @implements("vector.transpose", wide=True)
 def _transpose(op: Any, t: Translator) -> Step:
-    """The vector with its dimensions in the order of ``permutation``; the axis of lanes stays the first."""
+    """Permutes the dimensions of a vector; the lane axis stays first."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     axes = (0, *(axis + 1 for axis in numbers_of(op, "permutation")))
 
@@ -50,7 +50,7 @@ def _transpose(op: Any, t: Translator) -> Step:
 
 @implements("vector.extract_strided_slice", wide=True)
 def _extract_slice(op: Any, t: Translator) -> Step:
-    """The part of a vector from ``offsets``, of ``sizes``; strides are 1."""
+    """The part of a vector at ``offsets``, of ``sizes``; strides are 1."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     offsets, sizes = numbers_of(op, "offsets"), numbers_of(op, "sizes")
     where = (slice(None), *(slice(o, o + n) for o, n in zip(offsets, sizes)))
@@ -63,7 +63,7 @@ def _extract_slice(op: Any, t: Translator) -> Step:
 
 @implements("vector.insert_strided_slice", wide=True)
 def _insert_slice(op: Any, t: Translator) -> Step:
-    """The destination with the source from ``offsets`` on, in its last dimensions."""
+    """The destination with the source inserted at ``offsets``, in its last dimensions."""
     source, target, result = t.slot(op.source), t.slot(op.dest), t.slot(op.results[0])
     offsets, shape = numbers_of(op, "offsets"), shape_of(op.source.type)
     leading = len(offsets) - len(shape)
@@ -82,7 +82,7 @@ def _insert_slice(op: Any, t: Translator) -> Step:
 
 
 def _place(warp: Warp, value: Any, size: int, op: Operation) -> Any:
-    """A place in a vector, for each lane or for all; a fault where an active lane names none."""
+    """A position in a vector, per lane. Raises ``Fault`` if it is out of bounds in an active lane."""
     places = lanes(value, np.dtype(np.int64), warp.size)
     bad = (places < 0) | (places >= size)
     if (bad & warp.mask).any():
@@ -97,7 +97,7 @@ def _place(warp: Warp, value: Any, size: int, op: Operation) -> Any:
 
 @implements("vector.extractelement", wide=True)
 def _extract_element(op: Any, t: Translator) -> Step:
-    """One element, at a position of each lane; the only one of a vector without dimensions."""
+    """The element at a position, per lane; that of a vector of rank 0 without one."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     shape, position = shape_of(op.vector.type), None
     if op.position is not None:
@@ -116,7 +116,7 @@ def _extract_element(op: Any, t: Translator) -> Step:
 
 @implements("vector.insertelement", wide=True)
 def _insert_element(op: Any, t: Translator) -> Step:
-    """The vector with one element set, at a position of each lane."""
+    """The vector with the element at a position replaced, per lane."""
     source, target, result = t.slot(op.source), t.slot(op.dest), t.slot(op.results[0])
     shape, element, position = shape_of(op.dest.type), element_of(op.dest.type), None
     if op.position is not None:
@@ -136,7 +136,7 @@ def _insert_element(op: Any, t: Translator) -> Step:
 
 
 def _mask(shape: tuple[int, ...], sizes: list[Array]) -> Array:
-    """Lanes x the shape: whether a place is below the sizes of each lane."""
+    """Lanes x the shape: whether a position is below the sizes of each lane."""
     count = len(sizes[0])
     found = np.ones((count, *shape), np.bool_)
     for axis, size in enumerate(sizes):
@@ -147,7 +147,7 @@ def _mask(shape: tuple[int, ...], sizes: list[Array]) -> Array:
 
 @implements("vector.create_mask", wide=True)
 def _create_mask(op: Any, t: Translator) -> Step:
-    """True below the given size along every dimension; sizes may differ between lanes, and be negative, which is none."""
+    """True below the given size along every dimension. Sizes may differ between lanes; negative ones count as 0."""
     sizes, result, shape = t.slots(op.operands), t.slot(op.results[0]), shape_of(op.results[0].type)
 
     def step(warp: Warp) -> None:
@@ -162,7 +162,7 @@ def _create_mask(op: Any, t: Translator) -> Step:
 
 @implements("vector.constant_mask")
 def _constant_mask(op: Any, t: Translator) -> None:
-    """The mask of sizes that are known, made once for all blocks."""
+    """The mask of constant sizes, a preset."""
     shape, sizes = shape_of(op.results[0].type), numbers_of(op, "mask_dim_sizes")
     given = [np.full(WARP_SIZE, size) for size in sizes]
     t.preset(op.results[0], _mask(shape, given) if shape else given[0] > 0)
@@ -170,14 +170,14 @@ def _constant_mask(op: Any, t: Translator) -> None:
 
 @implements("vector.step")
 def _step(op: Any, t: Translator) -> None:
-    """0, 1, 2, ... as a vector of ``index``, the same for every lane."""
+    """0, 1, 2, ... as a vector of ``index``, a preset."""
     (count,) = shape_of(op.results[0].type)
     t.preset(op.results[0], np.tile(np.arange(count), (WARP_SIZE, 1)))
 
 
 @implements("vector.from_elements", wide=True)
 def _from_elements(op: Any, t: Translator) -> Step:
-    """The operands as the elements of a vector, in row-major order."""
+    """A vector of the operands, in row-major order."""
     sources, result = t.slots(op.operands), t.slot(op.results[0])
     element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
 
@@ -190,7 +190,7 @@ def _from_elements(op: Any, t: Translator) -> Step:
 
 @implements("vector.interleave", wide=True)
 def _interleave(op: Any, t: Translator) -> Step:
-    """The elements of both vectors in turn, along the last dimension."""
+    """The elements of both vectors alternately, along the last dimension."""
     left, right, result = t.slot(op.lhs), t.slot(op.rhs), t.slot(op.results[0])
     shape = shape_of(op.results[0].type)
 
@@ -203,7 +203,7 @@ def _interleave(op: Any, t: Translator) -> Step:
 
 @implements("vector.deinterleave", wide=True)
 def _deinterleave(op: Any, t: Translator) -> Step:
-    """The elements at even places along the last dimension, and those at odd ones."""
+    """The elements at even and at odd positions along the last dimension."""
     source, (even, odd) = t.slot(op.source), t.slots(op.results)
 
     def step(warp: Warp) -> None:
@@ -216,7 +216,7 @@ def _deinterleave(op: Any, t: Translator) -> Step:
 
 @implements("vector.multi_reduction")
 def _multi_reduction(op: Any, t: Translator) -> Step:
-    """By ascending place from ``acc`` on, as ``vector.reduction``."""
+    """Reduces dimensions in row-major order, starting from ``acc``."""
     source, acc, result = t.slot(op.source), t.slot(op.acc), t.slot(op.results[0])
     element, ty = element_of(op.source.type), op.results[0].type
     kind, shape = str(op.properties["kind"].data), shape_of(op.source.type)

@@ -20,14 +20,14 @@ _INDEX = np.dtype(np.int64)
 
 
 def _side(region: Region, t: Translator) -> tuple[Code, tuple[int, ...]]:
-    """A region of one block, and the slots of what its end gives."""
+    """The code of a region of one block, and the slots of what its terminator yields."""
     code = t.block(region.blocks[0])
     return code, t.slots(code.end.operands) if code.end is not None else ()
 
 
 @implements("memref.alloca_scope")
 def _alloca_scope(op: Any, t: Translator) -> Suspending:
-    """Runs its region once. What was allocated in it is no longer named behind it."""
+    """Runs its region once. Its allocations are not referenced afterwards."""
     code, given = _side(op.regions[0], t)
     results = t.slots(op.results)
 
@@ -40,7 +40,7 @@ def _alloca_scope(op: Any, t: Translator) -> Suspending:
 
 @implements("scf.index_switch")
 def _index_switch(op: Any, t: Translator) -> Suspending:
-    """Runs the region of the case of each lane, the default one where no case has its number."""
+    """Runs the region of each lane's case, or the default region."""
     value, results = t.slot(op.arg), t.slots(op.results)
     numbers = [int(n) for n in op.cases.get_values()]
     sides = [_side(region, t) for region in op.case_regions]
@@ -70,7 +70,9 @@ def _index_switch(op: Any, t: Translator) -> Suspending:
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """How one result is combined: slots of what there is, of what comes, and of the outcome."""
+    """The reduction of one result: slots of the new value, of the arguments of the body, of what it yields, and of the
+    result.
+    """
 
     given: int
     left: int
@@ -82,7 +84,7 @@ class _Reduction:
 
 @implements("scf.parallel")
 def _parallel(op: Any, t: Translator) -> Suspending:
-    """Every lane goes through all places, the last dimension fastest."""
+    """Each lane runs all iterations, the last dimension fastest."""
     block = op.body.blocks[0]
     variables, inits = t.slots(block.args), t.slots(op.initVals)
     bounds = list(zip(t.slots(op.lowerBound), t.slots(op.upperBound), t.slots(op.step)))
@@ -131,7 +133,7 @@ def _reductions(op: Any, end: Operation | None, t: Translator) -> list[_Reductio
 
 
 def _combine(warp: Warp, reduction: _Reduction) -> Coroutine:
-    """What there is comes first, as in a loop that carries it."""
+    """The accumulated value is the first argument, as in a loop that carries it."""
     slots = (reduction.result, reduction.given)
     assign(warp, (reduction.left, reduction.right), slots, None)
     yield from run_code(reduction.code, warp)

@@ -21,11 +21,11 @@ from tilewright.simulator.values import element_of, lanes, uniform
 
 _LANES = np.arange(WARP_SIZE)
 MAX_PRINTED = 1 << 26
-"""Calls of ``gpu.printf`` in a launch of which something is shown: twice what a tile of 2**24 elements takes."""
+"""The calls of ``gpu.printf`` per launch that are shown: twice those of a tile of 2**24 elements."""
 
 
 def collective(warp: Warp, op: Operation) -> None:
-    """Fault unless all lanes of the warp are here."""
+    """Raise ``Fault`` unless all lanes of the warp are active."""
     if not warp.full:
         absent = np.flatnonzero(~warp.mask)
         shown = ", ".join(map(str, absent[:8])) + (", ..." if absent.size > 8 else "")
@@ -61,14 +61,14 @@ def _in_cluster(block: Block) -> tuple[int, int, int]:
 
 @implements(*_OF_BLOCK)
 def _of_block(op: Any, t: Translator) -> None:
-    """Numbers and extents of blocks, grids and clusters along an axis: the same for all threads of a block."""
+    """Indices and extents of blocks, grids and clusters along an axis, uniform in a block."""
     function, axis = _OF_BLOCK[op.name], op.axis
     t.each_block(op.results[0], lambda block: function(block)[axis])
 
 
 @implements("gpu.thread_id", wide=True)
 def _thread_id(op: Any, t: Translator) -> Step:
-    """The number of the thread in its block along an axis."""
+    """The index of the thread in its block along an axis."""
     result, axis = t.slot(op.results[0]), op.axis
 
     def step(warp: Warp) -> None:
@@ -79,7 +79,7 @@ def _thread_id(op: Any, t: Translator) -> Step:
 
 @implements("gpu.global_id", wide=True)
 def _global_id(op: Any, t: Translator) -> Step:
-    """The number of the thread in the grid along an axis."""
+    """The index of the thread in the grid along an axis."""
     result, axis = t.slot(op.results[0]), op.axis
 
     def step(warp: Warp) -> None:
@@ -91,7 +91,7 @@ def _global_id(op: Any, t: Translator) -> Step:
 
 @implements("gpu.lane_id")
 def _lane_id(op: Any, t: Translator) -> None:
-    """0 to 31, the place of the thread in its warp."""
+    """The lane of the thread in its warp, 0 to 31."""
     t.preset(op.results[0], _LANES)
 
 
@@ -103,7 +103,7 @@ def _subgroup_size(op: Any, t: Translator) -> None:
 
 @implements("gpu.subgroup_id", wide=True)
 def _subgroup_id(op: Any, t: Translator) -> Step:
-    """The number of the warp in its block; threads are in warps by their row-major number."""
+    """The number of the warp in its block; threads are assigned to warps by their linear index, x fastest."""
     result = t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -115,13 +115,13 @@ def _subgroup_id(op: Any, t: Translator) -> Step:
 
 @implements("gpu.num_subgroups")
 def _num_subgroups(op: Any, t: Translator) -> None:
-    """The warps of the block."""
+    """The number of warps of the block."""
     t.each_block(op.results[0], lambda block: len(block.warps))
 
 
 @implements("gpu.dynamic_shared_memory")
 def _dynamic(op: Any, t: Translator) -> None:
-    """The shared memory behind that of all globals and barriers, as many bytes as the launch says."""
+    """The dynamic shared memory of the launch, after all static memory."""
     size = element_of(op.results[0].type).size
 
     def make(block: Block) -> MemRef:
@@ -133,7 +133,7 @@ def _dynamic(op: Any, t: Translator) -> None:
 
 @implements("nvvm.elect.sync")
 def _elect(op: Any, t: Translator) -> Step:
-    """The active lane with the least number."""
+    """True in the active lane with the lowest number."""
     result = t.slot(op.results[0])
 
     def step(warp: Warp) -> None:
@@ -144,16 +144,16 @@ def _elect(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.bar.warp.sync", "nvgpu.tma.prefetch.descriptor")
 def _nothing(op: Operation, t: Translator) -> None:
-    """Lanes of a warp go together here; caches are not modelled."""
+    """Nothing: lanes of a warp run in lockstep, and caches are not modelled."""
 
 
 @implements("nvgpu.tma.fence.descriptor")
 def _fence_descriptor(op: Operation, t: Translator) -> None:
-    """Tensor maps do not change in a run."""
+    """Nothing: tensor maps do not change during a run."""
 
 
-# From the offset, the lane's number, the first of its part and the width of that: the lane that is
-# read, and whether it is in the part.
+# From the offset, the lane, the first lane of its segment and the segment's width: the lane read, and whether it is in
+# the segment.
 _Shuffle = Callable[["Array", "Array", "Array", int], "tuple[Array, Array]"]
 _SHUFFLES: dict[str, _Shuffle] = {
     "xor": lambda o, lane, first, width: (lane ^ o, (lane ^ o) < first + width),
@@ -165,8 +165,11 @@ _SHUFFLES: dict[str, _Shuffle] = {
 
 @implements("gpu.shuffle", wide=True)
 def _shuffle(op: Any, t: Translator) -> Step:
-    """The value of another lane among ``width`` of them, and whether there is one (PTX, ``shfl.sync``); the own
-    value where there is none. All lanes must take part; a width that is no power of two up to 32 is a finding."""
+    """The value of another lane of a segment of ``width`` lanes, and whether there is one (PTX, ``shfl.sync``).
+
+    Without one the result is the lane's own value. Raises ``Fault`` if lanes have diverged, or unless the width is a
+    power of two up to 32.
+    """
     value, offset, width = t.slots(op.operands)
     result, valid = t.slots(op.results)
     mode = _SHUFFLES[op.properties["mode"].keyword]
@@ -191,7 +194,7 @@ def _shuffle(op: Any, t: Translator) -> Step:
 
 @implements("gpu.subgroup_reduce", wide=True)
 def _reduce(op: Any, t: Translator) -> Step:
-    """By halves: lane i with lane i + 16, then 8, 4, 2, 1."""
+    """Reduces over a warp by halves: lane i with lane i + 16, then 8, 4, 2, 1."""
     value, result = t.slot(op.operands[0]), t.slot(op.results[0])
     kind, element = op.properties["op"].keyword, element_of(op.results[0].type)
     whole = is_integer_scalar(op.results[0].type)
@@ -199,7 +202,7 @@ def _reduce(op: Any, t: Translator) -> Step:
     def step(warp: Warp) -> None:
         collective(warp, op)
         array = lanes(warp.regs[value], element.dtype, warp.size)
-        # The lanes of a warp go in front, so that halves of them are taken off there.
+        # With the lanes of a warp as first axis it can be halved.
         array = np.moveaxis(array.reshape(-1, WARP_SIZE, *array.shape[1:]), 1, 0)
         while array.shape[0] > 1:
             half = array.shape[0] // 2
@@ -215,7 +218,7 @@ def _reduce(op: Any, t: Translator) -> Step:
 
 @implements("gpu.printf")
 def _printf(op: Any, t: Translator) -> Step:
-    """Prints a line for each thread that takes part, in the order of lanes, as the C function does."""
+    """Prints for each active lane, in ascending order, as the C function does."""
     text = op.properties["format"].data
     sources = t.slots(op.operands)
     elements = [element_of(value.type) for value in op.operands]

@@ -34,7 +34,7 @@ _TILE_ALIGNMENT = 128
 
 
 def _tile_start(warp: Warp, memref: MemRef, tensor_map: TensorMap, op: Operation) -> int:
-    """The first byte of the tile in shared memory; a fault where the copy cannot go there."""
+    """The first byte of a tile in shared memory. Raises ``Fault`` if the copy cannot access it."""
     offset = memref.offset
     if type(offset) is not int:
         found = np.unique(offset[warp.mask])
@@ -57,7 +57,7 @@ def _tile_start(warp: Warp, memref: MemRef, tensor_map: TensorMap, op: Operation
 
 
 def _corners(warp: Warp, slots: tuple[int, ...], acting: Array) -> list[tuple[int, list[int]]]:
-    """For each acting lane, its corner of the tensor, outermost coordinate first."""
+    """The corner of each acting lane in the tensor, outermost coordinate first."""
     values = [warp.regs[slot] for slot in reversed(slots)]
     return [
         (int(lane), [v if type(v) is int else int(v[lane]) for v in values])
@@ -67,9 +67,9 @@ def _corners(warp: Warp, slots: tuple[int, ...], acting: Array) -> list[tuple[in
 
 @implements("nvgpu.tma.async.load")
 def _load(op: Any, t: Translator) -> Step:
-    """Starts a copy of the box at the coordinates to shared memory, zeros or NaNs where it lies outside of the tensor;
-    its
-    bytes count at the mbarrier when they are there. ``multicastMask`` says to which blocks of the cluster it goes.
+    """Starts a copy of the box at the coordinates to shared memory, with fill outside of the tensor.
+
+    On completion it adds its bytes to the mbarrier. ``multicastMask`` selects the destination blocks of the cluster.
     """
     target, group, index = t.slot(op.dst), t.slot(op.barriers), t.slot(op.mbarId)
     descriptor, coordinates = t.slot(op.tensorMapDescriptor), t.slots(op.coordinates)
@@ -114,7 +114,7 @@ def _destinations(warp: Warp, mask: int | None, op: Operation) -> list[Block]:
 
 
 def _same_barrier(block: Block, barrier: MBarrier) -> MBarrier:
-    """The barrier at the same place in another block of the cluster."""
+    """The corresponding mbarrier of another block of the cluster."""
     if block is barrier.block:
         return barrier
     for op, group in barrier.block.mbarriers.items():
@@ -165,14 +165,14 @@ def _start_load(
 
 
 def write_box(block: Block, start: int, box: Array, swizzle: str) -> None:
-    """A dense box into the swizzled tile that begins at a byte."""
+    """Write a dense box to the swizzled tile at byte ``start``."""
     chunks = np.ascontiguousarray(box).reshape(-1).view(np.uint8).reshape(-1, _CHUNK)
     tile = block.shared.data.reshape(-1, _CHUNK)
     tile[start // _CHUNK + box_chunks(len(chunks), swizzle)] = chunks
 
 
 def read_box(block: Block, start: int, tensor_map: TensorMap) -> Array:
-    """The box in a tile; the inverse of ``write_box``."""
+    """The box of a tile; the inverse of ``write_box``."""
     count = tensor_map.box_bytes // _CHUNK
     tile = block.shared.data.reshape(-1, _CHUNK)
     chunks = tile[start // _CHUNK + box_chunks(count, tensor_map.swizzle)]
@@ -181,7 +181,7 @@ def read_box(block: Block, start: int, tensor_map: TensorMap) -> Array:
 
 @dataclass(slots=True, eq=False)
 class Store:
-    """A TMA store of a lane. ``group`` is 0 while it is in none."""
+    """A TMA store of a lane. ``group`` is 0 until it is committed."""
 
     op: Operation
     lane: int
@@ -192,13 +192,14 @@ class Store:
     is_read: bool = False
     end: float = 0.0
     written: list[Written] = field(default_factory=list)
-    """What it writes, as long as nobody has waited for the end of that."""
+    """Its writes to global memory, until their completion has been waited for."""
 
 
 @implements("nvgpu.tma.async.store")
 def _store(op: Any, t: Translator) -> Step:
-    """Starts a copy of shared memory to the box at the coordinates; elements outside of the tensor are left out. It
-    belongs to the thread's next bulk group.
+    """Starts a copy of shared memory to the box at the coordinates, without elements outside of the tensor.
+
+    It belongs to the next bulk group of the thread.
     """
     source, descriptor = t.slot(op.src), t.slot(op.tensorMapDescriptor)
     coordinates = t.slots(op.coordinates)
@@ -250,7 +251,7 @@ def _start_store(
 
 @implements("nvvm.cp.async.bulk.commit.group")
 def _commit(op: Any, t: Translator) -> Step:
-    """Closes the bulk group of the stores that each lane has started since the last."""
+    """Commits the stores that each lane has started as a bulk group."""
 
     def step(warp: Warp) -> None:
         groups = warp.stores
@@ -265,7 +266,7 @@ def _commit(op: Any, t: Translator) -> Step:
 
 
 def _end_write(store: Store, warp: Warp) -> None:
-    """The warp knows that what the store writes is there."""
+    """Note that the warp knows of the completion of a store's writes."""
     for written in store.written:
         written.done = int(warp.clock[warp.clock_index])
     store.written = []
@@ -278,7 +279,7 @@ class StoreWait(Wait):
     op: Operation
     stores: list[Store]
     reading: bool
-    """Whether only for the end of their reading."""
+    """Whether the wait is only for the reads of the stores."""
 
     def ready(self) -> bool:
         return all(store.landed for store in self.stores)
@@ -299,8 +300,8 @@ class StoreWait(Wait):
 
 @implements("nvvm.cp.async.bulk.wait_group")
 def _wait(op: Any, t: Translator) -> Suspending:
-    """Waits until all bulk groups of the lane but the ``group`` youngest have ended, or with ``read`` have only read
-    their sources.
+    """Waits for all bulk groups of the lane except the ``group`` most recent; with ``read`` only until their sources
+    have been read.
     """
     unfinished, reading = op.properties["group"].value.data, op.read is not None
 

@@ -27,15 +27,14 @@ _INDEX = np.dtype(np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Dimension:
-    """Of a memref: the dimension of the vector that goes along it, if any, and whether the program
-    says that it stays inside."""
+    """A dimension of a memref: the vector dimension along it, if any, and whether it is declared in bounds."""
 
     along: int | None
     is_inside: bool
 
 
 class _Transfer:
-    """Where the elements of a vector lie in a memref."""
+    """The positions of a vector's elements in a memref."""
 
     def __init__(self, op: Any, t: Translator, vector: Any):
         self.op, self.shape = op, shape_of(vector.type)
@@ -54,12 +53,12 @@ class _Transfer:
             _Dimension(places.get(dim), dim not in places or bool(flags[places[dim]].value.data))
             for dim in range(op.permutation_map.data.num_dims)
         ]
-        # A mask has the dimensions of the memref that the vector goes along, in order.
+        # A mask has the dimensions of the memref along which the vector goes, in their order.
         self.mask_axes = [d.along for d in self.dimensions if d.along is not None]
         self.grid = np.indices(self.shape).reshape(len(self.shape), prod(self.shape))
 
     def places(self, warp: Warp) -> tuple[MemRef, Array, Array]:
-        """The memref, the place of each element (lanes x elements), and which are transferred."""
+        """The memref, the position of each element (lanes x elements), and the mask of those transferred."""
         memref = warp.regs[self.source]
         wanted = self._masked(warp)
         place = np.asarray(memref.offset, _INDEX).reshape(-1, 1)
@@ -100,7 +99,7 @@ def _outside(warp: Warp, memref: MemRef, axis: int, index: int, op: Operation) -
 
 @implements("vector.transfer_read")
 def _read(op: Any, t: Translator) -> Step:
-    """Elements outside, and those that the mask leaves out, are the padding."""
+    """Loads a vector; elements out of bounds or masked off are the padding."""
     transfer = _Transfer(op, t, op.result)
     padding, result, dtype = t.slot(op.padding), t.slot(op.result), transfer.element.dtype
 
@@ -116,9 +115,9 @@ def _read(op: Any, t: Translator) -> Step:
 
 @implements("vector.transfer_write")
 def _write(op: Any, t: Translator) -> Step:
-    """Writes a vector to memory along the permutation map; elements outside are left out unless ``in_bounds`` says
-    that
-    there are none, which is checked.
+    """Stores a vector along the permutation map, without elements out of bounds.
+
+    Raises ``Fault`` if ``in_bounds`` is false for an element.
     """
     transfer = _Transfer(op, t, op.vector)
     value, dtype = t.slot(op.vector), transfer.element.dtype
@@ -132,7 +131,7 @@ def _write(op: Any, t: Translator) -> Step:
 
 
 class _Row:
-    """Elements side by side in the last dimension of a memref, from a place on."""
+    """Consecutive elements along the last dimension of a memref."""
 
     def __init__(self, op: Any, t: Translator, vector: Any):
         base, *indices = op.operands[: 1 + len(op.indices)]
@@ -146,7 +145,7 @@ class _Row:
         return warp.regs[self.mask].reshape(WARP_SIZE, -1)
 
     def places(self, warp: Warp, along: Array, wanted: Array) -> tuple[MemRef, Array]:
-        """The memref, and the places of the elements that lie ``along`` behind the first."""
+        """The memref, and the positions of the elements at ``along`` from the first."""
         memref: MemRef = warp.regs[self.base]
         place = np.asarray(memref.offset, _INDEX).reshape(-1, 1)
         last = len(memref.sizes) - 1
@@ -164,15 +163,13 @@ class _Row:
 
 
 def _side_by_side(wanted: Array) -> Array:
-    """How far along each element is where those that are wanted lie one behind the other."""
+    """The offset of each wanted element, if wanted elements are packed."""
     return np.cumsum(wanted, axis=1) - 1
 
 
 @implements("vector.maskedload", "vector.expandload")
 def _masked_load(op: Any, t: Translator) -> Step:
-    """A row of elements where the mask holds, those of ``pass_thru`` elsewhere; ``expandload`` reads them side by
-    side.
-    """
+    """Loads a row where the mask is true, else ``pass_thru``; ``expandload`` reads consecutive elements."""
     row = _Row(op, t, op.result)
     other, result = t.slot(op.pass_thru), t.slot(op.result)
     packs = op.name == "vector.expandload"
@@ -189,7 +186,7 @@ def _masked_load(op: Any, t: Translator) -> Step:
 
 @implements("vector.maskedstore", "vector.compressstore")
 def _masked_store(op: Any, t: Translator) -> Step:
-    """Writes elements of a row where the mask holds; ``compressstore`` writes them side by side."""
+    """Stores a row where the mask is true; ``compressstore`` writes consecutive elements."""
     packs = op.name == "vector.compressstore"
     vector = op.valueToStore if packs else op.value_to_store
     row, value = _Row(op, t, vector), t.slot(vector)

@@ -64,8 +64,7 @@ def _combination(keyword: str, element: Element) -> Callable[[Array, Array], Arr
 
 
 def _turns(addresses: Array) -> list[Array]:
-    """Numbers of the elements such that no two of a turn have one address; the earlier of two of
-    one address has an earlier turn."""
+    """Partition elements into rounds without duplicate addresses. Elements of one address are in order."""
     order = np.argsort(addresses, kind="stable")
     ascending = addresses[order]
     begins = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
@@ -82,10 +81,9 @@ def _update(
     address: Any,
     change: Callable[[Array, Array], Array],
 ) -> Array:
-    """Replace the elements at the addresses of active lanes, one lane after the other.
+    """Update the elements at the addresses of active lanes, one lane after the other.
 
-    ``change`` takes what is there and the numbers of the lanes. Gives what was there: one element
-    for each lane.
+    ``change`` takes the old elements and the lanes. Returns the old element of each lane.
     """
     active = np.flatnonzero(warp.mask)
     addresses = lanes(address, ADDRESS, warp.size)[active]
@@ -106,14 +104,14 @@ def _one_turn(
     change: Callable[[Array, Array], Array],
     old: Array,
 ) -> None:
-    """The updates of lanes ``who``, no two of which are of one address."""
+    """The updates of lanes ``who``, whose addresses are distinct."""
     found = access.read(warp, addresses, lambda: who)
     old[who] = found
     access.update(warp, addresses, found, change(found, who), lambda: who)
 
 
-#: Updates of which several to one address combine to one, whichever way they are grouped: what
-#: combines their values. Floats are rounded each time, in the order of the lanes.
+#: Integer updates that are associative: the operation that combines their operands, or "" for none. Floats are rounded
+#: at each update, in the order of lanes, and so are not combined.
 _GROUPED = {"sub": "add", "nand": "", "uinc_wrap": "", "udec_wrap": ""}
 
 
@@ -132,7 +130,7 @@ def _update_together(
     combine: Callable[[Array, Array], Array],
     grouped: Callable[[Array, Array], Array],
 ) -> Array:
-    """The same as ``_update`` for updates that combine: memory is read and written once."""
+    """As ``_update``, for associative updates: each address is read and written once."""
     active = np.flatnonzero(warp.mask)
     addresses = lanes(address, ADDRESS, warp.size)[active]
     access.check_aligned(warp, addresses, lambda: active)
@@ -143,7 +141,7 @@ def _update_together(
     begins = np.r_[True, where[1:] != where[:-1]]
     first = np.maximum.accumulate(np.where(begins, np.arange(where.size), 0))
     rank = np.arange(where.size) - first
-    # Each of the values so far, by steps of doubling length.
+    # A prefix combination per address, by steps of doubling length.
     total, step = values[who], 1
     while step <= int(rank.max()):
         later = np.flatnonzero(rank >= step)
@@ -166,7 +164,7 @@ def _update_together(
 
 @implements("llvm.atomicrmw", wide=True)
 def _atomicrmw(op: AtomicRMWOp, t: Translator) -> Step:
-    """Combines each lane's value with memory at its address, undivided, lane after lane; the result is what was there."""
+    """An atomic update per lane, in ascending order; the result is the old value."""
     pointer, value, result = t.slot(op.ptr), t.slot(op.val), t.slot(op.res)
     access = Access(op, op.ptr.type, op.val.type, "updates")
     combine = _combination(op.keyword, access.element)
@@ -185,7 +183,7 @@ def _atomicrmw(op: AtomicRMWOp, t: Translator) -> Step:
 
 @implements("llvm.cmpxchg", wide=True)
 def _cmpxchg(op: Any, t: Translator) -> Step:
-    """The result is the pair of what was there, and where it was exchanged."""
+    """A compare-and-exchange per lane; the result is the pair of the old value and whether it was exchanged."""
     pointer, wanted, value = t.slot(op.ptr), t.slot(op.cmp), t.slot(op.val)
     result = t.slot(op.res)
     access = Access(op, op.ptr.type, op.val.type, "updates")
@@ -210,7 +208,7 @@ def _cmpxchg(op: Any, t: Translator) -> Step:
 
 @implements("llvm.extractvalue", wide=True)
 def _extractvalue(op: Any, t: Translator) -> Step:
-    """A member of a structure, by its place."""
+    """A member of a structure."""
     source, result = t.slot(op.container), t.slot(op.res)
     numbers = tuple(int(n) for n in op.properties["position"].get_values())
 
@@ -225,4 +223,4 @@ def _extractvalue(op: Any, t: Translator) -> Step:
 
 @implements("llvm.fence", wide=True)
 def _fence(op: Operation, t: Translator) -> None:
-    """Accesses happen in the order of the program."""
+    """Nothing: accesses happen in program order."""

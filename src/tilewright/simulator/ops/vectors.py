@@ -23,7 +23,9 @@ from tilewright.simulator.values import element_of, lanes, shape_of
 def check_aligned(
     warp: Warp, memref: MemRef, place: Index, bytes_: int, size: int, op: Any
 ) -> None:
-    """Vectors of 4, 8 or 16 bytes are accessed as a whole, longer ones by 16 bytes."""
+    """Raise ``Fault`` for misaligned vectors. Those of 4, 8 or 16 bytes must be aligned to their size, longer ones to
+    16 bytes.
+    """
     needed = min(bytes_, 16)
     if needed & (needed - 1) or needed == size:
         return
@@ -43,8 +45,9 @@ def check_aligned(
 
 @implements("vector.load", wide=True)
 def _load(op: Any, t: Translator) -> Step:
-    """A vector of each lane from memory, along the last dimension from its indices. Elements of less than a byte are
-    unpacked. Outside of the memref is a finding.
+    """Loads a vector per lane, along the last dimension. Elements of less than a byte are unpacked.
+
+    Raises ``Fault`` if out of bounds.
     """
     source, indices = t.slot(op.base), t.slots(op.indices)
     result, shape = t.slot(op.results[0]), shape_of(op.results[0].type)
@@ -65,7 +68,7 @@ def _load(op: Any, t: Translator) -> Step:
 
 @implements("vector.store", wide=True)
 def _store(op: Any, t: Translator) -> Step:
-    """Writes a vector of each lane to memory, along the last dimension from its indices."""
+    """Stores a vector per lane, along the last dimension."""
     value, target, indices = t.slot(op.vector), t.slot(op.base), t.slots(op.indices)
     shape, element = shape_of(op.vector.type), element_of(op.base.type)
     if is_packed(element):
@@ -84,7 +87,7 @@ def _store(op: Any, t: Translator) -> Step:
 
 @implements("vector.broadcast", "vector.splat", wide=True)
 def _broadcast(op: Operation, t: Translator) -> Step:
-    """The value repeated along new leading dimensions, and along those of extent 1."""
+    """Broadcasts along new leading dimensions and those of extent 1."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
 
@@ -98,7 +101,7 @@ def _broadcast(op: Operation, t: Translator) -> Step:
 
 
 def _position(op: Any, t: Translator) -> list[tuple[bool, int]]:
-    """Numbers, and slots of those that are not known before the run (True)."""
+    """Static positions (False), and the slots of dynamic ones (True)."""
     rest = list(t.slots(op.dynamic_position))
     return [
         (True, rest.pop(0)) if number == b.DYNAMIC_INDEX else (False, number)
@@ -107,7 +110,7 @@ def _position(op: Any, t: Translator) -> list[tuple[bool, int]]:
 
 
 def _index(warp: Warp, items: list[tuple[bool, int]]) -> tuple[Any, ...]:
-    """A NumPy index behind the lane axis; lanes may differ."""
+    """A NumPy index that includes the lane axis; positions may differ between lanes."""
     found = [warp.regs[number] if is_dynamic else number for is_dynamic, number in items]
     if any(isinstance(i, np.ndarray) for i in found):
         return (np.arange(warp.size), *found)
@@ -116,7 +119,7 @@ def _index(warp: Warp, items: list[tuple[bool, int]]) -> tuple[Any, ...]:
 
 @implements("vector.extract", wide=True)
 def _extract(op: Any, t: Translator) -> Step:
-    """The part of a vector at a position, whose numbers may differ between lanes."""
+    """The element or subvector at a position, which may differ between lanes."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     items = _position(op, t)
 
@@ -155,7 +158,7 @@ def _shape_cast(op: Any, t: Translator) -> Step:
 
 @implements("vector.bitcast", wide=True)
 def _bitcast(op: Any, t: Translator) -> Step:
-    """The same bits along the last dimension, the first element in the low ones."""
+    """The same bits along the last dimension, the first element in the low bits."""
     source, result = t.slot(op.operands[0]), t.slot(op.results[0])
     old, new = element_of(op.operands[0].type), element_of(op.results[0].type)
     shape = shape_of(op.results[0].type)
@@ -168,7 +171,7 @@ def _bitcast(op: Any, t: Translator) -> Step:
 
 
 def pack_bits(array: Array, name: str, bits: int) -> Array:
-    """The bytes of a vector's elements, 4-bit ones two in a byte."""
+    """The bytes of a vector's elements; 4-bit elements share a byte."""
     flat = np.ascontiguousarray(array).reshape(array.shape[0], -1)
     if bits != 4:
         return flat.view(np.uint8)
@@ -204,7 +207,7 @@ _REDUCTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def combine(kind: str, left: Array, right: Array, name: str) -> Array:
-    """Two arrays combined as a reduction's kind says."""
+    """Combine two arrays as a reduction kind specifies. Raises ``Fault`` if it does not fit the element type."""
     function, keywords = _REDUCTIONS[kind]
     if function not in ("add", "mul") and (function[-1] == "f") != (name[0] in "fbt"):
         raise Fault(codes.UNSUPPORTED, f"'{kind}' does not combine values of {name}")
@@ -215,7 +218,7 @@ def combine(kind: str, left: Array, right: Array, name: str) -> Array:
 
 @implements("vector.reduction", wide=True)
 def _reduction(op: Any, t: Translator) -> Step:
-    """By ascending index, from ``acc`` where it is there."""
+    """Reduces in ascending order, starting from ``acc`` if there is one."""
     source, result = t.slot(op.vector), t.slot(op.results[0])
     acc = None if op.acc is None else t.slot(op.acc)
     kind, element = str(op.kind.data), element_of(op.vector.type)

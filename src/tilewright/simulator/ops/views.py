@@ -30,13 +30,13 @@ from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import element_of, uniform
 
 _DYNAMIC = b.DYNAMIC_INDEX
-#: How far memory of threads is aligned.
+#: The alignment of thread-local memory, in bytes.
 _GRANULE = 16
 
 
 @implements("memref.alloc")
 def _alloc(op: Any, t: Translator) -> Step | None:
-    """In shared memory the block has it; elsewhere each thread has memory of its own."""
+    """Allocates shared memory for the block, or thread-local memory for each thread."""
     ty = op.results[0].type
     if space_number(ty.memory_space) == SHARED:
         found = op.properties.get("alignment")
@@ -81,12 +81,12 @@ def _extent(warp: Warp, slot: int, op: Operation) -> int:
 
 @implements("memref.dealloc")
 def _dealloc(op: Operation, t: Translator) -> None:
-    """Memory lives as long as there are values for it."""
+    """Nothing: memory lives as long as there are values for it."""
 
 
 @implements("memref.copy")
 def _copy(op: Any, t: Translator) -> Step:
-    """Each lane that comes here copies all elements."""
+    """Each active lane copies all elements."""
     source, target = t.slot(op.source), t.slot(op.destination)
     element = element_of(op.source.type)
     need_whole_bytes(element, op)
@@ -110,7 +110,7 @@ def _copy(op: Any, t: Translator) -> Step:
 
 @implements("memref.transpose")
 def _transpose(op: Any, t: Translator) -> Step:
-    """A memref with its dimensions in another order; memory stays."""
+    """A memref with permuted dimensions to the same memory."""
     source, result, order = t.slot(op.source), t.slot(op.results[0]), op.order
 
     def step(warp: Warp) -> None:
@@ -132,7 +132,7 @@ def _groups(op: Any) -> list[list[int]]:
 
 @implements("memref.expand_shape")
 def _expand(op: Any, t: Translator) -> Step:
-    """A memref with some dimensions divided, as the groups say."""
+    """A memref with dimensions split by the reassociation groups."""
     source, result, groups = t.slot(op.src), t.slot(op.results[0]), _groups(op)
     rest = list(t.slots(op.output_shape))
     extents = [
@@ -165,7 +165,7 @@ def _expand(op: Any, t: Translator) -> Step:
 
 @implements("memref.collapse_shape")
 def _collapse(op: Any, t: Translator) -> Step:
-    """A memref with groups of dimensions as one, which takes the step of the innermost of more than one element."""
+    """A memref with groups of dimensions collapsed."""
     source, result, groups = t.slot(op.src), t.slot(op.results[0]), _groups(op)
 
     def step(warp: Warp) -> None:
@@ -173,7 +173,7 @@ def _collapse(op: Any, t: Translator) -> Step:
         sizes, strides = [], []
         for group in groups:
             sizes.append(prod(memref.sizes[place] for place in group))
-            # The innermost dimension of more than one element gives the step.
+            # The stride is that of the innermost dimension with more than one element.
             inner = [p for p in group if memref.sizes[p] != 1] or group
             strides.append(memref.strides[inner[-1]])
         warp.regs[result] = MemRef(
@@ -185,7 +185,7 @@ def _collapse(op: Any, t: Translator) -> Step:
 
 @implements("memref.extract_strided_metadata")
 def _metadata(op: Any, t: Translator) -> Step:
-    """The memory of a memref, and its offset, sizes and strides in elements."""
+    """The base memory of a memref, and its offset, sizes and strides in elements."""
     source, base, offset = t.slot(op.source), t.slot(op.base_buffer), t.slot(op.offset)
     sizes, strides = t.slots(op.sizes), t.slots(op.strides)
 

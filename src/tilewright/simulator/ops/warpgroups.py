@@ -25,14 +25,14 @@ from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of
 
-#: Warps of a warpgroup, rows of an instruction and of a warp in it, and bytes of a line.
+#: Warps of a warpgroup, rows of an instruction, rows of a warp in it, bytes of a line.
 GROUP_WARPS, ROWS, WARP_ROWS, LINE = 4, 64, 16, 128
 _PATTERN = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descriptor:
-    """A matrix in shared memory that begins at a byte."""
+    """A matrix in shared memory, at byte ``start``."""
 
     start: int
     bytes: int
@@ -41,7 +41,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accumulator:
-    """The rows of a matrix that a warp has, 16 of every 64. ``group`` must have been waited for."""
+    """The rows of an accumulator that a warp holds, 16 of every 64. ``group`` must be waited for before a read."""
 
     rows: Array
     group: int = 0
@@ -50,7 +50,7 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Product:
-    """A product under way: the shared memory that it reads."""
+    """A product in flight, with the shared memory that it reads."""
 
     op: Operation
     group: int
@@ -67,7 +67,7 @@ def _accumulator_type(ty: Any) -> tuple[int, int, Element]:
 
 @implements("nvgpu.warpgroup.generate.descriptor")
 def _descriptor(op: Any, t: Translator) -> Step:
-    """The matrix in shared memory, as an operand of products of a warpgroup: laid out as its tensor map says."""
+    """A descriptor of a matrix in shared memory, laid out as its tensor map specifies."""
     source, result = t.slot(op.tensor), t.slot(op.results[0])
     element, extents = element_of(op.tensor.type), op.tensor.type.get_shape()
     size = int(np.prod(extents)) * element.size
@@ -95,14 +95,17 @@ def _descriptor(op: Any, t: Translator) -> Step:
 
 @implements("nvgpu.warpgroup.mma.init.accumulator")
 def _init(op: Any, t: Translator) -> None:
-    """An accumulator of zeros: of each warp, a quarter of the rows."""
+    """A zero accumulator; each warp holds a quarter of the rows."""
     rows, columns, element = _accumulator_type(op.results[0].type)
     zeros = np.zeros((rows // GROUP_WARPS, columns), element.dtype)
     t.preset(op.results[0], Accumulator(zeros))
 
 
 def place_in_group(warp: Warp, op: Operation) -> int:
-    """The place of the warp in its group, which must be whole and go in step."""
+    """The position of the warp in its warpgroup.
+
+    Raises ``Fault`` unless the warpgroup is complete and its warps execute the same products.
+    """
     collective(warp, op)
     block, place = warp.block, warp.index % GROUP_WARPS
     group = warp.index // GROUP_WARPS
@@ -131,8 +134,10 @@ def place_in_group(warp: Warp, op: Operation) -> int:
 
 @implements("nvgpu.warpgroup.mma")
 def _mma(op: Any, t: Translator) -> Step:
-    """The product of two matrices in shared memory with sums in registers, started by all four warps of the group; the
-    sums are there when it has been waited for. Elements are added as the unit of the architecture does.
+    """Starts a product of two matrices in shared memory on all four warps of a warpgroup.
+
+    The accumulator is ready when the product has been waited for. Elements are added as the tensor cores of the
+    architecture do.
     """
     left, right, acc = t.slot(op.descriptorA), t.slot(op.descriptorB), t.slot(op.matrixC)
     result, unfinished = t.slot(op.results[0]), op.unfinished
@@ -167,20 +172,20 @@ def _mma(op: Any, t: Translator) -> Step:
 
 
 def _count_common_bits(lhs: Array, rhs: Array, acc: Array) -> Array:
-    """``acc`` and how many bits both operands have, of bytes along k."""
+    """``acc`` plus the number of bits set in both operands, given as bytes along k."""
     rows = np.unpackbits(lhs.view(np.uint8), axis=1).astype(np.int32)
     columns = np.unpackbits(rhs.view(np.uint8), axis=0).astype(np.int32)
     return acc + rows @ columns
 
 
 class _Tiles:
-    """Where the operands of a product lie in their tiles."""
+    """The positions of a product's operands in their tiles."""
 
     def __init__(self, op: Any, a: Element, b_: Element, rows: int, columns: int, depth: int):
         self.a, self.b = a, b_
         self.a_transposed, self.b_transposed = op.transposeA is not None, op.transposeB is not None
         if a.bits == 1:
-            # Bits are read as the bytes that hold them.
+            # Bits are read as bytes.
             self.a = self.b = a = b_ = element_of(IntegerType(8))
             depth //= 8
         for name, is_transposed in (("A", self.a_transposed), ("B", self.b_transposed)):
@@ -206,7 +211,7 @@ class _Tiles:
     def places(
         self, a: Descriptor, b_: Descriptor, warp: int
     ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """The bytes that a warp reads of each operand."""
+        """The bytes of each operand that a warp reads."""
         whole = (slice(b_.start, b_.start + b_.bytes),)
         if self.a_transposed:
             return (slice(a.start, a.start + a.bytes),), whole
@@ -224,7 +229,7 @@ class _Tiles:
 def begin_product(
     warp: Warp, op: Operation, places: tuple[slice, ...], multiplications: int
 ) -> None:
-    """Note a product under way, in a group of its own."""
+    """Note a product in flight, in a group of its own."""
     launch, block = warp.launch, warp.block
     warp.product_groups += 1
     warp.product_count += 1
@@ -240,7 +245,7 @@ def begin_product(
 
 
 def wait_products(warp: Warp, unfinished: int, op: Operation) -> None:
-    """Wait until at most so many groups of products, the youngest, are unfinished."""
+    """Complete all groups of products except the ``unfinished`` most recent."""
     warp.products_done = max(warp.products_done, warp.product_groups - unfinished)
     start, rest = warp.time, []
     for product in warp.products:
@@ -257,7 +262,7 @@ def wait_products(warp: Warp, unfinished: int, op: Operation) -> None:
 
 @implements("nvvm.wgmma.commit.group.sync.aligned")
 def _commit(op: Any, t: Translator) -> Step:
-    """Closes the group of the products that the warp has started since the last."""
+    """Commits the products that the warp has started as a group."""
 
     def step(warp: Warp) -> None:
         collective(warp, op)
@@ -268,7 +273,7 @@ def _commit(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.wait.group.sync.aligned")
 def _wait(op: Any, t: Translator) -> Step:
-    """Waits until all groups of products but so many youngest have ended."""
+    """Waits for all groups of products except the ``group`` most recent."""
     unfinished = op.properties["group"].value.data
 
     def step(warp: Warp) -> None:
@@ -280,7 +285,7 @@ def _wait(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.fence.aligned")
 def _fence(op: Any, t: Translator) -> Step:
-    """Orders registers with the products behind it. Here they are always in order; all lanes must take part."""
+    """Nothing: register accesses are already ordered before later products. Raises ``Fault`` if lanes have diverged."""
 
     def step(warp: Warp) -> None:
         collective(warp, op)
@@ -290,7 +295,7 @@ def _fence(op: Any, t: Translator) -> Step:
 
 @implements("nvgpu.warpgroup.mma.store")
 def _store(op: Any, t: Translator) -> Step:
-    """Writes what each thread holds of an accumulator to memory, by the layout that PTX gives ``wgmma``."""
+    """Stores the rows of an accumulator that each warp holds, in the layout that PTX defines for ``wgmma``."""
     source, target = t.slot(op.matrixD), t.slot(op.dstMemref)
     rows, columns, element = _accumulator_type(op.matrixD.type)
     size = element.size

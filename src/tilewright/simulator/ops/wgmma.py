@@ -31,14 +31,14 @@ from tilewright.simulator.shadow import Proxy
 from tilewright.simulator.state import WARP_SIZE, Warp
 from tilewright.simulator.values import Element, element_of, uniform
 
-#: By the swizzle's number in a descriptor, its name and the bytes of a row.
+#: The swizzle field of a descriptor: name, and bytes of a row.
 _SWIZZLES = {1: ("swizzle_128b", 128), 2: ("swizzle_64b", 64), 3: ("swizzle_32b", 32)}
 _FIELD, _ADDRESS_UNIT = 0x3FFF, 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Matrix:
-    """What a descriptor says: where it begins, the distances of its parts, the swizzle."""
+    """A decoded descriptor: start, byte offsets of its parts, and swizzle."""
 
     start: int
     leading: int
@@ -87,7 +87,7 @@ def _places(
 
 
 def _positions(columns: int) -> tuple[Array, Array]:
-    """Row of the warp's 16 and column of each register of a lane, for a block of 64 rows."""
+    """Row, of the warp's 16, and column of each register of a lane, for a block of 64 rows."""
     lane, register = np.arange(WARP_SIZE)[:, None], np.arange(columns // 2)[None, :]
     rows = (lane >> 2) + 8 * (register >> 1 & 1)
     return rows, 2 * (lane & 3) + 8 * (register >> 2) + (register & 1)
@@ -105,7 +105,7 @@ def _left_positions(size: int, steps: int) -> tuple[Array, Array]:
 
 
 class _Product:
-    """One operation: what does not depend on the warp."""
+    """The part of a product that does not depend on the warp."""
 
     def __init__(self, op: WgmmaProductOp, t: Translator):
         self.op = op
@@ -125,7 +125,7 @@ class _Product:
         self.unsigned = op.unsignedA is not None, op.unsignedB is not None
 
     def multiply(self, lhs: Array, rhs: Array, sums: Array) -> Array:
-        """Both matrices multiplied, and added to the sums."""
+        """Multiply both matrices and add the accumulator."""
         if self.element.is_float:
             return multiply_add(lhs, rhs, sums, self.element.name, self.unit, self.numerics)
         left, right = (
@@ -176,14 +176,16 @@ class _Product:
         self.ranges.append(where)
         return shared.view(self.element.dtype)[places // self.size]
 
-    #: What the product of the moment reads.
+    #: The byte ranges that the current product reads.
     ranges: list[slice]
 
 
 @implements("nvvm.wgmma.product")
 def _product(op: Any, t: Translator) -> Step:
-    """A product of a warpgroup whose sums are numbers in registers: one group of PTX's ``wgmma.mma_async``, waited for
-    as ``waitGroup`` says. A is in registers or, as B is, in shared memory by a descriptor.
+    """A product of a warpgroup with the accumulator in registers, one group of ``wgmma.mma_async``; waits as
+    ``waitGroup`` says.
+
+    A is in registers or, as B is, in shared memory by a descriptor.
     """
     left, right, acc, result = (t.slot(value) for value in (op.a, op.b, op.c, op.results[0]))
     product, unfinished = _Product(op, t), op.unfinished
@@ -213,7 +215,7 @@ def _product(op: Any, t: Translator) -> Step:
 
 @implements("nvvm.wgmma.sums")
 def _sums(op: Any, t: Translator) -> Step:
-    """The sums of a product when all but ``waitGroup`` groups have ended."""
+    """The accumulator of a product, once all but ``waitGroup`` groups have completed."""
     source, result, unfinished = t.slot(op.c), t.slot(op.d), op.unfinished
 
     def step(warp: Warp) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
-#: The bytes of a tensor map, and to how many they are aligned.
+#: The size and the alignment of a tensor map, in bytes.
 TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One parameter of PTX: ``what`` it is of its argument, and its bytes."""
+    """A PTX parameter: ``what`` part of its argument it is, and its size in bytes."""
 
     what: str
     size: int
@@ -20,11 +20,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument of the kernel, and the parameters of PTX that it becomes.
+    """An argument of the kernel, and the PTX parameters that it becomes.
 
-    A memref becomes what upstream makes of it: the pointer twice, `allocated` and `aligned`, the
-    `offset`, then each `size` and each `stride`, in elements of 64 bits. A number is one `value`, a pointer one `pointer`. A
-    tensor map is a `tensor_map`, the object itself.
+    A memref becomes, as upstream defines it, the pointer twice (`allocated` and `aligned`), the `offset`, then each
+    `size` and each `stride`, in elements, as 64-bit integers. A number is one `value`, a pointer one `pointer`, a
+    tensor map one `tensor_map`, the object itself.
     """
 
     name: str

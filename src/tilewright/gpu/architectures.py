@@ -15,49 +15,49 @@ from tilewright.gpu.codes import ARCHITECTURE, UNKNOWN_TARGET
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """``isa`` is the oldest version of PTX that we emit for it; features may need a younger one."""
+    """A GPU architecture. ``isa`` is the oldest PTX version that is emitted for it; features may need a newer one."""
 
     name: str
     isa: int
 
     @property
     def shared_limit(self) -> int:
-        """The bytes of shared memory that a block can have."""
+        """The shared memory that a block may use, in bytes."""
         return _SHARED_LIMITS[self.number]
 
     @property
     def threads_limit(self) -> int:
-        """The threads that a multiprocessor holds at a time."""
+        """The number of resident threads per multiprocessor."""
         return 1536 if self.number in _SMALL else 2048
 
     @property
     def blocks_limit(self) -> int:
-        """The blocks that a multiprocessor holds at a time."""
+        """The number of resident blocks per multiprocessor."""
         return _SMALL.get(self.number, 32)
 
     @property
     def number(self) -> int:
-        """90 of `sm_90a`: architectures have what those of smaller numbers have, save for `a`."""
+        """The number in the name, 90 for `sm_90a`. Features are inherited from lower numbers, except those of `a`."""
         found = re.search(r"\d+", self.name)
         assert found is not None
         return int(found[0])
 
 
-#: The bytes of shared memory that a block can have, by the number of the architecture.
+#: The shared memory that a block may use, in bytes, by architecture number.
 _SHARED_LIMITS = {
     **dict.fromkeys((80, 87), 163 << 10),
     **dict.fromkeys((86, 89, 120, 121), 99 << 10),
     **dict.fromkeys((90, 100, 103), 227 << 10),
 }
 
-#: The registers of a multiprocessor, which are also the most that a block can have, and how many a warp gets
-#: at a time for each of its threads.
+#: The registers of a multiprocessor, which one block may use entirely, and the allocation unit of a warp, in registers
+#: per thread.
 REGISTERS, REGISTER_UNIT = 1 << 16, 8
-#: The blocks that multiprocessors with fewer threads hold (CUDA C++ Programming Guide 13, technical
-#: specifications by compute capability).
+#: The resident blocks of multiprocessors with fewer threads (CUDA C++ Programming Guide 13, technical specifications by
+#: compute capability).
 _SMALL = {86: 16, 87: 16, 89: 24, 120: 24, 121: 24}
 
-#: Those of CUDA 12.0 are emitted for its PTX, the younger ones for the first PTX that has them.
+#: The PTX version is that of CUDA 12.0 for architectures it knows, else the first with the architecture.
 ARCHITECTURES = MappingProxyType(
     {
         name: Architecture(name, isa)
@@ -82,7 +82,7 @@ ARCHITECTURES = MappingProxyType(
 
 
 def architecture(name: str) -> Architecture:
-    """The architecture of that name; a TileIRError where there is none."""
+    """The architecture of this name. Raises ``TileIRError`` if it is unknown."""
     if name not in ARCHITECTURES:
         raise TileIRError.single(
             UNKNOWN_TARGET,
@@ -94,9 +94,9 @@ def architecture(name: str) -> Architecture:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something that operations need: the architectures ``since`` a number have it, or ``only`` some.
+    """A feature that operations need: present ``since`` an architecture number, or ``only`` in some.
 
-    ``isa`` is the first version of PTX that can say it.
+    ``isa`` is the first PTX version with it.
     """
 
     what: str
@@ -106,7 +106,7 @@ class Feature:
 
     @property
     def first(self) -> str:
-        """The first architecture that has it."""
+        """The first architecture with the feature."""
         return self.only[0] if self.only else f"sm_{self.since}"
 
     def is_in(self, arch: Architecture) -> bool:
@@ -141,7 +141,7 @@ REGISTER_TRADE = Feature(
     only=("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"),
 )
 
-#: What operations need beyond ``BASE``.
+#: The features that operations need beyond ``BASE``.
 NEEDS = MappingProxyType(
     {
         "nvgpu.mbarrier.try_wait.parity": MBARRIER_PARITY,
@@ -178,15 +178,14 @@ NEEDS = MappingProxyType(
 
 
 def needs(op_name: str) -> Feature:
-    """What an operation needs."""
+    """The feature that an operation needs."""
     return NEEDS.get(op_name, BASE)
 
 
 def require(
     arch: Architecture, op_name: str, feature: Feature, location: SourceLocation | None
 ) -> None:
-    """A TileIRError that names the operation and the first architecture that has the feature,
-    where ``arch`` lacks it."""
+    """Raise ``TileIRError`` if ``arch`` lacks a feature; names the operation and the first architecture with it."""
     if not feature.is_in(arch):
         others = ", ".join(name for name, a in ARCHITECTURES.items() if feature.is_in(a))
         raise TileIRError.single(

@@ -33,52 +33,52 @@ __tracebackhide__ = hides_frames
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Memory of the GPU, of so many bytes, that lives as long as the launch."""
+    """``size`` bytes of GPU memory that live as long as the launch."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Words of 64 bits that tell where arrays lie: ``make`` gets what turns an address of the host into that
-    of the GPU."""
+    """64-bit words with the addresses of arrays. ``make`` is given the function that translates a host address to the
+    GPU.
+    """
 
     make: Callable[[Callable[[int], int]], Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A GPU and a stream, for a kernel: what ``host_memory`` moves bytes by."""
+    """A GPU and a stream, for a kernel. It implements the transfers of ``host_memory``."""
 
     gpu: Gpu
     handle: int
     kernel: str
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes of device memory, there for what the stream does next.
-        Raises ``gpu-out-of-memory``."""
+        """Allocate device memory in stream order; returns its address. Raises ``gpu-out-of-memory``."""
         return self.gpu.memory.allocate(size, self.gpu.device, self.handle, self.kernel)
 
     def free(self, address: int) -> None:
-        """Give memory back when the stream has come so far."""
+        """Free memory in stream order."""
         self.gpu.memory.free(address, self.handle)
 
     def send(self, address: int, source: int, size: int) -> None:
-        """Copy bytes of the host to device memory, in the order of the stream."""
+        """Copy host memory to device memory, in stream order."""
         call = "cuMemcpyHtoDAsync", address, source, size, self.handle
         self.gpu.call(*call, kernel=self.kernel)
 
     def fetch(self, target: int, address: int, size: int) -> None:
-        """Copy back; behind it the bytes are there."""
+        """Copy device memory to the host and wait for the copy."""
         self.gpu.call("cuMemcpyDtoHAsync", target, address, size, self.handle, kernel=self.kernel)
         self.gpu.call("cuStreamSynchronize", self.handle, kernel=self.kernel)
 
 
 @dataclass(slots=True)
 class Arguments:
-    """The arguments of a launch on the GPU: the bytes of each parameter, and what they point to.
+    """The arguments of a launch: the bytes of each parameter, and the memory they point to.
 
-    ``read`` says where everything lies without a GPU's help; ``send`` then copies and packs.
+    ``read`` finds the arrays without a GPU; ``send`` then copies them and packs the parameters.
     """
 
     parameters: Sequence[Parameter]
@@ -89,7 +89,7 @@ class Arguments:
 
     @classmethod
     def read(cls, parameters: Sequence[Parameter], args: Sequence[Any]) -> Arguments:
-        """The arguments, each array found; a TileIRError for what is none."""
+        """The arguments, with their arrays. Raises ``TileIRError`` for values that are not arrays."""
         made = cls(parameters)
         for parameter, arg in zip(parameters, args, strict=True):
             takes_array = isinstance(
@@ -100,7 +100,7 @@ class Arguments:
 
     @property
     def streams(self) -> list[int]:
-        """The streams that work on the arrays is on, each once."""
+        """The streams that have pending work on the arrays, without duplicates."""
         named = [v.stream for v in self.values if isinstance(v, DeviceArray)]
         return list(dict.fromkeys(stream for stream in named if stream is not None))
 
@@ -111,10 +111,10 @@ class Arguments:
         reached: Sequence[Array] = (),
         written: frozenset[int] | None = None,
     ) -> None:
-        """Copy arrays of the host to the GPU, and pack the parameters.
+        """Copy host arrays to the GPU, and pack the parameters.
 
-        ``fixed``: spans of the host that are on the GPU already. ``reached``: arrays that the kernel reaches by
-        their addresses. ``written``: the parameters that it may write through, by default all.
+        ``fixed``: host memory that is on the GPU already. ``reached``: arrays that the kernel accesses by address.
+        ``written``: the parameters that it may write through, by default all.
         """
         host = self._host = HostMemory(stream, fixed)
         for number, value in enumerate(self.values):
@@ -130,23 +130,23 @@ class Arguments:
             self._bind(stream, parameter, value)
 
     def add_address(self, address: int) -> None:
-        """A parameter behind the others: an address."""
+        """Append a parameter with an address."""
         self._add(struct.pack("<Q", address))
 
     def fetch(self) -> None:
-        """Copy back what the kernel may have written."""
+        """Copy back the memory that the kernel may have written."""
         if self._host is not None:
             self._host.fetch()
 
     def free(self, stream: Stream) -> None:
-        """Give back the memory of the launch."""
+        """Free the memory of the launch."""
         if self._host is not None:
             self._host.free()
         while self._allocated:
             stream.free(self._allocated.pop())
 
     def pointers(self) -> Any:
-        """The array of pointers that the driver takes."""
+        """The array of pointers to parameters, as the driver takes it."""
         kinds = ctypes.c_void_p * max(len(self._fields), 1)
         return kinds(*(ctypes.addressof(each) for each in self._fields))
 
@@ -186,11 +186,11 @@ class Arguments:
     def _translated(self, address: int, name: str) -> int:
         assert self._host is not None
         found = self._host.address(address)
-        # What is not the host's is the GPU's own, or belongs to an array without elements.
+        # An address outside of host memory is one of the GPU, or of an empty array.
         return address if found is None else found
 
     def _array(self, value: Any, name: str) -> DeviceArray:
-        """An array as the kernel sees it."""
+        """An array with its address on the GPU."""
         if isinstance(value, DeviceArray):
             return value
         if not isinstance(value, np.ndarray):
@@ -206,7 +206,7 @@ class Arguments:
             )
         strides = tuple(step // size for step in value.strides)
         if value.flags.c_contiguous:
-            # Of dimensions of one element NumPy may say anything.
+            # NumPy's strides of dimensions of extent 1 are arbitrary.
             strides = dense_strides(value.shape)
         kind = value.dtype.kind if value.dtype.kind in "iufb" else "f"
         address = (self._host.address(start) or 0) if value.size else 0
@@ -219,7 +219,7 @@ def _bad(message: str) -> TileIRError:
 
 
 def _found(arg: Any, name: str) -> Any:
-    """An array of the host as NumPy's, one of the GPU as a ``DeviceArray``; others as they are."""
+    """A host array as NumPy's, a GPU array as ``DeviceArray``; other values unchanged."""
     if isinstance(arg, StandIn):
         return arg.stands_for
     if isinstance(arg, np.ndarray | int | np.integer | Scratch | Table | DeviceArray):
@@ -234,7 +234,7 @@ def _found(arg: Any, name: str) -> Any:
 
 
 def _unpacked(ty: MemRefType, array: DeviceArray) -> DeviceArray:
-    """An array of bytes that several elements share, with extents and strides in elements."""
+    """An array of bytes with packed elements, with extents and strides in elements."""
     if not layout.is_packed(ty.element_type) or not array.shape:
         return array
     count = 8 // bit_width(ty.element_type)
@@ -244,7 +244,7 @@ def _unpacked(ty: MemRefType, array: DeviceArray) -> DeviceArray:
 
 
 def _check_memref(ty: MemRefType, array: DeviceArray, name: str) -> None:
-    """Raise a TileIRError where an array is not what the type of a memref says."""
+    """Raise ``TileIRError`` if an array does not fit a memref type."""
     found = layout.memref_layout(ty)
     assert found is not None
     size = layout.element_bytes(found.element)
@@ -265,7 +265,7 @@ def _check_memref(ty: MemRefType, array: DeviceArray, name: str) -> None:
 
 
 def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
-    """The bytes of a number of a type; a TileIRError for what is no such number."""
+    """The bytes of a number of a type. Raises ``TileIRError`` if it is not one."""
     size = layout.element_bytes(ty)
     if isinstance(ty, AnyFloat):
         spelled = layout.scalar(ty)
@@ -275,7 +275,7 @@ def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
             raise _bad(f"'{name}' takes a number of {ty}, got {arg!r:.40}")
         if spelled in ("float", "double"):
             return np.array(arg, f"<f{size}").tobytes()
-        # The digits behind 0xH and 0xR are the bits.
+        # The digits after 0xH and 0xR are the bits.
         return int(floating(spelled, float(arg)).ref[3:], 16).to_bytes(2, "little")
     if isinstance(arg, np.generic):
         arg = arg.item()
@@ -286,7 +286,7 @@ def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
 
 
 def encoded_map(gpu: Gpu, ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> bytes:
-    """The 128 bytes of a tensor map, which the driver makes."""
+    """The 128 bytes of a tensor map, encoded by the driver."""
     plan, api = plan_map(ty, array, name), gpu.api
     rank = len(plan.box)
     made = gpu.call(

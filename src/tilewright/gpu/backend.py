@@ -15,18 +15,18 @@ from tilewright.launching.options import LaunchOptions
 
 
 def check(variant: str) -> None:
-    """A TileIRError for an architecture that there is not, and where there is no GPU."""
+    """Raise ``TileIRError`` if the architecture is unknown, or if there is no GPU."""
     if variant:
         architecture(variant)
     open_gpu()
 
 
 def load(module: Operation, variant: str, options: LaunchOptions) -> TileProgram | ThreadProgram:
-    """A module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``."""
+    """A program for a module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``."""
     if is_tile_ir(module):
         return TileProgram(module, variant or None, options)
     return ThreadProgram(cast("ModuleOp", module), variant or None, options)
 
 
 def get_ready() -> None:
-    """Importing it is all there is to do."""
+    """Nothing to do beyond the import of this module."""

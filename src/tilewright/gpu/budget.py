@@ -14,19 +14,19 @@ from tilewright.gpu import llvm
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.codes import BUDGET, LLVM_FAILED
 
-#: CPU seconds that LLVM, and ptxas, may take for a kernel by default.
+#: The default CPU time limit of LLVM for a kernel, in seconds.
 DEFAULT_SECONDS = 60.0
-#: From so many elements of a vector, or lines, on LLVM may need longer than a second.
+#: The vector length, and the number of lines, from which LLVM may need more than a second.
 _WIDE, _LONG = 256, 30_000
-#: Wall time for each CPU second, on a machine that others use too.
+#: The wall time limit per CPU second, for busy machines.
 _PATIENCE = 4
-#: What a process that runs out of CPU time ends with, by signal SIGXCPU or SIGKILL.
+#: Exit codes of a process that exceeds its CPU time, by SIGXCPU or SIGKILL.
 _OUT_OF_TIME = (-24, -9, 152, 137)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """LLVM IR that becomes PTX for an architecture, with a version of PTX times ten."""
+    """LLVM IR to compile to PTX for an architecture. ``isa`` is the PTX version times ten."""
 
     text: str
     arch: str
@@ -35,7 +35,7 @@ class Work:
     optimize: bool
 
     def run(self) -> tuple[str, str]:
-        """The PTX, and the LLVM IR that it was made of."""
+        """Compile; returns the PTX, and the LLVM IR it was generated from."""
         arch = architecture(self.arch)
         module = llvm.parse_ir(self.text, arch, self.isa, libdevice=self.uses_libdevice)
         text = str(module)
@@ -46,19 +46,19 @@ class Work:
 
     @property
     def widest(self) -> int:
-        """The elements of the longest vector: what a thread holds of the largest tile."""
+        """The length of the longest vector: the elements per thread of the largest tile."""
         return max((int(n) for n in set(re.findall(r"<(\d+) x ", self.text))), default=1)
 
     @property
     def may_be_long(self) -> bool:
-        """Whether NVIDIA's assembler may take so long that somebody should be told."""
+        """Whether compilation may take so long that it needs a time limit."""
         return self.widest >= _WIDE or self.text.count("\n") >= _LONG
 
 
 def run_within(
     work: Work, seconds: float, location: SourceLocation | None = None
 ) -> tuple[str, str]:
-    """What ``work`` gives; a TileIRError where it takes more CPU seconds. 0 is no limit."""
+    """The result of ``work``. Raises ``TileIRError`` if it takes more than ``seconds`` of CPU time; 0 is no limit."""
     if not seconds or not work.may_be_long:
         return work.run()
     command = [sys.executable, "-c", "from tilewright.gpu.budget import main; main()"]
@@ -89,7 +89,7 @@ def run_within(
 def exceeded(
     what: str, work: Work | None, seconds: float, location: SourceLocation | None
 ) -> TileIRError:
-    """The error that a kernel takes more than its time."""
+    """The error for a kernel that exceeds its time limit."""
     held = "" if work is None else f"; a thread holds {work.widest} elements of its largest tile"
     return TileIRError.single(
         BUDGET,
@@ -101,7 +101,7 @@ def exceeded(
 
 
 def main() -> None:
-    """Do the work that standard input describes, within its CPU time."""
+    """Do the work described on standard input, within its CPU time limit."""
     given = json.loads(sys.stdin.read())
     seconds = given.pop("seconds")
     try:

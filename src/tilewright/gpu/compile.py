@@ -30,14 +30,13 @@ from tilewright.nesting import deep_recursion
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """How kernels become code.
+    """Options of the compilation.
 
-    ``approximate_math``: functions of `math` become single instructions, which are fast and off by
-    some units in the last place; without it they are calls of libdevice. ``optimize``: LLVM's passes
-    run. ``seconds``: the CPU time that LLVM may take, 0 for any. ``record``: what the kernel prints and which
-    assertions fail goes to a buffer that launches give (``CompiledKernel.sites``); else the driver prints,
-    and a failed assertion ends the kernel. ``lines``: the code tells which
-    operation each instruction is made of (``CompiledKernel.operations``); it is the same otherwise.
+    ``approximate_math``: functions of `math` become single instructions, which are fast and inaccurate by some units in
+    the last place; otherwise they are calls of libdevice. ``optimize``: run LLVM's passes. ``seconds``: the CPU time
+    limit of LLVM, 0 for none. ``record``: prints and failed assertions are recorded in a buffer of the launch
+    (``CompiledKernel.sites``); otherwise the driver prints, and a failed assertion ends the kernel. ``lines``: debug
+    information maps instructions to operations (``CompiledKernel.operations``); the code is otherwise the same.
     """
 
     approximate_math: bool = False
@@ -49,14 +48,13 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """A kernel as PTX, with what a launch must know.
+    """A kernel as PTX, with the data that a launch needs.
 
-    ``name`` is that of the entry in the PTX (``object_names``).
-    ``shared_bytes`` is the shared memory that every block has by itself. More than 48 KiB of it must
-    come from the launch: ``dynamic_shared_bytes``, before what the launch gives to
-    `gpu.dynamic_shared_memory`, if ``uses_dynamic_shared`` says that the kernel has that. ``block`` and ``cluster`` are the extents that the kernel is for, where it
-    says them. ``isa`` is the version of PTX times ten. ``sites``: what the records mean that the kernel
-    writes to the buffer that its last parameter points to; without any it has no such parameter.
+    ``name`` is that of the PTX entry (``object_names``). ``shared_bytes`` is static shared memory. Beyond 48 KiB it
+    must be passed by the launch as ``dynamic_shared_bytes``, in front of the memory for `gpu.dynamic_shared_memory`,
+    which the kernel has if ``uses_dynamic_shared``. ``block`` and ``cluster`` are the extents that the kernel requires,
+    if any. ``isa`` is the PTX version times ten. ``sites`` describe the records that the kernel writes to the buffer
+    that its last parameter points to; without sites there is no such parameter.
     """
 
     name: str
@@ -72,15 +70,15 @@ class CompiledKernel:
     isa: int
     sites: tuple[Site, ...] = ()
     operations: tuple[Operation, ...] = ()
-    """With ``CompileOptions.lines``: line n of the code's debug information is the n-th of them, from 1."""
+    """With ``CompileOptions.lines``: line n of the debug information is the n-th operation, from 1."""
 
     def assemble(self) -> Assembled:
-        """The machine code, by ptxas, with the lines that the PTX tells: see ``tools.assemble``."""
+        """The machine code by ptxas, with line information if the PTX has it; see ``tools.assemble``."""
         return assemble(self.ptx, self.arch.name)
 
 
 def kernels_of(module: ModuleOp) -> dict[str, gpu_kernels.FuncOp]:
-    """The kernels of a module, by their names, and as `module::kernel` where two have one name."""
+    """The kernels of a module by name, or as `module::kernel` if names collide."""
     found: list[tuple[str, gpu_kernels.FuncOp]] = []
     for op in module.walk():
         if isinstance(op, gpu_kernels.FuncOp) and op.is_kernel:
@@ -104,13 +102,12 @@ def compile_kernel(
     *,
     lines: Mapping[Operation, int] | None = None,
 ) -> CompiledKernel:
-    """The PTX of a kernel of a verified module; the only one where no name is given.
+    """Compile a kernel of a verified module to PTX, by default the only one.
 
-    ``lines``, from 1, are those of operations in a text of the module: the code then tells by
-    directives which line each instruction comes from, and is otherwise the same.
+    ``lines`` maps operations to lines, from 1, of a text of the module. They are emitted as line directives; the code
+    is otherwise the same.
 
-    Raises TileIRError for names that are not known, for operations that cannot be compiled, and for
-    those that the architecture lacks.
+    Raises ``TileIRError`` for unknown names, operations that cannot be compiled, and those that the architecture lacks.
     """
     chosen = architecture(arch)
     op = _kernel(module, entry)
@@ -153,10 +150,10 @@ def compile_kernel(
 
 @dataclass(frozen=True, slots=True)
 class CompiledFunction:
-    """A function that is no kernel, as PTX.
+    """A device function as PTX.
 
-    It takes and gives the parts that values become in our code: of a memref the pointer, then what
-    its type leaves open of offset, sizes and strides.
+    Its parameters and results are the parts of values: of a memref the pointer, then the dynamic ones of offset, sizes
+    and strides.
     """
 
     name: str
@@ -167,7 +164,7 @@ class CompiledFunction:
 def compile_function(
     module: ModuleOp, arch: str, name: str, options: CompileOptions = CompileOptions()
 ) -> CompiledFunction:
-    """The PTX of a function that is no kernel. Errors are those of ``compile_kernel``."""
+    """Compile a device function to PTX. Raises ``TileIRError`` as ``compile_kernel`` does."""
     chosen = architecture(arch)
     found = next(
         (
@@ -187,7 +184,7 @@ def compile_function(
 
 
 def _finish(unit: Unit, options: CompileOptions, op: Operation) -> tuple[str, str]:
-    """PTX, and the LLVM IR that it was made of, of a module that is written."""
+    """The PTX and the LLVM IR of a module."""
     work = Work(unit.text(), unit.arch.name, unit.isa, unit.uses_libdevice, options.optimize)
     return run_within(work, options.seconds, location_of(op))
 
@@ -207,7 +204,7 @@ def _kernel(module: ModuleOp, entry: str | None) -> gpu_kernels.FuncOp:
 
 
 def _symbols(op: Operation) -> dict[str, Operation]:
-    """What a function may name: the symbols of its module, then those of the modules around."""
+    """The symbols visible to a function: those of its module, then those of enclosing modules."""
     found: dict[str, Operation] = {}
     around = op.parent_op()
     while around is not None:

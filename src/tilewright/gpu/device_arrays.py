@@ -16,9 +16,9 @@ from tilewright.gpu.codes import LAUNCH
 from tilewright.numerics.arrays import Array
 
 _CUDA, _CUDA_MANAGED = 2, 13
-#: The letters of kinds of numbers, by DLPack's code; codes above are floats of few bits.
+#: NumPy's kinds by DLPack's type code; higher codes are narrow floats.
 _KINDS = {0: "i", 1: "u", 2: "f", 4: "f", 6: "b"}
-#: NumPy's types by DLPack's code and bits.
+#: NumPy's types by DLPack's type code and bits.
 _DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
     **{(0, bits): np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{(1, bits): np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)},
@@ -30,7 +30,7 @@ _DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
     (14, 8): np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 _READ_ONLY = 1
-#: Streams as both interfaces number them: the default one of the process.
+#: The legacy default stream, in the numbering of both interfaces.
 LEGACY_STREAM = 1
 
 
@@ -64,11 +64,10 @@ class _Versioned(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
-    """Memory of a GPU. ``strides`` are in elements; ``owner`` keeps the memory alive.
+    """An array in GPU memory. ``strides`` are in elements; ``owner`` keeps the memory alive.
 
-    ``kind`` is a letter as NumPy has it: i, u, f or b. ``dtype`` is NumPy's type, where there is one.
-    ``stream``: the one that work on the array is on, which a launch must come behind; None where all work is
-    done.
+    ``kind`` is NumPy's letter: i, u, f or b. ``dtype`` is NumPy's type, if there is one. ``stream`` has pending work on
+    the array that a launch must wait for; None if there is none.
     """
 
     address: int
@@ -84,7 +83,7 @@ class DeviceArray:
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of an array without gaps, last dimension innermost."""
+    """The strides of a contiguous row-major array, in elements."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):
@@ -94,7 +93,7 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_on_gpu(value: object) -> bool:
-    """Whether a value is an array that says that it lies on a GPU."""
+    """Whether a value is an array on a GPU."""
     if isinstance(value, np.ndarray | np.generic | int | float) or value is None:
         return isinstance(value, StandIn)
     if isinstance(value, DeviceArray) or _interface(value) is not None:
@@ -106,10 +105,10 @@ def is_on_gpu(value: object) -> bool:
 
 
 def device_array(value: Any, name: str) -> DeviceArray:
-    """A torch or CuPy array, or whatever has the CUDA array interface or speaks DLPack, that lies on a GPU.
+    """A GPU array of torch, CuPy, or any library with the CUDA array interface or DLPack.
 
-    Of both the array interface is asked, which tells streams and what may be written; but torch, whose
-    streams only DLPack tells. A TileIRError for other values, and for arrays in host memory.
+    The array interface is preferred, as it has streams and writability; but DLPack for torch, as only that has torch's
+    streams. Raises ``TileIRError`` for other values, and for arrays in host memory.
     """
     if isinstance(value, DeviceArray):
         return value
@@ -190,7 +189,7 @@ _BFLOAT = np.dtype(ml_dtypes.bfloat16)
 
 
 def _from_dlpack(value: Any, name: str) -> DeviceArray:
-    """The stream of the launch is the legacy default one: the producer lets it wait for its own work."""
+    """The producer makes the legacy default stream, that of the launch, wait for its own work."""
     try:
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 0))
@@ -237,11 +236,11 @@ def _pointer(capsule: object, name: bytes) -> int | None:
     return get(capsule, name)
 
 
-# For checks that know arrays of NumPy
+# Stand-ins for checks that take NumPy arrays
 
 
 class StandIn(np.ndarray[Any, Any]):
-    """Has the address, shape, strides and type of an array on a GPU, whose elements the host cannot read."""
+    """A NumPy array with the address, shape, strides and type of a GPU array. Its elements must not be read."""
 
     stands_for: DeviceArray
 
@@ -252,8 +251,10 @@ class StandIn(np.ndarray[Any, Any]):
 
 
 def stand_in(array: DeviceArray, name: str) -> Array:
-    """An array of NumPy that checks of a launch can look at, but not into. A TileIRError where NumPy has no
-    such type."""
+    """A NumPy array for the checks of a launch, which do not access its elements.
+
+    Raises ``TileIRError`` if NumPy has no such type.
+    """
     if array.dtype is None:
         raise _bad(f"the array for '{name}' has elements of {array.bits} bits that no kernel takes")
     size = array.dtype.itemsize

@@ -8,15 +8,15 @@ from typing import Any
 
 from tilewright.gpu.driver_calls import Driver
 
-#: Bytes that the pool keeps when nobody uses them.
+#: The unused bytes that the pool retains.
 KEPT_BYTES = 1 << 30
 
 
 class DeviceMemory:
-    """Allocations in a context, in the order of a stream; several threads may ask.
+    """Allocations in a context, in stream order. Thread-safe.
 
-    Where the GPU has memory pools, one of ours keeps up to ``KEPT_BYTES``, so that launches of the same
-    arrays ask the system for memory once. ``has_pools`` is asked when memory is first needed.
+    On GPUs with memory pools a pool retains up to ``KEPT_BYTES``, so that launches of the same arrays allocate from the
+    system once. ``has_pools`` is called at the first allocation.
     """
 
     def __init__(self, driver: Driver, has_pools: Callable[[], bool]) -> None:
@@ -27,7 +27,7 @@ class DeviceMemory:
         self._lock = threading.Lock()
 
     def allocate(self, size: int, device: Any, stream: int, kernel: str) -> int:
-        """The address of so many bytes, a multiple of 256. A TileIRError (``gpu-out-of-memory``)."""
+        """Allocate ``size`` bytes; returns an address that is a multiple of 256. Raises ``gpu-out-of-memory``."""
         self._open(device)
         size = max(size, 1)
         if self._pool is None:
@@ -36,7 +36,7 @@ class DeviceMemory:
         return int(self._driver.call(*call, kernel=kernel))
 
     def free(self, address: int, stream: int) -> None:
-        """Give memory back behind what the stream has to do."""
+        """Free memory, after the work that is on the stream."""
         if self._pool is None:
             self._driver.release("cuMemFree", address)
         else:

@@ -20,7 +20,7 @@ def _not_available(why: str, help: str = "") -> TileIRError:
     return TileIRError.single(NO_GPU, why, help=help)
 
 
-#: The version of CUDA that a driver must have for a version of PTX, as the driver numbers it.
+#: The CUDA version of the driver that a PTX version needs, in the driver's numbering.
 _CUDA_OF_PTX = {
     **{isa: 12000 + 10 * (isa - 80) for isa in range(80, 86)},
     86: 12070,
@@ -31,9 +31,9 @@ _CUDA_OF_PTX = {
 
 @dataclass(slots=True, eq=False)
 class Gpu:
-    """A GPU: the driver's functions, and the context that every thread that calls them must make its own.
+    """A GPU: the driver's functions, and the context, which each calling thread must make current.
 
-    ``modules`` and ``memory`` belong to that context and live as long as the process.
+    ``modules`` and ``memory`` belong to the context and live as long as the process.
     """
 
     api: Any
@@ -58,19 +58,19 @@ class Gpu:
         self.messages = MessageBuffer(self.driver)
 
     def call(self, function: str, *args: Any, kernel: str = "") -> Any:
-        """What a function of the driver gives; errors as ``Driver.call`` has them."""
+        """Call a function of the driver; see ``Driver.call``."""
         return self.driver.call(function, *args, kernel=kernel)
 
     def release(self, function: str, *handles: Any) -> None:
-        """Give something back; behind a failed kernel that fails too, which says nothing new."""
+        """Release a handle. Errors are ignored: after a failed kernel every call fails."""
         self.driver.release(function, *handles)
 
     def enter(self) -> None:
-        """Make its context that of the calling thread."""
+        """Make the context current in the calling thread."""
         self.call("cuCtxSetCurrent", self.context)
 
     def attribute(self, name: str) -> int:
-        """A property of the GPU, by the name that the driver has behind ``CU_DEVICE_ATTRIBUTE_``."""
+        """A device attribute, by the driver's name without ``CU_DEVICE_ATTRIBUTE_``."""
         found = self._attributes.get(name)
         if found is None:
             kind = getattr(self.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
@@ -79,11 +79,11 @@ class Gpu:
         return found
 
     def abandon(self, event: Any, held: ExitStack) -> None:
-        """Keep what a kernel uses that nobody waits for any more, up to the event behind it."""
+        """Keep the resources of a kernel that is no longer waited for, until its event."""
         self._abandoned.append((event, held))
 
     def reap(self) -> None:
-        """Give back what abandoned kernels that have ended have used."""
+        """Release the resources of abandoned kernels that have ended."""
         for pair in list(self._abandoned):
             event, held = pair
             if self.driver.is_done(event, ""):
@@ -94,7 +94,7 @@ class Gpu:
         return bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
 
     def best_architecture(self) -> Architecture:
-        """The architecture that has the most of those whose code the GPU runs."""
+        """The architecture with the most features whose code the GPU runs."""
         names = [a for a in ARCHITECTURES.values() if a.number == self.capability]
         if not names:
             names = [a for a in ARCHITECTURES.values() if a.number < self.capability]
@@ -104,7 +104,7 @@ class Gpu:
         return max(names, key=lambda a: (a.number, a.name))
 
     def check(self, arch: Architecture, isa: int) -> None:
-        """A TileIRError where the GPU or its driver cannot run code for an architecture."""
+        """Raise ``TileIRError`` if the GPU or its driver cannot run code for an architecture."""
         exact = arch.name.endswith("a")
         fits = self.capability == arch.number if exact else self.capability >= arch.number
         if not fits:
@@ -126,7 +126,7 @@ def _shown(version: int) -> str:
 
 
 def driver_api() -> Any:
-    """``cuda.bindings.driver``: the one way to NVIDIA's driver. A TileIRError where it is not installed."""
+    """``cuda.bindings.driver``. Raises ``TileIRError`` if it is not installed."""
     try:
         from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -138,15 +138,15 @@ def driver_api() -> Any:
 
 
 def open_gpu(ordinal: int = 0) -> Gpu:
-    """The GPU of that number, with the context that other libraries use too; the same each time.
+    """The GPU of this number, with its primary context, which other libraries share; the same object each time.
 
-    A TileIRError of one line where the package, the driver or the GPU is missing, or is not to be had.
+    Raises ``TileIRError`` if the package, the driver or the GPU is missing or unavailable.
     """
     return _opened(ordinal)
 
 
 def forget_gpus() -> None:
-    """Forget the GPUs that were opened, and all that is loaded on them."""
+    """Forget the opened GPUs, and everything loaded on them."""
     _opened.cache_clear()
 
 

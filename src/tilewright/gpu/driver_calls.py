@@ -8,8 +8,8 @@ from tilewright.diagnostics import TileIRError
 from tilewright.gpu.codes import ASSEMBLER_FAILED, KERNEL_FAILED, LAUNCH, LOST_GPU, OUT_OF_MEMORY
 
 _OUT_OF_MEMORY, _NOT_READY = 2, 600
-#: What a running kernel has done, by the number of the error. Behind all of these the driver refuses every
-#: further call of the process.
+#: What a kernel has done, by error number. After any of these errors the driver refuses all further calls of the
+#: process.
 _FATAL = {
     700: "it accessed memory that is not allocated",
     702: "it ran for longer than the system lets kernels run",
@@ -21,7 +21,7 @@ _FATAL = {
     718: "a thread jumped to where there is no code",
     719: "the GPU stopped it",
 }
-#: Errors of a launch that never began.
+#: Errors of a launch that did not start.
 _REFUSED = {
     701: "a block needs more registers than a multiprocessor has",
     720: "a cooperative launch has more blocks than fit at once",
@@ -34,10 +34,10 @@ _SIMULATE = (
 
 
 class Driver:
-    """The driver's functions, which give a status and results.
+    """The driver's functions, which return a status and results.
 
-    ``api`` has them by the names and with the signatures of ``cuda.bindings.driver``. Once a kernel has
-    failed, ``lost`` tells of it: the driver then answers no further call of this process.
+    ``api`` has the names and signatures of ``cuda.bindings.driver``. After a kernel has failed, ``lost`` says which,
+    and the driver refuses all further calls of the process.
     """
 
     def __init__(self, api: Any) -> None:
@@ -45,10 +45,10 @@ class Driver:
         self.lost = ""
 
     def call(self, function: str, *args: Any, kernel: str = "") -> Any:
-        """What a function of the driver gives. ``kernel``: the one that runs or is to run.
+        """Call a function of the driver and return its results. ``kernel`` is the one that runs or is to run.
 
-        Raises TileIRError: ``gpu-kernel-failed`` for what a kernel did, ``gpu-out-of-memory``,
-        ``gpu-lost`` behind a kernel that has failed, else ``gpu-launch`` with the driver's own words.
+        Raises ``TileIRError``: ``gpu-kernel-failed``, ``gpu-out-of-memory``, ``gpu-lost`` after a failed kernel, else
+        ``gpu-launch`` with the driver's message.
         """
         status, *values = getattr(self.api, function)(*args)
         if int(status):
@@ -56,7 +56,7 @@ class Driver:
         return values[0] if len(values) == 1 else tuple(values)
 
     def is_done(self, event: Any, kernel: str) -> bool:
-        """Whether what was on a stream before an event has ended; errors are those of ``call``."""
+        """Whether the work before an event has ended. Raises as ``call``."""
         (status,) = self.api.cuEventQuery(event)
         if int(status) == _NOT_READY:
             return False
@@ -65,7 +65,7 @@ class Driver:
         return True
 
     def release(self, function: str, *handles: Any) -> None:
-        """Give something back; behind a failed kernel that fails too, which says nothing new."""
+        """Release handles. Errors are ignored: after a failed kernel every call fails."""
         getattr(self.api, function)(*handles)
 
     def _error(self, function: str, status: Any, kernel: str) -> TileIRError:
@@ -98,7 +98,7 @@ def _named(kernel: str, message: str) -> str:
 
 
 def words(api: Any, status: Any) -> str:
-    """The driver's name of a status, and what it says about it."""
+    """The driver's name and description of a status."""
     parts = []
     for function in (api.cuGetErrorName, api.cuGetErrorString):
         found, text = function(status)

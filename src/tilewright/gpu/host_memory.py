@@ -16,34 +16,33 @@ import numpy as np
 from tilewright.launching.described import host_bytes
 from tilewright.numerics.arrays import Array
 
-#: An address of the GPU and that of the host differ by a multiple of this, so that whatever a kernel may
-#: assume of an array's alignment holds on both sides.
+#: GPU and host addresses are equal modulo this, so that assumptions about alignment hold on both sides.
 PAGE = 4096
 
 
 class Transfers(Protocol):
-    """What moves bytes: a GPU and a stream, for the kernel that is launched."""
+    """The transfers of a launch: a GPU and a stream, for a kernel."""
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes of device memory."""
+        """Allocate device memory; returns its address."""
         ...
 
     def free(self, address: int) -> None:
-        """Give back what ``allocate`` gave."""
+        """Free memory that ``allocate`` returned."""
 
     def send(self, address: int, source: int, size: int) -> None:
-        """Copy bytes of the host, at ``source``, to device memory."""
+        """Copy host memory at ``source`` to device memory."""
 
     def fetch(self, target: int, address: int, size: int) -> None:
-        """Copy bytes of device memory to the host, at ``target``."""
+        """Copy device memory to host memory at ``target``."""
 
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """Bytes of the host from ``low`` up to ``high``, and where they are on the GPU.
+    """Host memory from ``low`` up to ``high``, and its address on the GPU.
 
-    ``written`` are the arrays in it that the kernel may write; ``owners`` keep its memory alive; ``sent`` is
-    what was copied there, where that has to be known.
+    ``written`` are the arrays in it that the kernel may write; ``owners`` keep its memory alive; ``sent`` is a copy of
+    what was sent, where it is needed for comparison.
     """
 
     low: int
@@ -56,12 +55,12 @@ class Span:
 
     @property
     def size(self) -> int:
-        """How many bytes it spans."""
+        """The size in bytes."""
         return self.high - self.low
 
     @property
     def is_covered(self) -> bool:
-        """Whether one array that the kernel may write has every byte of it."""
+        """Whether a single array that the kernel may write covers all bytes."""
         return any(
             (array.flags.c_contiguous or array.flags.f_contiguous)
             and byte_bounds(array) == (self.low, self.high)
@@ -70,7 +69,7 @@ class Span:
 
 
 def byte_bounds(array: Array) -> tuple[int, int]:
-    """The addresses of the first byte of an array and of that behind its last; the same twice where it is empty."""
+    """The addresses of the first byte of an array and after its last; equal if it is empty."""
     start = int(array.ctypes.data)
     if not array.size:
         return start, start
@@ -80,9 +79,9 @@ def byte_bounds(array: Array) -> tuple[int, int]:
 
 
 class HostMemory:
-    """The arrays of a launch that lie on the host: added, sent, and fetched.
+    """The host arrays of a launch: added, sent, and fetched.
 
-    ``fixed`` are spans that stay on the GPU between launches; an array that touches one lies in it.
+    ``fixed`` are spans that stay on the GPU between launches; arrays that overlap one must be within it.
     """
 
     def __init__(self, transfers: Transfers, fixed: Sequence[Span] = ()) -> None:
@@ -93,7 +92,7 @@ class HostMemory:
         self._lows: list[int] = []
 
     def add(self, array: Array, *, is_written: bool = True) -> None:
-        """An array that the kernel reads, and may write unless it is read-only or ``is_written`` is false."""
+        """Add an array that the kernel reads, and may write unless it is read-only or ``is_written`` is false."""
         low, high = byte_bounds(array)
         if low < high:
             written = [array] if is_written and array.flags.writeable else []
@@ -109,13 +108,13 @@ class HostMemory:
                 span.address = span.base + (span.low - span.base) % PAGE
             source = span.low
             if span.written and not span.is_covered:
-                # What others write meanwhile between the elements is theirs.
+                # Bytes between the elements may be written by other threads meanwhile.
                 span.sent = host_bytes(span.low, span.size).copy()
                 source = int(span.sent.ctypes.data)
             self._transfers.send(span.address, source, span.size)
 
     def address(self, host: int) -> int | None:
-        """Where a byte of the host is on the GPU; None where it was not sent."""
+        """The GPU address of a host byte; None if it was not sent."""
         place = bisect_right(self._lows, host) - 1
         if place < 0 or host >= self._spans[place].high:
             return None
@@ -123,8 +122,9 @@ class HostMemory:
         return span.address + host - span.low
 
     def fetch(self) -> None:
-        """Copy back what the kernel may have written: the arrays, and between the elements of arrays with
-        gaps only what it has changed."""
+        """Copy back the arrays that the kernel may have written; in arrays with gaps only the bytes that it has
+        changed.
+        """
         for span in self._spans:
             if not span.written:
                 continue
@@ -140,7 +140,7 @@ class HostMemory:
                 memory[part][changed] = new[part][changed]
 
     def free(self) -> None:
-        """Give the memory back, but that of fixed spans."""
+        """Free the memory, except that of fixed spans."""
         kept = {span.base for span in self._fixed}
         for span in self._spans:
             if span.base and span.base not in kept:
@@ -159,9 +159,9 @@ def _joined(bounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
-    """Disjoint spans in ascending order: those with a byte in common become one.
+    """Merge overlapping spans; returns disjoint ones in ascending order.
 
-    Raises ValueError where one with an address is part of a larger one.
+    Raises ``ValueError`` if a span with an address is part of a larger one.
     """
     found: list[Span] = []
     for span in sorted(spans, key=lambda s: (s.low, -s.high, -s.address)):

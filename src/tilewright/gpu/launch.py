@@ -34,18 +34,20 @@ __tracebackhide__ = hides_frames
 _STATIC_LIMIT = 48 << 10
 _MAX_GRID_X, _MAX_GRID_YZ = 2**31 - 1, 65_535
 _MAX_THREADS = 1024
-#: The blocks of a cluster that every GPU with clusters takes, and those that one may be asked for.
+#: The cluster sizes, in blocks, that every GPU with clusters supports, and that may be requested.
 _PORTABLE_CLUSTER, _MAX_CLUSTER = 8, 16
-#: Seconds for which the end is asked for again and again, and the longest wait between two questions.
+#: The time of busy waiting, and the longest interval between polls after, in seconds.
 _SPIN, _LONGEST_NAP = 2e-4, 1e-3
-#: Said where more was printed or failed than is kept.
+#: Appended if more was printed, or more assertions failed, than the buffer holds.
 CUT = "... more was said than a launch keeps\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchResult(RunResult):
-    """``milliseconds`` is what the kernel took, by the GPU's own clock. ``text`` is that of kernels that were
-    compiled to record it; what others print, the driver writes."""
+    """The result of a launch. ``milliseconds`` is measured on the GPU.
+
+    ``text`` is that of kernels compiled to record it; for others the driver prints.
+    """
 
     device: str
     milliseconds: float
@@ -53,13 +55,13 @@ class LaunchResult(RunResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSettings:
-    """How a launch runs beside its grid and arguments.
+    """The settings of a launch besides its grid and arguments.
 
-    ``block`` and ``cluster`` may be left out where the kernel says them; ``dynamic_shared_bytes`` is for
-    `gpu.dynamic_shared_memory`. ``time_limit``: seconds after which the launch is given up. ``check_asserts``:
-    failed assertions are raised. ``print_to`` gets each text. ``fixed``, ``reached`` and ``written`` are those of
-    ``Arguments.send``; ``after_all``: the launch comes behind all work that is on the GPU; ``folded``: the grid
-    whose blocks are launched in one row.
+    ``block`` and ``cluster`` may be omitted if the kernel specifies them; ``dynamic_shared_bytes`` is for
+    `gpu.dynamic_shared_memory`. ``time_limit``: seconds after which the launch is abandoned. ``check_asserts``: raise
+    failed assertions. ``print_to`` is called with each text. ``fixed``, ``reached`` and ``written`` as for
+    ``Arguments.send``. ``after_all``: wait for all work on the GPU first. ``folded``: the grid that is launched as one
+    row of blocks.
     """
 
     block: int | Sequence[int] | None = None
@@ -88,15 +90,13 @@ def launch(
 ) -> LaunchResult:
     """Run a kernel on a GPU, and wait for it.
 
-    ``args``: an array for each memref and each tensor map, an array or an address of the GPU for each
-    pointer, a number for each other parameter. Arrays of torch, CuPy or whatever has the CUDA array interface
-    or speaks DLPack are used where they are if that is the GPU; those of the host are copied there and back,
-    and those that share memory share it there. ``block`` and ``cluster`` may be left out where the kernel says
-    them. ``dynamic_shared_bytes`` is for `gpu.dynamic_shared_memory`. ``device``: by default the GPU that the
-    arrays are on, or the first one.
+    ``args``: an array for each memref and tensor map, an array or a GPU address for each pointer, a number for each
+    other parameter. GPU arrays of torch, CuPy, or any library with the CUDA array interface or DLPack are used in place
+    if they are on that GPU. Host arrays are copied there and back; those that share memory share it on the GPU.
+    ``block`` and ``cluster`` may be omitted if the kernel specifies them. ``dynamic_shared_bytes`` is for
+    `gpu.dynamic_shared_memory`. ``device``: by default the GPU of the arrays, else the first one.
 
-    Raises TileIRError where there is no GPU that can run it, where an argument does not fit, and where
-    the kernel fails.
+    Raises ``TileIRError`` if no GPU can run the kernel, if an argument does not fit, or if the kernel fails.
     """
     settings = LaunchSettings(
         block=block, cluster=cluster, dynamic_shared_bytes=dynamic_shared_bytes, device=device
@@ -142,7 +142,7 @@ def launch_with(
             elif (
                 buffer is not None and (said := buffer.read(kernel.sites, settings.folded)).failures
             ):
-                # What failed first tells more than what followed from it.
+                # The first failure tells more than what followed from it.
                 found = [*assertion_error(said.failures).diagnostics, *error.diagnostics]
                 raise TileIRError(found) from None
             raise
@@ -182,12 +182,12 @@ def _bad(message: str, help: str = "") -> TileIRError:
     return TileIRError.single(LAUNCH, message, help=help)
 
 
-# What is checked beforehand
+# Checks before a launch
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Blocks, threads of a block, blocks of a cluster, and dynamic shared memory of a launch."""
+    """The grid, block and cluster extents, and the dynamic shared memory of a launch."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -260,7 +260,7 @@ def _check_count(kernel: CompiledKernel, args: Sequence[Any]) -> None:
 
 
 def _device_of(arguments: Arguments) -> int:
-    """The number of the GPU that the arrays are on, as far as they say it."""
+    """The GPU of the arrays, if any names it, else 0."""
     named = (v.device for v in arguments.values if isinstance(v, DeviceArray))
     return next((number for number in named if number is not None), 0)
 
@@ -276,7 +276,7 @@ def _check_device(gpu: Gpu, arguments: Arguments, asked: int | None) -> None:
 
 
 def _prepare(gpu: Gpu, kernel: CompiledKernel, loaded: LoadedKernel, shape: _Shape) -> None:
-    """Let the kernel have the shared memory and clusters of a launch; refuse blocks that do not fit."""
+    """Set the shared memory and cluster attributes of a kernel. Raises ``TileIRError`` for blocks that do not fit."""
     static = 0 if kernel.dynamic_shared_bytes else kernel.shared_bytes
     if shape.shared and static + shape.shared > _STATIC_LIMIT:
         limit = gpu.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
@@ -303,14 +303,15 @@ def _prepare(gpu: Gpu, kernel: CompiledKernel, loaded: LoadedKernel, shape: _Sha
 
 
 def _loaded(gpu: Gpu, kernel: CompiledKernel) -> Any:
-    """The kernel on the GPU, for a ``with``."""
+    """A context manager for the kernel loaded on the GPU."""
     key = kernel.ptx, kernel.name
     return gpu.modules.using(key, lambda: image_of(kernel, gpu.version), kernel.name)
 
 
 def image_of(kernel: CompiledKernel, version: int) -> bytes:
-    """What a driver of a version of CUDA loads: machine code by ptxas, where that is installed and not of a
-    younger generation than the driver, else PTX, which the driver assembles."""
+    """The code that a driver loads: machine code by ptxas, if that is installed and not newer than the driver's major
+    version, else PTX.
+    """
     ptxas = tools.ptxas_version()
     if ptxas is not None and ptxas // 1000 <= version // 1000:
         return _assembled(kernel.ptx, kernel.arch.name)
@@ -323,7 +324,7 @@ def _assembled(ptx: str, arch: str) -> bytes:
 
 
 def _come_behind(stream: Stream, others: Sequence[int], after_all: bool) -> None:
-    """Let the stream wait for work on other streams."""
+    """Make the stream wait for the work on other streams."""
     gpu = stream.gpu
     if after_all:
         gpu.call("cuCtxSynchronize")
@@ -362,7 +363,7 @@ def _start(
     arguments: Arguments,
     events: list[Any],
 ) -> None:
-    """Launch; ``events`` get the one before and the one behind it."""
+    """Launch; appends the events before and after the kernel to ``events``."""
     gpu, kernel = stream.gpu, stream.kernel
     pointers = arguments.pointers()
     config = _configuration(gpu, shape, stream.handle)
@@ -376,7 +377,7 @@ def _start(
 
 
 def _wait(gpu: Gpu, event: Any, kernel: str, time_limit: float | None) -> None:
-    """Wait for an event, so that Ctrl-C is heard; a TileIRError (``time-limit``) where it takes too long."""
+    """Wait for an event while Ctrl-C still works. Raises ``TileIRError`` (``time-limit``)."""
     started = time.perf_counter()
     nap = 0.0
     while not gpu.driver.is_done(event, kernel):

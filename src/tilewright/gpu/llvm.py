@@ -25,7 +25,7 @@ def _machine(arch: Architecture, isa: int) -> llvm.TargetMachine:
 
 
 def parse_ir(text: str, arch: Architecture, isa: int, *, libdevice: bool) -> llvm.ModuleRef:
-    """The verified module of a text, with the functions of libdevice that it calls."""
+    """The verified module of a text, linked with the functions of libdevice that it calls."""
     context = llvm.create_context()
     machine = _machine(arch, isa)
     try:
@@ -50,8 +50,11 @@ def parse_ir(text: str, arch: Architecture, isa: int, *, libdevice: bool) -> llv
 
 
 def optimize(module: llvm.ModuleRef, arch: Architecture, isa: int) -> None:
-    """LLVM's own pipeline, in place, but for what makes vectors: the hardware has only pairs of 16
-    bits, which the code has where they help, and bits of many elements are costly to gather."""
+    """Run LLVM's pipeline in place, without vectorization.
+
+    The hardware only has vectors of two 16-bit elements, which the code uses where they help; gathering elements into
+    longer ones is costly.
+    """
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(arch, isa), options)

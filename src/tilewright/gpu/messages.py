@@ -21,9 +21,9 @@ from tilewright.launching.described import host_bytes
 from tilewright.launching.printf import formatted
 from tilewright.layouts import gf2
 
-#: Bytes in front of the records, and those of a record before what its site says.
+#: The sizes of the buffer's header and of a record's header, in bytes.
 BUFFER_HEADER, RECORD_HEADER = 16, 24
-#: The bytes of records that a launch keeps.
+#: The record bytes that a launch keeps.
 CAPACITY = 1 << 20
 
 ValueKind = Literal["integer", "float"]
@@ -31,7 +31,7 @@ ValueKind = Literal["integer", "float"]
 
 @dataclass(frozen=True, slots=True)
 class PrintSite:
-    """A `gpu.printf`: its format, and for each number whether it is a float, and of how many bits."""
+    """A `gpu.printf`: its format, and the kind and bits of each operand."""
 
     format: str
     kinds: tuple[ValueKind, ...]
@@ -39,16 +39,16 @@ class PrintSite:
 
     @property
     def size(self) -> int:
-        """The bytes of its records."""
+        """The size of its records in bytes."""
         return RECORD_HEADER + 8 * len(self.kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionSite:
-    """A `cf.assert`. One on a tile of the shape records a byte for each element that the thread holds.
+    """A `cf.assert`. For a tile of ``shape`` it records a byte for each element of the thread.
 
-    Register r of thread t holds the element whose row-major number is the XOR of the ``registers`` and
-    ``threads`` of the bits set in r and t.
+    Register r of thread t holds the element whose row-major number is the XOR of the ``registers`` and ``threads``
+    bases for the bits set in r and t.
     """
 
     message: str
@@ -60,11 +60,11 @@ class AssertionSite:
 
     @property
     def size(self) -> int:
-        """The bytes of its records."""
+        """The size of its records in bytes."""
         return RECORD_HEADER + -(-self.elements // 8) * 8
 
     def failed(self, thread: int, holds: bytes) -> list[tuple[int, ...]]:
-        """The indices of the elements of a thread that do not hold."""
+        """The indices of a thread's elements that fail."""
         if not self.elements:
             return [()]
         found: list[tuple[int, ...]] = []
@@ -84,8 +84,9 @@ Site = PrintSite | AssertionSite
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What a launch has said: texts block by block, in the order in which each block printed them, the
-    failed assertions in the same order, and whether more was said than was kept."""
+    """The messages of a launch: texts by block, each in the order of printing, failed assertions in the same order, and
+    whether some were dropped.
+    """
 
     texts: tuple[str, ...] = ()
     failures: tuple[AssertionFailure, ...] = ()
@@ -96,8 +97,7 @@ _Block = tuple[int, int, int]
 
 
 def decode(data: bytes, sites: Sequence[Site], folded: _Block | None = None) -> Messages:
-    """What the bytes of a buffer, its header included, say. ``folded``: the extents of a grid whose blocks
-    were put in one row (``linearize_grid``)."""
+    """Decode a buffer, including its header. ``folded`` is the grid that was launched as one row (``linearize_grid``)."""
     asked, _ = struct.unpack_from("<qq", data)
     end = min(BUFFER_HEADER + asked, len(data))
     texts: dict[_Block, list[str]] = {}
@@ -141,7 +141,7 @@ class _Buffer:
         return decode(bytes(host_bytes(self.host, size)), sites, folded)
 
     def clear(self) -> None:
-        """Make it empty, of the records that were there as well."""
+        """Zero the records, and reset the header."""
         header = bytes(host_bytes(self.host, BUFFER_HEADER))
         asked = struct.unpack_from("<q", header)[0]
         ctypes.memset(self.host, 0, BUFFER_HEADER + min(asked, CAPACITY))
@@ -149,7 +149,7 @@ class _Buffer:
 
 
 class MessageBuffer:
-    """Buffers for launches whose kernels have something to say; each launch has one of its own."""
+    """A pool of message buffers, of which each launch uses one."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -158,7 +158,7 @@ class MessageBuffer:
 
     @contextmanager
     def taken(self) -> Iterator[_Buffer]:
-        """An empty buffer; it goes to another launch behind the ``with``."""
+        """An empty buffer, returned to the pool on exit."""
         with self._lock:
             buffer = self._free.pop() if self._free else None
         if buffer is None:

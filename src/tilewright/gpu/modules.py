@@ -11,13 +11,13 @@ from typing import Any
 
 from tilewright.gpu.driver_calls import Driver
 
-#: How many modules stay loaded that nobody uses.
+#: The number of unused modules that stay loaded.
 DEFAULT_LIMIT = 128
 
 
 @dataclass(slots=True, eq=False)
 class LoadedKernel:
-    """A kernel on a GPU: the driver's handles, and what has been set of its attributes."""
+    """A kernel on a GPU: the driver's handles, and the attributes that were set."""
 
     module: Any
     function: Any
@@ -26,14 +26,14 @@ class LoadedKernel:
     _asked: dict[str, int] = field(default_factory=dict[str, int])
 
     def set(self, driver: Driver, attribute: str, value: int, kernel: str) -> None:
-        """Set ``CU_FUNC_ATTRIBUTE_<attribute>``, unless it has that value or, of a size, a larger one."""
+        """Set ``CU_FUNC_ATTRIBUTE_<attribute>``, unless it is already at least ``value``."""
         if self._set.get(attribute, 0) < value:
             kind = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
             driver.call("cuFuncSetAttribute", self.function, kind, value, kernel=kernel)
             self._set[attribute] = value
 
     def attribute(self, driver: Driver, attribute: str) -> int:
-        """``CU_FUNC_ATTRIBUTE_<attribute>``, which does not change."""
+        """``CU_FUNC_ATTRIBUTE_<attribute>``, cached as it does not change."""
         found = self._asked.get(attribute)
         if found is None:
             kind = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
@@ -43,9 +43,9 @@ class LoadedKernel:
 
 
 class ModuleCache:
-    """The modules that are loaded in a context, by kernel: that used longest ago goes first.
+    """The modules loaded in a context, by kernel; the least recently used is evicted first.
 
-    Several threads may use it. What is in use stays, also beyond the ``limit``.
+    Thread-safe. Modules in use stay loaded even beyond ``limit``.
     """
 
     def __init__(self, driver: Driver, limit: int = DEFAULT_LIMIT) -> None:
@@ -59,10 +59,10 @@ class ModuleCache:
 
     @contextmanager
     def using(self, key: object, image: Callable[[], bytes], name: str) -> Iterator[LoadedKernel]:
-        """A kernel, which stays loaded inside the ``with`` at least; ``image`` is asked where it is not yet."""
+        """The kernel, which stays loaded within the context; ``image`` is called if it is not loaded yet."""
         with self._lock:
             known = key in self._loaded
-        # Making it may take seconds, for which others shall not wait.
+        # Making an image may take seconds, so the lock is not held.
         made = None if known else image()
         with self._lock:
             found = self._loaded.get(key)
@@ -79,7 +79,7 @@ class ModuleCache:
                 self._unload_beyond(self.limit)
 
     def clear(self) -> None:
-        """Unload what nobody uses. The context must be the thread's own."""
+        """Unload unused modules. The context must be current in the thread."""
         with self._lock:
             self._unload_beyond(0)
 

@@ -45,8 +45,10 @@ _INDEX, _F64 = b.IndexType(), b.Float64Type()
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A module whose kernel has, behind its own parameters, a pointer to the buffer of messages, where
-    there are ``sites``: what the number of a record means. Without any the module is the one given."""
+    """A module whose kernel has the message buffer as last parameter. ``sites`` describe its records.
+
+    Without sites the module is unchanged.
+    """
 
     module: b.ModuleOp
     kernel: gpu_kernels.FuncOp
@@ -54,7 +56,7 @@ class Recorded:
 
 
 def record_messages(module: b.ModuleOp, kernel: gpu_kernels.FuncOp) -> Recorded:
-    """The module with one of its kernels recording; the module given stays as it is."""
+    """A copy of the module in which a kernel records its messages."""
     if not any(_site(op) for op in kernel.walk()):
         return Recorded(module, kernel)
     copy, kernel = copy_with_kernel(module, kernel)
@@ -109,7 +111,7 @@ def _assertion(op: cf.AssertOp) -> AssertionSite:
 
 
 def _asserted_vector(op: cf.AssertOp) -> SSAValue | None:
-    """The elements that an assertion holds for all of, where the lowering has said which they are."""
+    """The elements that an assertion checks, if the lowering has annotated them."""
     owner = op.arg.owner
     if not isinstance(owner, ReductionOp) or REGISTERS not in op.attributes:
         return None
@@ -121,7 +123,7 @@ def _asserted_vector(op: cf.AssertOp) -> SSAValue | None:
 
 
 class _Writer:
-    """Puts operations in place of one that has something to say."""
+    """Replaces an operation by code that records its message."""
 
     def __init__(self, op: Operation, buffer: SSAValue, number: int, site: Site):
         self.op, self.buffer, self.number, self.site = op, buffer, number, site
@@ -151,7 +153,7 @@ class _Writer:
     # The record.
 
     def record(self, values: Sequence[SSAValue]) -> None:
-        """Reserve the bytes of the record; write them where they fit."""
+        """Reserve the bytes of the record, and write it if it fits."""
         size = self.site.size
         start = self.one(
             AtomicRMWOp,
@@ -183,7 +185,7 @@ class _Writer:
         return self.place(gpu_ops.BlockIdOp, axis)
 
     def thread(self) -> SSAValue:
-        """The number of the thread in its block, x first."""
+        """The linear number of the thread in its block, x fastest."""
         x, y, z = (self.place(gpu_ops.ThreadIdOp, axis) for axis in DimensionEnum)
         columns, rows = (
             self.place(gpu_ops.BlockDimOp, axis) for axis in (DimensionEnum.X, DimensionEnum.Y)
@@ -234,7 +236,7 @@ class _Writer:
         return self.one(kind, (), _INDEX, {"dimension": DimensionAttr(axis)})
 
     def at(self, pointer: SSAValue, offset: SSAValue | int) -> SSAValue:
-        """So many bytes behind a pointer."""
+        """A pointer plus an offset in bytes."""
         address = self.one(llvm.PtrToIntOp, (pointer,), _I64)
         if isinstance(offset, int):
             offset = self.constant(offset, _I64)
@@ -247,7 +249,7 @@ class _Writer:
         self.add(llvm.StoreOp.create(operands=[value, pointer], properties=properties))
 
     def branch(self, condition: SSAValue, work: object) -> None:
-        """Do the work where a condition holds."""
+        """Build ``work`` in an ``scf.if``."""
         body = Block()
         outer = self.block, self.before
         self.block, self.before = body, None

@@ -33,11 +33,11 @@ from tilewright.gpu.codes import REGISTER_POOL
 from tilewright.numerics.arrays import Array
 
 _Lanes = Array | None
-"""What the lanes of a warp have; None where that is not known."""
+"""The values of a warp's lanes; None if they are unknown."""
 
 
 def check_register_pool(kernel: FuncOp, block: tuple[int, ...] | None) -> None:
-    """A TileIRError at the trade that cannot be made, in a block of these extents."""
+    """Raise ``TileIRError`` at a ``setmaxnreg`` that can never succeed in a block of these extents."""
     trades = trades_of(kernel)
     if block is None or not trades:
         return
@@ -56,14 +56,14 @@ def check_register_pool(kernel: FuncOp, block: tuple[int, ...] | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A trade that a warp makes; ``certain``, or perhaps."""
+    """A change of the register count that a warp executes; ``certain``, or possibly."""
 
     trade: Trade
     certain: bool
 
 
 def _held(made: Sequence[_Made], launched: int) -> int:
-    """The registers that a thread of a warp has after its trades, or the least that it may have."""
+    """The registers per thread of a warp after all changes, or the least it may have."""
     count = launched
     for each in made:
         count = each.trade.count if each.certain else min(count, each.trade.count)
@@ -91,7 +91,7 @@ def _check_directions(made: Sequence[Sequence[_Made]], launched: int) -> None:
 def _check_whole(
     warp: int, made: Sequence[_Made], group: Sequence[Sequence[_Made]], threads: int
 ) -> None:
-    """All four warps of a warpgroup make the trades that one surely makes."""
+    """Check that all four warps of a warpgroup execute what one certainly executes."""
     certain = [each.trade.op for each in made if each.certain]
     if not certain:
         return
@@ -120,7 +120,7 @@ def _rounded(warps: int) -> int:
 
 
 def _sum(held: Sequence[int]) -> str:
-    """`40 x 4 + 232 x 8`."""
+    """The sum of registers by warps, such as `40 x 4 + 232 x 8`."""
     return " + ".join(f"{count} x {warps}" for count, warps in sorted(Counter(held).items()))
 
 
@@ -163,7 +163,7 @@ def _what_fits(kernel: FuncOp, held: Sequence[int], launched: int) -> Iterator[s
         yield "decrease others further"
 
 
-# Which trades a warp makes
+# The changes that a warp executes
 
 
 def _trades_of_warp(kernel: FuncOp, block: Sequence[int], warp: int) -> list[_Made]:
@@ -172,7 +172,7 @@ def _trades_of_warp(kernel: FuncOp, block: Sequence[int], warp: int) -> list[_Ma
 
 
 def _in_region(region: Region, numbers: _Numbers, certain: bool) -> Iterator[_Made]:
-    """The trades on the way through a region; behind a branch that is not known, on all ways."""
+    """The changes on the path through a region; after an unknown branch, on all paths."""
     seen: set[Block] = set()
     waiting = list(region.blocks)[:1]
     while waiting:
@@ -206,7 +206,7 @@ def _in_operation(op: Operation, numbers: _Numbers, certain: bool) -> Iterator[_
             yield from _in_region(region, numbers, False)
 
 
-#: Numbers of threads are small and not negative: signed and unsigned operations give the same.
+#: Thread numbers are small and nonnegative, so signed and unsigned operations agree.
 _BINARY: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
     {
         "arith.addi": np.add,
@@ -233,14 +233,14 @@ _CASTS = ("arith.index_cast", "arith.index_castui", "arith.extui", "arith.extsi"
 
 @dataclass(slots=True)
 class _Numbers:
-    """What values are in the lanes of a warp, where they depend on numbers of threads alone."""
+    """Evaluates values in the lanes of a warp that depend on thread numbers only."""
 
     block: tuple[int, ...]
     warp: int
     known: dict[SSAValue, _Lanes] = field(default_factory=dict)
 
     def common(self, value: SSAValue) -> bool | None:
-        """A condition that all lanes have alike; None where they differ or it is not known."""
+        """A condition that is uniform across the lanes; None if it differs or is unknown."""
         found = self.of(value)
         if found is None or not (found == found[0]).all():
             return None
@@ -279,7 +279,7 @@ class _Numbers:
         return np.full(WARP_SIZE, number, np.int64)
 
     def _place(self, op: Operation) -> _Lanes:
-        """What `gpu` operations say about where a thread is."""
+        """The values of the `gpu` operations that query the position of a thread."""
         linear = np.arange(WARP_SIZE, dtype=np.int64) + WARP_SIZE * self.warp
         x, y, _ = self.block
         axes = (linear % x, linear // x % y, linear // (x * y))

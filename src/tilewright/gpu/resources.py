@@ -11,8 +11,9 @@ from tilewright.model.timing import block_limits
 
 
 def resources(compiled: CompiledKernel, made: Assembled) -> list[str]:
-    """Registers, spills and shared memory; then, where the extents of a block and a GPU of the architecture
-    are known, how many blocks a multiprocessor holds at once, and by which resource no more."""
+    """Lines with registers, spills and shared memory; and the occupancy with its limiting resource, if the block size
+    and a GPU of the architecture are known.
+    """
     shared = made.shared_bytes + compiled.dynamic_shared_bytes
     lines = [
         f"{made.registers} registers, {shared} bytes of shared memory, {made.spill_bytes} bytes spilled"
@@ -38,6 +39,6 @@ def resources(compiled: CompiledKernel, made: Assembled) -> list[str]:
 
 
 def _gpu_of(compute: int) -> Gpu | None:
-    """A GPU that runs code for a compute capability, the oldest one."""
+    """The oldest GPU that runs code for a compute capability."""
     found = [gpu for gpu in GPUS.values() if gpu.runs(compute)]
     return min(found, key=lambda gpu: gpu.compute, default=None)

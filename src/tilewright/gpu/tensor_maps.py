@@ -20,7 +20,7 @@ from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.codes import LAUNCH
 from tilewright.gpu.device_arrays import DeviceArray
 
-#: The driver's numbers of element types; floats of 8 bits travel as bytes.
+#: The driver's numbers of element types; 8-bit floats are passed as bytes.
 _NUMBERS: dict[Attribute, int] = {
     IntegerType(8): 0,
     IntegerType(16): 1,
@@ -41,8 +41,7 @@ _SWIZZLE_ROWS = {"swizzle_32b": 32, "swizzle_64b": 64, "swizzle_128b": 128}
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """The arguments of the driver's call, innermost dimension first; ``strides`` in bytes, of all
-    dimensions but the innermost."""
+    """The arguments of the driver's call, innermost dimension first; ``strides`` in bytes, without the innermost."""
 
     element: int
     address: int
@@ -56,7 +55,7 @@ class MapPlan:
 
 
 def plan_map(ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> MapPlan:
-    """What the driver is asked for; a TileIRError that names the rule that the array breaks."""
+    """The arguments of the driver's call. Raises ``TileIRError`` with the rule that the array violates."""
     element = ty.tensor.element_type
     size = bit_width(element) // 8
     box = tuple(reversed(ty.tensor.get_shape()))

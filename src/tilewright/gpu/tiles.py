@@ -56,7 +56,7 @@ from tilewright.passes.tileas.remarks import Remark
 
 
 class _GpuProgram:
-    """What programs of both levels have: an architecture, options, and arrays that stay on the GPU."""
+    """The common part of programs: an architecture, options, and arrays that stay on the GPU."""
 
     def __init__(self, arch: str | None, options: LaunchOptions, how: CompileOptions | None):
         found = architecture(arch) if arch is not None else open_gpu().best_architecture()
@@ -67,10 +67,10 @@ class _GpuProgram:
         self._mapped: list[Span] = []
 
     def map_array(self, array: Array) -> int:
-        """The address on the GPU of an array's first element, valid as long as the program.
+        """Map an array; returns the GPU address of its first element, valid as long as the program.
 
-        The array is copied there before each launch, and what the kernel has changed back behind it. An array
-        of the GPU has its own address.
+        The array is copied to the GPU before each launch, and changes are copied back after. A GPU array keeps its own
+        address.
         """
         if is_on_gpu(array):
             return device_array(array, "array").address
@@ -97,7 +97,7 @@ class _GpuProgram:
         return span.address + int(array.ctypes.data) - low
 
     def global_array(self, name: str) -> Array:
-        """A KeyError: the globals of kernels of ``nvgpu`` live as long as a launch."""
+        """Raises ``KeyError``: globals of ``nvgpu`` modules live as long as a launch."""
         raise KeyError(f"the module has no public global '{name}'; public globals: none")
 
     def _settings(self, options: LaunchOptions, **further: Any) -> LaunchSettings:
@@ -120,17 +120,17 @@ class _GpuProgram:
 
 
 def _unmap(stream: Stream, base: int) -> None:
-    """Give back the memory of a mapped array, when its program is gone."""
+    """Free the memory of a mapped array, when its program is deleted."""
     stream.gpu.enter()
     stream.free(base)
 
 
 class TileProgram(_GpuProgram):
-    """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels become code for a GPU.
+    """A ``cuda_tile`` or ``nv_tileaa`` module whose kernels run on a GPU.
 
-    The module must have passed the verifier. ``arch``: by default that of the GPU that there is.
-    ``options`` are those of launches that give none; ``how`` says how code is made; ``decisions`` stand in the place of
-    the compiler's own. Raises TileIRError where the architecture is not known, and without one where there is no GPU.
+    The module must have been verified. ``arch`` is by default that of the GPU present. ``options`` are the defaults of
+    launches; ``how`` are the options of the compilation; ``decisions`` override those of the compiler. Raises
+    ``TileIRError`` if the architecture is unknown, or if it is omitted and there is no GPU.
     """
 
     def __init__(
@@ -147,55 +147,58 @@ class TileProgram(_GpuProgram):
 
     @property
     def module(self) -> Operation:
-        """What was given."""
+        """The module that was given."""
         return self._lowered.module
 
     @property
     def fallbacks(self) -> Mapping[str, TileIRError]:
-        """Of the kernels that were lowered so far, those without a schedule, and why."""
+        """Kernels lowered so far without a schedule, and the reason."""
         return self._lowered.fallbacks
 
     def threads(self, entry: str | None = None) -> ModuleOp:
-        """The module that a kernel, the only one by default, is lowered to."""
+        """The lowered module of a kernel, by default the only one."""
         return self._lowered.kernel(entry, self.options.optimization > 0).module
 
     def scheduled(self, entry: str | None = None) -> ModuleOp:
-        """A kernel, the only one by default, at the level of ``nv_tileas``."""
+        """A kernel, by default the only one, as ``nv_tileas``."""
         return self._lowered.scheduled(entry).module
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
-        """What the compiler decided about a kernel, and why."""
+        """The decisions of the compiler about a kernel, and their reasons."""
         return self._lowered.remarks(entry) if self.options.optimization else []
 
     def global_array(self, name: str) -> Array:
-        """As every machine's (``launching.machine.Program``)."""
+        """As for every machine (``launching.machine.Program``)."""
         return self._lowered.global_array(name)
 
     def prepare(
         self, entry: str | None, grid: Grid, args: Sequence[object]
     ) -> tuple[CompiledKernel, ThreadLaunch]:
-        """The kernel that a launch takes, which depends on its grid and on whether there are tensor maps of its arrays, and
-        what it is given: the arguments, then memory that the kernel has beside them. A TileIRError with
-        everything that is wrong with the launch."""
+        """The compiled kernel of a launch, and its arguments, including memory that the kernel gets beside them.
+
+        The kernel depends on the grid, and on whether its arrays have tensor maps. Raises ``TileIRError`` with all
+        errors of the launch.
+        """
         optimize = self.options.optimization > 0
         found = self._lowered.arguments(entry, grid, args, allow_overlap=True, optimize=optimize)
         return self._compile(found.kernel), found
 
     def compile(self, entry: str | None = None) -> CompiledKernel:
-        """A kernel, the only one by default, as PTX.
+        """Compile a kernel, by default the only one, to PTX.
 
-        Its parameters are those of the kernel, then pointers to memory: see
-        ``lowering.nvgpu.ThreadKernel``; the last one is that of messages, if it has any.
+        Its parameters are those of the kernel, then pointers to memory (``lowering.nvgpu.ThreadKernel``), then the
+        message buffer, if any.
         """
         return self._compile(self._lowered.kernel(entry, self.options.optimization > 0))
 
     def scratch_bytes(self, entry: str | None = None) -> int:
-        """The bytes of global memory that a launch gives each block; the last parameter but for messages
-        points to those of all blocks, where there are any."""
+        """The bytes of global scratch memory per block. If not 0, the last parameter, except for messages, points to
+        that of all blocks.
+        """
         return self._lowered.kernel(entry, self.options.optimization > 0).spec.scratch_bytes
 
     def tensor_maps(self, entry: str | None = None) -> tuple[TensorMapPlan, ...]:
-        """The tensor maps that a launch makes of its arguments; the last parameters but for messages."""
+        """The tensor maps that a launch encodes from its arguments, the last parameters except for messages."""
         return self._lowered.kernel(entry, self.options.optimization > 0).spec.tensor_maps
 
     def _compile(self, kernel: LoweredKernel) -> CompiledKernel:
@@ -213,8 +216,10 @@ class TileProgram(_GpuProgram):
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> LaunchResult:
-        """As every machine's (``launching.machine.Program``), also with arrays of the GPU, which are used where
-        they are. Arrays of the host are copied to the GPU and back; addresses are those of the GPU."""
+        """Launch a kernel, as for every machine (``launching.machine.Program``).
+
+        GPU arrays are used in place. Host arrays are copied to the GPU and back; addresses are those of the GPU.
+        """
         chosen = self._chosen(options, deprecated, TILE_IR)
         given = self._stand_ins(entry, args)
         found = self._launch(entry, grid, given, chosen, allow_overlap=chosen.allow_overlap)
@@ -226,7 +231,7 @@ class TileProgram(_GpuProgram):
         return replace(found, outputs=arrays)
 
     def _stand_ins(self, entry: str | None, args: Sequence[object]) -> Sequence[object]:
-        """Arguments in which arrays of the GPU are what the checks of a launch can look at."""
+        """The arguments with stand-ins for GPU arrays, for the checks of a launch."""
         if not isinstance(args, tuple | list) or not any(is_on_gpu(value) for value in args):
             return args
         parameters = kernel_of(self.module, entry).block.args
@@ -260,7 +265,7 @@ class TileProgram(_GpuProgram):
         return launch_with(self._compile(found.kernel), found.grid, given, settings)
 
     def _written(self, entry: str | None, found: ThreadLaunch) -> frozenset[int] | None:
-        """The parameters that a kernel may write through, its own globals among them; None for all."""
+        """The parameters that a kernel may write through, including its globals; None for all."""
         writes = first_writes(kernel_of(self.module, entry))
         if None in writes:
             return None
@@ -275,7 +280,7 @@ class TileProgram(_GpuProgram):
         values: Sequence[Value],
         options: LaunchOptions | None = None,
     ) -> LaunchResult:
-        """As every machine's (``launching.machine.Program``)."""
+        """As for every machine (``launching.machine.Program``)."""
         chosen = self._chosen(options, {}, TILE_IR)
         args: list[object] = []
         tables: dict[int, Table] = {}
@@ -304,7 +309,7 @@ def is_of_gpu(value: Value) -> TypeGuard[ArrayValue]:
 
 
 def _on_gpu(value: ArrayValue) -> Array:
-    """The row of elements that an array of the GPU lies in."""
+    """A one-dimensional array over the memory of a GPU array."""
     layout = value.layout
     count = layout.size // layout.dtype.itemsize
     row = DeviceArray(
@@ -321,13 +326,13 @@ def _on_gpu(value: ArrayValue) -> Array:
 
 
 def _table(value: ListValue) -> Table:
-    """The records of a list of arrays, with addresses of the GPU."""
+    """The records of a list of arrays, with GPU addresses."""
 
     def make(translated: Callable[[int], int]) -> Array:
         def address(item: ArrayValue) -> int:
             if item.is_on_gpu or not item.layout.size:
                 return item.address
-            # Where the first byte is, which the first element may lie behind.
+            # The first byte may precede the first element.
             return translated(item.address + item.layout.low) - item.layout.low
 
         items = [item._replace(address=address(item)) for item in value.items]
@@ -337,7 +342,7 @@ def _table(value: ListValue) -> Table:
 
 
 class ThreadProgram(_GpuProgram):
-    """A module of ``nvgpu`` whose kernels become code for a GPU: see :class:`TileProgram`."""
+    """An ``nvgpu`` module whose kernels run on a GPU; see :class:`TileProgram`."""
 
     def __init__(
         self,
@@ -350,7 +355,7 @@ class ThreadProgram(_GpuProgram):
         self.module = module
 
     def compile(self, entry: str | None = None) -> CompiledKernel:
-        """A kernel, the only one by default, as PTX."""
+        """Compile a kernel, by default the only one, to PTX."""
         kernels = kernels_of(self.module)
         name = next(iter(kernels)) if entry is None and len(kernels) == 1 else entry
         found = self._compiled.get(name or "")
@@ -367,8 +372,10 @@ class ThreadProgram(_GpuProgram):
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> LaunchResult:
-        """As every machine's (``launching.machine.Program``), also with arrays of the GPU. The launch
-        names threads and clusters where the kernel does not."""
+        """Launch a kernel, as for every machine (``launching.machine.Program``), also with GPU arrays.
+
+        ``options.block`` and ``options.cluster`` are required if the kernel does not specify them.
+        """
         chosen = self._chosen(options, deprecated, NVGPU)
         settings = self._settings(
             chosen,
@@ -379,14 +386,14 @@ class ThreadProgram(_GpuProgram):
         return launch_with(self.compile(entry), grid, args, settings)
 
     def launch_described(self, entry: str, *rest: object) -> None:
-        """A TileIRError: what clients describe are arguments of Tile IR."""
+        """Raises ``TileIRError``: described arguments are those of Tile IR kernels."""
         raise TileIRError.single(
             LAUNCH, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
 
 
 def _with_maps(launch: ThreadLaunch) -> list[object]:
-    """The arguments of a launch; arrays of tensor maps that stand for arrays of the GPU, too, say so."""
+    """The arguments of a launch, in which views for tensor maps of GPU arrays become stand-ins as well."""
     given, plans = list(launch.args), launch.kernel.spec.tensor_maps
     first = len(given) - len(plans) - (3 if launch.folded else 0)
     for position, plan in enumerate(plans, first):

@@ -17,21 +17,21 @@ from pathlib import Path
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.codes import ASSEMBLER_FAILED, BUDGET, MISSING_TOOL
 
-#: The packages that have the files, by the end of their path below a folder of the toolkit.
+#: The packages with the tools, by the end of their path in a toolkit.
 _PACKAGES = {
     "bin/ptxas": "nvidia-cuda-nvcc",
     "bin/nvdisasm": "nvidia-cuda-nvdisasm",
     "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm",
 }
 _LOC = re.compile(r"^\s*\.loc\s", re.MULTILINE)
-#: Seconds after which a tool counts as stuck.
+#: The time limit of a tool, in seconds.
 _TIMEOUT = 300
-#: Of so many kernels what the tools said last is kept: a page, a profile and a search ask for the same.
+#: The number of kernels whose results are cached: pages, profiles and searches need the same ones.
 _REMEMBERED = 16
 
 
 def _folders() -> list[Path]:
-    """Folders where a toolkit may be: that of the packages first."""
+    """Folders that may contain a toolkit, those of packages first."""
     folders: list[Path] = []
     found = importlib.util.find_spec("nvidia")
     for place in (found.submodule_search_locations or ()) if found else ():
@@ -41,13 +41,13 @@ def _folders() -> list[Path]:
 
 
 def find(end: str) -> Path | None:
-    """The file of a toolkit whose path ends so, if it is there."""
+    """The file of a toolkit whose path ends with ``end``, or None."""
     names = (end, f"{end}.exe") if end.startswith("bin/") else (end,)
     return next((p for folder in _folders() for n in names if (p := folder / n).is_file()), None)
 
 
 def need(end: str, what: str) -> Path:
-    """The same; a TileIRError that says what needs it and how to install it, where it is not there."""
+    """The same. Raises ``TileIRError`` that says what needs the file and how to install it."""
     found = find(end)
     if found is None:
         raise TileIRError.single(
@@ -59,7 +59,7 @@ def need(end: str, what: str) -> Path:
 
 
 def libdevice() -> Path:
-    """NVIDIA's library of functions, as bitcode of LLVM."""
+    """The path of NVIDIA's library of functions as LLVM bitcode. Raises ``TileIRError`` if it is missing."""
     end = "nvvm/libdevice/libdevice.10.bc"
     found = find(end)
     if found is None:
@@ -73,7 +73,7 @@ def libdevice() -> Path:
 
 @cache
 def ptxas_version() -> int | None:
-    """The version of ptxas as the driver numbers CUDA's, 13050 of 13.5; None where it is not installed."""
+    """The version of ptxas in the driver's numbering, 13050 for 13.5; None if it is not installed."""
     ptxas = find("bin/ptxas")
     if ptxas is None:
         return None
@@ -86,10 +86,9 @@ def ptxas_version() -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Machine code, and what the assembler says that a kernel uses.
+    """Machine code, and the resource usage that the assembler reports.
 
-    ``shared_bytes`` is the memory of a block that the kernel has by itself, ``spill_bytes`` the
-    memory of a thread for registers that did not suffice.
+    ``shared_bytes`` is static shared memory per block, ``spill_bytes`` is spill memory per thread.
     """
 
     cubin: bytes
@@ -100,8 +99,7 @@ class Assembled:
 
 
 def assemble(ptx: str, arch: str) -> Assembled:
-    """The machine code of PTX, with its lines where it tells them; a TileIRError where ptxas is
-    missing or refuses it."""
+    """Assemble PTX, with line information if it has any. Raises ``TileIRError`` if ptxas is missing or rejects it."""
     return _assembled(need("bin/ptxas", "machine code"), ptx, arch)
 
 
@@ -146,14 +144,12 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassemble(cubin: bytes, *, lines: bool = False) -> str:
-    """The instructions of machine code as text; with comments that tell ``lines``, where the code
-    has them. A TileIRError where nvdisasm is missing."""
+    """Disassemble machine code to text, with line comments if ``lines``. Raises ``TileIRError`` if nvdisasm is missing."""
     return _nvdisasm(cubin, *(("-g",) if lines else ()))
 
 
 def disassemble_to_json(cubin: bytes) -> str:
-    """The instructions of machine code as nvdisasm's JSON, with their lines where there are any; errors as those of
-    ``disassemble``."""
+    """Disassemble machine code to nvdisasm's JSON, with lines if there are any. Raises as ``disassemble``."""
     return _nvdisasm(cubin, "-json", "-g")
 
 

@@ -29,7 +29,7 @@ from tilewright.gpu.codegen.ir import Value
 from tilewright.numerics.convert import written_floats
 from tilewright.numerics.element_types import signed
 
-#: The names in ``numerics`` of floats that LLVM does not compute.
+#: The names in ``numerics`` of floats without LLVM arithmetic.
 NARROW_NAMES: dict[type[Attribute], str] = {
     FloatTF32Type: "tf32",
     Float8E4M3FNType: "f8E4M3FN",
@@ -43,19 +43,19 @@ _VECTOR = re.compile(r"<(\d+) x ([^<>]+)>")
 
 
 def element_of(ty: str) -> str:
-    """The element type of a vector of LLVM; a number's type is its own."""
+    """The element of an LLVM vector type; a scalar type itself."""
     found = _VECTOR.fullmatch(ty)
     return found[2] if found else ty
 
 
 def like(ty: str, element: str) -> str:
-    """A type of the same shape with other elements."""
+    """A type of the same shape with ``element`` as elements."""
     found = _VECTOR.fullmatch(ty)
     return f"<{found[1]} x {element}>" if found else element
 
 
 def mangled(ty: str) -> str:
-    """A type as intrinsics have it in their names."""
+    """A type as it is spelled in the names of intrinsics."""
     found = _VECTOR.fullmatch(ty)
     element = found[2] if found else ty
     if element.startswith("ptr"):
@@ -64,7 +64,7 @@ def mangled(ty: str) -> str:
 
 
 def splat(value: Value, ty: str) -> Value:
-    """A constant in every place of a vector; itself where the type is no vector's."""
+    """A constant broadcast to a vector type; itself for a scalar type."""
     found = _VECTOR.fullmatch(ty)
     if not found:
         return value
@@ -72,7 +72,7 @@ def splat(value: Value, ty: str) -> Value:
 
 
 def check_arithmetic(f: Function, op: Operation, *values: SSAValue) -> None:
-    """Raise a TileIRError for floats that are only moved and converted."""
+    """Raise ``TileIRError`` for floats that can only be moved and converted."""
     for value in values:
         ty = element_type(value.type)
         if isinstance(ty, AnyFloat) and (
@@ -84,7 +84,7 @@ def check_arithmetic(f: Function, op: Operation, *values: SSAValue) -> None:
 
 
 def fast_flags(op: Operation) -> str:
-    """The flags of an operation on floats, as LLVM has them in front of the type."""
+    """The fast-math flags of an operation, as LLVM writes them before the type."""
     found = op.properties.get("fastmath")
     if not isinstance(found, arith.FastMathFlagsAttr):
         return ""
@@ -96,8 +96,7 @@ def fast_flags(op: Operation) -> str:
 
 
 def overflow_flags(op: Operation) -> str:
-    """``nuw`` and ``nsw`` as LLVM writes them before operands, with a space behind each; empty for
-    none."""
+    """``nuw`` and ``nsw`` as LLVM writes them before operands, each followed by a space."""
     found = op.properties.get("overflowFlags") or op.properties.get("overflow_flags")
     if not isinstance(found, arith.IntegerOverflowAttr):
         return ""
@@ -114,7 +113,7 @@ def map_parts(f: Function, op: Operation, make: Callable[..., Value]) -> None:
 
 
 def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribute) -> list[Value]:
-    """What a constant becomes, as ``layout.parts`` says: for a vector a value for each of its rows."""
+    """The parts of a constant (``layout.parts``): for a vector a value per row."""
     types = layout.parts(ty)
     if isinstance(attribute, IntegerAttr):
         return [_number(types[0], attribute.value.data)]
@@ -140,7 +139,7 @@ def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribu
 
 
 def _float_constant(f: Function, op: Operation, ty: Attribute, llvm: str, number: float) -> Value:
-    """A float constant; of narrow types the pattern of the nearest number."""
+    """A float constant; for narrow types the bit pattern of the nearest number."""
     kind = type(element_type(ty))
     name = NARROW_NAMES.get(kind)
     if name is not None:
@@ -153,7 +152,7 @@ def _float_constant(f: Function, op: Operation, ty: Attribute, llvm: str, number
 
 
 def _number(ty: str, number: float) -> Value:
-    """An integer constant, in the range that LLVM's text has."""
+    """An integer constant, in the signed range of LLVM's text."""
     number = int(number)
     if ty == "i1":
         return Value(ty, "true" if number & 1 else "false")
@@ -212,7 +211,7 @@ def _extreme(f: Function, op: Operation) -> None:
 
 
 def intrinsic(f: Function, stem: str, *args: Value, flags: str = "") -> Value:
-    """A call of one of LLVM's own functions that is named by its type."""
+    """Call an LLVM intrinsic that is overloaded by its type."""
     ty = args[0].type
     return f.code.call(f"llvm.{stem}.{mangled(ty)}", ty, args, flags)
 
@@ -229,7 +228,7 @@ def _ceil_div_unsigned(f: Function, op: Operation) -> None:
 
 @lowers("arith.ceildivsi", "arith.floordivsi")
 def _rounded_div(f: Function, op: Operation) -> None:
-    """The quotient towards zero, moved by one where there is a rest on the other side."""
+    """The quotient toward zero, adjusted by one if it is inexact and on the other side."""
     is_ceil = op.name == "arith.ceildivsi"
 
     def make(a: Value, b: Value) -> Value:

@@ -33,10 +33,9 @@ _Combine = Callable[[Value, Value], Value]
 
 @lowers("gpu.all_reduce")
 def _all_reduce(f: Function, op: Operation) -> None:
-    """Lane i takes lane i + 16, then 8, 4, 2, 1, if there is one; then warps in ascending order.
+    """Reduces within each warp (lane i with lane i + 16, then 8, 4, 2, 1), then over the warps in ascending order.
 
-    What warps have goes through shared memory, with a barrier behind the stores and one behind the
-    loads.
+    Results of warps are exchanged through shared memory, with a barrier after the stores and one after the loads.
     """
     assert isinstance(op, AllReduceOp)
     ty = op.value.type
@@ -64,7 +63,7 @@ def _how(f: Function, op: AllReduceOp) -> _Combine:
 
 
 def _threads(f: Function) -> Value:
-    """How many threads the block has, in 32 bits."""
+    """The number of threads of the block, an i32."""
     if f.block_size is not None:
         return ir.integer(ir.I32, prod(f.block_size))
     total = ir.integer(ir.I32, 1)
@@ -74,7 +73,7 @@ def _threads(f: Function) -> Value:
 
 
 def _of_warp(f: Function, value: Value, number: Value, threads: Value, both: _Combine) -> Value:
-    """The values of the lanes that there are, combined in the first."""
+    """Reduce the values of existing lanes into the first lane."""
     is_whole = threads.number is not None and threads.number % WARP == 0
     lane = special_register(f, "laneid")
     present, mask = ir.integer(ir.I32, WARP), ir.integer(ir.I32, -1)
@@ -96,7 +95,7 @@ def _of_warp(f: Function, value: Value, number: Value, threads: Value, both: _Co
         ]
         found = both(value, from_words(f, words, value.type))
         if is_whole:
-            # What other lanes than the first have does not matter.
+            # Only the result of the first lane is used.
             value = found
             continue
         source = f.code.binary("add", lane, ir.integer(ir.I32, step))
@@ -124,7 +123,7 @@ def _alignment(value: Value) -> int:
 def _of_slots(
     f: Function, slots: Value, ty: str, size: int, threads: Value, both: _Combine
 ) -> Value:
-    """What the warps have, combined in ascending order."""
+    """Reduce the results of the warps in ascending order."""
     warps = f.code.binary(
         "lshr", f.code.add(threads, ir.integer(ir.I32, WARP - 1)), ir.integer(ir.I32, 5)
     )

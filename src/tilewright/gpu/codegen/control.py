@@ -41,7 +41,7 @@ def _assert(f: Function, op: Operation) -> None:
     f.code.start(fail)
     texts = [_text(f, text) for text in (op.msg.data, *_whereabouts(op))]
     line = ir.integer(ir.I32, OperationSource.of(op).line)
-    # Writes the message with block and thread, and ends the kernel.
+    # Prints the message with block and thread, and aborts the kernel.
     message, file, function = texts
     f.code.call("__assertfail", "void", [message, file, line, function, ir.integer(ir.I64, 1)])
     f.code.asm("trap;")
@@ -50,7 +50,7 @@ def _assert(f: Function, op: Operation) -> None:
 
 
 def _whereabouts(op: Operation) -> tuple[str, str]:
-    """The file that an assertion stands in, and its kernel."""
+    """The file of an assertion, and its kernel."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, gpu_kernels.FuncOp | func.FuncOp):
         parent = parent.parent_op()
@@ -61,7 +61,7 @@ def _whereabouts(op: Operation) -> tuple[str, str]:
 
 
 def _text(f: Function, text: str) -> Value:
-    """A generic pointer to a text, with a zero behind it."""
+    """A generic pointer to a zero-terminated text."""
     name = f.unit.text_constant(text)
     return f.code.op("ptr", f"addrspacecast ptr addrspace(1) @{name} to ptr")
 
@@ -108,7 +108,7 @@ def _execute_region(f: Function, op: Operation) -> None:
 
 @lowers("scf.for")
 def _for(f: Function, op: Operation) -> None:
-    """The bounds are compared as signed numbers, and looked at before each turn."""
+    """Bounds are compared as signed, before each iteration."""
     assert isinstance(op, scf.ForOp)
     head, body, end = (f.code.new_block(name) for name in ("loop", "body", "endloop"))
     counter, *carried = op.body.block.args
@@ -176,7 +176,7 @@ def _return(f: Function, op: Operation) -> None:
 
 
 def result_type(types: Sequence[str]) -> str:
-    """What a function returns that gives values of these types."""
+    """The return type of a function with results of these types."""
     if len(types) < 2:
         return types[0] if types else "void"
     return "{ " + ", ".join(types) + " }"
@@ -199,12 +199,12 @@ def _call(f: Function, op: Operation) -> None:
 
 
 def _merge(f: Function, block: ir.Block, values: Sequence[SSAValue]) -> None:
-    """Let a block merge values, which are what it merges from then on."""
+    """Let a block merge values: each becomes a phi of it."""
     f.set_all(values, [f.code.phi(block, ty) for value in values for ty in f.types(value)])
 
 
 def _inline(f: Function, region: Region, end: ir.Block) -> None:
-    """Write the code of a region of one block, at whose end goes on in ``end``."""
+    """Emit a region of one block that continues at ``end``."""
     block: Block = region.block
     f.exits.append(lambda last: f.code.branch(end, f.all_parts(last.operands)))
     f.emit_block(block)

@@ -20,52 +20,52 @@ from tilewright.gpu.codegen.unit import Unit
 
 Handler = Callable[["Function", Operation], None]
 HANDLERS: Table[Handler] = Table("GPUs")
-"""What writes the code of an operation, by the operation's name."""
+"""The handler of each operation, by name."""
 lowers = HANDLERS.rule
 
 
 class Function:
-    """One function while its code is written."""
+    """The code of one function."""
 
     def __init__(self, unit: Unit, results: Sequence[Attribute] = ()) -> None:
         self.unit = unit
         self.code = Code(unit.declarations)
         self.results = results
-        #: The extents of the block where the kernel says them.
+        #: The extents of the block, if the kernel specifies them.
         self.block_size: tuple[int, ...] | None = None
-        #: What stands for the function in the line table.
+        #: The scope of the function in the line table.
         self._scope: int | None = None
         self._values: dict[SSAValue, tuple[Value, ...] | Memref] = {}
         self._targets: dict[Block, ir.Block] = {}
-        #: Where the operation that ends a region of `scf` leads to, innermost last.
+        #: Builds the branch out of a region of `scf` from its terminator; innermost last.
         self.exits: list[Callable[[Operation], None]] = []
 
     # Values
 
     def parts(self, value: SSAValue) -> tuple[Value, ...]:
-        """What a value became."""
+        """The parts of a value."""
         found = self._values[value]
         if isinstance(found, Memref):
             return found.flatten(self.layout(value))
         return found
 
     def all_parts(self, values: Sequence[SSAValue]) -> list[Value]:
-        """The registers of several values, one after the other."""
+        """The parts of several values, concatenated."""
         return [part for value in values for part in self.parts(value)]
 
     def value(self, value: SSAValue) -> Value:
-        """What a value became that is one value of LLVM."""
+        """The only part of a value."""
         (part,) = self.parts(value)
         return part
 
     def memref(self, value: SSAValue) -> Memref:
-        """The address, extents and strides that a memref's value stands for."""
+        """The address, extents and strides of a memref."""
         found = self._values[value]
         assert isinstance(found, Memref)
         return found
 
     def set(self, value: SSAValue, *made: Value) -> None:
-        """Say what a value becomes."""
+        """Bind a value to its parts."""
         expected = layout.parts(value.type)
         assert tuple(part.type for part in made) == expected, (value, made, expected)
         if isinstance(value.type, MemRefType):
@@ -74,25 +74,25 @@ class Function:
             self._values[value] = made
 
     def set_memref(self, value: SSAValue, made: Memref) -> None:
-        """Say which memref a value is; what its type knows takes the place of what ``made`` says."""
+        """Bind a memref; static fields of its type replace those of ``made``."""
         found = self.layout(value)
         assert made.pointer.type == found.pointer, (made, found)
         self._values[value] = layout.memref_of(found, made.flatten(found))
 
     def set_all(self, values: Sequence[SSAValue], parts: Sequence[Value]) -> None:
-        """Say what several values become, whose parts stand behind one another."""
+        """Bind several values to their concatenated parts."""
         left = iter(parts)
         for value in values:
             self.set(value, *(next(left) for _ in self.types(value)))
 
     def types(self, value: SSAValue) -> tuple[str, ...]:
-        """The types of LLVM that a value becomes; a TileIRError where there are none."""
+        """The LLVM types of a value's parts. Raises ``TileIRError`` if there are none."""
         owner = value.owner
         at = owner if isinstance(owner, Operation) else owner.parent_op()
         return layout.parts(value.type, location_of(at) if at is not None else None)
 
     def layout(self, value: SSAValue) -> MemrefLayout:
-        """The layout of a memref; a TileIRError where it is none that we know."""
+        """The layout of a memref. Raises ``TileIRError`` if it is not supported."""
         assert isinstance(value.type, MemRefType)
         found = layout.memref_layout(value.type)
         if found is None:
@@ -105,23 +105,23 @@ class Function:
             )
         return found
 
-    # Places in memory
+    # Addresses
 
     def linear_index(self, memref: Memref, indices: Sequence[SSAValue]) -> Value:
-        """The place of an element, counted in elements from the pointer."""
+        """The offset of an element from the pointer, in elements."""
         total = memref.offset
         for place, stride in zip(indices, memref.strides, strict=True):
             total = self.code.add(total, self.code.mul(self.value(place), stride))
         return total
 
     def element_address(self, memref: SSAValue, indices: Sequence[SSAValue]) -> Value:
-        """The address of an element, also of one that shares its byte."""
+        """The address of an element, or of the byte that contains it."""
         found = self.layout(memref)
         linear = self.linear_index(self.memref(memref), indices)
         return self.address(self.memref(memref).pointer, found.element, linear)
 
     def address(self, base: Value, element: Attribute, linear: Value) -> Value:
-        """The address of the element of a number."""
+        """The address of the element at a linear offset."""
         if layout.is_packed(element):
             bits = self.code.mul(linear, ir.index(bit_width(element)))
             count = (
@@ -133,22 +133,23 @@ class Function:
         return self.code.offset(base, f"i{8 * layout.element_bytes(element)}", linear)
 
     def shared_address(self, address: Value) -> Value:
-        """A pointer into shared memory as the 32 bits that instructions take."""
+        """A pointer to shared memory as the i32 that instructions take."""
         return self.code.op(ir.I32, f"ptrtoint {address} to i32")
 
     # Operations
+    # Returns the error for an operation that cannot be compiled, to be raised.
 
     def refuse(self, op: Operation, why: str, help: str = "") -> TileIRError:
         """The error for an operation, or for a form of it, that cannot be compiled."""
         return layout.unsupported(f"'{op.name}' {why}", location_of(op), help)
 
     def require(self, op: Operation, feature: Feature) -> None:
-        """Note that an operation needs something; a TileIRError where the architecture lacks it."""
+        """Record a feature that an operation needs. Raises ``TileIRError`` if the architecture lacks it."""
         require(self.unit.arch, op.name, feature, location_of(op))
         self.unit.isa = max(self.unit.isa, feature.isa)
 
     def emit(self, op: Operation) -> None:
-        """Write the code of an operation; a TileIRError where there is none."""
+        """Emit an operation. Raises ``TileIRError`` if it has no handler."""
         handler = HANDLERS.rule_of(op)
         if handler is None:
             raise self.refuse(op, "cannot be compiled for GPUs")
@@ -166,7 +167,7 @@ class Function:
         return self.unit.line_table.origin(op, self._scope)
 
     def mark(self, name: str, op: Operation) -> str:
-        """What ends the head of the function, where lines are told; to be called before its body."""
+        """The suffix of the function's head for debug information. Must be called before its body is emitted."""
         if self.unit.line_table is None:
             return ""
         self._scope = self.unit.line_table.function(name, op)
@@ -174,19 +175,18 @@ class Function:
         return f" !dbg !{self._scope}"
 
     def emit_block(self, block: Block) -> None:
-        """Write the code of the operations of a block, at the end of what there is."""
+        """Emit the operations of a block at the insertion point."""
         for op in block.ops:
             self.emit(op)
 
     def target(self, block: Block) -> ir.Block:
-        """The block of LLVM that stands for a block; it merges what the block takes."""
+        """The LLVM block of a block; its phis are the block's arguments."""
         return self._targets[block]
 
     def emit_region(self, region: Region) -> None:
-        """Write the code of a region of blocks that branch, whose first has its values already.
+        """Emit a region of blocks with branches; the arguments of its first block must be bound.
 
-        Blocks come in an order in which each stands behind those that dominate it; those that
-        cannot be reached have no code.
+        Blocks are emitted after their dominators. Unreachable blocks are omitted.
         """
         order = _reverse_postorder(region.blocks[0])
         for block in order[1:]:
@@ -199,11 +199,11 @@ class Function:
             self.emit_block(block)
 
     def asm(self, text: str, *args: Value, results: Sequence[str] = ()) -> list[Value]:
-        """Inline PTX with effects; see ``Code.asm``."""
+        """Inline PTX with side effects; see ``Code.asm``."""
         return self.code.asm(text, results, args)
 
     def asm_where(self, predicate: SSAValue | None, text: str, *args: Value) -> None:
-        """Inline PTX without results, where a predicate holds if there is one."""
+        """Inline PTX without results, predicated if a predicate is given."""
         if predicate is None:
             self.code.asm(f"{text};", (), args)
             return
@@ -212,11 +212,11 @@ class Function:
         self.code.asm(guarded, (), [*args, number])
 
     def as_bit(self, number: Value) -> Value:
-        """Whether a 32-bit number that PTX gave is not zero."""
+        """Whether an i32 is not zero."""
         return self.code.compare("ne", number, ir.integer(ir.I32, 0))
 
     def as_u32(self, value: SSAValue) -> Value:
-        """An index as the 32 bits that instructions take."""
+        """An index as the i32 that instructions take."""
         return self.code.resize(self.value(value), ir.I32)
 
 

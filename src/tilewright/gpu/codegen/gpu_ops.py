@@ -17,7 +17,7 @@ from tilewright.gpu.codegen.vector import combine
 WARP = 32
 _ALL_LANES = ir.integer(ir.I32, -1)
 
-#: The special registers behind numbers of the launch.
+#: The special registers of queries of the launch.
 _REGISTERS = {
     "gpu.thread_id": "tid",
     "gpu.block_id": "ctaid",
@@ -31,12 +31,12 @@ _REGISTERS = {
 
 
 def special_register(f: Function, name: str) -> Value:
-    """A special register of 32 bits."""
+    """Read a 32-bit special register."""
     return f.code.call(f"llvm.nvvm.read.ptx.sreg.{name}", ir.I32, [])
 
 
 def as_index(f: Function, number: Value) -> Value:
-    """An unsigned number of at most 64 bits as i64."""
+    """Zero-extend a number to i64."""
     return f.code.resize(number, ir.I64)
 
 
@@ -60,14 +60,14 @@ def _global_id(f: Function, op: Operation) -> None:
 
 
 def block_extent(f: Function, axis: int) -> Value:
-    """The extent of the block along an axis, in 32 bits."""
+    """The extent of the block along an axis, an i32."""
     if f.block_size is not None:
         return ir.integer(ir.I32, f.block_size[axis])
     return special_register(f, f"ntid.{'xyz'[axis]}")
 
 
 def thread_number(f: Function) -> Value:
-    """The place of the thread in its block, counted x first, in 32 bits."""
+    """The linear number of the thread in its block, x fastest, an i32."""
     total = ir.integer(ir.I32, 0)
     for axis in (2, 1, 0):
         extent = block_extent(f, axis)
@@ -92,7 +92,7 @@ def _warp_size(f: Function, op: Operation) -> None:
 
 @lowers("gpu.subgroup_id")
 def _warp(f: Function, op: Operation) -> None:
-    """Of the thread's number: the register that counts warps may change while a kernel runs."""
+    """From the thread's number, as the register `%warpid` may change while a kernel runs."""
     warp = f.code.binary("lshr", thread_number(f), ir.integer(ir.I32, 5))
     f.set(op.results[0], as_index(f, warp))
 
@@ -120,14 +120,14 @@ _SHUFFLES = {"xor": "bfly", "up": "up", "down": "down", "idx": "idx"}
 def shuffle(
     f: Function, mode: str, value: Value, offset: Value, clamp: Value, mask: Value
 ) -> tuple[Value, Value]:
-    """32 bits of another lane, and whether there is such a lane."""
+    """32 bits of another lane, and whether that lane exists."""
     text = f"{{ .reg .pred p; shfl.sync.{mode}.b32 $0|p, $2, $3, $4, $5; selp.b32 $1, 1, 0, p; }}"
     found, valid = f.code.asm(text, [ir.I32, ir.I32], [value, offset, clamp, mask])
     return found, f.as_bit(valid)
 
 
 def words_of(f: Function, value: Value) -> list[Value]:
-    """A number as words of 32 bits, low ones first."""
+    """A number as 32-bit words, low word first."""
     width = _width(value.type)
     bits = f.code.cast("bitcast", value, f"i{width}")
     if width <= 32:
@@ -143,8 +143,7 @@ def _width(ty: str) -> int:
 
 
 def from_words(f: Function, words: list[Value], ty: str) -> Value:
-    """The value of a type, of 64 bits at most, whose bits these words of 32 bits hold, the lowest
-    first."""
+    """A number of up to 64 bits from 32-bit words, low word first."""
     width = _width(ty)
     if width <= 32:
         return f.code.cast("bitcast", f.code.resize(words[0], f"i{width}"), ty)
@@ -163,14 +162,14 @@ def _shuffle(f: Function, op: Operation) -> None:
     mode = op.properties["mode"].data.value  # pyright: ignore[reportAttributeAccessIssue]
     left_out = f.code.binary("sub", ir.integer(ir.I32, WARP), width)
     mask = f.code.binary("lshr", _ALL_LANES, left_out)
-    # The bound is the first lane for steps down, and the last lane for all others.
+    # The bound is the first lane of the segment for ``up``, else the last.
     clamp = left_out if mode == "up" else f.code.binary("sub", width, ir.integer(ir.I32, 1))
     made = [shuffle(f, _SHUFFLES[mode], word, offset, clamp, mask) for word in words_of(f, value)]
     f.set(op.results[0], from_words(f, [word for word, _ in made], value.type))
     f.set(op.results[1], made[0][1])
 
 
-#: Reductions of a warp that are one instruction for 32-bit integers.
+#: Warp reductions that are one instruction for 32-bit integers.
 _REDUX = {
     "add": "add.s32",
     "minsi": "min.s32",
@@ -185,7 +184,7 @@ _REDUX = {
 
 @lowers("gpu.subgroup_reduce")
 def _subgroup_reduce(f: Function, op: Operation) -> None:
-    """32-bit integers by one instruction, others in five exchanges with a lane further away."""
+    """One instruction for 32-bit integers, else five butterfly shuffles."""
     kind = str(op.properties["op"].data)  # pyright: ignore[reportAttributeAccessIssue]
     value = f.value(op.operands[0])
     check_arithmetic(f, op, op.operands[0])
@@ -218,7 +217,7 @@ def _subgroup_reduce(f: Function, op: Operation) -> None:
 
 @lowers("gpu.printf")
 def _printf(f: Function, op: Operation) -> None:
-    """`vprintf`, which takes the values one behind another as C promotes them."""
+    """Calls `vprintf`, whose arguments are stored contiguously, promoted as in C."""
     found = op.properties["format"]
     assert isinstance(found, StringAttr)
     name = f.unit.text_constant(found.data)

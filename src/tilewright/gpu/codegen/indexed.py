@@ -18,14 +18,14 @@ _ALL_TRUE = re.compile(r"<i1 (1|true)(, i1 (1|true))*>|splat \(i1 (1|true)\)")
 
 
 def always(f: Function, mask: SSAValue) -> bool:
-    """Whether every element of a mask is known to hold."""
+    """Whether a mask is known to be all true."""
     return all(_ALL_TRUE.fullmatch(part.ref) for part in f.parts(mask))
 
 
 def guarded(
     f: Function, condition: Value | None, make: Callable[[], Value | None], other: Value | None
 ) -> Value | None:
-    """What ``make`` writes code for, where the condition holds; ``other`` where it does not."""
+    """Emit ``make`` under a condition; the result is ``other`` where it is false."""
     if condition is None:
         return make()
     there, after = f.code.new_block("there"), f.code.new_block("after")
@@ -47,7 +47,7 @@ def guarded(
 
 
 def _addresses(f: Function, op: GatherOp | ScatterOp) -> list[Callable[[], Value]]:
-    """What writes the address of each element."""
+    """Functions that emit the address of each element."""
     memref, unit = f.memref(op.base), layout.element_bytes(f.layout(op.base).element)
     start = f.linear_index(memref, op.indices)
     stride = memref.strides[-1]

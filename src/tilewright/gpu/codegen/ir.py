@@ -16,13 +16,13 @@ GENERIC, GLOBAL, SHARED, LOCAL = 0, 1, 3, 5
 
 
 def pointer(space: int) -> str:
-    """The type of pointers into a memory space."""
+    """The type of pointers to a memory space."""
     return f"ptr addrspace({space})" if space else "ptr"
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of LLVM: its type and its name, or a constant."""
+    """An LLVM value: its type, and its name or constant."""
 
     type: str
     ref: str
@@ -32,7 +32,7 @@ class Value:
 
     @property
     def number(self) -> int | None:
-        """The number that an integer constant is; None for other values."""
+        """The value of an integer constant, else None."""
         ref = self.ref.removeprefix("-")
         return int(self.ref) if ref.isdecimal() else None
 
@@ -43,7 +43,7 @@ def integer(ty: str, number: int) -> Value:
 
 
 def index(number: int) -> Value:
-    """A constant of type i64, as ``index`` is on GPUs."""
+    """An i64 constant, the type of ``index`` on GPUs."""
     return Value(I64, str(number))
 
 
@@ -54,7 +54,7 @@ def floating(ty: str, number: float) -> Value:
     """A constant of half, bfloat, float or double; ``number`` is rounded to the type."""
     if ty == "bfloat":
         (bits,) = struct.unpack("<I", struct.pack("<f", _to_f32(number)))
-        # To nearest even; NaN keeps a bit that says so.
+        # Round to nearest even. NaN becomes the canonical quiet NaN.
         high = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 if number == number else 0x7FC0
         return Value(ty, f"0xR{high:04X}")
     prefix, code, digits = _HEX[ty]
@@ -83,7 +83,7 @@ def _to_f16(number: float) -> float:
 
 @dataclass(slots=True)
 class Block:
-    """A basic block: its label, what it merges, its instructions."""
+    """A basic block: label, phis, instructions."""
 
     label: str
     phis: list[tuple[Value, list[tuple[Value, str]]]] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Block:
     terminated: bool = False
 
     def text(self) -> str:
-        """The block as LLVM's text: label, phis, instructions."""
+        """The block as LLVM's text."""
         merged = [
             f"  {value.ref} = phi {value.type} "
             + ", ".join(f"[ {source.ref}, %{label} ]" for source, label in incoming)
@@ -100,7 +100,7 @@ class Block:
         return "\n".join([f"{self.label}:", *merged, *self.lines])
 
 
-#: The letter of inline assembly for a register of a type.
+#: The constraint letter of inline assembly for a type.
 _CONSTRAINTS = {I16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}
 
 
@@ -109,38 +109,38 @@ def _constraint(ty: str) -> str:
 
 
 class Code:
-    """The body of a function while it is written; instructions go to the end of ``block``."""
+    """The body of a function; instructions are appended to ``block``."""
 
     def __init__(self, declarations: dict[str, str]) -> None:
         self.declarations = declarations
         self.entry_lines: list[str] = []
         self.blocks: list[Block] = []
         self._count = 0
-        #: What ends instructions: where they come from, if that is told.
+        #: Suffix of instructions with their debug location, if any.
         self.origin = ""
         self.block = self.start("entry")
 
     # Blocks
 
     def new_block(self, name: str) -> Block:
-        """A block that comes to the text when it is started."""
+        """A new block, which appears in the text when it is started."""
         self._count += 1
         return Block(name if name == "entry" else f"{name}{self._count}")
 
     def start(self, block: Block | str) -> Block:
-        """Write on in a block."""
+        """Set the insertion point to a block."""
         self.block = self.new_block(block) if isinstance(block, str) else block
         self.blocks.append(self.block)
         return self.block
 
     def phi(self, block: Block, ty: str) -> Value:
-        """What a block merges from its predecessors; branches give it with ``branch``."""
+        """Add a phi to a block; ``branch`` supplies its incoming values."""
         value = Value(ty, self._name())
         block.phis.append((value, []))
         return value
 
     def branch(self, target: Block, values: Sequence[Value] = ()) -> None:
-        """Go on in ``target``, with a value for each of what it merges."""
+        """End the block with a branch to ``target``, with values for its phis."""
         self._pass(target, values)
         self._end(f"br label %{target.label}")
 
@@ -152,7 +152,7 @@ class Code:
         then_values: Sequence[Value] = (),
         other_values: Sequence[Value] = (),
     ) -> None:
-        """End the block with a branch on an i1; each target's phis take its values."""
+        """End the block with a conditional branch, with values for the phis of each target."""
         if then is otherwise and then.phis:
             chosen = [
                 self.select(condition, a, b) for a, b in zip(then_values, other_values, strict=True)
@@ -165,7 +165,7 @@ class Code:
         self._end(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}")
 
     def switch(self, value: Value, default: Block, cases: Iterable[tuple[int, Block]]) -> None:
-        """Go on where the value says; the blocks merge nothing."""
+        """End the block with a switch; the targets must not have phis."""
         listed = " ".join(f"{value.type} {number}, label %{b.label}" for number, b in cases)
         self._end(f"switch {value}, label %{default.label} [ {listed} ]")
 
@@ -174,7 +174,7 @@ class Code:
         self._end("ret void" if value is None else f"ret {value}")
 
     def unreachable(self) -> None:
-        """End the block where nothing goes on."""
+        """End the block with ``unreachable``."""
         self._end("unreachable")
 
     def _pass(self, target: Block, values: Sequence[Value]) -> None:
@@ -194,22 +194,22 @@ class Code:
         return f"%v{self._count}"
 
     def op(self, ty: str, text: str) -> Value:
-        """An instruction with a result of a type."""
+        """Append an instruction with a result."""
         value = Value(ty, self._name())
         self.block.lines.append(f"  {value.ref} = {text}{self.origin}")
         return value
 
     def effect(self, text: str) -> None:
-        """An instruction without a result."""
+        """Append an instruction without a result."""
         self.block.lines.append(f"  {text}{self.origin}")
 
     def binary(self, opcode: str, a: Value, b: Value) -> Value:
-        """``opcode a, b`` on two values of one type."""
+        """Append ``opcode a, b`` on operands of one type."""
         assert a.type == b.type, f"{opcode} of {a.type} and {b.type}"
         return self.op(a.type, f"{opcode} {a}, {b.ref}")
 
     def add(self, a: Value, b: Value) -> Value:
-        """A sum of addresses or indices; of numbers, a number."""
+        """A sum of integers, folded for constants."""
         if a.number is not None and b.number is not None:
             return integer(a.type, a.number + b.number)
         if a.number == 0 or b.number == 0:
@@ -217,7 +217,7 @@ class Code:
         return self.binary("add", a, b)
 
     def mul(self, a: Value, b: Value) -> Value:
-        """A product of indices; of numbers, a number."""
+        """A product of integers, folded for constants."""
         if a.number is not None and b.number is not None:
             return integer(a.type, a.number * b.number)
         if 1 in (a.number, b.number):
@@ -225,11 +225,11 @@ class Code:
         return integer(a.type, 0) if 0 in (a.number, b.number) else self.binary("mul", a, b)
 
     def cast(self, opcode: str, value: Value, ty: str) -> Value:
-        """The value as another type by a conversion of LLVM; itself where it has the type."""
+        """Convert a value to a type; a value of that type is returned as is."""
         return value if value.type == ty else self.op(ty, f"{opcode} {value} to {ty}")
 
     def resize(self, value: Value, ty: str, *, signed: bool = False) -> Value:
-        """An integer in another width."""
+        """Truncate or extend an integer; folds constants."""
         if value.number is not None and value.type != I1:
             width = int(ty[1:])
             number = value.number & ((1 << width) - 1)
@@ -238,48 +238,47 @@ class Code:
         return self.cast("trunc" if narrower else "sext" if signed else "zext", value, ty)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """``a`` where the condition holds, else ``b``; vectors by element for a vector of
-        conditions."""
+        """Append a ``select``, by element for a vector condition."""
         return self.op(a.type, f"select {condition}, {a}, {b}")
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
-        """``icmp`` with a predicate of LLVM's, as an i1."""
+        """Append ``icmp`` with an LLVM predicate."""
         return self.op(I1, f"icmp {predicate} {a}, {b.ref}")
 
     def extract(self, aggregate: Value, ty: str, place: int) -> Value:
-        """A member of a struct."""
+        """Extract a member of a struct."""
         return self.op(ty, f"extractvalue {aggregate}, {place}")
 
     def element(self, vector: Value, ty: str, place: Value) -> Value:
-        """The element of a vector at a position; out of range it is poison."""
+        """Extract an element of a vector; poison if out of bounds."""
         return self.op(ty, f"extractelement {vector}, {place}")
 
     def with_element(self, vector: Value, value: Value, place: Value) -> Value:
-        """The vector with another element at a position."""
+        """Replace an element of a vector."""
         return self.op(vector.type, f"insertelement {vector}, {value}, {place}")
 
     def load(self, ty: str, address: Value, align: int) -> Value:
-        """What is at an address, aligned to so many bytes."""
+        """Load from an address with an alignment in bytes."""
         return self.op(ty, f"load {ty}, {address}, align {align}")
 
     def store(self, value: Value, address: Value, align: int) -> None:
-        """Write a value to an address, aligned to so many bytes."""
+        """Store to an address with an alignment in bytes."""
         self.effect(f"store {value}, {address}, align {align}")
 
     def offset(self, base: Value, ty: str, count: Value) -> Value:
-        """The address ``count`` elements of a type behind another."""
+        """An address plus ``count`` elements of a type."""
         if count.number == 0:
             return base
         return self.op(base.type, f"getelementptr {ty}, {base}, {count}")
 
     def alloca(self, ty: str, align: int) -> Value:
-        """Memory of the thread, for as long as the function runs."""
+        """Allocate thread-local memory in the entry block."""
         value = Value("ptr", self._name())
         self.entry_lines.append(f"  {value.ref} = alloca {ty}, align {align}")
         return value
 
     def call(self, name: str, result: str, args: Sequence[Value], attributes: str = "") -> Value:
-        """A call of an intrinsic or of a library's function, which is declared."""
+        """Call an intrinsic or a library function, and declare it."""
         types = ", ".join(arg.type for arg in args)
         self.declarations[name] = f"declare {result} @{name}({types})"
         return self.call_defined(name, result, args, attributes)
@@ -287,8 +286,9 @@ class Code:
     def call_defined(
         self, name: str, result: str, args: Sequence[Value], attributes: str = ""
     ) -> Value:
-        """Call a function of this module; its value is of no use for ``void``. ``attributes`` stand
-        before the type."""
+        """Call a function of this module. ``attributes`` precede the return type. The result of ``void`` must not be
+        used.
+        """
         text = f"call {attributes}{result} @{name}({', '.join(map(str, args))})"
         if result == "void":
             self.effect(text)
@@ -306,8 +306,8 @@ class Code:
     ) -> list[Value]:
         """Inline PTX. ``$0`` and on are the results, then the arguments.
 
-        The first ``tied`` arguments share the registers of the first results, whose names are to be
-        used for them. All of it is convergent; what is not ``pure`` has effects, and orders memory.
+        The first ``tied`` arguments share the registers of the first results, and are referred to by those. All of it
+        is convergent; unless ``pure`` it has side effects and orders memory.
         """
         constraints = [f"={_constraint(ty)}" for ty in results]
         constraints += [str(i) if i < tied else _constraint(a.type) for i, a in enumerate(args)]
@@ -331,7 +331,7 @@ class Code:
         return [self.extract(found, member, i) for i, member in enumerate(results)]
 
     def text(self) -> str:
-        """The blocks, with the function's memory at the head of the first."""
+        """The blocks as text, with allocas at the head of the first."""
         first, *others = self.blocks
         head = "\n".join([f"{first.label}:", *self.entry_lines, *first.lines])
         return "\n".join([head, *(block.text() for block in others)])

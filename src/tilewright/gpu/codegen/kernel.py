@@ -53,7 +53,7 @@ from tilewright.gpu.codegen.unit import Unit
 from tilewright.gpu.codes import RECURSION, UNKNOWN_SYMBOL
 from tilewright.launching.object_names import object_name
 
-#: The modules whose handlers are needed.
+#: The modules that register handlers.
 HANDLER_MODULES = (
     *(arith, async_copy, control, gpu_ops, indexed, llvm_memory, math, matrix, mbarrier),
     *(
@@ -71,7 +71,7 @@ HANDLER_MODULES = (
 )
 AnyFunction = gpu_kernels.FuncOp | func.FuncOp
 
-#: Attributes of kernels that are notes for the assembler: three extents, or one number.
+#: Kernel attributes that become annotations for the assembler: three extents each.
 _EXTENTS = {
     "gpu.known_block_size": "reqntid",
     "known_block_size": "reqntid",
@@ -101,12 +101,12 @@ def _extents(op: Operation, names: Sequence[str]) -> tuple[int, ...] | None:
 
 
 def block_size(op: Operation) -> tuple[int, ...] | None:
-    """The extents of the block that a kernel says it has."""
+    """The block extents that a kernel specifies, or None."""
     return _extents(op, _BLOCK_SIZES)
 
 
 def cluster_size(op: Operation) -> tuple[int, ...] | None:
-    """The blocks of a cluster along x, y and z, if the kernel says how many."""
+    """The cluster extents that a kernel specifies, in blocks, or None."""
     return _extents(op, _CLUSTER_SIZES)
 
 
@@ -114,7 +114,7 @@ def cluster_size(op: Operation) -> tuple[int, ...] | None:
 
 
 def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
-    """Write a kernel into a module; what it takes."""
+    """Emit a kernel; returns its parameters."""
     name = object_name(op.symbol)
     f = Function(unit)
     mark = f.mark(name, op)
@@ -152,7 +152,7 @@ def _type_of(spelled: str) -> str:
 def _parameter(
     op: gpu_kernels.FuncOp, argument: BlockArgument, number: int
 ) -> tuple[list[str], Parameter]:
-    """The parameters of LLVM for an argument, with their attributes."""
+    """The LLVM parameters of an argument, with their attributes."""
     ty = argument.type
     name = argument.name_hint or f"arg{number}"
     if isinstance(ty, TensorMapDescriptorType):
@@ -201,14 +201,13 @@ def _memref_parameter(
 
 
 def _known_global(f: Function, given: Value) -> Value:
-    """A generic pointer that a kernel is given: it points to global memory, which the way back
-    hides from nobody."""
+    """Tell LLVM that a generic pointer parameter points to global memory, by a cast there and back."""
     inside = f.code.op(ir.pointer(ir.GLOBAL), f"addrspacecast {given} to ptr addrspace(1)")
     return f.code.op("ptr", f"addrspacecast {inside} to ptr")
 
 
 def _take(f: Function, argument: BlockArgument, given: Sequence[Value]) -> None:
-    """Make an argument of what the kernel is given."""
+    """Bind an argument to its LLVM parameters."""
     if isinstance(argument.type, LLVMPointerType):
         (pointer,) = given
         f.set(argument, _known_global(f, pointer) if pointer.type == "ptr" else pointer)
@@ -225,7 +224,7 @@ def _take(f: Function, argument: BlockArgument, given: Sequence[Value]) -> None:
 
 
 def _alignments(op: gpu_kernels.FuncOp) -> dict[int, int]:
-    """The alignments that workgroup attributions say."""
+    """The alignments of workgroup attributions, in bytes, by number."""
     found = op.properties.get("workgroup_attrib_attrs")
     alignments = {}
     for number, attributes in enumerate(found.data if isinstance(found, ArrayAttr) else ()):
@@ -238,7 +237,7 @@ def _alignments(op: gpu_kernels.FuncOp) -> dict[int, int]:
 
 
 def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) -> None:
-    """Notes for the assembler: extents of the block and cluster, limits, constant parameters."""
+    """Add annotations for the assembler: extents of block and cluster, limits, constant parameters."""
     notes: list[str] = []
     for attribute, note in _EXTENTS.items():
         if (extents := _extents(op, (attribute,))) is not None:
@@ -249,7 +248,7 @@ def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) ->
             number = _possible(unit.arch, attribute, found.value.data, block_size(op))
             notes.append(f'!"{note}", i32 {number}')
     if unit.trades_registers and not any(name in op.attributes for name in _NUMBERS):
-        # The assembler ignores trades of registers where it does not know how many a warp has.
+        # ptxas ignores `setmaxnreg` unless it knows the register count of a warp.
         notes.append('!"minctasm", i32 1')
     unit.annotations += [f"!{{ptr @{name}, {note}}}" for note in notes]
     if constants:
@@ -264,9 +263,11 @@ def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) ->
 def _possible(
     arch: Architecture, attribute: str, number: int, block: tuple[int, ...] | None
 ) -> int:
-    """A limit as far as blocks of that size can keep it. One that asks for more than a multiprocessor has
-    ptxas leaves out, and may then fall to 32 registers a thread; with more registers than a block can have the
-    kernel cannot be launched."""
+    """A register limit, clamped to what blocks of this size permit.
+
+    ptxas ignores a limit above what a multiprocessor has, and may then limit a thread to 32 registers. With more
+    registers than a block can have the kernel would not launch.
+    """
     if block is None:
         return number
     threads = -(-block[0] * block[1] * block[2] // 32) * 32
@@ -279,7 +280,9 @@ def _possible(
 
 
 def device_function(unit: Unit, name: str, caller: Operation) -> str:
-    """The name of a function in a module, which is written there if it is not yet."""
+    """The LLVM name of a device function, emitted on first use. Raises ``TileIRError`` for recursion, or if there is no
+    body.
+    """
     op = unit.symbols.get(name)
     if not isinstance(op, AnyFunction) or not _has_body(op):
         raise TileIRError.single(
@@ -304,9 +307,9 @@ def _has_body(op: AnyFunction) -> bool:
 def emit_function(
     unit: Unit, op: AnyFunction, name: str, linkage: str = "", attributes: str = ""
 ) -> None:
-    """Write a function that kernels call into a module, under a name that LLVM can spell.
+    """Emit a device function under an LLVM name.
 
-    It takes and gives the parts that values become, several together as a struct.
+    Parameters and results are the parts of values; several results are returned as a struct.
     """
     signature = op.signature if isinstance(op, gpu_kernels.FuncOp) else op.function_type
     location = location_of(op)

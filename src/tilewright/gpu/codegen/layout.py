@@ -44,7 +44,7 @@ from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.gpu.codegen.ir import GENERIC, I32, I64, SHARED, Value, pointer
 from tilewright.gpu.codes import UNSUPPORTED
 
-#: The memory spaces that pointers may have: generic, global, shared, constant, local.
+#: The memory spaces of pointers: generic, global, shared, constant, local.
 SPACES = frozenset({0, 1, 3, 4, 5})
 
 _FLOATS: dict[type[Attribute], str] = {
@@ -52,25 +52,25 @@ _FLOATS: dict[type[Attribute], str] = {
     BFloat16Type: "bfloat",
     Float32Type: "float",
     Float64Type: "double",
-    # A register of tf32 holds the bits of an f32.
+    # A tf32 is held as an f32.
     FloatTF32Type: "float",
 }
-#: Rows of the accumulator that one instruction of a warpgroup computes.
+#: The rows of an accumulator that one ``wgmma`` computes.
 WGMMA_ROWS = 64
 
 
 def unsupported(what: str, location: SourceLocation | None, help: str = "") -> TileIRError:
-    """The error for what cannot be compiled."""
+    """Returns the error for an unsupported construct, to be raised."""
     return TileIRError.single(UNSUPPORTED, what, location, help=help)
 
 
 def address_space(ty: LLVMPointerType) -> int:
-    """The number of the space that pointers of a type point into."""
+    """The address space of pointers of a type."""
     return 0 if isinstance(ty.addr_space, NoneAttr) else ty.addr_space.data
 
 
 def scalar(ty: Attribute) -> str | None:
-    """LLVM's type of numbers and pointers; None for what is none of both."""
+    """The LLVM type of a number or pointer type; None for other types."""
     if isinstance(ty, IndexType):
         return I64
     if isinstance(ty, IntegerType):
@@ -80,22 +80,22 @@ def scalar(ty: Attribute) -> str | None:
     if isinstance(ty, LLVMPointerType):
         return pointer(address_space(ty))
     width = bit_width(ty)
-    # Floats that LLVM does not know only travel: as integers.
+    # Floats without LLVM type are held as integers.
     return f"i{width}" if width else None
 
 
 def element_bytes(ty: Attribute) -> int:
-    """The bytes of an element that loads and stores reach; i1 has a byte of its own."""
+    """The size of an element in memory, in bytes; an i1 takes a byte."""
     return 8 if isinstance(ty, IndexType | LLVMPointerType) else max(1, (bit_width(ty) + 7) // 8)
 
 
 def is_packed(ty: Attribute) -> bool:
-    """Whether several elements share a byte."""
+    """Whether elements share bytes."""
     return 1 < bit_width(ty) < 8
 
 
 def vector_rows(ty: VectorType) -> tuple[str, int]:
-    """LLVM's type of a row, the vector's last dimension, and how many rows there are."""
+    """The LLVM type of a row, the vector's last dimension, and the number of rows."""
     shape = ty.get_shape()
     element = scalar(ty.element_type)
     assert element is not None
@@ -103,7 +103,7 @@ def vector_rows(ty: VectorType) -> tuple[str, int]:
 
 
 def accumulator_registers(ty: WarpgroupAccumulatorType) -> tuple[str, int, int]:
-    """The type of a register of an accumulator, how many a block of 64 rows has, and the blocks."""
+    """The type of an accumulator's registers, their number per block of 64 rows, and the number of blocks."""
     rows, columns = ty.fragmented.get_shape()
     element = ty.fragmented.element_type
     blocks = rows // WGMMA_ROWS
@@ -115,7 +115,7 @@ def accumulator_registers(ty: WarpgroupAccumulatorType) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class MemrefLayout:
-    """What the type of a memref says: None for what it leaves open."""
+    """The layout of a memref type; None for dynamic fields."""
 
     space: int
     element: Attribute
@@ -125,11 +125,11 @@ class MemrefLayout:
 
     @property
     def pointer(self) -> str:
-        """LLVM's type of a pointer to its memory."""
+        """The LLVM type of a pointer to its memory."""
         return pointer(self.space)
 
     def parts(self) -> tuple[str, ...]:
-        """The pointer, then what is open: offset, sizes, strides."""
+        """The types of the parts: the pointer, then dynamic fields of offset, sizes and strides."""
         fields = (self.offset, *self.sizes, *self.strides)
         return self.pointer, *(I64 for field in fields if field is None)
 
@@ -140,7 +140,7 @@ def _known(number: int | None) -> int | None:
 
 @cache
 def memref_layout(ty: MemRefType) -> MemrefLayout | None:
-    """The layout of a memref; None where it is no strided one, or its space is unknown."""
+    """The layout of a memref type; None if it is not strided, or its memory space is unknown."""
     space = space_number(ty.memory_space)
     if space not in SPACES:
         return None
@@ -165,7 +165,7 @@ def memref_layout(ty: MemRefType) -> MemrefLayout | None:
 
 @dataclass(frozen=True, slots=True)
 class Memref:
-    """A memref as it is used: the pointer, and offset, sizes and strides in elements."""
+    """A memref: the pointer, and offset, sizes and strides in elements."""
 
     pointer: Value
     offset: Value
@@ -173,14 +173,14 @@ class Memref:
     strides: tuple[Value, ...]
 
     def flatten(self, layout: MemrefLayout) -> tuple[Value, ...]:
-        """What ``layout.parts`` names."""
+        """The parts of the memref, as in ``MemrefLayout.parts``."""
         known = (layout.offset, *layout.sizes, *layout.strides)
         given = (self.offset, *self.sizes, *self.strides)
         return self.pointer, *(v for k, v in zip(known, given, strict=True) if k is None)
 
 
 def memref_of(layout: MemrefLayout, parts: tuple[Value, ...]) -> Memref:
-    """The memref of what ``flatten`` gave."""
+    """The memref of parts; the inverse of ``flatten``."""
     base, *rest = parts
     left = iter(rest)
 
@@ -193,7 +193,7 @@ def memref_of(layout: MemrefLayout, parts: tuple[Value, ...]) -> Memref:
 
 
 def parts(ty: Attribute, location: SourceLocation | None = None) -> tuple[str, ...]:
-    """LLVM's types of what a value of a type becomes; a TileIRError for types that have none."""
+    """The LLVM types of a value's parts. Raises ``TileIRError`` for unsupported types."""
     if (number := scalar(ty)) is not None:
         return (number,)
     if isinstance(ty, VectorType) and not ty.get_num_scalable_dims():

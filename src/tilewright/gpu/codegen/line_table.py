@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
-#: Numbers of metadata from here on are those of the table: others are counted from 0.
+#: The first metadata number of the table; others count from 0.
 _FIRST = 1 << 20
 FILE_NAME = "kernel"
-"""What the table calls the text that its lines are of."""
+"""The file name of the lines in the table."""
 
 
 class LineTable:
-    """The lines of operations as metadata of one module of LLVM.
+    """Debug metadata of a module with the lines of operations.
 
-    Only directives that tell lines come of it: no sections of DWARF, and no other instructions.
-    Operations without a line have that of the operation around them.
+    It only produces line directives: no DWARF sections, and no other instructions. An operation without a line has that
+    of the enclosing operation.
     """
 
     def __init__(self, lines: Mapping[Operation, int]) -> None:
@@ -33,7 +33,7 @@ class LineTable:
         return self._numbers.setdefault(node, _FIRST + len(self._numbers))
 
     def function(self, name: str, op: Operation) -> int:
-        """The number of what stands for a function."""
+        """The metadata number of a function's scope."""
         return self._number(
             f'distinct !DISubprogram(name: "{name}", scope: !{self._file}, file: !{self._file}, '
             f"line: {self._lines.get(op, 1)}, type: !{self._type}, spFlags: DISPFlagDefinition, "
@@ -41,14 +41,14 @@ class LineTable:
         )
 
     def origin(self, op: Operation, function: int) -> str | None:
-        """What ends the instructions of an operation; None where it has no line."""
+        """The suffix of an operation's instructions; None if it has no line."""
         line = self._lines.get(op)
         if line is None:
             return None
         return f", !dbg !{self._number(f'!DILocation(line: {line}, scope: !{function})')}"
 
     def text(self) -> list[str]:
-        """The metadata, as lines of a module."""
+        """The metadata, as lines of the module."""
         return [
             f"!llvm.dbg.cu = !{{!{self._unit}}}",
             f"!llvm.module.flags = !{{!{self._version}}}",

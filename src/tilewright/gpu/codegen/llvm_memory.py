@@ -29,7 +29,7 @@ from tilewright.gpu.codegen.arith import element_of, like, mangled
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value
 
-#: The scopes that LLVM's back end knows, and how PTX names them; the empty one is the system.
+#: LLVM's synchronization scopes and their names in PTX; the empty one is the system.
 _SCOPES = {"": "sys", "device": "gpu", "block": "cta", "cluster": "cluster", "singlethread": "cta"}
 _I1 = IntegerType(1)
 
@@ -38,7 +38,7 @@ _I1 = IntegerType(1)
 
 
 def _in_memory(ty: Attribute) -> str:
-    """LLVM's type of a value in memory."""
+    """The LLVM type of a value in memory."""
     (found,) = layout.parts(ty)
     return like(found, ir.I8) if element_type(ty) == _I1 else found
 
@@ -102,11 +102,11 @@ def _offset(f: Function, op: Operation) -> None:
     f.set(op.res, f.code.op(result, f"getelementptr {flag}{ty}, {f.value(op.base)}, {index}"))
 
 
-# Many addresses
+# Gathers and scatters
 
 
 def _is_everything(mask: SSAValue) -> bool:
-    """Whether a mask is a constant that holds everywhere."""
+    """Whether a mask is a constant that is all true."""
     owner = mask.owner
     if not isinstance(owner, ConstantOp):
         return False
@@ -154,7 +154,7 @@ def _by_lane(
     one: Callable[[Value, Value], Value | None],
     result: str = "",
 ) -> Value | None:
-    """Do something with each pointer and its place; the vector of what comes of it, if anything."""
+    """Emit ``one`` for each pointer and its index; returns the vector of results, if any."""
     element = element_of(pointers.type)
     made = Value(result, "poison")
     for number in range(int(pointers.type[1 : pointers.type.index(" ")])):
@@ -165,11 +165,11 @@ def _by_lane(
     return made if result else None
 
 
-# One address
+# Loads and stores with one address
 
 
 def _qualifiers(f: Function, op: Operation, *orderings: str) -> str:
-    """The scope and the orderings of an atomic operation, as LLVM has them."""
+    """The scope and the orderings of an atomic operation, in LLVM's syntax."""
     scope = scope_of(op)  # pyright: ignore[reportArgumentType]
     if scope not in _SCOPES:
         listed = ", ".join(f"'{known}'" for known in _SCOPES if known)
@@ -199,7 +199,7 @@ def _load(f: Function, op: Operation) -> None:
     _from_memory(f, op.res, f.code.op(ty, text))
 
 
-#: A node without contents, which notes of loads and stores take.
+#: An empty metadata node.
 _EMPTY = "!{}"
 
 
@@ -218,7 +218,7 @@ def _store(f: Function, op: Operation) -> None:
 # Atomic updates
 
 
-#: The updates that the hardware has, by keyword and LLVM's type: what PTX calls them.
+#: The updates with a PTX instruction, by keyword and LLVM type.
 _NATIVE = {
     **{
         (keyword, f"i{bits}"): f"{name}.{letter}{bits}"
@@ -248,15 +248,15 @@ _SEMANTICS = {
     "acquire": "acquire",
     "release": "release",
     "acq_rel": "acq_rel",
-    # A fence in front of it does the rest.
+    # The rest is done by a preceding fence.
     "seq_cst": "acquire",
 }
-#: What goes through registers of integers, by the type.
+#: Types that are passed in integer registers.
 _AS_INTEGER = {"half": ir.I16, "bfloat": ir.I16}
 
 
 def _native(f: Function, op: llvm_atomics.AtomicRMWOp) -> Value | None:
-    """What was there, by one instruction; None where there is none on the architecture."""
+    """An atomic update by one instruction, which returns the old value; None if the architecture has none."""
     value, address = f.value(op.val), f.value(op.ptr)
     given = value.type
     if op.keyword == "xchg" and given in ("float", "double"):
@@ -286,7 +286,7 @@ def _native(f: Function, op: llvm_atomics.AtomicRMWOp) -> Value | None:
 
 
 def _check_updated(f: Function, op: Operation, ty: Attribute) -> None:
-    """Raise a TileIRError for what LLVM has no atomic update of."""
+    """Raise ``TileIRError`` for types without an atomic update in LLVM."""
     if layout.element_bytes(ty) > 8:
         raise f.refuse(op, "is compiled for up to 64 bits")
 

@@ -20,7 +20,7 @@ from tilewright.gpu.codegen.arith import (
 from tilewright.gpu.codegen.function import Function, lowers
 from tilewright.gpu.codegen.ir import Value
 
-#: What LLVM has an instruction sequence for, exact or correctly rounded.
+#: Functions with an LLVM instruction sequence, exact or correctly rounded.
 _INTRINSICS = {
     "math.absf": "fabs",
     "math.ceil": "ceil",
@@ -33,7 +33,7 @@ _INTRINSICS = {
 }
 _BIT_COUNTS = {"math.ctlz": "ctlz", "math.cttz": "cttz", "math.ctpop": "ctpop"}
 
-#: The names of libdevice without `__nv_`; those of f32 have an `f` behind.
+#: The names in libdevice without `__nv_`; those for f32 have the suffix `f`.
 _LIBRARY = {
     "arith.remf": "fmod",
     "math.acos": "acos",
@@ -62,7 +62,7 @@ _LIBRARY = {
     "math.tan": "tan",
     "math.tanh": "tanh",
 }
-#: The single instruction of f32 that is near to a function.
+#: The approximate f32 instruction of a function.
 _APPROXIMATE = {
     "math.cos": "cos.approx.f32",
     "math.exp2": "ex2.approx.f32",
@@ -71,7 +71,7 @@ _APPROXIMATE = {
     "math.sin": "sin.approx.f32",
     "math.tanh": "tanh.approx.f32",
 }
-#: What is computed by those.
+#: Functions computed from those.
 _BY_OTHERS = frozenset({"math.exp", "math.log", "math.log10", "math.powf"})
 _LOG2_E, _LN_2, _LOG10_2 = 1.4426950408889634, 0.6931471805599453, 0.3010299956639812
 
@@ -96,7 +96,7 @@ def _count_bits(f: Function, op: Operation) -> None:
     stem = _BIT_COUNTS[op.name]
 
     def make(a: Value) -> Value:
-        # Of zero, all bits count; what LLVM may leave open is asked not to be.
+        # Zero must not be poison: all of its bits count.
         more = [] if stem == "ctpop" else [Value("i1", "false")]
         return f.code.call(f"llvm.{stem}.{mangled(a.type)}", a.type, [a, *more])
 
@@ -128,7 +128,7 @@ def _power(f: Function, op: Operation) -> None:
 
 @lowers("math.ipowi")
 def _integer_power(f: Function, op: Operation) -> None:
-    """By squares; a negative power has a whole value for 1 and -1 only."""
+    """By repeated squaring; a negative power is nonzero for 1 and -1 only."""
     if element_of(f.parts(op.operands[0])[0].type) == ir.I1:
         raise f.refuse(op, "is compiled for integers of more than one bit only")
     map_parts(f, op, by_element(f, lambda a, b: _ipow(f, a, b)))
@@ -150,7 +150,7 @@ def _ipow(f: Function, base: Value, power: Value) -> Value:
     squared = f.code.binary("mul", square, square)
     f.code.branch(head, [following, squared, f.code.binary("lshr", rest, one)])
     f.code.start(end)
-    # -1, 0 and 1 are those that lie within 3 of -1, as unsigned numbers.
+    # -1, 0 and 1 are within 3 of -1 as unsigned numbers.
     shifted = f.code.binary("add", base, one)
     is_unit = f.code.binary(
         "and",
@@ -162,8 +162,7 @@ def _ipow(f: Function, base: Value, power: Value) -> Value:
 
 
 def by_element(f: Function, one: Callable[..., Value], result: str = "") -> Callable[..., Value]:
-    """A function of numbers as one of vectors too; ``result`` where the type is not that of the
-    first operand."""
+    """Apply a scalar function to each element of vectors; ``result`` is the type if not that of the first operand."""
 
     def make(*args: Value) -> Value:
         ty = args[0].type
@@ -181,7 +180,7 @@ def by_element(f: Function, one: Callable[..., Value], result: str = "") -> Call
 
 
 def _wide(f: Function, value: Value) -> tuple[Value, str]:
-    """A float as one that libdevice takes, and the letter behind the names of its functions."""
+    """A float in a type of libdevice, and the suffix of its functions."""
     if value.type == ir.F64:
         return value, ""
     return f.code.cast("fpext", value, ir.F32), "f"
@@ -200,7 +199,7 @@ def _library_call(f: Function, op: Operation, args: tuple[Value, ...]) -> Value:
 
 
 def _says_approximate(f: Function, op: Operation) -> bool:
-    """Whether a flag of the operation allows an approximation, and f32 has one."""
+    """Whether a fast-math flag permits an approximation, and there is one for f32."""
     flags = op.properties.get("fastmath")
     allowed = isinstance(flags, arith.FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
     is_known = op.name in _APPROXIMATE or op.name in _BY_OTHERS
@@ -208,7 +207,7 @@ def _says_approximate(f: Function, op: Operation) -> bool:
 
 
 def _approximate(f: Function, op: Operation) -> Callable[..., Value]:
-    """The function by approximate instructions; a TileIRError where there are none."""
+    """The function by approximate instructions. Raises ``TileIRError`` if there are none."""
     name = op.name
     if name not in _APPROXIMATE and name not in _BY_OTHERS:
         raise f.refuse(

@@ -27,7 +27,7 @@ from tilewright.gpu.codegen.ir import Value
 from tilewright.gpu.codegen.math import by_element
 
 _I4, _I8 = IntegerType(4), IntegerType(8)
-#: The names that elements of A and B have in PTX.
+#: The element types of A and B in PTX.
 _PTX_TYPES: dict[Attribute, str] = {
     Float16Type(): "f16",
     BFloat16Type(): "bf16",
@@ -44,7 +44,7 @@ _ACCUMULATORS: dict[Attribute, str] = {
     Float64Type(): "f64",
     IntegerType(32): "s32",
 }
-#: Sparse products whose metadata all lanes give, so that there is nothing to select.
+#: Sparse products whose metadata comes from all lanes, so that there is no selector.
 _WHOLE_METADATA: dict[Attribute, int] = {_I8: 64, _I4: 128}
 
 
@@ -64,7 +64,7 @@ def _ldmatrix(f: Function, op: Operation) -> None:
 
 
 def _registers(f: Function, value: SSAValue) -> list[Value]:
-    """What a thread holds of A or B: a row in each register of 32 bits, or a number of 64."""
+    """The registers of A or B: 32-bit registers with a row each, or 64-bit numbers."""
     assert isinstance(value.type, VectorType)
     rows = f.parts(value)
     if bit_width(value.type.element_type) == 64:
@@ -73,7 +73,7 @@ def _registers(f: Function, value: SSAValue) -> list[Value]:
 
 
 def _accumulator(f: Function, value: SSAValue) -> list[Value]:
-    """What a thread holds of C: a row in each register where they are f16, or else a number."""
+    """The registers of C: with a row each for f16, else with a number each."""
     assert isinstance(value.type, VectorType)
     rows = f.parts(value)
     if bit_width(value.type.element_type) == 16:
@@ -98,7 +98,7 @@ def _set_accumulator(f: Function, value: SSAValue, registers: Sequence[Value]) -
 
 
 def braces(first: int, count: int) -> str:
-    """Operands of inline PTX that stand together: ``{$2, $3}``."""
+    """A brace-enclosed list of PTX operands: ``{$2, $3}``."""
     return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
 
 
@@ -145,12 +145,12 @@ def _mma(f: Function, op: Operation) -> None:
 
 
 def _sparse(f: Function, op: MmaOp, element: Attribute, k: int) -> str:
-    """The name of the instruction; a TileIRError for a selector that it does not have."""
+    """The name of a sparse instruction. Raises ``TileIRError`` for a selector that it does not have."""
     if _WHOLE_METADATA.get(element) == k and int_property(op, "sparsitySelector"):
         raise f.refuse(
             op, f"has no sparsitySelector but 0 at k = {k}: every lane gives metadata there"
         )
-    # Of Hopper on, the form without a promise about the order is slow.
+    # From Hopper on the form without ordered metadata is slow.
     if f.unit.arch.number < 90:
         return "mma.sp.sync"
     f.require(op, ORDERED_SPARSE)

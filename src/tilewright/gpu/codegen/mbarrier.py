@@ -16,7 +16,7 @@ _BYTES = 8
 
 
 def barrier_pointer(f: Function, op: Operation, group: SSAValue, place: SSAValue) -> Value:
-    """The pointer to a barrier of a group."""
+    """The pointer to an mbarrier of a group."""
     ty = group.type
     assert isinstance(ty, MBarrierGroupType)
     if space_number(ty.memorySpace) != SHARED:
@@ -86,7 +86,7 @@ def _test_wait(f: Function, op: Operation) -> None:
 
 @lowers("nvgpu.mbarrier.try_wait.parity")
 def _try_wait(f: Function, op: Operation) -> None:
-    """Asks until the phase has ended; where threads cannot sleep meanwhile, without a pause."""
+    """Polls until the phase has completed; without a suspended wait on older architectures."""
     assert isinstance(op, mbarrier.MBarrierTryWaitParityOp)
     address = _address(f, op, op.barriers, op.mbarId)
     parity = f.code.resize(f.value(op.phaseParity), ir.I32)

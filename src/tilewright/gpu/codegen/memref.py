@@ -33,7 +33,7 @@ from tilewright.launching.object_names import object_name
 
 
 def memory_type(f: Function, op: Operation, memref_value: SSAValue) -> str:
-    """The type of LLVM that an element has in memory; a TileIRError for ones that share bytes."""
+    """The LLVM type of an element in memory. Raises ``TileIRError`` for elements that share bytes."""
     element = f.layout(memref_value).element
     if layout.is_packed(element):
         raise f.refuse(op, "reaches single elements of less than 8 bits, which share their byte")
@@ -44,14 +44,14 @@ def memory_type(f: Function, op: Operation, memref_value: SSAValue) -> str:
 
 
 def load_element(f: Function, ty: str, address: Value, align: int) -> Value:
-    """A number from memory, where i1 takes a byte."""
+    """Load an element; an i1 takes a byte."""
     if ty == ir.I1:
         return f.code.op(ir.I1, f"trunc {f.code.load(ir.I8, address, 1)} to i1")
     return f.code.load(ty, address, align)
 
 
 def store_element(f: Function, value: Value, address: Value, align: int) -> None:
-    """Write an element; an i1 takes a byte, 0 or 1."""
+    """Store an element; an i1 is stored as a byte, 0 or 1."""
     if value.type == ir.I1:
         value = f.code.cast("zext", value, ir.I8)
     f.code.store(value, address, align)
@@ -74,7 +74,7 @@ def _store(f: Function, op: Operation) -> None:
     store_element(f, f.value(op.value), f.element_address(op.memref, op.indices), align)
 
 
-#: The operations of LLVM for `memref.atomic_rmw`, by their keyword.
+#: LLVM's operations for `memref.atomic_rmw`, by keyword.
 _ATOMICS = {
     "addf": "fadd",
     "addi": "add",
@@ -96,7 +96,7 @@ _KINDS = {number: keyword for keyword, number in RMW_KINDS.items()}
 
 @lowers("memref.atomic_rmw")
 def _atomic(f: Function, op: Operation) -> None:
-    """Relaxed, and for the whole device, as a kernel's atomic updates are."""
+    """Relaxed and at device scope, as atomic updates of kernels are."""
     value, target, *indices = op.operands
     kind = op.properties["kind"]
     assert isinstance(kind, IntegerAttr)
@@ -112,7 +112,7 @@ def _atomic(f: Function, op: Operation) -> None:
 
 
 def _compare_and_swap(f: Function, ty: str, address: Value, value: Value, opcode: str) -> Value:
-    """What was there before it was replaced by ``opcode`` of itself and a value, undivided."""
+    """An atomic update by a compare-and-swap loop; returns the old value."""
     width = {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(ty) or int(ty[1:])
     bits = f"i{width}"
     loop, end = f.code.new_block("retry"), f.code.new_block("swapped")
@@ -131,7 +131,7 @@ def _compare_and_swap(f: Function, ty: str, address: Value, value: Value, opcode
     return old
 
 
-# Where memory comes from
+# Allocations
 
 
 @lowers("memref.alloca")
@@ -144,18 +144,18 @@ def _alloca(f: Function, op: Operation) -> None:
 
 
 def private_memory(f: Function, value: SSAValue, align: int | None) -> Memref:
-    """Memory of the thread for a memref of known size."""
+    """Thread-local memory for a memref of static size."""
     found = f.layout(value)
     size = static_bytes(f, value)
     place = f.code.alloca(f"[{size} x i8]", align or max(16, layout.element_bytes(found.element)))
     if found.space:
-        # Behind the head of the function, where the memory itself is.
+        # After the allocas at the head of the function.
         place = f.code.op(found.pointer, f"addrspacecast {place} to {found.pointer}")
     return fresh(found, place)
 
 
 def fresh(found: layout.MemrefLayout, place: Value) -> Memref:
-    """A memref of known extents whose memory begins at a place."""
+    """A memref of static extents at a pointer."""
     sizes = tuple(ir.index(n or 0) for n in found.sizes)
     return Memref(
         place, ir.index(found.offset or 0), sizes, tuple(ir.index(n or 0) for n in found.strides)
@@ -163,7 +163,7 @@ def fresh(found: layout.MemrefLayout, place: Value) -> Memref:
 
 
 def static_bytes(f: Function, value: SSAValue) -> int:
-    """The bytes of a memref of known extents; a TileIRError for others."""
+    """The size of a static memref in bytes. Raises ``TileIRError`` for dynamic ones."""
     found = f.layout(value)
     if None in (*found.sizes, *found.strides, found.offset):
         owner = value.owner
@@ -211,7 +211,7 @@ def _get_global(f: Function, op: Operation) -> None:
 
 
 def _global_memory(f: Function, op: Operation, source: GlobalOp, name: str, size: int) -> Value:
-    """Memory of the device that lives as long as the module."""
+    """Device memory that lives as long as the module."""
     assert isinstance(op, memref.GetGlobalOp)
     found = f.layout(op.memref)
     if found.space not in (0, 1, 4):
@@ -259,7 +259,7 @@ def _dynamic_shared(f: Function, op: Operation) -> None:
 
 
 def _mixed(f: Function, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Value]:
-    """Numbers of which some are known and the others given."""
+    """Static numbers as constants, dynamic ones as values."""
     left = iter(dynamic)
     return [f.value(next(left)) if n == DYNAMIC_INDEX else ir.index(n) for n in static]
 
@@ -294,7 +294,7 @@ def _subview(f: Function, op: Operation) -> None:
 
 
 def _kept_dimensions(sizes: Sequence[int], result: layout.MemrefLayout) -> list[int] | None:
-    """Which dimensions of a view the result has: the others have extent 1; None where none fit."""
+    """The dimensions of a view that the result keeps, others having extent 1; None if none fit."""
     left = len(sizes) - len(result.sizes)
     kept: list[int] = []
     for i, size in enumerate(sizes):
@@ -320,7 +320,7 @@ def _cast(f: Function, op: Operation) -> None:
 
 
 def _unranked(f: Function, source: SSAValue, result: SSAValue) -> None:
-    """The rank, and a pointer to the descriptor in memory of the thread, as upstream has it."""
+    """The rank, and a pointer to a descriptor in thread-local memory, as upstream defines it."""
     made = f.memref(source)
     fields = [made.offset, *made.sizes, *made.strides]
     place = f.code.alloca(f"[{16 + 8 * len(fields)} x i8]", 8)
@@ -408,7 +408,7 @@ def _collapse(f: Function, op: Operation) -> None:
         size = ir.index(1)
         for place in group:
             size = f.code.mul(size, source.sizes[place])
-        # The innermost dimension of more than one element gives the step.
+        # The stride is that of the innermost dimension with more than one element.
         inner = [p for p in group if source.sizes[p].number != 1] or group
         sizes.append(size)
         strides.append(source.strides[inner[-1]])
@@ -435,7 +435,7 @@ def _pointer_as_index(f: Function, op: Operation) -> None:
 
 @lowers("memref.assume_alignment")
 def _assume_alignment(f: Function, op: Operation) -> None:
-    """A promise; nothing is made of it."""
+    """The assumption is not used."""
     for result in op.results:
         f.set_memref(result, f.memref(op.operands[0]))
 
@@ -467,7 +467,7 @@ def _rank(f: Function, op: Operation) -> None:
 
 @lowers("memref.copy")
 def _copy(f: Function, op: Operation) -> None:
-    """Each thread that comes here copies all elements, one after another."""
+    """Each thread copies all elements, in order."""
     assert isinstance(op, memref.CopyOp)
     source, target = f.memref(op.source), f.memref(op.destination)
     ty = memory_type(f, op, op.source)
@@ -489,7 +489,7 @@ def _copy(f: Function, op: Operation) -> None:
 def _nest(
     f: Function, sizes: Sequence[Value], places: list[Value], body: Callable[[list[Value]], None]
 ) -> None:
-    """Loops over all places of an array, outermost dimension first."""
+    """Emit loops over all positions of an array, outermost dimension first."""
     if not sizes:
         body(places)
         return

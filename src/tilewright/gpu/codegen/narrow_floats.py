@@ -48,8 +48,10 @@ HALF = "half"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A narrow type: its layout, and what PTX calls it. ``nan`` is the pattern of NaN; a type that
-    has none makes the largest number of it."""
+    """A narrow float format, and its PTX name.
+
+    ``nan`` is the pattern of NaN; in a format without NaN it becomes the largest number.
+    """
 
     name: str
     bits: int
@@ -62,7 +64,7 @@ class Format:
 
     @property
     def integer(self) -> str:
-        """LLVM's integer type of as many bits."""
+        """The LLVM integer type of the same width."""
         return f"i{self.bits}"
 
 
@@ -74,18 +76,18 @@ FORMATS: dict[type[Attribute], Format] = {
 _SCALE_NAN, _SCALE_LARGEST = 255, 254
 _F32_INFINITY, _F32_MAGNITUDE = 0x7F800000, 0x7FFFFFFF
 _TF32_DROPPED = 13
-#: How PTX names the rounding modes that LLVM has no word for.
+#: PTX rounding modes that LLVM cannot express.
 _DIRECTED = {"toward_zero": "rz", "downward": "rm", "upward": "rp"}
 _PTX_FLOATS = {HALF: "f16", "bfloat": "bf16", F32: "f32", F64: "f64"}
 
 
 def is_narrow(ty: Attribute) -> bool:
-    """Whether LLVM has no arithmetic of a type of floats."""
+    """Whether LLVM has no arithmetic for a float type."""
     return type(element_type(ty)) in (*FORMATS, Float8E8M0FNUType, FloatTF32Type)
 
 
 class _Vectors:
-    """Operations on numbers or vectors of integers beside constants."""
+    """Operations between integers, or integer vectors, and constants."""
 
     def __init__(self, f: Function) -> None:
         self.f, self.code = f, f.code
@@ -97,7 +99,7 @@ class _Vectors:
         return self.code.binary(opcode, a, self.constant(a, number))
 
     def bits(self, value: Value) -> Value:
-        """The bits of f32 or f64."""
+        """The bits of an f32 or f64."""
         integer = I32 if element_of(value.type) == F32 else ir.I64
         return self.code.cast("bitcast", value, like(value.type, integer))
 
@@ -114,8 +116,7 @@ class _Vectors:
 
 
 def _to_f32(f: Function, value: Value, *, further: bool) -> Value:
-    """A value as f32; where it is rounded ``further``, f64 is rounded to odd, so that the second
-    rounding is right."""
+    """A value as f32. With ``further`` rounding to come, f64 is rounded to odd, so that rounding twice is exact."""
     given = element_of(value.type)
     target = like(value.type, F32)
     if given != F64:
@@ -138,7 +139,7 @@ def _to_f32(f: Function, value: Value, *, further: bool) -> Value:
 
 
 def _encode(f: Function, value: Value, fmt: Format) -> Value:
-    """The patterns of f32, rounded to the nearest even."""
+    """Encode f32, rounded to nearest even."""
     if fmt.feature.is_in(f.unit.arch):
         return _in_pairs(f, value, fmt)
     v = _Vectors(f)
@@ -149,7 +150,7 @@ def _encode(f: Function, value: Value, fmt: Format) -> Value:
     last = v.op("and", v.op("lshr", size, dropped), 1)
     raised = f.code.binary("add", v.op("add", size, (1 << dropped - 1) - 1), last)
     normal = v.op("sub", v.op("lshr", raised, dropped), (127 - fmt.bias) << fmt.mantissa)
-    # Adding a number whose last bit is the subnormals' rounds to that bit.
+    # Adding a number whose ulp is the smallest subnormal rounds to that.
     magic = (127 - fmt.bias + dropped + 1) << 23
     aside = f.code.cast("bitcast", v.constant(bits, magic), value.type)
     small = f.code.cast("bitcast", size, value.type)
@@ -163,7 +164,7 @@ def _encode(f: Function, value: Value, fmt: Format) -> Value:
 
 
 def _count(ty: str) -> int | None:
-    """The elements of a vector; None of a number."""
+    """The number of elements of a vector; None for a scalar."""
     return int(ty[1 : ty.index(" ")]) if ty.startswith("<") else None
 
 
@@ -183,7 +184,7 @@ def _vector(f: Function, elements: list[Value]) -> Value:
 
 
 def _in_pairs(f: Function, value: Value, fmt: Format) -> Value:
-    """The patterns of f32 by the instruction that converts two."""
+    """Encode f32 by the instruction that converts two numbers."""
     f.unit.isa = max(f.unit.isa, fmt.feature.isa)
     name = f"cvt.rn.satfinite.{fmt.ptx}x2.f32"
     text = f"{name} $0, $1, $2;"
@@ -200,7 +201,7 @@ def _in_pairs(f: Function, value: Value, fmt: Format) -> Value:
 
 
 def _unpack(f: Function, pairs: list[Value], ty: str, fmt: Format) -> Value:
-    """The elements of pairs, as a type like ``ty``."""
+    """Unpack the elements of pairs, in the shape of ``ty``."""
     count, target = _count(ty), like(ty, fmt.integer)
     if count is None:
         return f.code.cast("trunc", pairs[0], target)
@@ -214,7 +215,7 @@ def _unpack(f: Function, pairs: list[Value], ty: str, fmt: Format) -> Value:
 
 
 def _decode(f: Function, value: Value, fmt: Format) -> Value:
-    """The numbers of patterns as f16, which holds them all."""
+    """Decode to f16, which holds all values exactly."""
     if fmt.feature.is_in(f.unit.arch):
         return _decode_pairs(f, value, fmt)
     if fmt.bits == 8 and (_count(value.type) or 1) > 1:
@@ -231,14 +232,14 @@ def _decode(f: Function, value: Value, fmt: Format) -> Value:
         number = f.code.binary("fmul", number, splat(ir.floating(HALF, 2.0 ** (15 - fmt.bias)), ty))
     found = f.code.cast("bitcast", number, bits.type)
     if fmt.nan > fmt.largest:
-        # Infinities of f8E5M2 have the pattern that f16's have.
+        # The infinities of f8E5M2 have the pattern of those of f16.
         least = 0x7F if fmt.mantissa == 3 else 0x7D
         found = v.choose(v.test("uge", size, least), 0x7E00, found)
     return f.code.cast("bitcast", f.code.binary("or", found, sign), ty)
 
 
 def _decode_words(f: Function, value: Value, fmt: Format) -> Value:
-    """The same of bytes, two at a time in a word of 32 bits, of which each takes the upper byte of a half."""
+    """Decode bytes two at a time in a 32-bit word, each as the upper byte of a half."""
     count = _count(value.type)
     assert count is not None
     zero = ir.integer(I8, 0)
@@ -255,21 +256,21 @@ def _decode_words(f: Function, value: Value, fmt: Format) -> Value:
 
 
 def _rebiased(f: Function, word: Value) -> Value:
-    """Two patterns of f8E4M3FN, in the upper bytes of halves, as f16."""
+    """Decode two f8E4M3FN, in the upper bytes of halves, to f16."""
     v = _Vectors(f)
     placed = v.op("and", v.op("lshr", word, 1), 0x3F803F80)
     placed = f.code.binary("or", placed, v.op("and", word, 0x80008000))
     ty = f"<2 x {HALF}>"
     scale = splat(ir.floating(HALF, 256.0), ty)
     number = f.code.binary("fmul", f.code.cast("bitcast", placed, ty), scale)
-    # Beside NaN there is no pattern whose seven bits, plus one, reach the eighth: all bits of its exponent are set.
+    # Only NaN has seven bits that carry into the eighth when incremented; all its exponent bits are set.
     nan = v.op("and", v.op("add", v.op("and", word, 0x7F007F00), 0x01000100), 0x80008000)
     exponent = f.code.binary("sub", nan, v.op("lshr", nan, 5))
     return f.code.binary("or", f.code.cast("bitcast", number, I32), exponent)
 
 
 def _decode_pairs(f: Function, value: Value, fmt: Format) -> Value:
-    """The same by the instruction that converts two."""
+    """Decode by the instruction that converts two numbers."""
     f.unit.isa = max(f.unit.isa, fmt.feature.isa)
     name = f"cvt.rn.f16x2.{fmt.ptx}x2"
     text = f"{name} $0, $1;"
@@ -297,7 +298,7 @@ def _decode_pairs(f: Function, value: Value, fmt: Format) -> Value:
 
 
 def _encode_scale(f: Function, value: Value, rounding: str) -> Value:
-    """The patterns of f8E8M0FNU for f32: of the magnitude, at least the smallest power."""
+    """Encode the magnitude of f32 as f8E8M0FNU, at least its smallest value."""
     v = _Vectors(f)
     size = v.op("and", v.bits(value), _F32_MAGNITUDE)
     added, least = {
@@ -314,12 +315,12 @@ def _encode_scale(f: Function, value: Value, rounding: str) -> Value:
 
 
 def _decode_scale(f: Function, value: Value) -> Value:
-    """The numbers of patterns of f8E8M0FNU as f32."""
+    """Decode f8E8M0FNU to f32."""
     v = _Vectors(f)
     code = f.code.cast("zext", value, like(value.type, I32))
     bits = v.op("shl", code, 23)
     for pattern in (0, _SCALE_NAN):
-        # The smallest is a subnormal f32; the last is no infinity.
+        # The smallest is a subnormal f32; the largest pattern is NaN, not infinity.
         special = v.constant(code, 0x400000 if pattern == 0 else 0x7FC00000)
         bits = f.code.select(v.test("eq", code, pattern), special, bits)
     return f.code.cast("bitcast", bits, like(value.type, F32))
@@ -331,7 +332,7 @@ _TF32_MODES = {"to_nearest_even": "rn", "to_nearest_away": "rna", "toward_zero":
 
 
 def _to_tf32(f: Function, op: Operation, value: Value, rounding: str) -> Value:
-    """The tf32 next to f32, in registers of f32."""
+    """Round f32 to tf32, held as f32."""
     mode = _TF32_MODES.get(rounding)
     if mode is None:
         raise f.refuse(op, f"has no rounding {rounding} to tf32")
@@ -357,7 +358,7 @@ def _as_tf32(f: Function, value: Value, instruction: str) -> Value:
 
 
 def _each(f: Function, value: Value, one: Callable[[Value], Value]) -> Value:
-    """A function of numbers, by element of a vector."""
+    """Apply a scalar function to each element."""
     made = [one(element) for element in _elements(f, value)]
     return made[0] if _count(value.type) is None else _vector(f, made)
 
@@ -384,13 +385,13 @@ def _convert_to_tf32(f: Function, op: Operation) -> None:
 
 
 def _directed(f: Function, op: Operation, value: Value, ty: str, rounding: str) -> Value:
-    """A conversion to a narrower LLVM float in a direction, by PTX."""
+    """A conversion to a narrower LLVM float with directed rounding, by PTX."""
     mode = _DIRECTED.get(rounding)
     source, target = element_of(value.type), element_of(ty)
     if mode is None or (target == "bfloat" and mode != "rz"):
         raise f.refuse(op, f"has no rounding {rounding} from {source} to {target} in PTX")
     if source == F64 and target != F32:
-        # Two roundings in one direction are as good as one.
+        # Rounding twice in the same direction is exact.
         value = _directed(f, op, value, like(ty, F32), rounding)
         source = F32
     text = f"cvt.{mode}.{_PTX_FLOATS[target]}.{_PTX_FLOATS[source]} $0, $1;"
@@ -404,7 +405,7 @@ def _directed(f: Function, op: Operation, value: Value, ty: str, rounding: str) 
 
 
 def _widened(f: Function, value: Value, ty: Attribute) -> Value:
-    """A value of any type of floats as one that LLVM computes."""
+    """Convert any float to a type with LLVM arithmetic."""
     ty = element_type(ty)
     if (fmt := FORMATS.get(type(ty))) is not None:
         return _decode(f, value, fmt)
@@ -414,7 +415,7 @@ def _widened(f: Function, value: Value, ty: Attribute) -> Value:
 def convert(
     f: Function, op: Operation, value: Value, source: Attribute, target: Attribute, ty: str
 ) -> Value:
-    """A value of a type of floats as one of another, in the rounding that the operation says."""
+    """Convert between float types, with the rounding mode of the operation."""
     rounding, wanted = rounding_of(op), element_type(target)  # pyright: ignore[reportArgumentType]
     value = _widened(f, value, source)
     if isinstance(wanted, Float8E8M0FNUType):
@@ -450,8 +451,10 @@ def _convert(f: Function, op: Operation) -> None:
 
 @lowers("arith.fptosi", "arith.fptoui")
 def _to_integer(f: Function, op: Operation) -> None:
-    """As the simulator does: beyond the type its largest or smallest number, and 0 for NaN. LLVM's own conversion
-    is undefined there. Of f32 to 32 bits that is what the instruction does; LLVM writes out the rest."""
+    """Saturates, and NaN becomes 0, as on the simulator; LLVM's plain conversion is undefined there.
+
+    For f32 to 32 bits that is what the instruction does; otherwise LLVM expands it.
+    """
     check_arithmetic(f, op, op.operands[0], op.results[0])
     sign = op.name[-2]
     made: list[Value] = []

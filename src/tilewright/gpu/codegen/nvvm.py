@@ -92,7 +92,7 @@ def _registers(f: Function, op: Operation) -> None:
 
 @lowers("llvm.call_intrinsic")
 def _intrinsic(f: Function, op: Operation) -> None:
-    """LLVM's own instruction selection; vectors by element."""
+    """LLVM's own instruction selection; vectors go element by element."""
     name = op.properties["intrin"].data  # pyright: ignore[reportAttributeAccessIssue]
     if name not in INTRINSICS:
         raise f.refuse(op, f"calls the intrinsic '{name}', which is not known")

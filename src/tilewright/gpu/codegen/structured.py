@@ -15,13 +15,13 @@ from tilewright.gpu.codegen.ir import Value
 from tilewright.gpu.codegen.layout import Memref
 from tilewright.gpu.codegen.memref import dense_strides, fresh, private_memory, static_bytes
 
-#: What memory of a call of `malloc` is aligned to.
+#: The alignment of memory that `malloc` returns, in bytes.
 _HEAP_ALIGNMENT = 16
 
 
 @lowers("scf.parallel")
 def _parallel(f: Function, op: Operation) -> None:
-    """Each thread goes through all places, the last dimension fastest."""
+    """Each thread runs all iterations, the last dimension fastest."""
     assert isinstance(op, scf.ParallelOp)
     block = op.body.block
     end = block.last_op
@@ -57,7 +57,7 @@ def _parallel(f: Function, op: Operation) -> None:
 
 
 def _reduced(f: Function, end: scf.ReduceOp, carried: list[Value]) -> list[Value]:
-    """What there is combined with what a place gives."""
+    """Combine the accumulated values with those of an iteration."""
     left, found = list(carried), []
     for region, value in zip(end.reductions, end.args, strict=True):
         count = len(f.types(value))
@@ -69,7 +69,7 @@ def _reduced(f: Function, end: scf.ReduceOp, carried: list[Value]) -> list[Value
 def combined(
     f: Function, region: Region, first: Sequence[Value], second: Sequence[Value]
 ) -> list[Value]:
-    """What a region of two values gives for these."""
+    """Emit a region on two sets of values; returns its results."""
     end = f.code.new_block("combined")
     results = [f.code.phi(end, value.type) for value in first]
     f.set_all(region.blocks[0].args, [*first, *second])
@@ -98,7 +98,7 @@ def _leave(f: Function, op: Operation) -> None:
 
 @lowers("builtin.unrealized_conversion_cast")
 def _cast(f: Function, op: Operation) -> None:
-    """The same values of LLVM under other types of MLIR."""
+    """The same LLVM values under other MLIR types."""
     if len(op.operands) != 1 or len(op.results) != 1:
         raise f.refuse(op, "is compiled for one value only")
     if f.types(op.operands[0]) != f.types(op.results[0]):
@@ -126,7 +126,7 @@ def _transpose(f: Function, op: Operation) -> None:
 
 @lowers("memref.alloc")
 def _alloc(f: Function, op: Operation) -> None:
-    """Shared memory is the block's; elsewhere each thread has its own, from the heap of the device."""
+    """Allocates shared memory for the block, or memory of each thread, local or from the device's heap."""
     assert isinstance(op, memref.AllocOp)
     found = f.layout(op.memref)
     alignment = op.properties.get("alignment")

@@ -13,7 +13,7 @@ from tilewright.gpu.codegen.mbarrier import barrier_pointer
 
 
 def _tile(f: Function, memref: SSAValue) -> Value:
-    """The shared address of a tile's first element."""
+    """The address in shared memory of a tile's first element."""
     made, found = f.memref(memref), f.layout(memref)
     return f.shared_address(f.address(made.pointer, found.element, made.offset))
 
@@ -22,7 +22,7 @@ def _coordinates(f: Function, values: Sequence[SSAValue]) -> list[Value]:
     return [f.as_u32(value) for value in values]
 
 
-#: The first compute capability, times ten, whose PTX names the block's own memory as a target.
+#: The first compute capability, times ten, whose PTX has the block's own shared memory as destination.
 _OWN_BLOCK = 100
 
 
@@ -38,7 +38,7 @@ def _load(f: Function, op: Operation) -> None:
     if op.multicastMask is not None:
         multicast, mask = ".multicast::cluster", f", ${len(given)}"
         given.append(f.value(op.multicastMask))
-    # From sm_100 on ptxas would ask for each copy whether the address is of the block itself.
+    # From sm_100 on ptxas would otherwise check for each copy whether the address is in the block itself.
     own = op.multicastMask is None and f.unit.arch.number >= _OWN_BLOCK
     f.asm_where(
         op.predicate,
@@ -50,7 +50,7 @@ def _load(f: Function, op: Operation) -> None:
 
 @lowers("nvgpu.tma.async.store")
 def _store(f: Function, op: Operation) -> None:
-    """Belongs to the thread's next group of bulk copies, which the program makes and waits for."""
+    """Belongs to the thread's next bulk group, which the program commits and waits for."""
     assert isinstance(op, tma.TmaAsyncStoreOp)
     places = _coordinates(f, op.coordinates)
     listed = ", ".join(f"${2 + i}" for i in range(len(places)))

@@ -30,7 +30,7 @@ _Transfer = vector.TransferReadOp | vector.TransferWriteOp
 
 
 def _is_plain(op: _Transfer, rank: int) -> bool:
-    """Whether a transfer goes along the last dimensions in order, inside and without a mask."""
+    """Whether a transfer is contiguous along the last dimensions, in bounds, and unmasked."""
     mapping = op.permutation_map.data
     if op.mask is not None or rank > mapping.num_dims:
         return False
@@ -46,14 +46,14 @@ def _flags(op: _Transfer) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """An element of a transfer: where it lies, and what must hold, if anything."""
+    """An element of a transfer: its address, and its condition, if any."""
 
     address: Value
     condition: Value | None
 
 
 def _elements_of(f: Function, op: _Transfer, value: SSAValue) -> Iterator[_Element]:
-    """The elements of a vector in order; code for one is written when it is asked for."""
+    """Yields the elements of a vector in order; their code is emitted on demand."""
     made, found = f.memref(op.source), f.layout(op.source)
     flags = _flags(op)
     along = {
@@ -83,8 +83,7 @@ def _both(f: Function, one: Value | None, other: Value) -> Value:
 def _mask_bits(
     f: Function, mask: SSAValue | None, axes: Sequence[int], shape: Sequence[int]
 ) -> dict[tuple[int, ...], Value]:
-    """The bits of a mask by place; it has the dimensions of the memref that the vector goes along,
-    in the order of the memref."""
+    """The bits of a mask by position. It has the dimensions of the memref along which the vector goes, in their order."""
     if mask is None:
         return {}
     places = product(*(range(shape[axis]) for axis in axes))
@@ -127,7 +126,7 @@ def _transfer_write(f: Function, op: Operation) -> None:
 
 
 class _Row:
-    """Elements side by side in the last dimension of a memref, from a place on."""
+    """Consecutive elements along the last dimension of a memref."""
 
     def __init__(self, f: Function, op: Operation, base: SSAValue, indices: Sequence[SSAValue]):
         self.f, made = f, f.memref(base)
@@ -138,7 +137,7 @@ class _Row:
         self.align = layout.element_bytes(self.element)
 
     def address(self, along: Value) -> Value:
-        """Of the element so far behind the first."""
+        """The address of the element at offset ``along`` from the first."""
         code = self.f.code
         return self.f.address(
             self.pointer, self.element, code.add(self.start, code.mul(along, self.stride))
@@ -146,7 +145,7 @@ class _Row:
 
 
 def _distances(f: Function, bits: Sequence[Value], packs: bool) -> Iterator[Value]:
-    """How far along each element lies: by its place, or by how many before it are wanted."""
+    """The offset of each element: its index, or with ``packs`` the number of wanted elements before it."""
     count = ir.index(0)
     for place, bit in enumerate(bits):
         yield count if packs else ir.index(place)

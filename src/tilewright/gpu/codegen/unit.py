@@ -11,13 +11,13 @@ from tilewright.gpu.architectures import Architecture
 from tilewright.gpu.codegen.ir import I32, SHARED, Value, pointer
 from tilewright.gpu.codegen.line_table import LineTable
 
-#: How far arrays in shared memory are aligned that do not say: a swizzle repeats after 1024 bytes.
+#: The default alignment limit of shared arrays, in bytes: a swizzle repeats after 1024 bytes.
 MAX_SHARED_ALIGNMENT = 1024
 MIN_SHARED_ALIGNMENT = 16
 DYNAMIC_SHARED = "dynamic_shared_memory"
-#: What the assembler lets a kernel reserve; memory beyond that a launch must give.
+#: The static shared memory limit, in bytes; beyond it the launch must pass the memory.
 MAX_STATIC_SHARED = 48 << 10
-#: Stands in the text for how many bytes of what a launch gives are the kernel's own.
+#: Placeholder in the text for the bytes of dynamic shared memory that are the kernel's own.
 OWN_BYTES = Value(I32, "<own bytes>")
 _DECLARATION = (
     f"@{DYNAMIC_SHARED} = external addrspace(3) global [0 x i8], align {MAX_SHARED_ALIGNMENT}"
@@ -25,7 +25,7 @@ _DECLARATION = (
 
 
 def _place(found: re.Match[str], places: dict[str, int]) -> str:
-    """A name of shared memory as a place in what a launch gives."""
+    """Replace a name of shared memory by its offset in dynamic shared memory."""
     if found[1] not in places:
         return found[0]
     return f"getelementptr (i8, ptr addrspace(3) @{DYNAMIC_SHARED}, i64 {places[found[1]]})"
@@ -33,11 +33,10 @@ def _place(found: re.Match[str], places: dict[str, int]) -> str:
 
 @dataclass(slots=True)
 class Unit:
-    """A module while it is written.
+    """An LLVM module under construction.
 
-    ``approximate_math``: functions of `math` become single instructions where there are any, and
-    calls of libdevice otherwise. ``symbols``: the functions and memory that kernels may name.
-    ``line_table``: tells where instructions come from, where that is wanted.
+    ``approximate_math``: functions of `math` become single instructions where there are any, else calls of libdevice.
+    ``symbols``: the functions and memory that kernels may refer to. ``line_table``: debug locations, if wanted.
     """
 
     arch: Architecture
@@ -59,10 +58,10 @@ class Unit:
         self.isa = self.arch.isa
 
     def reserve_shared(self, name: str, size: int, align: int | None = None) -> Value:
-        """Shared memory of the block, of so many bytes.
+        """Allocate ``size`` bytes of shared memory.
 
-        Without ``align`` its address is a multiple of the largest power of two that is not more
-        than its size, from 16 to 1024: what copies, loads of matrices and swizzles ask for.
+        The default alignment is the largest power of two up to the size, from 16 to 1024, as copies, matrix loads and
+        swizzles need it.
         """
         chosen = align or min(
             max(1 << max(size, 1).bit_length() - 1, MIN_SHARED_ALIGNMENT), MAX_SHARED_ALIGNMENT
@@ -77,13 +76,13 @@ class Unit:
         return Value(pointer(SHARED), f"@{name}")
 
     def dynamic_shared(self) -> Value:
-        """The shared memory whose size the launch says."""
+        """The shared memory whose size the launch sets."""
         self.uses_dynamic_shared = True
         self.globals[DYNAMIC_SHARED] = _DECLARATION
         return Value(pointer(SHARED), f"@{DYNAMIC_SHARED}")
 
     def text_constant(self, text: str) -> str:
-        """The name of constant memory with a text, and a zero behind it."""
+        """The name of constant memory with a zero-terminated text."""
         data = text.encode() + b"\0"
         name = self.unique("text")
         quoted = "".join(f"\\{byte:02X}" for byte in data)
@@ -101,13 +100,13 @@ class Unit:
 
     @property
     def given_shared_bytes(self) -> int:
-        """The bytes of its own that the kernel has of what a launch gives; 0 where it reserves them."""
+        """The bytes of dynamic shared memory that are the kernel's own; 0 if its memory is static."""
         if self.shared_bytes <= MAX_STATIC_SHARED:
             return 0
         return self.shared_bytes + -self.shared_bytes % MAX_SHARED_ALIGNMENT
 
     def text(self) -> str:
-        """The module as text of LLVM IR."""
+        """The module as LLVM's text."""
         given = self.given_shared_bytes
         if not given:
             return self._text().replace(OWN_BYTES.ref, "0")

@@ -40,19 +40,18 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 
 def elements(f: Function, value: SSAValue) -> list[Value]:
-    """The numbers of a vector, in order."""
+    """The elements of a vector, in order."""
     count = sum(_width(row.type) for row in f.parts(value))
     return elements_at(f, value, range(count))
 
 
 def _width(ty: str) -> int:
-    """How many numbers a vector of LLVM has."""
+    """The number of elements of an LLVM vector type."""
     return int(ty[1 : ty.index(" ")])
 
 
 def elements_at(f: Function, value: SSAValue, places: Sequence[int]) -> list[Value]:
-    """Some numbers of a vector, by their places in order. Others are not taken out of it: LLVM would find that, but needs time
-    for each."""
+    """The elements at positions. Others are not extracted: LLVM would remove them, but at a cost in compile time."""
     rows = f.parts(value)
     width = _width(rows[0].type)
     taken: dict[int, Value] = {}
@@ -63,7 +62,7 @@ def elements_at(f: Function, value: SSAValue, places: Sequence[int]) -> list[Val
 
 
 def set_elements(f: Function, value: SSAValue, numbers: Sequence[Value]) -> None:
-    """Say which numbers a vector has, in order."""
+    """Set a vector from its elements, in order."""
     left = iter(numbers)
     rows = []
     for ty in f.types(value):
@@ -80,7 +79,7 @@ def set_elements(f: Function, value: SSAValue, numbers: Sequence[Value]) -> None
 def _position(
     f: Function, static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue], rank: int
 ) -> tuple[list[Value], Value]:
-    """The places of the leading dimensions, and the place in a row."""
+    """The positions along the leading dimensions, and the position in a row."""
     left = iter(dynamic)
     values = [
         f.value(next(left)) if n == DYNAMIC_INDEX else ir.index(int(n)) for n in static.get_values()
@@ -89,7 +88,7 @@ def _position(
 
 
 def _first_row(f: Function, shape: Sequence[int], leading: Sequence[Value]) -> Value:
-    """The number of the first row at a place of the leading dimensions."""
+    """The number of the first row at a position of the leading dimensions."""
     first = ir.index(0)
     for extent, place in zip(shape, leading, strict=False):
         first = f.code.add(f.code.mul(first, ir.index(extent)), place)
@@ -97,13 +96,13 @@ def _first_row(f: Function, shape: Sequence[int], leading: Sequence[Value]) -> V
 
 
 def _starts(shape: Sequence[int], leading: Sequence[Value]) -> range:
-    """The numbers that the first row can have."""
+    """The numbers that the first row may have."""
     return range(0, max(prod(shape[:-1]), 1), prod(shape[len(leading) : -1]))
 
 
 @lowers("vector.extract")
 def _extract(f: Function, op: Operation) -> None:
-    """A row whose place is computed is chosen among all: registers have no addresses."""
+    """A row at a dynamic position is selected among all, as registers cannot be indexed."""
     assert isinstance(op, vector.ExtractOp)
     shape, parts = shape_of(op.vector), f.parts(op.vector)
     leading, place = _position(f, op.static_position, op.dynamic_position, len(shape))
@@ -164,7 +163,7 @@ def _broadcast(f: Function, op: Operation) -> None:
 
 
 def _stretch(f: Function, source: SSAValue, result: SSAValue) -> None:
-    """A vector repeated along dimensions that it lacks or has with extent 1."""
+    """Broadcast a vector along dimensions that it lacks or has with extent 1."""
     wanted, given = shape_of(result), shape_of(source)
     padded = (1,) * (len(wanted) - len(given)) + given
     numbers = elements(f, source)
@@ -215,7 +214,7 @@ _REDUCTIONS = {
 
 
 def combine(f: Function, kind: str, a: Value, b: Value, flags: str = "") -> Value:
-    """One step of a reduction, by the keyword that `vector` and `gpu` have for it."""
+    """One step of a reduction, by its keyword in `vector` and `gpu`."""
     if kind in ("add", "mul"):
         prefix = "f" if a.type in LLVM_FLOATS else ""
         return f.code.binary(f"{prefix}{kind} {flags if prefix else ''}".rstrip(), a, b)
@@ -230,7 +229,7 @@ def combine(f: Function, kind: str, a: Value, b: Value, flags: str = "") -> Valu
 
 @lowers("vector.reduction")
 def _reduction(f: Function, op: Operation) -> None:
-    """From the first element on; the accumulator comes first of all."""
+    """Reduces in ascending order, starting from the accumulator if there is one."""
     assert isinstance(op, vector.ReductionOp)
     check_arithmetic(f, op, op.vector)
     numbers = elements(f, op.vector)
@@ -248,7 +247,7 @@ def _reduction(f: Function, op: Operation) -> None:
 def _addresses(
     f: Function, memref: SSAValue, indices: Sequence[SSAValue], shape: Sequence[int]
 ) -> Callable[[tuple[int, ...]], Value]:
-    """The address of each element of a vector that lies along the last dimensions of a memref."""
+    """A function for the address of each element of a vector along the last dimensions of a memref."""
     made, found = f.memref(memref), f.layout(memref)
     start = f.linear_index(made, indices)
     strides = made.strides[len(made.strides) - len(shape) :]
@@ -268,7 +267,7 @@ def _is_dense(f: Function, memref: SSAValue) -> bool:
 
 
 def _known_alignment(op: Operation, element: int) -> int:
-    """The bytes that an access's address is a multiple of: what it says itself, else those of an element."""
+    """The known alignment of an access in bytes: that of its attribute, else of an element."""
     found = op.attributes.get(ALIGNMENT, op.properties.get(ALIGNMENT))
     return max(found.value.data, element) if isinstance(found, IntegerAttr) else element
 
@@ -276,7 +275,7 @@ def _known_alignment(op: Operation, element: int) -> int:
 def read_vector(
     f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
 ) -> None:
-    """A vector from memory, row by row where its elements lie side by side."""
+    """Load a vector, by rows if they are contiguous."""
     if layout.is_packed(f.layout(memref).element):
         _read_packed(f, op, memref, indices, result)
         return
@@ -296,7 +295,7 @@ def read_vector(
 def write_vector(
     f: Function, op: Operation, value: SSAValue, memref: SSAValue, indices: Sequence[SSAValue]
 ) -> None:
-    """A vector to memory, likewise."""
+    """Store a vector, by rows if they are contiguous."""
     if layout.is_packed(f.layout(memref).element):
         _write_packed(f, op, value, memref, indices)
         return
@@ -314,7 +313,7 @@ def write_vector(
 
 
 def _packed_rows(f: Function, op: Operation, memref: SSAValue, vector: SSAValue) -> str:
-    """The bytes of a row of elements that share them; a TileIRError where rows are not whole."""
+    """The type of the bytes of a row of packed elements. Raises ``TileIRError`` if they are not whole bytes."""
     shape = shape_of(vector)
     bits = (shape[-1] if shape else 1) * bit_width(f.layout(memref).element)
     if bits % 8 or not _is_dense(f, memref):
@@ -325,7 +324,7 @@ def _packed_rows(f: Function, op: Operation, memref: SSAValue, vector: SSAValue)
 def _read_packed(
     f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
 ) -> None:
-    """Rows that begin at a byte, which the program must see to."""
+    """Load rows that start at a byte boundary, as the program must ensure."""
     octets, shape = _packed_rows(f, op, memref, result), shape_of(result)
     address = _addresses(f, memref, indices, shape)
     rows = []
@@ -345,7 +344,7 @@ def _write_packed(
 
 
 def check_elements(f: Function, op: Operation, memref: SSAValue, value: SSAValue) -> None:
-    """Refuse memory whose elements are vectors themselves."""
+    """Refuse memrefs whose elements are vectors."""
     assert isinstance(value.type, VectorType)
     if f.layout(memref).element != value.type.element_type:
         raise f.refuse(op, "between a vector and a memref of vectors is not compiled")
@@ -368,7 +367,7 @@ def _store(f: Function, op: Operation) -> None:
 def element_if(
     f: Function, condition: Value, otherwise: Value, ty: str, address: Value, align: int
 ) -> Value:
-    """An element from memory where a condition holds, and another value elsewhere."""
+    """Load an element under a condition, with another value otherwise."""
     inside, end = f.code.new_block("inside"), f.code.new_block("loaded")
     result = f.code.phi(end, ty)
     f.code.branch_if(condition, inside, end, (), [otherwise])
@@ -379,7 +378,7 @@ def element_if(
 
 
 def store_if(f: Function, condition: Value, value: Value, address: Value, align: int) -> None:
-    """Store a number where a condition holds."""
+    """Store a number under a condition."""
     inside, end = f.code.new_block("inside"), f.code.new_block("stored")
     f.code.branch_if(condition, inside, end)
     f.code.start(inside)

@@ -17,7 +17,7 @@ from tilewright.gpu.codegen.vector import combine, elements, elements_at, set_el
 
 
 def _flat(place: Sequence[int], shape: Sequence[int]) -> int:
-    """The number of an element, counted in order."""
+    """The row-major number of an element."""
     total = 0
     for where, extent in zip(place, shape, strict=True):
         total = total * extent + where
@@ -32,7 +32,7 @@ def _places(shape: Sequence[int]) -> product[tuple[int, ...]]:
 def _shuffle(f: Function, op: Operation) -> None:
     assert isinstance(op, shapes.ShuffleOp)
     size, count = prod(shape_of(op.v1)[1:]), prod(shape_of(op.v1))
-    # Of a place that is left open, anything will do.
+    # Mask entries of -1 are undefined, so any element will do.
     starts = [max(place, 0) * size for place in shapes.numbers_of(op, "mask")]
     wanted = [start + at for start in starts for at in range(size)]
     first = iter(elements_at(f, op.v1, [at for at in wanted if at < count]))
@@ -149,7 +149,7 @@ def _constant_mask(f: Function, op: Operation) -> None:
 
 @lowers("vector.multi_reduction")
 def _multi_reduction(f: Function, op: Operation) -> None:
-    """By ascending place, from the accumulator on."""
+    """Reduces in row-major order, starting from the accumulator."""
     assert isinstance(op, shapes.MultiReductionOp)
     check_arithmetic(f, op, op.source)
     shape, reduced = shape_of(op.source), shapes.numbers_of(op, "reduction_dims")

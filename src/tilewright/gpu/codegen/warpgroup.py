@@ -38,12 +38,12 @@ from tilewright.gpu.codegen.matrix import braces
 from tilewright.numerics.element_types import signed
 
 ROW_BYTES = 128
-#: Rows after which the swizzle repeats.
+#: The period of the swizzle, in rows.
 _PATTERN_ROWS = 8
-#: The bytes along k that one instruction takes of each operand.
+#: The bytes along k per instruction and operand.
 _STEP_BYTES = 32
 _SWIZZLE_128B = 1
-#: Those of a thread, with the one that is always zero.
+#: The registers of a thread, including the zero register.
 _REGISTERS = 256
 _STRIDE_FIELD = _PATTERN_ROWS * ROW_BYTES >> 4
 
@@ -64,7 +64,7 @@ _RESULTS: dict[Attribute, str] = {
 
 
 def descriptor_fields(leading_rows: int) -> int:
-    """The bits of a descriptor beside its address, for slabs of so many rows of 128 bytes."""
+    """The bits of a descriptor except its address, for slabs of ``leading_rows`` rows of 128 bytes."""
     leading = leading_rows * ROW_BYTES >> 4 & 0x3FFF
     return leading << 16 | _STRIDE_FIELD << 32 | _SWIZZLE_128B << 62
 
@@ -96,10 +96,10 @@ def _matrix(value: SSAValue) -> MemRefType:
 
 
 def k_step_bytes(step: int, *, rows: int, along_rows: bool, bits: int) -> int:
-    """How far behind a tile's begin step ``step`` of k is.
+    """The byte offset of step ``step`` along k in a tile.
 
-    ``along_rows``: k runs along rows of 128 bytes, in slabs of ``rows`` of them; or else a row is
-    one k of ``bits`` bits.
+    ``along_rows``: k runs along rows of 128 bytes, in slabs of ``rows`` rows; otherwise each row is one k, of elements
+    of ``bits`` bits.
     """
     if not along_rows:
         return step * (_STEP_BYTES * 8 // bits) * ROW_BYTES
@@ -108,20 +108,22 @@ def k_step_bytes(step: int, *, rows: int, along_rows: bool, bits: int) -> int:
 
 
 def _words(f: Function, descriptor: ir.Value) -> list[ir.Value]:
-    """The low word of a descriptor, which alone tells the address, and the high one."""
+    """The low word of a descriptor, which has the address, and the high word."""
     high = f.code.binary("lshr", descriptor, ir.index(32))
     return [f.code.resize(word, ir.I32) for word in (descriptor, high)]
 
 
 def _moved(name: str, words: int, distance: int) -> list[str]:
-    """Makes the descriptor of a place so many bytes behind another's, whose two words are operands from ``words`` on. No
-    carry leaves the address, so that the high word stays."""
+    """PTX that advances a descriptor by ``distance`` bytes; its two words are operands from ``words`` on.
+
+    There is no carry out of the address, so the high word is unchanged.
+    """
     return [f"add.u32 low, ${words}, {distance >> 4};", f"mov.b64 {name}, {{low, ${words + 1}}};"]
 
 
 @lowers("nvgpu.warpgroup.mma")
 def _mma(f: Function, op: Operation) -> None:
-    """All instructions of the product stand in one piece of PTX, so that nothing comes between."""
+    """All instructions of the product are in one asm block, so that nothing is scheduled between them."""
     assert isinstance(op, warpgroup.WarpgroupMmaOp)
     a, b = _matrix(op.descriptorA), _matrix(op.descriptorB)
     _check_transposes(f, op, a.element_type)
@@ -155,8 +157,10 @@ def _check_transposes(f: Function, op: warpgroup.WarpgroupMmaOp, element: Attrib
 def _blocks(
     op: warpgroup.WarpgroupMmaOp, a: MemRefType, b: MemRefType, blocks: int, count: int
 ) -> list[str]:
-    """The instructions, for blocks of 64 rows of the result with ``count`` registers each. Behind the results stand the
-    arguments that share their registers, then the words of the descriptors."""
+    """The instructions for blocks of 64 rows, with ``count`` registers of the result each.
+
+    The operands are the results, the arguments tied to them, then the words of the descriptors.
+    """
     (m, k), (_, n) = a.get_shape(), b.get_shape()
     bits = bit_width(a.element_type)
     trans_a, trans_b = op.transposeA is not None, op.transposeB is not None
@@ -176,7 +180,7 @@ def _blocks(
             of_b = k_step_bytes(step, rows=n, along_rows=not trans_b, bits=bits)
             lines += _moved("db", first + 2, of_b)
         there = step
-        # The next 64 rows of A are further rows of the slab, or with transposeA another slab.
+        # The next 64 rows of A are in the same slab, or with transposeA in another one.
         down = block * (k if trans_a else WGMMA_ROWS) * ROW_BYTES
         of_a = down + k_step_bytes(step, rows=m, along_rows=not trans_a, bits=bits)
         lines += _moved("da", first, of_a)
@@ -189,7 +193,7 @@ def _ptx_type(matrix: MemRefType) -> str:
 
 
 def _tail(element: Attribute, trans_a: bool, trans_b: bool) -> str:
-    """The immediates behind the predicate: signs of A and B, and which of them are transposed."""
+    """The immediates after the predicate: signs of A and B, and whether they are transposed."""
     if isinstance(element, IntegerType):
         return ""
     return ", 1, 1" + (f", {int(trans_a)}, {int(trans_b)}" if bit_width(element) == 16 else "")
@@ -197,7 +201,7 @@ def _tail(element: Attribute, trans_a: bool, trans_b: bool) -> str:
 
 @lowers("nvvm.wgmma.product")
 def _product(f: Function, op: Operation) -> None:
-    """As `nvgpu.warpgroup.mma`, with sums, and maybe A, in vectors."""
+    """As `nvgpu.warpgroup.mma`, with the accumulator, and possibly A, in vectors."""
     assert isinstance(op, WgmmaProductOp)
     assert isinstance(op.c.type, VectorType)
     sums = op.c.type.element_type
@@ -224,8 +228,10 @@ def _product(f: Function, op: Operation) -> None:
 
 
 def _instructions(op: WgmmaProductOp, total: int) -> list[str]:
-    """Those of a product with ``total`` sums, behind which stand the words of B's descriptor, then A's descriptor or
-    registers."""
+    """The instructions of a product with ``total`` accumulators.
+
+    These are followed by the words of B's descriptor, then by A's descriptor or registers.
+    """
     m, n, _ = op.shape
     each = total * WGMMA_ROWS // m
     second, first = 2 * total, 2 * total + 2
@@ -255,8 +261,9 @@ def _instructions(op: WgmmaProductOp, total: int) -> list[str]:
 def _order(steps: int, blocks: int, sums: int) -> list[tuple[int, int]]:
     """The instructions of a product, each a step of k and a block of rows.
 
-    The blocks of a step follow each other, so that B's descriptor stays where the instruction takes it from. Where registers
-    do not hold all sums, the steps of a block do: it then is moved out and in once.
+    Blocks of the same step are consecutive, so that B's descriptor stays in the registers that the instruction reads.
+    If registers do not hold the whole accumulator, the steps of a block are consecutive, so that it is spilled and
+    restored once.
     """
     if sums >= _REGISTERS:
         return [(step, block) for block in range(blocks) for step in range(steps)]
@@ -264,7 +271,7 @@ def _order(steps: int, blocks: int, sums: int) -> list[tuple[int, int]]:
 
 
 def _kinds(op: WgmmaProductOp) -> str:
-    """The types of a product's sums and operands in PTX."""
+    """The types of a product's accumulator and operands in PTX."""
     assert isinstance(op.c.type, VectorType)
     kinds = [_RESULTS[op.c.type.element_type], *[_PTX_TYPES[op.element]] * 2]
     for side, is_unsigned in ((1, op.unsignedA), (2, op.unsignedB)):
@@ -291,7 +298,7 @@ def _set_vector(f: Function, result: SSAValue, numbers: Sequence[ir.Value]) -> N
 
 
 def _left_registers(f: Function, value: SSAValue) -> list[ir.Value]:
-    """The registers of 32 bits of A's fragments."""
+    """The 32-bit registers of A's fragments."""
     held = f.value(value)
     assert isinstance(value.type, VectorType)
     words = value.type.get_shape()[0] * bit_width(value.type.element_type) // 32
@@ -301,9 +308,9 @@ def _left_registers(f: Function, value: SSAValue) -> list[ir.Value]:
 
 @lowers("nvgpu.warpgroup.mma.store")
 def _store(f: Function, op: Operation) -> None:
-    """Each thread stores what it holds: pairs of columns, of rows 8 apart.
+    """Each thread stores its elements: pairs of columns, in rows 8 apart.
 
-    Registers of f16 hold such a pair, others one number.
+    A register holds a pair of f16, or one other number.
     """
     assert isinstance(op, warpgroup.WarpgroupMmaStoreOp)
     code, made = f.code, f.memref(op.dstMemref)
@@ -334,7 +341,7 @@ def _store(f: Function, op: Operation) -> None:
 
 
 def _numbers_in(f: Function, register: ir.Value, count: int) -> list[ir.Value]:
-    """The numbers that a register holds: itself, or two halves."""
+    """The numbers in a register: itself, or two halves."""
     if count == 1:
         return [register]
     both = f.code.cast("bitcast", register, "<2 x half>")

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 
 from tilewright.model.multiprocessor import BlockProgram, Multiprocessor, Rates, Result, WaitKey
 
-#: Steps of the warps of all kinds of blocks together, after which a rest is taken to go on as fast.
+#: The simulated steps for all kinds of blocks together; the rest is extrapolated at the same rate.
 _STEPS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTimes:
-    """``latency``: clocks of a block on average; ``heaviest``: the run of the one that stands for most. ``waits``: clocks
-    of the warps of a block on average. ``forced``: waits that nothing in the code ends; ``cut``: a part was not run."""
+    """The mean latency and waits of a block that is alone.
+
+    ``latency``: clocks of a block, the mean over kinds; ``heaviest``: the run of the kind with the largest weight.
+    ``waits``: clocks of the warps of a block, the mean over kinds. ``forced``: waits that nothing in the code ends.
+    ``cut``: a run was truncated.
+    """
 
     latency: float
     heaviest: Result
@@ -27,8 +31,9 @@ class BlockTimes:
 def time_blocks(
     programs: Sequence[tuple[BlockProgram, float]], rates: Rates, logged: int
 ) -> BlockTimes:
-    """The times of blocks with the weights that they have in the grid; ``logged``: entries that the log of a warp of the
-    heaviest one has at most."""
+    """Time blocks with their weights in the grid. ``logged`` limits the log entries of a warp, which only the heaviest
+    has.
+    """
     kinds: dict[int, tuple[BlockProgram, float]] = {}
     for program, weight in programs:
         kinds[id(program)] = program, weight + kinds.get(id(program), (program, 0.0))[1]
@@ -52,7 +57,7 @@ def time_blocks(
 
 
 def _fixed(program: BlockProgram) -> Counter[WaitKey]:
-    """The fixed latencies of what a block executes."""
+    """The fixed latencies of the instructions that a block executes."""
     counts: Counter[int] = Counter()
     for route in program.routes:
         counts.update(route.blocks)

@@ -11,7 +11,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import BAD_COMPARISON
 from tilewright.model.report import FORMAT, Launch, as_data, time_of
 
-#: What is compared beside times and shares.
+#: What is compared besides times and shares.
 _NUMBERS = {
     "registers": "registers",
     "spills": "instructions for spills",
@@ -26,7 +26,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One number before and after; ``is_share``: it is a part of the time of its launch."""
+    """A number before and after; ``is_share`` for shares of a launch's time."""
 
     name: str
     before: float
@@ -36,7 +36,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A launch of both runs, and what changed; ``before`` is None for one that is new."""
+    """A launch of both runs with its changes; ``before`` is None for a new one."""
 
     name: str
     before: float | None
@@ -46,7 +46,7 @@ class Compared:
 
 
 def read_profile(text: str, name: str) -> dict[str, Any]:
-    """What ``profile --json`` wrote; a TileIRError (``model-bad-comparison``) for anything else."""
+    """Parse the output of ``profile --json``. Raises ``TileIRError`` (``model-bad-comparison``) for anything else."""
     try:
         data = json.loads(text)
         if data["format"] != FORMAT:
@@ -63,8 +63,7 @@ def read_profile(text: str, name: str) -> dict[str, Any]:
 
 
 def compared(before: Mapping[str, Any], launches: Sequence[Launch]) -> list[Compared]:
-    """The launches beside those of the same name before, in their order; the first beside the first where each run has
-    one only."""
+    """Match launches by name with those before, in their order. If each run has one launch, these are matched."""
     after = as_data(launches)["launches"]
     held: list[dict[str, Any]] = list(before["launches"])
     found: list[Compared] = []
@@ -103,7 +102,7 @@ def _line(cost: dict[str, Any]) -> str:
 
 
 def comparison_text(found: Sequence[Compared], name: str) -> str:
-    """A comparison for people."""
+    """A comparison as text."""
     return "\n".join(_lines(found, name)) + "\n"
 
 

@@ -11,9 +11,9 @@ from tilewright.model.profile import InstructionCost, Origin, Span, Stall, WarpR
 from tilewright.model.sass import Instruction, Kernel
 from tilewright.model.work import PARTITIONS, Work
 
-#: What the log of a warp holds at most, and clocks of a wait that are shown.
+#: The log entries of a warp at most, and the shortest wait that is shown, in clocks.
 MOST_LOGGED, _SHOWN_WAIT = 600, 8
-#: Units that do so little that a span is not named after them.
+#: Units that do too little to name a span.
 _PLAIN = frozenset({Unit.CONTROL, Unit.OTHER, Unit.UNIFORM, Unit.LSU})
 
 _REASONS = {
@@ -30,7 +30,7 @@ _LOCAL = frozenset({"LDL", "STL"})
 _ATOMICS = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
 
 
-#: What a wait for a unit that is busy is a wait for, by its name.
+#: The reason of a wait for a busy unit, by its name.
 _BUSY = {
     "issue": "issue of other warps",
     "tensor": "busy tensor unit",
@@ -43,7 +43,7 @@ _BUSY = {
 
 
 def reason(producer: Instruction, *, itself: bool, busy: str = "") -> str:
-    """What a wait for an instruction, or for a ``busy`` unit, is a wait for."""
+    """The reason of a wait for an instruction, or for a ``busy`` unit."""
     if busy:
         return _BUSY.get(busy, "busy units of arithmetic")
     if producer.base == "BAR":
@@ -59,7 +59,7 @@ def reason(producer: Instruction, *, itself: bool, busy: str = "") -> str:
 
 
 def asked_of(unit: str, work: Work, rates: Mapping[str, float]) -> float:
-    """What an instruction of one warp asks of a unit, in clocks, or of the memory of the GPU, in bytes."""
+    """The demand of a warp instruction on a unit, in clocks, or on the GPU's memory, in bytes."""
     if unit == "issue":
         return PARTITIONS / rates["issue_rate"]
     if unit == "shared":
@@ -84,13 +84,16 @@ def instruction_costs(
     busy: float,
     origins: Mapping[int, Origin],
 ) -> tuple[InstructionCost, ...]:
-    """The costs of what is executed, the dearest first. ``asked``: of the busiest unit, by each instruction;
-    ``busy``: the share of the time for which it is. ``origins`` of lines; other lines are of source files."""
+    """The costs of executed instructions, the most expensive first.
+
+    ``asked``: the demand of each instruction on the busiest unit. ``busy``: the share of time for which that is busy.
+    ``origins`` by line; without them lines are of source files.
+    """
     stalls: Counter[int] = Counter()
     for (index, _, _), clocks in waits.items():
         stalls[index] += clocks  # pyright: ignore[reportArgumentType]
     whole_asked, whole_stalled = sum(asked), sum(stalls.values())
-    # Where nothing waits, all time is that of the unit, and the other way round.
+    # Without waits all time is the unit's, and without demand all time is waiting.
     of_unit = (busy if whole_stalled else 1.0) if whole_asked else 0.0
     of_waits = 1 - of_unit if whole_stalled else 0.0
     found = [
@@ -110,7 +113,7 @@ def instruction_costs(
 
 
 def _origin(instruction: Instruction, origins: Mapping[int, Origin]) -> Origin:
-    """Where an instruction comes from, as far as its line says it."""
+    """The origin of an instruction, by its line."""
     if instruction.line is None:
         return Origin(instruction.base)
     file, line = instruction.line
@@ -137,7 +140,7 @@ def stalls(kernel: Kernel, waits: Mapping[WaitKey, float]) -> tuple[Stall, ...]:
 def warp_row(
     kernel: Kernel, warp: int, log: Sequence[LogEntry], end: float, works: Sequence[Work]
 ) -> WarpRow:
-    """What a warp did, as its log says; ``end``: when it ended."""
+    """The timeline of a warp from its log; ``end`` is the clock at which it ended."""
     units: Counter[Unit] = Counter()
     for number in {entry.block for entry in log if entry.wait is None}:
         block = kernel.blocks[number]
@@ -164,14 +167,14 @@ def warp_row(
 
 
 def _kind(kernel: Kernel, number: int) -> tuple[str, int]:
-    """What a basic block does, and where it begins."""
+    """The kind of a basic block, and its address."""
     block = kernel.blocks[number]
     code = kernel.instructions[block.first : block.last + 1]
     return _main_unit(code), code[0].address
 
 
 def _add(spans: list[Span], what: tuple[str, int], begun: float, ended: float) -> None:
-    """Append work, to work of the same kind if it goes on."""
+    """Append work, merged with preceding work of the same kind."""
     start, end, (kind, address) = round(begun), round(ended), what
     if end <= start:
         return
@@ -183,7 +186,7 @@ def _add(spans: list[Span], what: tuple[str, int], begun: float, ended: float) -
 
 
 def _main_unit(code: Sequence[Instruction]) -> str:
-    """What a basic block does: products if it has any, else what it has most of."""
+    """The kind of a basic block: tensor or TMA if it has such instructions, else the most frequent unit."""
     units = Counter(unit_of(i) for i in code)
     for unit in (Unit.TENSOR, Unit.TMA):
         if units[unit]:
@@ -193,7 +196,7 @@ def _main_unit(code: Sequence[Instruction]) -> str:
 
 
 def _role(units: Counter[Unit]) -> str:
-    """What a warp mostly does, in a word."""
+    """The main activity of a warp, in a word."""
     if units[Unit.TENSOR]:
         return "products"
     if units[Unit.TMA]:

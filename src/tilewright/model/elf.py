@@ -15,20 +15,20 @@ from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import NOT_A_CUBIN
 
 _MACHINE_CUDA = 190
-#: From Hopper on the section of shared memory begins with what the system has of each block.
+#: From Hopper on the shared memory section starts with memory that is reserved for the system.
 _SYSTEM_SHARED, _SYSTEM_SHARED_SINCE = 1024, 90
 _TEXT, _INFO, _SHARED = ".text.", ".nv.info", ".nv.shared."
-#: Attributes: their numbers in `.nv.info`.
+#: The numbers of attributes in `.nv.info`.
 _REGISTERS, _FRAME, _PARAM_BANK, _PARAM, _PARAM_V2 = 0x2F, 0x11, 0x0A, 0x17, 0x45
 _REQUIRED_THREADS, _MAX_THREADS, _CLUSTER, _BARRIERS = 0x10, 0x05, 0x3D, 0x4C
 _WITH_PAYLOAD = 4
-#: The code's flags of a section of code hold the number of barriers here, in older files.
+#: The field of a code section's flags with the number of barriers, in older files.
 _BARRIER_SHIFT, _BARRIER_MASK = 20, 0x7F
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Where a parameter lies: ``offset`` from the first, in the constant bank 0, and bytes."""
+    """A parameter: its offset from the first one in constant bank 0, and its size, in bytes."""
 
     offset: int
     size: int
@@ -38,9 +38,9 @@ class Parameter:
 class KernelFile:
     """A kernel as the file describes it.
 
-    ``registers`` of a thread; ``shared_bytes`` static, of a block; ``frame_bytes`` of a thread's local
-    memory; ``threads`` and ``cluster``: the extents that the kernel is compiled for, if it says them
-    (``exact_threads``: as the only ones, not as the most); ``parameters_at``: their offset in bank 0.
+    ``registers`` per thread; static ``shared_bytes`` per block; ``frame_bytes`` of local memory per thread; ``threads``
+    and ``cluster``: the extents that the kernel is compiled for, if it specifies them (``exact_threads``: exactly,
+    rather than at most); ``parameters_at``: their offset in bank 0.
     """
 
     name: str
@@ -58,7 +58,7 @@ class KernelFile:
 
 @dataclass(frozen=True, slots=True)
 class CubinFile:
-    """A cubin: ``compute`` is the compute capability times ten, 90 of `sm_90a`."""
+    """A cubin; ``compute`` is the compute capability times ten, 90 for `sm_90a`."""
 
     compute: int
     kernels: tuple[KernelFile, ...]
@@ -75,7 +75,7 @@ class _Section:
 
 
 def read_cubin_file(data: bytes) -> CubinFile:
-    """The kernels of a cubin. Raises TileIRError (``model-not-a-cubin``) for anything else."""
+    """The kernels of a cubin. Raises ``TileIRError`` (``model-not-a-cubin``) for anything else."""
     try:
         return _read(data)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
@@ -96,7 +96,7 @@ def _read(data: bytes) -> CubinFile:
     sections = {section.name: section for section in _sections(data)}
     names = [name.removeprefix(_TEXT) for name in sections if name.startswith(_TEXT)]
     shared = _of_file(sections.get(_INFO), _symbols(sections))
-    # ABI 7 and older keep the architecture in the low byte, later ones in the second.
+    # ABI 7 and older has the architecture in the low byte, later ones in the second.
     compute = flags >> 8 & 0xFF if data[8] >= 8 else flags & 0xFF
     system = _SYSTEM_SHARED if compute >= _SYSTEM_SHARED_SINCE else 0
     kernels = [
@@ -130,7 +130,7 @@ def _symbols(sections: dict[str, _Section]) -> list[str]:
 
 
 def _attributes(section: _Section | None) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each attribute."""
+    """The number and content of each attribute."""
     data = section.data if section is not None else b""
     at = 0
     while at + 4 <= len(data):
@@ -144,7 +144,7 @@ def _attributes(section: _Section | None) -> Iterator[tuple[int, bytes]]:
 
 
 def _of_file(section: _Section | None, symbols: list[str]) -> dict[tuple[int, str], int]:
-    """Attributes of kernels that stand in the section of the file: (attribute, kernel) to number."""
+    """Kernel attributes in the section of the file: (attribute, kernel) to number."""
     found: dict[tuple[int, str], int] = {}
     for number, content in _attributes(section):
         if len(content) == 8:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tilewright.model.sass import Instruction, Kernel
 
 ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
-#: Instructions between the choice of a lane and the update.
+#: The distance of the lane selection from the update, in instructions, at most.
 _NEAR = 64
 
 
 def joined_lines(kernel: Kernel) -> frozenset[int]:
-    """The lines of the code whose atomic updates are all made by the first lane that is active, for its whole warp."""
+    """The lines of code whose atomic updates are all made by the first active lane for its warp."""
     found: dict[int, bool] = {}
     code = kernel.instructions
     for index, instruction in enumerate(code):
@@ -22,7 +22,7 @@ def joined_lines(kernel: Kernel) -> frozenset[int]:
 
 
 def _is_first_lane(instruction: Instruction, before: tuple[Instruction, ...]) -> bool:
-    """Whether the guard compares the lane with the first one (``FLO``) of those that vote."""
+    """Whether the guard compares the lane with the first one (``FLO``) of a vote."""
     guard = instruction.predicate.removeprefix("@").removeprefix("!")
     chosen = next(
         (i for i in reversed(before) if i.base == "ISETP" and guard and guard in i.operands[:1]),

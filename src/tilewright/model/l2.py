@@ -18,23 +18,26 @@ from tilewright.model.traces import Event
 from tilewright.model.walk import Walker
 
 BlockIndex = tuple[int, int, int]
-#: A load: the instruction or the map, and the numbers that say what is loaded; its bytes.
+#: A load: the instruction or the map, and the numbers that identify its data.
 _Load = tuple[int, tuple[int, ...]]
-#: Loads that are looked at in all, rounds of blocks in flight, and blocks that are walked through where that is needed.
+#: Limits: of all loads, of rounds of blocks in flight, and of blocks that are walked if needed.
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
-#: Loads that are looked at until all instructions have loaded.
+#: The limit of loads until each instruction has loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
-#: Loads of each block in flight that L2 holds at least.
+#: The loads per block in flight that L2 holds at least.
 _TOGETHER = 2
-#: Basic blocks of a warp that are walked through, and those where some load is not among the first.
+#: The basic blocks per walk of a warp, and those if some load comes late.
 SHORT, LONG = 100, 1600
 
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """The part of the loaded bytes that L2 does not have. ``late``: of those that come from memory, or wait for what another
-    block has just asked it for, once loops are under way; ``first``: the same of the
-    first loads of blocks. ``known``: the part of the loads whose places are known."""
+    """The share of loaded bytes that miss L2.
+
+    ``late``: the share of bytes that come from memory, or wait for data that another block has just requested, once
+    loops are in steady state; ``first``: the same for the first loads of blocks. ``known``: the share of loads with
+    known addresses.
+    """
 
     share: float
     late: float
@@ -44,8 +47,9 @@ class Misses:
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """What the loads of a launch are: by instruction how often a block executes them, and their bytes; warps that load,
-    blocks that run at once, and bytes of L2."""
+    """The loads of a launch: by instruction the executions per block and the bytes; the warps that load, the blocks in
+    flight, and the size of L2 in bytes.
+    """
 
     executions: Mapping[int, float]
     sizes: Sequence[float]
@@ -55,9 +59,11 @@ class Loads:
 
 
 def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Misses | None:
-    """What misses L2; None where too little is known of what is loaded. ``walker``: one that follows places of loads
-    through the first basic blocks of a warp. ``band``: not in the order of the grid, but if blocks went through bands
-    of so many along its first axis; None, too, where loads do not move evenly."""
+    """Simulate L2; None if too few of the loads are known.
+
+    ``walker`` records load addresses in the first basic blocks of a warp. ``band``: simulate bands of this width along
+    the first axis instead of grid order; then also None if addresses do not change evenly.
+    """
     base = _stream(walker, (0, 0, 0), loads)
     whole = sum(loads.sizes[index] for index, _, _ in base)
     known = sum(loads.sizes[index] for index, where, _ in base if where)
@@ -65,13 +71,13 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
         return None
     count = math.prod(grid)
     in_flight = min(count, loads.in_flight)
-    # Each instruction has its say, also where few rounds are looked at for that.
+    # Each instruction must have loaded, even if that leaves few rounds.
     needed = _loads_of_all(base, loads)
     if is_late(needed, len(base)):
-        # What a loop has loaded, a later one may find.
+        # A later loop may find what an earlier one has loaded.
         needed = min(len(base), _MOST_LOADS_OF_ALL)
     if needed * in_flight > _MOST_LOADS_OF_ALL:
-        # Some of the blocks in flight, which have their part of L2.
+        # Simulate some of the blocks in flight, with their share of L2.
         some = max(1, _MOST_LOADS_OF_ALL // needed)
         loads = replace(loads, in_flight=some, l2_bytes=loads.l2_bytes * some / in_flight)
         in_flight = some
@@ -89,7 +95,7 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
         make_stream = found.__getitem__
     order = [in_bands(number, grid, band) for number in range(blocks)] if band else range(blocks)
     streams = [make_stream(number)[:kept] for number in order]
-    # However short the loops are cut, blocks that go on side by side share what they load at nearly the same time.
+    # Even in short streams, blocks that run side by side share what they load at nearly the same time.
     together = _TOGETHER * in_flight * max(loads.sizes[index] for index, _, _ in base)
     cut = loads.l2_bytes * min(1.0, kept / sum(loads.executions.values()))
     cache = _Cache(max(cut, min(loads.l2_bytes, together)))
@@ -98,7 +104,7 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
         for first in range(0, blocks, loads.in_flight)
     ]
     weights = [min(loads.in_flight, blocks - first) for first in range(0, blocks, loads.in_flight)]
-    # Of later rounds each is like the last that was looked at.
+    # Each later round is like the last one simulated.
     weights[-1] += count - blocks
     share, late, first = (
         sum(map(operator.mul, each, weights)) / count for each in zip(*shares, strict=True)
@@ -107,13 +113,15 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
 
 
 def is_late(first: int, count: int) -> bool:
-    """Whether a load that is executed first as number ``first`` of ``count`` belongs to a later part of the kernel than
-    others, which may have brought into L2 what it loads."""
+    """Whether a load that is first executed as number ``first`` of ``count`` is in a later part of the kernel.
+
+    Its data may then have been brought into L2 by earlier loads.
+    """
     return 4 * first > count
 
 
 def _loads_of_all(base: Sequence[_Entry], loads: Loads) -> int:
-    """How many of the first loads of a block hold those of each instruction, by all of the warps."""
+    """How many of the first loads of a block include one of each instruction by each warp."""
     firsts = {index: number for number, (index, _, _) in reversed(list(enumerate(base)))}
     return min(len(base), max(firsts.values()) + len(loads.warps))
 
@@ -124,7 +132,7 @@ def _place(number: int, grid: BlockIndex) -> BlockIndex:
 
 
 def in_bands(number: int, grid: BlockIndex, band: int) -> int:
-    """The number in the order of the grid of the block that is the ``number``-th of those in bands."""
+    """The number in grid order of the ``number``-th block in band order."""
     x, y, _ = grid
     plane, rest = divmod(number, x * y)
     first, inside = divmod(rest, band * y)
@@ -137,7 +145,7 @@ _Entry = tuple[int, tuple[int, ...], float]
 
 
 def _stream(walker: Walker, place: BlockIndex, loads: Loads) -> list[_Entry]:
-    """What the warps of a block load, side by side: instruction, place (empty where it is not known), and when."""
+    """The interleaved loads of a block's warps: instruction, data (empty if unknown), and time."""
     found: list[_Entry] = []
     for warp in loads.warps:
         path = walker.walk(warp, place)
@@ -151,8 +159,11 @@ def _stream(walker: Walker, place: BlockIndex, loads: Loads) -> list[_Entry]:
 
 
 def _walked(walker: Walker, places: Sequence[BlockIndex], loads: Loads) -> list[list[_Entry]]:
-    """The loads of these blocks, each of which is walked through. Where the warps of three of them load as far from each other,
-    those of all do, and the first warp tells of the others."""
+    """The loads of these blocks, each of which is walked.
+
+    If in three of the blocks the warps' loads are at the same distances, these hold for all blocks, and only the first
+    warp is walked.
+    """
     first, *others = ([warp] for warp in loads.warps)
     alone = replace(loads, warps=first)
 
@@ -185,7 +196,7 @@ def _walked(walker: Walker, places: Sequence[BlockIndex], loads: Loads) -> list[
 
 
 def _where(event: Event) -> tuple[int, ...]:
-    """The numbers that say what is loaded; empty where one of them is not known."""
+    """The numbers that identify the data of a load; empty if one is unknown."""
     known = tuple(number for number in event.where if number is not None)
     return known if len(known) == len(event.where) else ()
 
@@ -193,7 +204,7 @@ def _where(event: Event) -> tuple[int, ...]:
 def _even(
     walker: Walker, grid: BlockIndex, loads: Loads, base: Sequence[_Entry]
 ) -> Callable[[int], list[_Entry]] | None:
-    """The loads of blocks by their numbers, where places move evenly along each axis; None where they do not."""
+    """A function for the loads of blocks whose addresses change evenly along each axis; None if they do not."""
     steps: list[list[tuple[int, ...]] | None] = []
     for axis, extent in enumerate(grid):
         if extent == 1:
@@ -241,15 +252,18 @@ def _minus(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Cache:
-    """Bytes of what was loaded last."""
+    """An LRU cache with a size in bytes."""
 
     def __init__(self, size: float) -> None:
         self._size, self._used = size, 0.0
         self._held: OrderedDict[_Load, float] = OrderedDict()
 
     def run(self, streams: Sequence[Sequence[_Entry]], loads: Loads) -> tuple[float, float, float]:
-        """The part of the bytes of these blocks, which go on side by side, that is not there, that of those that are late,
-        and that of the first of each. Each instruction counts as often as a whole block executes it."""
+        """Run the loads of blocks side by side; returns the shares of bytes that miss, that are late, and that are late
+        among the first loads.
+
+        Instructions are weighted by their executions in a whole block.
+        """
         missed: Counter[int] = Counter()
         late: Counter[int] = Counter()
         seen: Counter[int] = Counter()
@@ -261,7 +275,7 @@ class _Cache:
             if number == 1:
                 first = late.total() / len(streams)
             if number == half:
-                # What loops load first says little of their later turns.
+                # The first loads of loops say little about later iterations.
                 again = {entry[0] for stream in streams for entry in stream[half:]}
                 late = Counter({n: count for n, count in late.items() if n not in again})
                 timed = Counter({n: count for n, count in timed.items() if n not in again})

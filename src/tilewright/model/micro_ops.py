@@ -19,7 +19,7 @@ from tilewright.model.tables import Gpu
 from tilewright.model.traces import is_traced
 from tilewright.model.work import PARTITIONS, WARP, Work
 
-#: The units of a quarter of a multiprocessor by their numbers there.
+#: The units of a quarter of a multiprocessor, by number.
 QUARTER = (
     "issue", Unit.FMA, Unit.IMAD, Unit.ALU, Unit.HALF, Unit.DOUBLE, Unit.SFU, Unit.UNIFORM, Unit.TENSOR, Unit.LSU,
 )  # fmt: skip
@@ -30,12 +30,12 @@ _INTEGER = re.compile(r"^0x[0-9a-f]+$")
 
 @dataclass(slots=True)
 class Step:
-    """One instruction, or several that only need issue and pipes (``kind`` "plain").
+    """One instruction, or several that only need issue slots and pipes (``kind`` "plain").
 
-    ``demand``: clocks of units of the quarter by number, the last instruction's own among them. ``issue``: clocks of the issue port. ``clocks``: from the
-    issue of the first to where the next step may go. ``shared``, ``l1``: clocks of the banks of shared memory and of L1;
-    ``loaded``, ``stored``: bytes. ``write``, ``read``: scoreboards, -1 for none. ``stalls``: fixed latencies by
-    instruction.
+    ``demand``: clocks of the quarter's units by number, in total and for the last instruction. ``issue``: clocks of the
+    issue port. ``clocks``: from the first issue to that of the next step. ``shared``, ``l1``: clocks of the shared
+    memory banks and of L1; ``loaded``, ``stored``: bytes. ``write``, ``read``: scoreboards, -1 for none. ``stalls``:
+    fixed latencies by instruction.
     """
 
     index: int
@@ -65,7 +65,7 @@ class Step:
 
 @dataclass(slots=True)
 class Text:
-    """What the text of an instruction says, whatever the GPU."""
+    """The part of an instruction's timing that does not depend on the GPU."""
 
     instruction: Instruction
     kind: str
@@ -75,7 +75,7 @@ class Text:
 
 
 def read_texts(kernel: Kernel) -> list[Text]:
-    """What the texts of the instructions of a kernel say."""
+    """Parse the instructions of a kernel."""
     products = {name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)}
     return [Text(i, _kind(i), _group(i), *_registers(i, products)) for i in kernel.instructions]
 
@@ -188,7 +188,7 @@ def _kind(instruction: Instruction) -> str:
 
 
 def _group(instruction: Instruction) -> int:
-    """How many groups may be pending after a wait; of `wgmma` 0 where a group ends, else -1."""
+    """The number of groups that may be pending after a wait; for `wgmma` 0 at the end of a group, else -1."""
     if instruction.base.endswith("GMMA"):
         return 0 if any(operand.startswith("gsb") for operand in instruction.operands) else -1
     found = [operand for operand in instruction.operands if _INTEGER.match(operand)]
@@ -198,9 +198,9 @@ def _group(instruction: Instruction) -> int:
 def _registers(
     instruction: Instruction, products: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The registers of products that an instruction reads, and those that it writes as one.
+    """The product registers that an instruction reads, and those that it writes.
 
-    Of the operands of a product only the first register of each counts: accumulators are aligned.
+    Only the first register of each operand counts, as accumulators are aligned.
     """
     kind = _kind(instruction)
     writes = tuple(results_of(instruction)) if kind == "mma" else ()

@@ -17,18 +17,21 @@ from tilewright.model.micro_ops import ISSUE, QUARTER, TENSOR, Step
 from tilewright.model.traces import Event
 from tilewright.model.work import PARTITIONS
 
-#: A wait: the instruction that waits, that which is waited for, and the unit that is busy, if it is that.
+#: A wait: the waiting instruction, the one waited for, and the busy unit, if it is one.
 WaitKey = tuple[int, int, str]
-#: The word of a barrier that waits for `n` arrivals is this less 2 n.
+#: The word of an mbarrier for n arrivals is this minus 2 n.
 _COUNTER = 1 << 21
 _WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What warps share: bytes a clock from L2, from the memory of the GPU, into shared memory; the part of loaded bytes that
-    miss L2, and of those that are stored; the latency of a bulk copy; clocks that a warp may be ahead of pipes, of banks and
-    L1, and of what comes from L2 and beyond."""
+    """The shared resources of warps.
+
+    Bytes per clock from L2, from memory, and to shared memory; the shares of loaded and of stored bytes that miss L2;
+    the latency of a bulk copy; and how many clocks a warp may run ahead of pipes, of the banks and L1, and of L2 and
+    memory.
+    """
 
     l2: float
     memory: float
@@ -43,7 +46,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way of a warp: basic blocks, and what it tells barriers and copy units."""
+    """The path of a warp: basic blocks, and its events at barriers and copy units."""
 
     blocks: Sequence[int]
     events: Sequence[Event]
@@ -51,20 +54,20 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class BlockProgram:
-    """A block: the steps of each basic block, and the ways of its warps."""
+    """A block: the steps of each basic block, and the routes of its warps."""
 
     steps: Sequence[Sequence[Step]]
     routes: Sequence[Route]
 
     def size(self) -> int:
-        """The steps that its warps execute in all."""
+        """The number of steps that its warps execute."""
         lengths = [len(steps) for steps in self.steps]
         return sum(lengths[number] for route in self.routes for number in route.blocks)
 
 
 @dataclass(slots=True)
 class LogEntry:
-    """What a warp did: a basic block began at ``start``, or it waited until ``end`` at an instruction."""
+    """A log entry: a basic block started at ``start``, or a wait lasted until ``end``."""
 
     start: float
     end: float
@@ -74,8 +77,11 @@ class LogEntry:
 
 @dataclass(slots=True)
 class Result:
-    """``end``: the clock at which the block ended. ``waits``: clocks of all warps. ``logs``, ``warp_ends``: of the warps.
-    ``executed``: steps; ``forced``: waits that nobody ended; ``cut``: it was not run to its end."""
+    """The result of a run.
+
+    ``end``: the clock at which the block ended. ``waits``: clocks, summed over warps. ``logs``, ``warp_ends``: by warp.
+    ``executed``: steps. ``forced``: waits that nothing ended. ``cut``: the run was truncated.
+    """
 
     end: float = 0.0
     waits: Counter[WaitKey] = field(default_factory=Counter)
@@ -88,8 +94,9 @@ class Result:
 
 @dataclass(slots=True)
 class _Phases:
-    """A barrier in memory: arrivals that a phase needs, those of this one, bytes announced and copied in it, when the
-    last thing that it needs is there, and phases that are complete."""
+    """An mbarrier: the arrivals that a phase needs and has, the bytes still expected, when its last event is complete,
+    and the completed phases.
+    """
 
     needed: int
     copy_bytes: float
@@ -102,13 +109,13 @@ class _Phases:
 
 
 def _phases_of(program: BlockProgram) -> dict[int, _Phases]:
-    """The barriers in memory of a block by their addresses."""
+    """The mbarriers of a block, by address."""
     found: dict[int, _Phases] = {}
     arrivers, announced, copies, begun = _told(program)
     for address in arrivers.keys() | copies.keys() | begun.keys():
         count = begun.get(address, 1)
         who = len(arrivers.get(address, ())) or 1
-        # Where more must arrive than there are warps, all lanes of each do.
+        # If more arrivals are expected than there are warps, all lanes of a warp arrive.
         needed = count if count <= who else max(1, count // _WARP)
         size = announced[address] / copies[address] if copies[address] else 0.0
         found[address] = _Phases(needed, size)
@@ -118,7 +125,7 @@ def _phases_of(program: BlockProgram) -> dict[int, _Phases]:
 def _told(
     program: BlockProgram,
 ) -> tuple[dict[int, set[int]], Counter[int], Counter[int], dict[int, int]]:
-    """Of each barrier in memory: the warps that arrive, the bytes announced, the copies, the arrivals it begins with."""
+    """For each mbarrier: the arriving warps, the expected bytes, the copies, and the arrival count of its init."""
     kinds = {step.index: step.kind for steps in program.steps for step in steps}
     arrivers: dict[int, set[int]] = defaultdict(set)
     announced: Counter[int] = Counter()
@@ -141,7 +148,7 @@ def _told(
 
 
 class _Warp:
-    """A warp: where it is, and what it has begun that is not over."""
+    """The state of a warp: its position, and its operations in flight."""
 
     __slots__ = (
         "at", "boards", "commits", "copied", "event", "groups", "log", "number", "owners", "pending",
@@ -169,8 +176,10 @@ class _Warp:
 
 
 class Multiprocessor:
-    """Runs a block. ``budget``: steps after which the rest is taken to go on as fast as before; ``logged``: entries of the
-    log of a warp at most."""
+    """Runs a block.
+
+    ``budget``: the steps after which the rest is extrapolated. ``logged``: the log entries of a warp at most.
+    """
 
     def __init__(self, program: BlockProgram, rates: Rates, budget: int, logged: int) -> None:
         self._program, self._rates, self._budget, self._logged = program, rates, budget, logged
@@ -209,7 +218,7 @@ class Multiprocessor:
             self._push(_Warp(number, route, program.steps[route.blocks[0]], quarter, log))
 
     def run(self) -> Result:
-        """Run until the block has ended, or the budget is used up."""
+        """Run until the block has ended, or the budget is exhausted."""
         result = self._result
         while self._heap or self._parked:
             if not self._heap:
@@ -225,7 +234,7 @@ class Multiprocessor:
         return result
 
     def _guess_rest(self, now: float) -> None:
-        """All steps that are left go as fast as those of the second half of the budget."""
+        """Extrapolate the remaining steps at the rate of the second half of the budget."""
         result = self._result
         before, then = self._mark
         rate = (result.executed - before) / max(now - then, 1.0)
@@ -238,7 +247,7 @@ class Multiprocessor:
         heappush(self._heap, (warp.time, self._order, warp))
 
     def _advance(self, warp: _Warp) -> None:
-        """Let a warp go on until another one is behind it, or it waits for others, or ends."""
+        """Advance a warp until another one is behind it, or it waits for others, or ends."""
         heap, handlers, result = self._heap, self._handlers, self._result
         time, executed = warp.time, 0
         while True:
@@ -279,7 +288,7 @@ class Multiprocessor:
     def _wait(
         self, warp: _Warp, time: float, until: float, index: int, producer: int, unit: str = ""
     ) -> float:
-        """Put down a wait; when it is over."""
+        """Record a wait; returns when it is over."""
         if until > time:
             self._result.waits[index, producer, unit] += until - time  # pyright: ignore[reportArgumentType]
             if len(warp.log) < self._logged:
@@ -288,7 +297,7 @@ class Multiprocessor:
         return time
 
     def _plain(self, warp: _Warp, step: Step, time: float) -> float:
-        """Only issue and pipes."""
+        """Execute a step that only needs issue slots and pipes."""
         free, end, busy = warp.quarter, time + step.clocks, -1
         for unit, clocks, last in step.demand:
             begun = free[unit]
@@ -300,7 +309,7 @@ class Multiprocessor:
         return end
 
     def _ready(self, warp: _Warp, step: Step, time: float) -> float:
-        """When an instruction is issued: behind what it waits for, and those of other warps."""
+        """When an instruction issues: after its scoreboards, operands and the issue port are free."""
         boards = warp.boards
         for board in step.waits:
             if boards[board] > time:
@@ -319,7 +328,7 @@ class Multiprocessor:
         return time
 
     def _hold(self, warp: _Warp, step: Step, done: float, read: float) -> None:
-        """Scoreboards that the step releases."""
+        """Set the scoreboards that the step releases."""
         if step.write >= 0 and done > warp.boards[step.write]:
             warp.boards[step.write], warp.owners[step.write] = done, step.index
         if step.read >= 0 and read > warp.boards[step.read]:
@@ -350,7 +359,7 @@ class Multiprocessor:
         return time + step.clocks
 
     def _move(self, warp: _Warp, step: Step, time: float) -> tuple[float, float]:
-        """An access to global memory: when it is issued, and when it is served but for its latency."""
+        """Issue an access to global memory; returns when it issues, and when it is served, without its latency."""
         rates, begun = self._rates, max(time, self._l1)
         self._l1 = begun + step.l1
         if begun - time > self._ahead_banks:
@@ -395,7 +404,7 @@ class Multiprocessor:
         return time + step.clocks
 
     def _copy(self, warp: _Warp, step: Step, time: float) -> float:
-        """Of `cp.async`, and bulk stores: waited for in groups."""
+        """A `cp.async` or bulk store, which is waited for in groups."""
         time = self._ready(warp, step, time)
         time, begun = self._move(warp, step, time)
         if step.shared:
@@ -441,7 +450,7 @@ class Multiprocessor:
         return None
 
     def _release(self, name: str) -> None:
-        """End a meeting if all are there."""
+        """Complete a barrier if all expected warps have arrived."""
         here = self._meetings[name]
         if not here or len(here) < (here[0][1].parties or self._alive):
             return
@@ -460,10 +469,10 @@ class Multiprocessor:
         warp.time = time
         self._push(warp)
 
-    # Barriers in memory
+    # Mbarriers
 
     def _event(self, warp: _Warp) -> Event | None:
-        """What the walk has found of this instruction; None where it is not executed."""
+        """The event that the walk has recorded for this instruction; None if it is not executed."""
         if warp.event >= len(warp.route.events):
             return None
         event = warp.route.events[warp.event]
@@ -506,7 +515,7 @@ class Multiprocessor:
         return time + step.clocks
 
     def _note(self, phases: _Phases, time: float, producer: int) -> None:
-        """Something that a phase needs is there at that time; maybe it is complete."""
+        """Note that an arrival or copy of a phase is complete at ``time``; completes the phase if it was the last."""
         if time >= phases.ready:
             phases.ready, phases.producer = time, producer
         if phases.arrived < phases.needed or abs(phases.missing) > 0.5:
@@ -535,7 +544,7 @@ class Multiprocessor:
                 wanted = warp.turns[event.barrier]
                 warp.turns[event.barrier] += 1
             else:
-                # A wait for a parity is over while the phase of the other one goes on.
+                # A wait for a parity is over while the phase of the other parity is in progress.
                 wanted = known if (known & 1) == event.value >> 31 else known - 1
             if wanted >= known:
                 warp.time = time
@@ -550,7 +559,7 @@ class Multiprocessor:
         return time + step.clocks
 
     def _force(self) -> None:
-        """Nobody can go on: the wait that began first is over."""
+        """No warp can continue: end the wait that started first."""
         warp, step = min(self._parked.values(), key=lambda each: each[0].time)
         self._result.forced += 1
         for phases in self._phases.values():

@@ -17,7 +17,7 @@ from tilewright.model.sass import Instruction
 
 
 class Unit(Enum):
-    """A part of a multiprocessor whose time can run out."""
+    """A unit of a multiprocessor with limited throughput."""
 
     FMA = "fma"
     IMAD = "imad"
@@ -70,10 +70,10 @@ UNITS: dict[str, Unit] = _table()
 
 
 def unit_of(instruction: Instruction) -> Unit:
-    """The unit that runs an instruction; ``OTHER`` for opcodes that the table does not have."""
+    """The unit that executes an instruction; ``OTHER`` for unknown opcodes."""
     return UNITS.get(instruction.base, Unit.OTHER)
 
 
 def unknown_opcodes(code: Iterable[Instruction]) -> Counter[str]:
-    """Opcodes that no table knows, and how often they stand in the code."""
+    """The unknown opcodes in the code, with their counts."""
     return Counter(i.base for i in code if i.base not in UNITS)

@@ -12,11 +12,11 @@ BlockIndex = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class LineFacts:
-    """What a run showed of the instructions of one line.
+    """Measurements of a run for the instructions of one line.
 
-    ``wave_factor``: waves of shared memory for each one that the data needs; ``sector_factor``: bytes of sectors
-    of global memory for each byte that full warps ask for; ``bulk_bytes`` of each bulk copy, None where there
-    was none; ``copies``: of these in the block.
+    ``wave_factor``: shared memory waves per wave that the data needs. ``sector_factor``: bytes of global memory sectors
+    per byte that full warps request. ``bulk_bytes`` per bulk copy, None without any; ``copies``: their number in the
+    block.
     """
 
     wave_factor: float = 1.0
@@ -27,9 +27,11 @@ class LineFacts:
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What a run of a block showed: of lines of the code by number, and turns of loops by name. Of atomic updates: ``updates`` of
-    the address that has most of them, ``common`` ones of an address that another block which was run updates as well;
-    ``own_bytes`` of the sectors of memory that they are of, and ``common_bytes`` of those that another block's are of, too."""
+    """Measurements of a run of one block: lines by number, and iterations of loops by name.
+
+    Atomic updates: ``updates`` of the most updated address; ``common`` updates of an address that another of the blocks
+    also updates; ``own_bytes`` of the sectors updated, and ``common_bytes`` of those that another block also updates.
+    """
 
     lines: Mapping[int, LineFacts] = field(default_factory=dict)
     trips: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class BlockFacts:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a line of the code comes from: the name of an operation, and its place in a source file, if it has one."""
+    """The origin of a line of code: an operation, and its position in a source file, if known."""
 
     operation: str
     file: str = ""
@@ -50,14 +52,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the code does not say.
+    """Information that the code does not have.
 
-    ``trips``: turns of loops by name. ``dynamic_shared_bytes`` of a block. ``footprint_bytes``: of the arrays of the
-    launch, each counted once; None: every byte of every block comes from the memory of the GPU.
-    ``shared_factor``: how many times more waves of shared memory are needed than without bank conflicts, where
-    ``facts`` do not say it. ``facts``: what runs of some blocks showed; others are like the block of them that goes
-    the same way, or like the first. ``origins``: of the lines of the code by number, where they come from.
-    ``notes``: further things that are not known.
+    ``trips``: iterations of loops by name. ``dynamic_shared_bytes`` per block. ``footprint_bytes``: size of the arrays
+    of the launch, each counted once; None if every access is to come from memory. ``shared_factor``: the ratio of
+    shared memory waves to those without bank conflicts, where ``facts`` do not have it. ``facts``: measurements of some
+    blocks; other blocks are like the one with the same path, or the first. ``origins``: of the lines of code, by
+    number. ``notes``: further limitations to report.
     """
 
     trips: Mapping[str, int] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Blocks that a multiprocessor holds at once, what limits them, and warps out of those it could hold."""
+    """The resident blocks per multiprocessor, what limits them, and their warps out of the most it can hold."""
 
     blocks: int
     limit: str
@@ -81,7 +82,7 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class LoopCost:
-    """A loop that runs: turns and instructions of the warps that run it, in one block."""
+    """An executed loop: iterations and instructions of the warps that execute it, in one block."""
 
     name: str
     address: int
@@ -93,11 +94,11 @@ class LoopCost:
 
 @dataclass(frozen=True, slots=True)
 class InstructionCost:
-    """An instruction in one block: where it comes from (its opcode, where that is not known), how many warps execute it in all, its ``share`` of the modelled time, and the
-    clocks for which warps wait at it.
+    """The cost of an instruction in one block.
 
-    Shares are of the unit that is busiest, in proportion to what each instruction asks of it, and of the time in which
-    it waits, in proportion to where warps wait; together they are 1.
+    ``origin`` names the opcode if the operation is unknown. ``executions`` counts warps; ``share`` is that of the
+    modelled time; ``stall`` is the clocks for which warps wait at it. Shares of the busy time of the busiest unit are
+    proportional to the demand on it, and shares of the waiting time to the waits of warps. They add up to 1.
     """
 
     address: int
@@ -110,8 +111,10 @@ class InstructionCost:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Clocks for which the warps of a block wait at an instruction, by what is waited for: a result of the instruction
-    at the address ``producer``, or its own fixed latency."""
+    """The clocks for which the warps of a block wait at an instruction for a reason.
+
+    They wait for the result of the instruction at ``producer``, or for the instruction's own fixed latency.
+    """
 
     address: int
     producer: int
@@ -121,8 +124,10 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a warp of one block does from ``start`` to ``end`` if the block is alone: ``kind`` is a unit or `wait`;
-    the addresses of the instruction and of what is waited for."""
+    """What a warp does from ``start`` to ``end`` in a block that is alone.
+
+    ``kind`` is a unit or `wait`; ``address`` is that of the instruction, ``producer`` that of the one waited for.
+    """
 
     start: int
     end: int
@@ -133,7 +138,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class WarpRow:
-    """A warp in the timeline of a block: ``role`` is what it mostly does; ``cut``: it goes on beyond the last span."""
+    """A warp in the timeline of a block: ``role`` is its main activity; ``cut`` if it continues after the last span."""
 
     warp: int
     role: str
@@ -143,17 +148,16 @@ class WarpRow:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the model says of a launch; every number is modelled.
+    """The modelled performance of a launch.
 
-    ``clocks`` of the multiprocessor that is busy longest; ``seconds`` at the clock of the table. ``shares``: how
-    much of that each unit is busy, by the name of the unit, and "waiting" for what none is; ``bound_by`` is
-    the largest. ``roofline_seconds``: what tensor units and memory need at least. ``rounds``: how
-    often a multiprocessor is filled with blocks, the last time maybe in part (``tail``: the share of it that is used).
-    ``loaded_bytes``, ``stored_bytes``: through L2; ``memory_bytes``: of the GPU's memory. ``costs`` of instructions that
-    are executed, the dearest first; ``stalls``, the longest first. ``timeline``: warps of one block.
-    ``simulated``: the blocks whose accesses are known from a run. ``blind``: what the model
-    does not know about this launch. ``at_least``: why it may take much longer than ``seconds``; empty where nothing says so.
-    ``hints``: what would make it faster by the model.
+    ``clocks`` of the multiprocessor that is busy the longest; ``seconds`` at the clock rate of the table. ``shares``:
+    of the time for which each unit is busy, by name, and "waiting" for none; ``bound_by`` is the largest.
+    ``roofline_seconds``: the lower bound by tensor units and memory. ``rounds``: how often a multiprocessor is filled
+    with blocks; ``tail``: the share of the slots of all rounds that is used. ``loaded_bytes``, ``stored_bytes``:
+    through L2; ``memory_bytes``: of DRAM. ``costs`` of executed instructions, the most expensive first; ``stalls``, the
+    longest first. ``timeline``: the warps of one block. ``simulated``: the number of blocks with measured accesses.
+    ``blind``: what the model does not know about this launch. ``at_least``: why it may take much longer than
+    ``seconds``; empty if there is no indication. ``hints``: what would make it faster according to the model.
     """
 
     kernel: str

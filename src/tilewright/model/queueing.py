@@ -6,10 +6,10 @@ import math
 
 
 def clocks_of_a_block(busy: float, latency: float, resident: int) -> float:
-    """The clocks between two ends of blocks on a multiprocessor that holds so many at a time.
+    """The clocks per block on a multiprocessor with ``resident`` blocks.
 
-    ``busy``: clocks that each needs the unit that has most to do; ``latency``: clocks of one alone. Exact for
-    one block; tends to ``busy`` for many, and lies above both ``busy`` and ``latency / resident``.
+    ``busy``: clocks for which a block needs the busiest unit. ``latency``: clocks of a block that is alone. Exact for
+    one block; tends to ``busy`` for many, and is at least ``busy`` and ``latency / resident``.
     """
     thinking = max(0.0, latency - busy)
     queued = throughput = 0.0

@@ -12,12 +12,12 @@ from typing import Any
 from tilewright.model.profile import Origin, Profile
 from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION, Gpu
 
-#: The version of the form of the JSON.
+#: The version of the JSON format.
 FORMAT = 1
 _BAR = 30
-#: How many lines, operations and reasons the text names.
+#: The number of lines, operations and reasons that the text lists.
 _SHOWN = 8
-#: What the words of ``Profile.shares`` stand for.
+#: The meanings of the names in ``Profile.shares``.
 MEANINGS = {
     "memory": "memory of the GPU",
     "l2": "bytes between L2 and multiprocessor",
@@ -41,7 +41,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch that was profiled: its name, and how often it was made in the same way."""
+    """A profiled launch: its name, and how many times it occurred."""
 
     name: str
     profile: Profile
@@ -50,7 +50,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The costs of instructions that come from one line or operation: their number, and the sums of their costs."""
+    """The summed costs of the instructions of one line or operation, and their number."""
 
     name: str
     file: str
@@ -62,14 +62,14 @@ class Cost:
 
 
 def by_line(found: Profile) -> list[Cost]:
-    """The costs of source lines, the dearest first; of what comes from none, the name is `no line`."""
+    """The costs of source lines, the most expensive first; the name is `no line` for code without one."""
     return _grouped(
         found, lambda origin: ("" if origin.line else "no line", origin.file, origin.line)
     )
 
 
 def by_operation(found: Profile) -> list[Cost]:
-    """The costs of operations by their names, of opcodes where the operation is not known."""
+    """The costs of operations by name, or of opcodes if the operation is unknown."""
     return _grouped(found, lambda origin: (origin.operation, "", 0))
 
 
@@ -84,7 +84,7 @@ def _grouped(found: Profile, key: Callable[[Origin], tuple[str, str, int]]) -> l
 
 
 def by_reason(found: Profile) -> list[tuple[str, float]]:
-    """What warps wait for, as shares of all waiting, the longest first."""
+    """The reasons for which warps wait, as shares of all waiting, the longest first."""
     clocks: Counter[str] = Counter()
     for stall in found.stalls:
         clocks[stall.reason] += stall.clocks  # pyright: ignore[reportArgumentType]
@@ -93,12 +93,12 @@ def by_reason(found: Profile) -> list[tuple[str, float]]:
 
 
 def as_json(launches: Sequence[Launch]) -> str:
-    """All that is known of launches, but timelines; ``"modelled"`` says what the numbers are."""
+    """Profiles as JSON, without timelines; ``"modelled"`` marks them as estimates."""
     return json.dumps(as_data(launches), indent=1) + "\n"
 
 
 def as_data(launches: Sequence[Launch]) -> dict[str, Any]:
-    """The same as Python's values."""
+    """The same as Python values."""
     return {
         "format": FORMAT,
         "modelled": True,
@@ -136,7 +136,7 @@ def _data(launch: Launch) -> dict[str, Any]:
 
 
 def as_text(launches: Sequence[Launch], gpu: Gpu) -> str:
-    """Profiles for people; the first line of each says that it is modelled."""
+    """Profiles as text, marked as modelled."""
     lines: list[str] = []
     if len(launches) > 1:
         lines += [*_overview(launches, gpu), ""]
@@ -219,7 +219,7 @@ def _costs(found: Profile) -> Iterator[str]:
 
 
 def source_line(file: str, line: int) -> str:
-    """The text of a line of a source file, where it can be read."""
+    """A line of a source file, if it can be read."""
     return linecache.getline(file, line).strip() if line else ""
 
 
@@ -246,17 +246,17 @@ def _resources(found: Profile) -> Iterator[str]:
 
 
 def time_of(seconds: float) -> str:
-    """A time for people."""
+    """A time as text."""
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} us"
 
 
 def modelled_time(found: Profile) -> str:
-    """The time of a profile for people, and whether it may be much more."""
+    """The time of a profile as text, marked if it is a lower bound."""
     return ("at least " if found.at_least else "") + time_of(found.seconds)
 
 
 def size_of(count: float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as text."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

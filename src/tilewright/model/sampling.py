@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import product
 
 BlockIndex = tuple[int, int, int]
-#: Blocks between the edges, by how many axes have more than one block.
+#: Blocks between the edges, by the number of axes with more than one block.
 _BETWEEN = {1: 4, 2: 1}
 
 
 def samples(grid: BlockIndex) -> dict[BlockIndex, float]:
-    """Some blocks of the grid with the number of blocks that each stands for, the heaviest first.
+    """Some blocks of the grid, with the number of blocks that each represents, the heaviest first.
 
-    The first and the last along an axis stand for themselves; the others of the axis are shared by blocks in the
-    middle of equal parts of it, so that what grows evenly along it comes out right. In three dimensions the first
-    ones count among those in the middle.
+    The first and the last along an axis represent themselves; the others are represented by the middles of equal parts
+    of the axis, so that linear functions of the position have the right mean. In three dimensions the first ones count
+    with those in the middle.
     """
     axes = sum(extent > 1 for extent in grid)
     parts = [_of_axis(extent, axes) for extent in grid]

@@ -20,19 +20,18 @@ from tilewright.model.elf import KernelFile, read_cubin_file
 INSTRUCTION_BYTES = 16
 SCOREBOARDS = 6
 _NO_SCOREBOARD = 7
-#: Where the control code begins, and its fields: position there and width.
+#: The position of the control code, and its fields: position in it and width.
 _CONTROL_AT = 105
 _STALL, _YIELD, _WRITE, _READ, _WAIT, _REUSE = (0, 4), (4, 1), (5, 3), (8, 3), (11, 6), (17, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the compiler tells the hardware's scheduler of an instruction.
+    """The control code of an instruction, for the hardware's scheduler.
 
-    ``stall``: clocks until the warp's next one may go. ``yields``: another warp should be preferred.
-    ``write_barrier``, ``read_barrier``: the scoreboard that is released when results are written, or
-    operands read; None where there is none. ``waits``: the scoreboards that must be free before.
-    ``reuse``: a bit for each operand that is kept in the operand cache.
+    ``stall``: clocks until the warp's next instruction may issue. ``yields``: prefer another warp. ``write_barrier``,
+    ``read_barrier``: the scoreboard released when results are written, or operands read; None for none. ``waits``: the
+    scoreboards to wait for. ``reuse``: a bit for each operand that is kept in the operand cache.
     """
 
     stall: int
@@ -44,7 +43,7 @@ class Control:
 
     @classmethod
     def decode(cls, encoding: int) -> Control:
-        """The control code of the 128 bits of an instruction."""
+        """Decode the control code from the 128 bits of an instruction."""
         code = encoding >> _CONTROL_AT
 
         def part(place: tuple[int, int]) -> int:
@@ -63,8 +62,11 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction: ``opcode`` with all its modifiers, such as `LDG.E.128`; ``predicate`` such as
-    `!P0`, or empty; ``target``: the address that a branch or a call names."""
+    """An instruction.
+
+    ``opcode`` includes its modifiers, such as `LDG.E.128`; ``predicate`` is the guard, such as `!P0`, or empty;
+    ``target`` is the address of a branch or call.
+    """
 
     address: int
     opcode: str
@@ -73,7 +75,7 @@ class Instruction:
     control: Control
     target: int | None
     line: tuple[str, int] | None = None
-    """File and line, where the code has debug information."""
+    """File and line, if the code has debug information."""
 
     @property
     def base(self) -> str:
@@ -82,12 +84,12 @@ class Instruction:
 
     @property
     def modifiers(self) -> tuple[str, ...]:
-        """What follows the opcode behind points: ``("E", "128")`` of ``LDG.E.128``."""
+        """The modifiers: ``("E", "128")`` of ``LDG.E.128``."""
         return tuple(self.opcode.split(".")[1:])
 
     @property
     def is_branch(self) -> bool:
-        """Whether the next instruction may be another than the one behind it."""
+        """Whether the instruction may branch."""
         return self.base in _BRANCHES
 
     def __str__(self) -> str:
@@ -96,17 +98,17 @@ class Instruction:
 
 
 _BRANCHES = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX"})
-#: What ends a basic block; after a call comes the next instruction.
+#: Instructions that end a basic block. A call continues at the next instruction.
 _ENDS = frozenset({"EXIT", "RET", "BPT", "KILL", "CALL"}) | _BRANCHES
-#: A word that says "always" as a guard.
+#: Guards that are always true.
 _ALWAYS = frozenset({"", "PT", "UPT"})
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A basic block: instructions ``first`` to ``last``, both included, and the blocks that may follow.
+    """A basic block: instructions ``first`` to ``last``, inclusive, and its successors.
 
-    What follows a call is what comes after it, not the function.
+    The successor of a call is the instruction after it, not the function.
     """
 
     number: int
@@ -117,9 +119,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A natural loop: its name (`L0`, in the order of addresses), its head, and its blocks.
+    """A natural loop: its name (`L0`, in address order), header, and blocks.
 
-    ``parent``: the number of the loop around it. ``waits``: it only waits for a barrier in memory.
+    ``parent``: the number of the enclosing loop. ``waits``: it only polls a barrier.
     """
 
     number: int
@@ -131,15 +133,15 @@ class Loop:
 
     @property
     def name(self) -> str:
-        """What reports call it: ``L0``, ``L1``, ... by its number."""
+        """The name in reports: ``L0``, ``L1``, ... by number."""
         return f"L{self.number}"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a cubin: what the file says of it (``file``) and its instructions.
+    """A kernel of a cubin: its resources (``file``) and instructions.
 
-    ``compute`` is the compute capability times ten that it was compiled for.
+    ``compute`` is the compute capability times ten that it is compiled for.
     """
 
     file: KernelFile
@@ -153,21 +155,21 @@ class Kernel:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """The basic blocks, in the order of addresses."""
+        """The basic blocks, in address order."""
         return _blocks(self.instructions)
 
     @cached_property
     def block_at(self) -> dict[int, int]:
-        """The number of the block that begins at an address."""
+        """The number of the block that starts at an address."""
         return {self.instructions[block.first].address: block.number for block in self.blocks}
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops, by the branches that lead back."""
+        """The natural loops, from back edges."""
         return _loops(self.instructions, self.blocks)
 
     def body(self, loop: Loop) -> list[Instruction]:
-        """The instructions of a loop, those of loops in it included."""
+        """The instructions of a loop, including nested loops."""
         return [
             self.instructions[at]
             for number in sorted(loop.blocks)
@@ -176,14 +178,14 @@ class Kernel:
 
     @cached_property
     def mix(self) -> Counter[str]:
-        """How often each opcode, without modifiers, stands in the code."""
+        """The number of occurrences of each opcode, without modifiers."""
         return Counter(
             instruction.base for instruction in self.instructions if not _is_filler(instruction)
         )
 
     @property
     def spills(self) -> int:
-        """How many instructions access the local memory of threads."""
+        """The number of instructions that access thread-local memory."""
         return self.mix["STL"] + self.mix["LDL"]
 
 
@@ -194,8 +196,8 @@ def _is_filler(instruction: Instruction) -> bool:
 def read_kernels(cubin: bytes, disassemble: Callable[[bytes], str]) -> list[Kernel]:
     """The kernels of a cubin.
 
-    ``disassemble`` gives what ``nvdisasm -c -json`` prints for it, with `-g` lines too. Raises TileIRError
-    (``model-not-a-cubin``) where file or text cannot be read.
+    ``disassemble`` returns the output of ``nvdisasm -c -json``, with `-g` including lines. Raises ``TileIRError``
+    (``model-not-a-cubin``) if the file or the text cannot be parsed.
     """
     found = read_cubin_file(cubin)
     try:
@@ -214,7 +216,7 @@ def read_kernels(cubin: bytes, disassemble: Callable[[bytes], str]) -> list[Kern
 
 
 def kernel_named(kernels: Sequence[Kernel], name: str | None) -> Kernel:
-    """The kernel of that name, or the only one; a TileIRError (``model-no-such-kernel``) otherwise."""
+    """The kernel of this name, or the only one. Raises ``TileIRError`` (``model-no-such-kernel``)."""
     if name is None and len(kernels) == 1:
         return kernels[0]
     for kernel in kernels:
@@ -226,7 +228,7 @@ def kernel_named(kernels: Sequence[Kernel], name: str | None) -> Kernel:
 
 
 def _files(parts: Sequence[dict[str, object]]) -> list[str]:
-    """The names of source files, which stand behind the functions."""
+    """The names of source files, which follow the functions."""
     listed = parts[2].get("files", []) if len(parts) > 2 else []
     assert isinstance(listed, list)
     return [str(each["file"]) for each in listed]
@@ -245,7 +247,7 @@ def _instructions(
         at = number * INSTRUCTION_BYTES
         operands = split_operands(text.get("operands", ""))
         base = text["opcode"].partition(".")[0]
-        # A line holds for the instructions that follow, too.
+        # A line also applies to the instructions that follow.
         if (number_of_file := text.get("source-file-id")) is not None:
             name = str(files[number_of_file]) if number_of_file < len(files) else ""
             line = name, int(text["source-line"])
@@ -264,7 +266,7 @@ _COMMA = re.compile(r",(?![^\[({]*[\])}])")
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """The operands of an instruction, which commas separate, save in brackets."""
+    """Split operands at commas outside of brackets."""
     return tuple(part.strip() for part in _COMMA.split(text)) if text else ()
 
 
@@ -274,24 +276,24 @@ def _target(operands: Sequence[str]) -> int | None:
 
 
 def _guard(text: str) -> str:
-    """The guard; nvdisasm names there also the operand PR of `P2R`, all predicates, which is none."""
+    """The guard. nvdisasm also reports the operand PR of `P2R` there, which is not one."""
     return text[1:] if text.startswith("@") else ""
 
 
-#: Guards that never hold: what they stand before is filler.
+#: Guards that are never true; their instructions are filler.
 NEVER = frozenset({"!PT", "!UPT"})
 
 
 def is_always(predicate: str) -> bool:
-    """Whether a guard holds in any case."""
+    """Whether a guard is always true."""
     return predicate in _ALWAYS
 
 
 def _falls_through(instruction: Instruction) -> bool:
-    """Whether the next instruction may be next."""
+    """Whether the next instruction may be executed after this one."""
     if instruction.base not in _ENDS or instruction.base == "CALL":
         return True
-    # `BRA.U !UP0, target` names its condition as an operand.
+    # `BRA.U !UP0, target` has its condition as an operand.
     guarded = not is_always(instruction.predicate)
     return guarded or (instruction.base == "BRA" and len(instruction.operands) > 1)
 
@@ -322,8 +324,7 @@ def _blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
 
 
 def _dominators(blocks: Sequence[Block]) -> list[int]:
-    """For each block a bit set of the blocks that dominate it; those that are not reached dominate
-    nothing but themselves."""
+    """For each block a bit set of its dominators; unreachable blocks dominate only themselves."""
     before: list[list[int]] = [[] for _ in blocks]
     for block in blocks:
         for after in block.successors:
@@ -345,7 +346,7 @@ def _dominators(blocks: Sequence[Block]) -> list[int]:
 
 
 def _loops(code: Sequence[Instruction], blocks: Sequence[Block]) -> tuple[Loop, ...]:
-    """Natural loops by their heads. The endless branch to itself behind a kernel's end is none."""
+    """Natural loops by header. The endless self-branch after the end of a kernel is not one."""
     dominators = _dominators(blocks)
     before: list[list[int]] = [[] for _ in blocks]
     for block in blocks:
@@ -395,12 +396,12 @@ def _waits(code: Sequence[Instruction], blocks: Sequence[Block], body: frozenset
     return _polls_memory(held)
 
 
-#: A loop of more instructions does more than to look at one word.
+#: Loops of more instructions do more than poll.
 _LONGEST_POLL = 8
 
 
 def _polls_memory(held: Sequence[Instruction]) -> bool:
-    """Whether a loop only loads one word, at one address, and looks at it: a wait before sm_90."""
+    """Whether a loop only loads a word from a fixed address and tests it: a wait before sm_90."""
     loads = [instruction for instruction in held if instruction.base in ("LDS", "LDG", "LD")]
     others = {instruction.base for instruction in held} - {"LDS", "LDG", "LD"}
     if len(held) > _LONGEST_POLL or len(loads) != 1 or others - _LOOKS:

@@ -33,7 +33,7 @@ from tilewright.model.scalars import (
 Rule = Callable[[Instruction, Environment], Operation | None]
 
 _MASK, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
-#: Where local memory is kept among the registers: a name for each address.
+#: The prefix of the pseudo-registers that hold local memory, one for each address.
 _LOCAL = "local "
 
 
@@ -43,7 +43,7 @@ def _signed(value: int, bits: int = 32) -> int:
 
 
 def _split(operands: Sequence[str]) -> tuple[str, list[str], list[str]]:
-    """The result, predicates that follow it as further results, and the rest."""
+    """The result, the predicates after it that are further results, and the rest."""
     carries: list[str] = []
     rest = list(operands[1:])
     while rest and is_predicate(rest[0]) and not rest[0].startswith("!"):
@@ -52,13 +52,13 @@ def _split(operands: Sequence[str]) -> tuple[str, list[str], list[str]]:
 
 
 def _values(getters: Sequence[Getter], r: Registers) -> list[int] | None:
-    """The values, or None where one is not known."""
+    """The values, or None if one is unknown."""
     found = [get(r) for get in getters]
     return None if None in found else found  # pyright: ignore[reportReturnType]
 
 
 def _plain(function: Callable[..., int | None], *, count: int) -> Rule:
-    """A rule of one result of 32 bits, made of so many operands."""
+    """A rule with one 32-bit result, computed from ``count`` operands."""
 
     def rule(instruction: Instruction, environment: Environment) -> Operation:
         target = instruction.operands[0]
@@ -124,7 +124,7 @@ def _load_constant(instruction: Instruction, environment: Environment) -> Operat
 
 
 def _add(instruction: Instruction, environment: Environment) -> Operation:
-    """IADD3 and its like: sums with carries out, and, of `.X`, in."""
+    """IADD3 and similar: sums with carries out, and with `.X` in."""
     target, carries, rest = _split(instruction.operands)
     extended, wide = "X" in instruction.modifiers, "64" in instruction.modifiers
     sources = [operand for operand in rest if not is_predicate(operand)]
@@ -147,7 +147,7 @@ def _add(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def _multiply(instruction: Instruction, environment: Environment) -> Operation:
-    """IMAD: the low, the high (`.HI`) or all (`.WIDE`) bits of a * b + c."""
+    """IMAD: the low bits, the high ones (`.HI`) or all (`.WIDE`) of a * b + c."""
     target, carries, rest = _split(instruction.operands)
     words = set(instruction.modifiers)
     wide, high = "WIDE" in words, "HI" in words
@@ -181,7 +181,7 @@ def _multiply(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def _shift_add(instruction: Instruction, environment: Environment) -> Operation | None:
-    """LEA: (a << shift) + b; `.HI` takes the bits above 32 of a pair."""
+    """LEA: (a << shift) + b; `.HI` uses the bits above 32 of a shifted pair."""
     target, carries, rest = _split(instruction.operands)
     words = set(instruction.modifiers)
     carry_in = predicate(rest.pop()) if "X" in words and is_predicate(rest[-1]) else None
@@ -212,7 +212,7 @@ def _shift_add(instruction: Instruction, environment: Environment) -> Operation 
 
 
 def _shift(instruction: Instruction, environment: Environment) -> Operation:
-    """SHF: the low or high word (`.HI`) of a pair that is shifted."""
+    """SHF: the low or high word (`.HI`) of a shifted pair."""
     words = set(instruction.modifiers)
     target = instruction.operands[0]
     getters = [getter(operand, environment) for operand in instruction.operands[1:4]]
@@ -225,7 +225,7 @@ def _shift(instruction: Instruction, environment: Environment) -> Operation:
             return put(r, target, None)
         by = by & 63 if wide else min(by, 32)
         if not wide:
-            # One word moves: the low one to the left, the high one to the right.
+            # A single word is shifted: the low one to the left, the high one to the right.
             one = upper if high and not left else low
             if one is None:
                 return put(r, target, None)
@@ -270,7 +270,7 @@ def _lut(table: int, values: Sequence[int], mask: int) -> int:
 
 
 def _logic(instruction: Instruction, environment: Environment) -> Operation:
-    """LOP3: any function of three bits, as a table. Its predicate also holds where the last operand does."""
+    """LOP3: any function of three bits, by a table. Its predicate is combined with the last operand."""
     operands = list(instruction.operands)
     flag = operands.pop(0) if is_predicate(operands[0]) else None
     combine = _COMBINE["AND" if "PAND" in instruction.modifiers else "OR"]
@@ -282,7 +282,7 @@ def _logic(instruction: Instruction, environment: Environment) -> Operation:
     def run(r: Registers) -> None:
         found = [get(r) for get in getters]
         if None in found:
-            # Unknown words do not matter where neither 0 nor 1 would change the result.
+            # Unknown words do not matter if neither 0 nor 1 would change the result.
             tried = {
                 _lut(table, [v if v is not None else w for v, w in zip(found, pick)], _MASK)
                 for pick in product((0, _MASK), repeat=3)
@@ -298,7 +298,7 @@ def _logic(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def _predicate_logic(instruction: Instruction, environment: Environment) -> Operation:
-    """PLOP3: any function of three predicates, and a second one."""
+    """PLOP3: two functions of three predicates, by tables."""
     first, second, *sources = instruction.operands[:5]
     tables = [int(operand, 16) for operand in instruction.operands[5:7]]
     getters = [predicate(operand) for operand in sources]
@@ -314,7 +314,7 @@ def _predicate_logic(instruction: Instruction, environment: Environment) -> Oper
 
 
 def _compare(instruction: Instruction, environment: Environment) -> Operation | None:
-    """ISETP: a comparison combined with a predicate; `.EX` goes on with that of the low words."""
+    """ISETP: a comparison combined with a predicate; `.EX` continues that of the low words."""
     words = instruction.modifiers
     name = next((word for word in words if word in _COMPARE), None)
     combine = next((_COMBINE[word] for word in words if word in _COMBINE), None)
@@ -371,7 +371,7 @@ def _select(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def _extremum(instruction: Instruction, environment: Environment) -> Operation | None:
-    """IMNMX: the smaller of two where the predicate holds, else the larger."""
+    """IMNMX: the minimum if the predicate is true, else the maximum."""
     words = set(instruction.modifiers)
     operands = [o for o in instruction.operands if not is_predicate(o)]
     chosen = [o for o in instruction.operands if is_predicate(o)]
@@ -395,7 +395,7 @@ def _extremum(instruction: Instruction, environment: Environment) -> Operation |
 
 
 def _sum_extremum(instruction: Instruction, environment: Environment) -> Operation | None:
-    """VIADDMNMX: of the sum of two and a third the smaller one where the predicate holds, else the larger."""
+    """VIADDMNMX: the minimum of a sum and a third operand if the predicate is true, else the maximum."""
     operands = [o for o in instruction.operands if not is_predicate(o)]
     chosen = [o for o in instruction.operands if is_predicate(o)]
     if len(operands) != 4 or not chosen or "RELU" in instruction.modifiers:
@@ -424,7 +424,7 @@ def _extend(instruction: Instruction, environment: Environment) -> Operation | N
 
 
 def _permute(a: int, selector: int, b: int) -> int:
-    """PRMT: four bytes out of eight; bit 3 of a selector spreads the sign."""
+    """PRMT: selects four of eight bytes; bit 3 of a selector replicates the sign."""
     held = (b << 32 | a).to_bytes(8, "little")
     found = 0
     for place in range(4):
@@ -446,7 +446,7 @@ def _leading_one(instruction: Instruction, environment: Environment) -> Operatio
 
 
 def _to_float(instruction: Instruction, environment: Environment) -> Operation | None:
-    """Integers as floats: what division of integers begins with."""
+    """Converts integers to floats, as integer divisions start."""
     words = set(instruction.modifiers)
     if words - {"U32", "S32", "RP", "RZ", "F32"}:
         return None
@@ -479,14 +479,14 @@ def _reciprocal(instruction: Instruction, environment: Environment) -> Operation
 
 
 def _byte_of(instruction: Instruction) -> int:
-    """Where in the register `P2R` and `R2P` keep predicates."""
+    """The bit position of the predicates in the register of `P2R` and `R2P`."""
     return next(
         (8 * int(word[1]) for word in instruction.modifiers if word in ("B1", "B2", "B3")), 0
     )
 
 
 def _pack(instruction: Instruction, environment: Environment) -> Operation | None:
-    """P2R: predicates of a mask as bits of a register, the other bits of which come from another."""
+    """P2R: inserts the predicates of a mask into a register."""
     target, base, mask = instruction.operands[0], *instruction.operands[-2:]
     names, at = packed_predicates(instruction), _byte_of(instruction)
     if not mask.startswith("0x"):
@@ -505,7 +505,7 @@ def _pack(instruction: Instruction, environment: Environment) -> Operation | Non
 
 
 def _unpack(instruction: Instruction, environment: Environment) -> Operation | None:
-    """R2P: bits of a register as the predicates of a mask."""
+    """R2P: extracts the predicates of a mask from a register."""
     source, mask = instruction.operands[-2:]
     if not mask.startswith("0x"):
         return None
@@ -521,7 +521,7 @@ def _unpack(instruction: Instruction, environment: Environment) -> Operation | N
 
 
 def _float_product(instruction: Instruction, environment: Environment) -> Operation | None:
-    """FMUL, which some divisions of integers are made of; rounded to nearest in any case."""
+    """FMUL, which some integer divisions use; always rounded to nearest."""
     if set(instruction.modifiers) - {"RZ"}:
         return None
 
@@ -533,7 +533,7 @@ def _float_product(instruction: Instruction, environment: Environment) -> Operat
 
 
 def _half_constant(instruction: Instruction, environment: Environment) -> Operation | None:
-    """HFMA2 of zeros: how ptxas writes a constant to a register."""
+    """HFMA2 of zeros, by which ptxas writes a constant to a register."""
     if len(instruction.operands) != 5 or instruction.operands[1:3] != ("-RZ", "RZ"):
         return None
     try:
@@ -545,7 +545,7 @@ def _half_constant(instruction: Instruction, environment: Environment) -> Operat
 
 
 def _true(instruction: Instruction, environment: Environment) -> Operation:
-    """A wait that succeeds, or the election of the thread that is followed."""
+    """A wait that succeeds, or the election of the walked thread."""
     targets = [o for o in instruction.operands if is_predicate(o) and not o.startswith("!")][:1]
     others = [o for o in instruction.operands[:2] if o.startswith(("R", "UR"))]
 
@@ -569,7 +569,7 @@ def _false(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def _vote(instruction: Instruction, environment: Environment) -> Operation:
-    """Votes of threads that agree with the one that is followed."""
+    """Votes, in which all threads agree with the walked one."""
     word, flag, source = (
         instruction.operands[0],
         instruction.operands[1:-1],
@@ -588,7 +588,7 @@ def _vote(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def _shuffle(instruction: Instruction, environment: Environment) -> Operation | None:
-    """A value that all take from the first lane, which is the one that is followed."""
+    """A broadcast from the first lane, which is the walked one."""
     if instruction.modifiers != ("IDX",) or instruction.operands[3] != "RZ":
         return None
     target, get = instruction.operands[1], getter(instruction.operands[2], environment)
@@ -596,7 +596,7 @@ def _shuffle(instruction: Instruction, environment: Environment) -> Operation | 
 
 
 def _words(instruction: Instruction) -> int | None:
-    """How many registers an access to local memory moves; None of parts of one."""
+    """The registers that an access to local memory moves; None for parts of one."""
     sizes = [word for word in instruction.modifiers if word not in ("LU", "EL", "EF", "NA")]
     return {"": 1, "64": 2, "128": 4}.get("".join(sizes))
 

@@ -29,27 +29,28 @@ _ADDRESS = re.compile(r"^\[(R\d+|RZ)?\+?(-?0x[0-9a-f]+)?\]$")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a thread sees beside its registers: words of the constant bank 0 by their offsets, and
-    special registers by their names (`SR_TID.X`); those that are not here are among the registers."""
+    """The constant bank 0, by offset, and special registers by name (`SR_TID.X`). Special registers that are missing
+    here are looked up among the registers.
+    """
 
     constants: Mapping[int, int]
     special: Mapping[str, int] = field(default_factory=dict)
 
 
 def is_predicate(operand: str) -> bool:
-    """Whether an operand is a predicate, also a negated one."""
+    """Whether an operand is a predicate, negated or not."""
     return _PREDICATE.match(operand) is not None
 
 
 def names_in(operand: str) -> list[str]:
-    """The registers that an operand names, without those that are constant."""
+    """The registers that an operand refers to, except constant ones."""
     found = re.findall(r"\b(U?[RP]\d+)\b", operand)
     wide = ".64" in operand or ".WIDE" in operand
     return [*found, *(after(name) for name in found if wide and "P" not in name)]
 
 
 def after(name: str, by: int = 1) -> str:
-    """The register behind another one."""
+    """The register ``by`` after another one."""
     match = _REGISTER.match(name)
     return f"{match[1]}{int(match[2]) + by}" if match else name
 
@@ -114,7 +115,7 @@ _TENSOR_SHAPE = re.compile(r"64x(\d+)x")
 
 
 def _width(instruction: Instruction) -> int:
-    """How many registers the first result takes."""
+    """The number of registers of the first result."""
     base, modifiers = instruction.base, instruction.modifiers
     if base.endswith("GMMA"):
         shape = _TENSOR_SHAPE.search(instruction.opcode)
@@ -134,7 +135,7 @@ def _width(instruction: Instruction) -> int:
 
 
 def announces_bytes(instruction: Instruction) -> bool:
-    """Whether an instruction tells a barrier in memory how many bytes will come."""
+    """Whether an instruction announces expected bytes to an mbarrier."""
     return (
         instruction.base == "SYNCS"
         and "ARRIVE" in instruction.modifiers
@@ -144,7 +145,7 @@ def announces_bytes(instruction: Instruction) -> bool:
 
 
 def packed_predicates(instruction: Instruction) -> list[str]:
-    """The predicates that `P2R` and `R2P` move between a register and predicates, by their mask."""
+    """The predicates that `P2R` and `R2P` move, by their mask."""
     mask = instruction.operands[-1]
     bits = int(mask, 16) if _INTEGER.match(mask) else 0x7F
     return [f"P{number}" for number in range(7) if bits >> number & 1]
@@ -164,7 +165,7 @@ def results_of(instruction: Instruction) -> list[str]:
                 found.append(operand)
         elif match := _REGISTER.match(plain):
             found += [after(plain, by) for by in range(_width(instruction))]
-            # Predicates for carries may follow the register.
+            # Carry predicates may follow the register.
             for carry in instruction.operands[place + 1 : place + 3]:
                 if not is_predicate(carry) or carry.startswith("!"):
                     break
@@ -180,11 +181,11 @@ def results_of(instruction: Instruction) -> list[str]:
 
 
 def getter(operand: str, environment: Environment) -> Getter:
-    """How the value of an operand of 32 bits is read."""
+    """A function that reads a 32-bit operand."""
     operand = operand.removesuffix(".reuse")
     if operand[:1] == "-" and not _INTEGER.match(operand):
         inner = getter(operand[1:], environment)
-        # Not reduced: 2**32 of -0 is what makes the carry of a subtraction.
+        # Not reduced modulo 2**32, as -0 must produce the carry of a subtraction.
         return lambda r: None if (v := inner(r)) is None else (~v & _MASK) + 1
     if operand[:1] == "~":
         inner = getter(operand[1:], environment)
@@ -219,7 +220,7 @@ def _constant(match: re.Match[str], environment: Environment) -> Getter:
 
 
 def constant_after(operand: str, by: int) -> str:
-    """The operand for the constant that lies so many bytes behind another one."""
+    """The operand for the constant ``by`` bytes after another one."""
     match = _CONSTANT.match(operand)
     assert match is not None, operand
     offset = int(match[2], 16) if match[2] else 0
@@ -227,7 +228,7 @@ def constant_after(operand: str, by: int) -> str:
 
 
 def getter64(operand: str, environment: Environment) -> Getter:
-    """How the value of an operand of 64 bits is read: two registers, two words, or a number."""
+    """A function that reads a 64-bit operand: two registers, two words, or an immediate."""
     operand = operand.removesuffix(".reuse").removesuffix(".64")
     if operand[:1] == "-" and not _INTEGER.match(operand):
         inner = getter64(operand[1:], environment)
@@ -251,7 +252,7 @@ def getter64(operand: str, environment: Environment) -> Getter:
 
 
 def predicate(operand: str) -> Getter:
-    """How a predicate is read; an empty guard holds."""
+    """A function that reads a predicate; an empty guard is true."""
     if is_always(operand):
         return lambda r: True
     if operand.startswith("!"):
@@ -266,23 +267,22 @@ def _signed(value: int) -> int:
 
 
 def put(registers: Registers, name: str, value: int | None) -> None:
-    """Give a register a value; None where it is not known."""
+    """Set a register; None is unknown."""
     if name in ("RZ", "URZ", "PT", "UPT"):
         return
     registers[name] = value
 
 
 def put64(registers: Registers, name: str, value: int | None) -> None:
-    """Write a number of 64 bits to a pair of registers, the lower half first; None where it is not
-    known."""
+    """Set a register pair from a 64-bit number, lower half first; None is unknown."""
     put(registers, name, None if value is None else value & _MASK)
     put(registers, after(name), None if value is None else value >> 32 & _MASK)
 
 
 def operation(instruction: Instruction, environment: Environment) -> Operation:
-    """What an instruction does to registers, its guard included.
+    """The effect of an instruction on registers, including its guard.
 
-    Under a guard that is not known, results are not known after it.
+    Under an unknown guard its results become unknown.
     """
     from tilewright.model.scalar_rules import RULES
 
@@ -306,7 +306,7 @@ def operation(instruction: Instruction, environment: Environment) -> Operation:
 
 
 def forget(names: Sequence[str]) -> Operation:
-    """Makes registers unknown."""
+    """An operation that makes registers unknown."""
 
     def run(r: Registers) -> None:
         for name in names:
@@ -321,5 +321,5 @@ def float_bits(value: float) -> int:
 
 
 def bits_float(value: int) -> float:
-    """The f32 that 32 bits are."""
+    """The f32 with these bits."""
     return struct.unpack("<f", struct.pack("<I", value & _MASK))[0]

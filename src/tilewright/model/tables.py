@@ -17,11 +17,11 @@ from types import MappingProxyType
 from tilewright.diagnostics import TileIRError
 from tilewright.model.codes import BAD_TABLE, UNKNOWN_GPU
 
-#: The version of the model: a change of its rules or numbers changes what it says.
+#: The version of the model; it increases with any change of its rules or numbers.
 MODEL_VERSION = "5"
-#: What machine code is made for a GPU, by its compute capability times ten.
+#: The code target of a GPU, by its compute capability times ten.
 TARGETS = {80: "sm_80", 89: "sm_89", 90: "sm_90a", 100: "sm_100a", 120: "sm_120a"}
-#: What is known of its error; there has been no hardware to compare with.
+#: The known error of the model; it has not been compared with hardware.
 KNOWN_ERROR = (
     "not measured; published times of like kernels differ by 12 % in the median and 29 % on average of 28 (docs/model.md); ratios of like "
     "kernels are more reliable than times"
@@ -30,7 +30,7 @@ KNOWN_ERROR = (
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number with its unit, and where it comes from."""
+    """A number with its unit and source."""
 
     value: float
     unit: str
@@ -39,7 +39,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU: ``compute`` is its compute capability times ten; ``constants`` by their names."""
+    """A GPU: ``compute`` is its compute capability times ten; ``constants`` by name."""
 
     name: str
     title: str
@@ -50,8 +50,7 @@ class Gpu:
         return self.constants[name].value
 
     def runs(self, compute: int) -> bool:
-        """Whether machine code for that compute capability runs on it: of the same generation, and for
-        no younger member of it."""
+        """Whether the GPU runs machine code for a compute capability: of the same generation, and not newer."""
         return compute // 10 == self.compute // 10 and compute <= self.compute
 
 
@@ -65,13 +64,13 @@ _A100, _H100 = "NVIDIA A100 white paper", "NVIDIA H100 white paper"
 _H200, _B200 = "NVIDIA H200 data sheet", "NVIDIA Blackwell data sheet"
 _ADA, _RTX50 = "NVIDIA Ada white paper", "NVIDIA RTX Blackwell white paper"
 _AS_H100 = "as H100; no public measurement"
-#: Of a constant that is the least that it can be.
+#: Marks a constant that is a lower bound.
 NO_FASTER = "taken to be no faster"
 _ESTIMATE = "estimate of this project"
 _HALF_OF_L2 = _ESTIMATE + ": a sector a clock where loads have two"
 _FROM_SHARED = _ESTIMATE + ", from the latency of shared memory"
 
-#: Units of the constants.
+#: The units of the constants.
 _UNITS = {
     "sms": "multiprocessors",
     "clock": "GHz",
@@ -312,7 +311,7 @@ GPUS: Mapping[str, Gpu] = MappingProxyType(
 
 
 def gpu_named(name: str) -> Gpu:
-    """The GPU of that name; a TileIRError (``model-unknown-gpu``) where there is none."""
+    """The GPU of this name. Raises ``TileIRError`` (``model-unknown-gpu``)."""
     found = GPUS.get(name.lower().replace(" ", "").replace("-", ""))
     if found is None:
         raise TileIRError.single(
@@ -324,8 +323,10 @@ def gpu_named(name: str) -> Gpu:
 
 
 def load_constants(text: str, gpu: Gpu) -> Gpu:
-    """The GPU with the constants that a JSON file gives; a TileIRError (``model-bad-table``) where the file is
-    for another GPU, or has what is no constant."""
+    """The GPU with constants replaced by those of a JSON file.
+
+    Raises ``TileIRError`` (``model-bad-table``) if the file is for another GPU, or has an invalid constant.
+    """
     try:
         data = json.loads(text)
         named, given = data["gpu"], dict(data["constants"])
@@ -344,7 +345,7 @@ def load_constants(text: str, gpu: Gpu) -> Gpu:
             or not math.isfinite(value)
         ):
             raise _bad(f"constant '{name}' needs a number as its value")
-        # 0 is what a GPU has of something that it lacks.
+        # 0 stands for a feature that the GPU lacks.
         if value <= 0 and value != held[name].value:
             raise _bad(f"constant '{name}' must be more than 0, not {value}")
         held[name] = Constant(float(value), held[name].unit, str(row.get("source", "given")))

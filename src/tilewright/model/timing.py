@@ -65,23 +65,24 @@ __all__ = [
 ]
 
 _BULK_STORES = ("UTMASTG", "UTMAREDG", "UBLKRED")
-#: What reads shared memory by the way of copy units: bulk stores, and products of warpgroups.
+#: Instructions that read shared memory through the async proxy: bulk stores and warpgroup products.
 _ASYNC_READERS = frozenset({*_BULK_STORES, "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA"})
 #: Opcodes that access shared memory.
 _IN_SHARED = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UTMALDG", "UBLKCP"})
-#: The part of the time from which on updates that wait for each other count.
+#: The share of time from which on contended updates are reported.
 _MUCH = 0.1
 
 
 def _sums() -> defaultdict[str, float]:
-    """Clocks by the names of units."""
+    """Clocks by unit."""
     return defaultdict(float)
 
 
 @dataclass(slots=True)
 class _Block:
-    """A block that is looked at: the paths of its warps, what its instructions cost, and ``weight``: how many
-    blocks of the grid it stands for."""
+    """A sampled block: the paths of its warps, the work of its instructions, and ``weight``, the number of blocks that
+    it represents.
+    """
 
     weight: float
     paths: list[WarpPath]
@@ -91,7 +92,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """Atomic ``updates`` of one address, one after the other, and bytes of memory that updates have ``written``."""
+    """Contended atomic ``updates`` of one address, and the memory bytes that updates have ``written``."""
 
     updates: float
     written: float
@@ -116,10 +117,9 @@ class _BlockWork:
 def profile(
     kernel: Kernel, gpu: Gpu, launch: LaunchShape, options: Options | None = None
 ) -> Profile:
-    """The modelled time of a launch.
+    """Model the time of a launch.
 
-    Raises TileIRError: code of another architecture, blocks that do not fit, loops whose number of turns is
-    not known.
+    Raises ``TileIRError`` for code of another architecture, blocks that do not fit, and loops with unknown trip counts.
     """
     options = options or Options()
     if not gpu.runs(kernel.compute):
@@ -135,8 +135,10 @@ def profile(
 
 
 def block_limits(gpu: Gpu, registers: int, threads: int, shared: int) -> dict[str, int]:
-    """How many blocks a multiprocessor holds by each of its resources, for blocks of ``threads`` with so many
-    registers each and ``shared`` bytes of shared memory."""
+    """The resident blocks per multiprocessor that each resource permits.
+
+    The blocks have ``threads`` threads with ``registers`` each, and ``shared`` bytes of shared memory.
+    """
     warps = -(-threads // WARP)
     of_registers, of_shared = int(gpu["register_unit"]), int(gpu["shared_unit"])
     per_warp = -(-registers * WARP // of_registers) * of_registers
@@ -256,8 +258,11 @@ class _Timing:
         )
 
     def _meeting(self, blocks: Sequence[_Block]) -> _Meeting:
-        """The atomic updates of the launch, as far as blocks that were run tell of them: those that meet at one address, and
-        what of their sectors is written to memory. Blocks that update one address are taken to be all blocks."""
+        """The atomic updates of the launch that contend for one address, and the bytes of their sectors written to
+        memory.
+
+        They are derived from measured blocks. If two of those update the same address, all blocks are assumed to.
+        """
         grid = math.prod(self._launch.grid)
         facts = self._options.facts
         if not facts:
@@ -293,7 +298,7 @@ class _Timing:
         return found
 
     def _skipped(self, blocks: Sequence[_Block]) -> list[str]:
-        """The loops that no warp comes to, where branches that are not known may have led around them."""
+        """Loops that no warp reaches, if unknown branches may have skipped them."""
         paths = [path for block in blocks for path in block.paths]
         if not any(path.guesses.total() for path in paths):
             return []
@@ -302,7 +307,7 @@ class _Timing:
         return [loop.name for loop in loops if loop.head not in seen]
 
     def _check_skipped(self, blocks: Sequence[_Block]) -> None:
-        """A TileIRError where loops are left out because nobody said what the kernel was given."""
+        """Raise ``TileIRError`` if loops are skipped because arguments are missing."""
         self._left_out = self._skipped(blocks)
         if self._left_out and self._lacks_numbers():
             names = ", ".join(self._left_out)
@@ -314,8 +319,7 @@ class _Timing:
             )
 
     def _lacks_numbers(self) -> bool:
-        """Whether the launch says nothing of the parameters, or not what all numbers of 4 bytes among them are. Addresses need
-        not be known."""
+        """Whether parameters are missing, or any 4-byte number among them. Addresses need not be known."""
         parameters, given = self._kernel.file.parameters, self._launch.parameters
         word = 4
         return bool(parameters) and (
@@ -328,7 +332,7 @@ class _Timing:
         return Rates(gpu["l2_rate"], memory, gpu["shared_rate"], loads, stores, latency, *queues)
 
     def _misses(self, block: _Block) -> Misses | None:
-        """What misses L2, as far as the code tells what it loads."""
+        """The L2 misses, as far as the addresses of loads are known."""
         code = self._kernel.instructions
         sizes = [work.loaded_bytes for work in block.works]
         executed: Counter[int] = Counter()
@@ -357,8 +361,10 @@ class _Timing:
         return misses(self._launch.grid, walker, loads)
 
     def _walker_of_loads(self, block: _Block, warps: Sequence[int], loading: set[int]) -> Walker:
-        """One that walks through the first basic blocks: more of them where some load comes late, behind a loop of many
-        turns, which may have brought into L2 what it loads."""
+        """A walker through the first basic blocks; through more if some load comes late.
+
+        A long loop before such a load may have brought its data into L2.
+        """
         own = block.facts.trips if block.facts is not None else {}
         first, longer = (
             Walker(self._kernel, self._launch, self._options.trips, own, True, count)
@@ -375,8 +381,10 @@ class _Timing:
     def _hints(
         self, share: float, loaded: float, stored: float, meeting: _Meeting, memory: float
     ) -> Iterator[str]:
-        """What would help by the model: another order of blocks, where memory is busy for that share of the time with so many
-        bytes."""
+        """What would help according to the model: another order of blocks, if memory is busy.
+
+        ``share`` is the share of time for which memory is busy, ``memory`` the bytes that it transfers.
+        """
         x, y, _ = grid = self._launch.grid
         if self._loads is None or min(x, y) < 2 or share < BUSY:
             return
@@ -394,21 +402,23 @@ class _Timing:
             )
 
     def _first_touch(self, missed: Misses | None) -> float:
-        """Clocks for which blocks wait for memory once, before what they load is in L2."""
+        """The extra clocks for which blocks wait for memory once, until their data is in L2."""
         further = self._gpu["hbm_latency"] - self._gpu["l2_latency"]
         return further * max(0.0, missed.first - missed.late) if missed is not None else 0.0
 
     def _memory(
         self, loaded: float, stored: float, missed: Misses | None
     ) -> tuple[float, float, float]:
-        """The bytes of the memory of the GPU, the part of the loaded bytes that miss L2, and of the loads that wait for
-        them. Each byte of the arrays comes once at least."""
+        """The memory bytes, the share of loaded bytes that miss L2, and the share of loads that wait for them.
+
+        Each byte of the arrays is transferred at least once.
+        """
         whole, footprint = loaded + stored, self._options.footprint_bytes
         memory = (whole if footprint is None else min(whole, footprint)) or footprint or 0.0
         once = min(1.0, memory / whole) if whole else 1.0
         if missed is None:
             return memory, once, once
-        # Of loads whose places are not known each byte comes once.
+        # Loads with unknown addresses transfer each byte once.
         share, late = (
             part * missed.known + once * (1 - missed.known) for part in (missed.share, missed.late)
         )
@@ -416,14 +426,14 @@ class _Timing:
         return memory, share, late
 
     def _sampled(self) -> list[_Block]:
-        """Some blocks with the paths of all warps; those whose first warp goes the same way are alike."""
+        """Some blocks with the paths of all warps. Blocks whose first warps take the same path share their paths."""
         found: list[_Block] = []
         like: dict[tuple[int, ...], tuple[list[WarpPath], BlockFacts | None]] = {}
         walkers: dict[int, Walker] = {}
         facts = self._options.facts
         known = next(iter(facts.values()), None)
         weights = samples(self._launch.grid)
-        # What has been run says most of those that are like it.
+        # Measured blocks first, as they represent those with the same path.
         for place in sorted(weights, key=lambda place: place not in facts):
             own = facts.get(place, known)
             walker = walkers.get(id(own))
@@ -443,7 +453,7 @@ class _Timing:
         return sorted(found, key=lambda block: -block.weight)
 
     def _cost(self, blocks: Sequence[_Block], latency: int) -> None:
-        """Give blocks the work of each instruction; the same list to those of which the same is known."""
+        """Set the work of each instruction of the blocks. Blocks with the same facts and paths share a list."""
         plain = [work_of(i, self._gpu, latency) for i in self._kernel.instructions]
         known: dict[tuple[int, int], list[Work]] = {}
         for block in blocks:
@@ -457,7 +467,7 @@ class _Timing:
             block.works = known[key]
 
     def _copying(self, block: _Block) -> dict[int, float]:
-        """How often warps of a block come to the bulk stores of each line: to do, or to leave out, what one of them does."""
+        """How often warps of a block reach the bulk stores of each line, which only one of them executes."""
         found: dict[int, float] = defaultdict(float)
         if self._bulk_stores:
             executions = self._executions(block)
@@ -473,7 +483,7 @@ class _Timing:
         facts: BlockFacts | None,
         copying: Mapping[int, float],
     ) -> Work:
-        """Work as a run showed it, where it did."""
+        """The work as measured, if it was."""
         line = instruction.line
         if work.unit not in (Unit.SHARED, Unit.GLOBAL, Unit.TMA):
             return work
@@ -484,7 +494,7 @@ class _Timing:
         if work.unit is Unit.TMA:
             if not instruction.base.startswith(_BULK_STORES):
                 return work
-            # Most warps that come to it have a guard that does not hold.
+            # Most warps that reach it have a false guard.
             come = copying[line[1]] if line is not None else 0.0
             part = min(1.0, found.copies / come) if come else 1.0
             size = (found.bulk_bytes or 0) * part
@@ -500,7 +510,7 @@ class _Timing:
         )
 
     def _block(self, block: _Block) -> _BlockWork:
-        """Sums over warps; a warp runs in the quarter of its number modulo four."""
+        """The work of a block, summed over warps; a warp runs in the quarter of its number modulo four."""
         quarters = [_sums() for _ in range(PARTITIONS)]
         whole = _sums()
         total = _BlockWork()
@@ -547,7 +557,7 @@ class _Timing:
         return total
 
     def _summed(self, works: Sequence[Work]) -> list[_Piece]:
-        """The work of each basic block, executed once."""
+        """The work of one execution of each basic block."""
         issue = PARTITIONS / self._gpu["issue_rate"]
         pieces: list[_Piece] = []
         for block in self._kernel.blocks:
@@ -571,7 +581,7 @@ class _Timing:
         return pieces
 
     def _programs_of(self, blocks: Sequence[_Block]) -> list[tuple[BlockProgram, float]]:
-        """What blocks execute, with how many of the grid each stands for."""
+        """The programs of blocks, with their weights."""
         return [(self._program(block), block.weight) for block in blocks]
 
     def _program(self, block: _Block) -> BlockProgram:
@@ -590,7 +600,7 @@ class _Timing:
         waits: Mapping[WaitKey, float],
         busy: float,
     ) -> tuple[InstructionCost, ...]:
-        """The costs of instructions in a block on average. Bulk loads share what barriers were told to expect."""
+        """The mean costs of instructions in a block. Bulk loads share the bytes announced to barriers."""
         code = self._kernel.instructions
         executions, asked = [0.0] * len(code), [0.0] * len(code)
         whole = sum(block.weight for block in blocks)
@@ -618,7 +628,7 @@ class _Timing:
         return instruction_costs(self._kernel, executions, asked, waits, busy, origins)
 
     def _timeline(self, block: _Block, alone: Result) -> tuple[WarpRow, ...]:
-        """What the warps of a block do when, if it is alone."""
+        """The timeline of the warps of a block that is alone."""
         return tuple(
             warp_row(self._kernel, number, log, end, block.works)
             for number, (log, end) in enumerate(zip(alone.logs, alone.warp_ends, strict=True))
@@ -641,7 +651,7 @@ class _Timing:
         return self._kernel.instructions[self._kernel.blocks[loop.head].first].address
 
     def _at_least(self, clocks: float, updates: float) -> Iterator[str]:
-        """Why the launch may take much longer than so many clocks."""
+        """Why the launch may take much longer than ``clocks``."""
         facts = self._options.facts
         waiting = {name for each in facts.values() for name in each.trips} - set(
             self._options.trips
@@ -668,7 +678,7 @@ class _Timing:
     def _blind(
         self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
     ) -> Iterator[str]:
-        """What the model does not know of this launch."""
+        """What the model does not know about this launch."""
         mix = self._kernel.mix
         if unknown := unknown_opcodes(self._kernel.instructions):
             names = ", ".join(f"{name} ({count})" for name, count in unknown.items())
@@ -705,19 +715,19 @@ class _Timing:
 
 
 def _units(found: Sequence[_BlockWork], weights: Sequence[float]) -> dict[str, float]:
-    """The clocks of units in a block on average."""
+    """The mean clocks of units in a block."""
     names = dict.fromkeys(name for work in found for name in work.units)
     return {name: _mean([work.units.get(name, 0.0) for work in found], weights) for name in names}
 
 
 def _shares(times: Mapping[str, float], clocks: float) -> dict[str, float]:
-    """The parts of the clocks that units are busy, the busiest first; updates that do not meet have none."""
+    """The shares of the clocks for which units are busy, the busiest first, without contention if there is none."""
     ordered = sorted(times.items(), key=lambda each: -each[1])
     return {name: time / clocks for name, time in ordered if time or name != "contention"}
 
 
 def _sees_others(instruction: Instruction) -> bool:
-    """Whether an instruction gets what other blocks may have written in the meantime."""
+    """Whether an instruction may observe writes of other blocks."""
     if instruction.base in ("ATOM", "ATOMG"):
         return True
     return instruction.base in ("LD", "LDG") and "STRONG" in instruction.modifiers
@@ -738,9 +748,11 @@ class _Piece:
 
 
 def _stored_by_bulk(code: Sequence[Instruction]) -> frozenset[int]:
-    """The instructions of a kernel that write to shared memory what bulk stores read from there, as far as their
-    order tells: those between a fence for copy units and the barrier or fence before it, unless a product of
-    warpgroups comes first behind the fence, which reads by the same way. All, where there are no such."""
+    """The instructions that write to shared memory what bulk stores read.
+
+    These are the stores between a proxy fence and the barrier or fence before it, unless the first reader after the
+    fence is a warpgroup product. All stores to shared memory, if there are none of those.
+    """
     bases = [instruction.base for instruction in code]
     written = [number for number, base in enumerate(bases) if base in ("STS", "STSM")]
     found: set[int] = set()
@@ -757,7 +769,7 @@ def _stored_by_bulk(code: Sequence[Instruction]) -> frozenset[int]:
 
 
 def hot_loop_name(found: Profile) -> str | None:
-    """The innermost loop in which most instructions are executed, if half of them are in loops."""
+    """The innermost loop with most of the executed instructions, if loops have at least half of them."""
     best: LoopCost | None = None
     for loop in found.loops:
         whole = best.instructions if best is not None else found.instructions / 2

@@ -23,15 +23,18 @@ from tilewright.model.scalars import (
 
 _ADDRESS = re.compile(r"^\[(?:(U?R\d+|U?RZ))?(?:\+(U?R\d+|U?RZ))?(?:\+?(-?0x[0-9a-f]+))?\]$")
 _DIMS = re.compile(r"\.(\d)D\b")
-#: What announces, counts and awaits arrivals, and copies that barriers in memory count.
+#: Copies that are counted by mbarriers.
 BULK_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An instruction met on a path. ``executed``: its guard held, as far as that is known. ``barrier``: the address in
-    shared memory. ``value``: the parity of a wait, the bytes that an arrival announces, the word that begins a barrier.
-    ``where``: the map and the coordinates of a bulk copy. None for what is not known."""
+    """An instruction encountered on a path.
+
+    ``executed``: its guard is true, as far as known. ``barrier``: the address in shared memory. ``value``: the parity
+    of a wait, the bytes that an arrival announces, or the word of an init. ``where``: the map and coordinates of a bulk
+    copy. None for unknown values.
+    """
 
     index: int
     executed: bool
@@ -50,12 +53,12 @@ def is_load(instruction: Instruction) -> bool:
 
 
 def is_traced(instruction: Instruction) -> bool:
-    """Whether an instruction makes events."""
+    """Whether an instruction has events."""
     return instruction.base in ("SYNCS", "ARRIVES") or instruction.base in BULK_LOADS
 
 
 def traced_names(instruction: Instruction, loads: bool) -> list[str]:
-    """The registers that the events of an instruction depend on, or those of its loads."""
+    """The registers on which the events of an instruction, or of its loads, depend."""
     if not (is_load(instruction) if loads else is_traced(instruction)):
         return []
     found = names_in(instruction.predicate)
@@ -77,7 +80,7 @@ def _after(name: str, by: int) -> str:
 
 
 def _global(instruction: Instruction) -> tuple[str, str, int]:
-    """Register, uniform register and offset of the address of a load; the first is empty where there is none."""
+    """The register, uniform register and offset of a load's address; the first is empty if there is none."""
     for operand in reversed(instruction.operands):
         if match := _GLOBAL.search(operand):
             return match[1], match[2] or "", int(match[3] or "0", 16)
@@ -87,8 +90,10 @@ def _global(instruction: Instruction) -> tuple[str, str, int]:
 def load_tracer(
     index: int, instruction: Instruction, environment: Environment, put: Callable[[Event], None]
 ) -> Callable[[Registers], None]:
-    """What puts down where a load of global memory loads from; where the map of a bulk copy is not known, the
-    instruction stands for it."""
+    """An operation that records the address of a global load.
+
+    If the map of a bulk copy is unknown, the instruction stands for it.
+    """
     guard = predicate(instruction.predicate)
     if instruction.base == "UTMALDG":
         names = _copy_registers(instruction)[1:]
@@ -114,7 +119,7 @@ def load_tracer(
 
 
 def _copy_registers(instruction: Instruction) -> list[str]:
-    """Barrier, coordinates and map of a bulk copy: behind the register of its target, and in its source."""
+    """The registers with mbarrier, coordinates and map of a bulk copy: after that of its target, and in its source."""
     target = names_in(instruction.operands[0])
     source = names_in(instruction.operands[1]) if len(instruction.operands) > 1 else []
     if not target:
@@ -128,7 +133,7 @@ def _copy_registers(instruction: Instruction) -> list[str]:
 def tracer(
     index: int, instruction: Instruction, environment: Environment, put: Callable[[Event], None]
 ) -> Callable[[Registers], None]:
-    """What puts down the event of an instruction when it is met."""
+    """An operation that records the event of an instruction."""
     guard = predicate(instruction.predicate)
     if instruction.base in BULK_LOADS:
         names = _copy_registers(instruction)

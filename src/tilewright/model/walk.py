@@ -33,19 +33,19 @@ from tilewright.model.scalars import (
 from tilewright.model.traces import Event, is_load, is_traced, load_tracer, traced_names, tracer
 
 WARP = 32
-#: Blocks of code that a warp may execute; what takes longer counts as endless.
+#: The basic blocks that a warp may execute; longer paths count as endless.
 _MOST_STEPS = 2_000_000
-#: Where the constant bank 0 holds the extents of block, grid and cluster and the stack, by the smallest
-#: architecture that does so.
+#: The layouts of constant bank 0: offsets of the extents of block, grid and cluster, and of the stack, by the first
+#: architecture with it.
 _LAYOUTS = ((100, 0x360, 0x370, 0x200, 0x37C), (0, 0x0, 0xC, 0x144, 0x28))
 _STACK = 0x00FFF000
-#: Stands among registers for the bytes that barriers were told to expect.
+#: The pseudo-register with the bytes announced to barriers.
 _ANNOUNCED = "announced"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """A launch: extents, and the words of parameters by their offset from the first parameter."""
+    """A launch: extents, and the words of parameters by their offset from the first one."""
 
     grid: tuple[int, int, int]
     threads: tuple[int, int, int]
@@ -55,10 +55,9 @@ class LaunchShape:
 def parameter_words(
     kernel: Kernel, values: Sequence[tuple[int, int | float | None]]
 ) -> dict[int, int]:
-    """The words of parameters, given as (bytes, value) in order; those beyond the values, and
-    None, are not known.
+    """The words of parameters, given as (bytes, value) in order. None and missing values are unknown.
 
-    Parameters lie where the file says; where it says nothing, each at a multiple of its size.
+    Offsets are those of the file; without them each parameter is aligned to its size.
     """
     words: dict[int, int] = {}
     end = 0
@@ -77,9 +76,11 @@ def parameter_words(
 
 @dataclass(slots=True)
 class WarpPath:
-    """What a warp does: ``blocks`` in order. ``guesses``: how often a block ended with a branch on data,
-    which fell through. ``loaded_bytes``: what barriers were told to expect of bulk copies. ``events``: what it tells
-    barriers in memory and copy units."""
+    """The path of a warp: ``blocks`` in order.
+
+    ``guesses``: how often a block ended with an unknown branch, which fell through. ``loaded_bytes``: announced to
+    barriers for bulk copies. ``events``: at mbarriers and copy units.
+    """
 
     blocks: list[int]
     guesses: Counter[int]
@@ -91,13 +92,13 @@ class WarpPath:
         return Counter(self.blocks)
 
 
-#: What never goes on to the next block, unless a guard does not hold.
+#: Instructions that do not fall through, unless guarded.
 _JUMPS = frozenset({"BRA", "JMP", "EXIT", "RET", "KILL"})
 
 
 @dataclass(slots=True)
 class _Step:
-    """A basic block, ready to be walked through: operations, then which way to go."""
+    """A translated basic block: operations, then the branch."""
 
     operations: list[Operation]
     last: Instruction
@@ -107,9 +108,12 @@ class _Step:
 
 
 class Walker:
-    """Walks through a kernel for one launch. ``trips``: turns of loops by their names, which hold
-    whatever the code says, and to which branches on data lead; ``otherwise``: those that hold where the code does not say it. ``loads``: events are the loads of
-    global memory, not what barriers are told. ``most_blocks``: basic blocks after which a walk ends, 0 for no end."""
+    """Walks through a kernel for one launch.
+
+    ``trips``: iterations of loops by name, which override the code; unknown branches lead to these loops.
+    ``otherwise``: iterations where the code does not determine them. ``loads``: record the loads of global memory as
+    events, instead of those of barriers. ``most_blocks``: limit of a walk in basic blocks, 0 for none.
+    """
 
     def __init__(
         self,
@@ -144,7 +148,9 @@ class Walker:
         self._leaving = frozenset(self._calls_without_return())
 
     def _calls_without_return(self) -> Iterator[int]:
-        """The blocks that end with a call of code that never returns, which is a branch: compilers leave loops so."""
+        """Blocks that end with a call of code that never returns, by which compilers leave loops; they count as
+        branches.
+        """
         for number, step in enumerate(self._steps):
             if step.last.base == "CALL" and step.target is not None:
                 waiting, seen = [step.target], {step.target}
@@ -156,13 +162,13 @@ class Walker:
                     yield number
 
     def _after(self, number: int) -> list[int]:
-        """The blocks that may come after one."""
+        """The blocks that may follow one."""
         step = self._steps[number]
         ends = step.last.base in _JUMPS and is_always(_condition_text(step.last))
         return [n for n in (None if ends else step.after, step.target) if n is not None]
 
     def _ways_to_given(self) -> dict[int, frozenset[int]]:
-        """By the number of a loop whose turns are given: the blocks from which a warp can come to it."""
+        """For each loop with given iterations, the blocks from which it can be reached."""
         before: dict[int, list[int]] = {}
         for number in range(len(self._steps)):
             for after in self._after(number):
@@ -179,8 +185,10 @@ class Walker:
         return ways
 
     def walk(self, warp: int, block: tuple[int, int, int]) -> WarpPath:
-        """The path of a warp of a block of the grid; a TileIRError (``model-unknown-trips``) where a loop
-        depends on data and no number of turns is given."""
+        """The path of a warp of a block.
+
+        Raises ``TileIRError`` (``model-unknown-trips``) if a loop depends on data and no iterations are given.
+        """
         path = WarpPath([], Counter())
         self._events.clear()
         steps = self._steps
@@ -257,7 +265,7 @@ class Walker:
         calls: list[int],
         path: WarpPath,
     ) -> int | None:
-        """The block that comes after, or None at the end."""
+        """The next block, or None at the end."""
         base = step.last.base
         if base not in ("BRA", "EXIT", "CALL", "RET", "BRX", "JMP", "BRXU", "KILL", "BPT"):
             return step.after
@@ -265,7 +273,7 @@ class Walker:
         loop = self._inner.get(at)
         ends = base == "EXIT" and loop is not None and loop.number in self._ended_by_exits
         if ends and loop is not None and (taken is None or loop.number in self._forced):
-            # Warps leave such a loop by ending.
+            # Warps leave such a loop by exiting.
             return step.after if self._stays(at, loop, visits) else None
         if base in ("EXIT", "KILL", "BPT"):
             path.guesses[at] += taken is None
@@ -293,11 +301,11 @@ class Walker:
     def _turn(
         self, at: int, loop: Loop, step: _Step, visits: dict[int, int], target_stays: bool
     ) -> int | None:
-        """Where a warp goes on at the end of a turn of a loop whose end is given or does not depend on what is known."""
+        """The next block at the exit of a loop whose iterations are given, or not determined by known values."""
         return step.target if self._stays(at, loop, visits) == target_stays else step.after
 
     def _stays(self, at: int, loop: Loop, visits: Mapping[int, int]) -> bool:
-        """Whether there is another turn of such a loop; a TileIRError where nobody knows."""
+        """Whether such a loop continues. Raises ``TileIRError`` if its iterations are unknown."""
         turns = self._forced.get(loop.number)
         if turns is None:
             turns = self._otherwise.get(loop.name)
@@ -309,8 +317,9 @@ class Walker:
         return visits.get(loop.number, 1) <= turns - (0 if before else 1)
 
     def _led_to_given(self, step: _Step, visits: Mapping[int, int]) -> bool | None:
-        """Whether a branch on data must be taken for a warp to come to a loop whose turns are given; None where both ways, or
-        neither, lead there."""
+        """Whether an unknown branch must be taken to reach a loop with given iterations; None if both ways or neither
+        lead there.
+        """
         for number, ways in self._ways.items():
             there = step.target in ways, step.after in ways
             if number not in visits and there[0] != there[1]:
@@ -318,7 +327,7 @@ class Walker:
         return None
 
     def _prefers_target(self, step: _Step) -> bool:
-        """Of a branch on data: a slow path that calls a function is jumped over."""
+        """Whether an unknown branch is taken: it skips a slow path that calls a function."""
         block = self._kernel.blocks[step.after] if step.after is not None else None
         if block is None:
             return True
@@ -354,7 +363,7 @@ def _constants(kernel: Kernel, launch: LaunchShape) -> dict[int, int]:
     words = {stack_at: _STACK}
     cluster = kernel.file.cluster or (1, 1, 1)
     clusters = tuple(-(-g // c) for g, c in zip(launch.grid, cluster, strict=True))
-    # What block numbers are multiplied with for the number of the cluster.
+    # The reciprocals by which block indices are multiplied to compute the cluster index.
     inverse = tuple(float_bits(1 / extent) for extent in cluster)
     places = [(threads_at, launch.threads), (grid_at, launch.grid), (cluster_at, cluster)]
     if kernel.compute >= 100:
@@ -368,7 +377,7 @@ def _constants(kernel: Kernel, launch: LaunchShape) -> dict[int, int]:
 
 
 def _condition_text(instruction: Instruction) -> str:
-    """The predicate that a branch depends on; of `BRA.U` it is an operand."""
+    """The predicate on which a branch depends; for `BRA.U` an operand."""
     if instruction.base == "BRA" and len(instruction.operands) > 1:
         return instruction.operands[0]
     return instruction.predicate
@@ -399,8 +408,7 @@ def _expectation(instruction: Instruction, environment: Environment) -> Operatio
 
 
 def _slice(kernel: Kernel, loads: bool) -> frozenset[int]:
-    """The instructions on which branches, guards of work, and announced bytes depend: those that write
-    what is live, going backwards from them."""
+    """The backward slice of branches, guards of traced work, and announced bytes."""
     code, blocks = kernel.instructions, kernel.blocks
     before: list[list[int]] = [[] for _ in blocks]
     for block in blocks:
@@ -431,7 +439,7 @@ def _slice(kernel: Kernel, loads: bool) -> frozenset[int]:
 
 
 def _flows_to(kernel: Kernel, block: Block) -> list[int]:
-    """The blocks that may follow, those that are called included."""
+    """The blocks that may follow, including called ones."""
     last = kernel.instructions[block.last]
     found = list(block.successors)
     if last.base == "CALL" and last.target is not None:
@@ -441,7 +449,7 @@ def _flows_to(kernel: Kernel, block: Block) -> list[int]:
 
 
 def _roots(instruction: Instruction, loads: bool) -> list[str]:
-    """The registers of which the values are wanted for their own sake."""
+    """The registers whose values the walk needs."""
     found = traced_names(instruction, loads)
     if instruction.is_branch or instruction.base in ("EXIT", "CALL", "RET"):
         found += names_in(instruction.predicate) + names_in(_condition_text(instruction))

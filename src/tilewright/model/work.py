@@ -11,10 +11,10 @@ from tilewright.model.tables import Gpu
 
 WARP = 32
 PARTITIONS = 4
-#: Bytes of a word of each thread, and of a matrix that ldmatrix loads.
+#: The bytes of a word per thread, and of an ldmatrix matrix.
 _WORD, _MATRIX = 4, 128
 _WGMMA = re.compile(r"64x(\d+)x(\d+)")
-#: Shapes of `mma.sync` as they are written: m, n, k.
+#: The shapes of `mma.sync` as they are spelled: m, n, k.
 _MMA_SHAPES = {
     "16816": (16, 8, 16),
     "1688": (16, 8, 8),
@@ -34,10 +34,12 @@ _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of an instruction. ``pipe``: clocks of the unit in its quarter of a multiprocessor;
-    ``shared_bytes``: through the banks of shared memory; ``l1_bytes``, ``loaded_bytes``,
-    ``stored_bytes``: through L1, from and to L2; ``updated_bytes``: of atomic operations, which L2 does; ``returned_bytes``:
-    what it gives back of them; ``flops`` of tensor units."""
+    """The work of an instruction.
+
+    ``pipe``: clocks of the unit in its quarter of a multiprocessor. ``shared_bytes``: through the shared memory banks.
+    ``l1_bytes``, ``loaded_bytes``, ``stored_bytes``: through L1, from and to L2. ``updated_bytes``: of atomic
+    operations, performed by L2; ``returned_bytes``: of their results. ``flops`` of tensor units.
+    """
 
     unit: Unit
     pipe: float
@@ -72,7 +74,7 @@ def _tensor(instruction: Instruction, gpu: Gpu) -> Work:
     if match := _WGMMA.search(instruction.opcode):
         n, k = int(match[1]), int(match[2])
         size = {"tensor_i8": 1, "tensor_f8": 1, "tensor_tf32": 4}.get(_tensor_type(instruction), 2)
-        # Each of four warps issues it; they share the work.
+        # Issued by each of four warps, which share the work.
         operands = n * k * size + (0 if _left_in_registers(instruction) else 64 * k * size)
         clocks = max(64 * n * k / rate, gpu["wgmma_latency"])
         flops = 2 * 64 * n * k / PARTITIONS
@@ -97,7 +99,7 @@ def _shared(instruction: Instruction, gpu: Gpu) -> Work:
         count = int(words[-1]) if words and words[-1] in ("2", "4") else 1
         return Work(Unit.SHARED, 0, int(gpu["matrix_latency"]), _MATRIX * count)
     latency = int(gpu["shared_atomic_latency" if base == "ATOMS" else "shared_latency"])
-    # Less than a word of each thread takes a wave too.
+    # Less than a word per thread also takes a wave.
     return Work(Unit.SHARED, 0, latency, WARP * max(_WORD, element_bytes(instruction)))
 
 
@@ -128,7 +130,7 @@ _PIPES = {
 
 
 def work_of(instruction: Instruction, gpu: Gpu, global_latency: int) -> Work:
-    """The work of an instruction of one warp; ``global_latency`` is that of loads, from L2 or beyond."""
+    """The work of a warp instruction; ``global_latency`` is that of loads from L2 or memory."""
     if instruction.predicate in NEVER:
         return Work(Unit.CONTROL, 0, 0)
     unit = unit_of(instruction)

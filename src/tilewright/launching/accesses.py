@@ -1,4 +1,4 @@
-"""Which operations of ``cuda_tile`` access memory, and what an operation of either level writes through."""
+"""Which operations of ``cuda_tile`` access memory, and through which operand an operation of either level writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.dialects.facts import Elements, Ordering, elements, ordering, ru
 PointerAccess: TypeAlias = (
     memory.LoadPtrTkoOp | memory.StorePtrTkoOp | atomics.AtomicRMWTkoOp | atomics.AtomicCASTkoOp
 )
-"""An access through a tile of pointers, with or without a tile of ``i1`` as its ``mask``."""
+"""An access through a tile of pointers, with or without a ``mask`` tile of ``i1``."""
 ViewAccess: TypeAlias = (
     views.LoadViewTkoOp
     | views.StoreViewTkoOp
@@ -24,10 +24,10 @@ ViewAccess: TypeAlias = (
     | multimem.MultimemReduceViewTkoOp
     | multimem.MultimemStoreViewTkoOp
 )
-"""An access to the tile of a ``view`` at an ``index`` for each dimension."""
+"""An access to the tile of a ``view`` at an ``index`` per dimension."""
 MemoryAccess: TypeAlias = PointerAccess | ViewAccess
 
-#: The operand that holds the pointers, for accesses without a view.
+#: The pointer operand of accesses without a view.
 POINTERS: Mapping[type[TileOp], str] = MappingProxyType(
     {
         memory.LoadPtrTkoOp: "source",
@@ -43,12 +43,12 @@ ACCESSES = frozenset({*POINTERS, *LOADS, *STORES, *_VIEW_ATOMICS})
 
 
 def may_write_anything(op: Operation) -> bool:
-    """Whether an operation runs code from elsewhere, of which is not known where it writes."""
+    """Whether an operation runs external code, whose writes are unknown."""
     return runs_elsewhere(op)
 
 
 def written_through(op: Operation) -> SSAValue | None:
-    """The pointers or the view through which an operation writes; None if it does not."""
+    """The pointers or view through which an operation writes; None if it does not write."""
     cls: Any = type(op)
     if ordering(op) is Ordering.ACCESS:  # of nv_tileaa
         return None if elements(op) is Elements.READ else op.operands[0]

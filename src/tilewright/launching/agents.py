@@ -1,4 +1,4 @@
-"""What is said when the agents of a tile block wait for one another."""
+"""Messages about a deadlock between the agents of a tile block."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 def deadlock_message(waits: Sequence[tuple[str, str]]) -> str:
-    """What everybody waits for: names of agents, and what each of them waits for."""
+    """The message of a deadlock. ``waits``: (agent, what it waits for) of each waiting agent."""
     listed = "; ".join(f"{name} waits for {what}" for name, what in waits)
     return f"nothing in the tile block can go on: {listed}"
 
 
 def waits_here(name: str) -> str:
-    """The note at the place where an agent waits."""
+    """The note at the operation at which an agent waits."""
     return f"{name} waits here"

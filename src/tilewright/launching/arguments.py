@@ -1,4 +1,4 @@
-"""Launch arguments: what may be passed for a parameter, whatever the machine."""
+"""Launch arguments: the values that each parameter type accepts, on any machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_GRID_EXTENT = 2**24 - 1
 
 _F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 
-#: The dtypes of arrays that a pointer to elements may be given.
+#: The array dtypes that are accepted for a pointer, by its pointee.
 ARRAY_DTYPES: Mapping[str, tuple[np.dtype[Any], ...]] = MappingProxyType(
     {
         "i1": (np.dtype(np.bool_),),
@@ -50,15 +50,15 @@ ARRAY_DTYPES: Mapping[str, tuple[np.dtype[Any], ...]] = MappingProxyType(
     }
 )
 
-#: The elements of tiles that are passed by value: those that take whole bytes.
+#: The element types of tiles that are passed by value: those of whole bytes.
 _TILE_ELEMENTS = frozenset(ARRAY_DTYPES) - {"f4E2M1FN"}
 
 
 def check_grid(grid: object, kernel: KernelOp | None = None) -> tuple[int, int, int]:
-    """The grid with three extents; missing ones are 1.
+    """Return the grid as three extents; missing ones are 1.
 
-    Raises ``TileIRError`` (``bad-grid``) for anything else, and for a grid that is not the one which
-    the kernel was lowered for.
+    Raises ``TileIRError`` (``bad-grid``) for an invalid grid, and for a grid other than the one that the kernel was
+    lowered for.
     """
     given = (grid,) if isinstance(grid, int | np.integer) else grid
     extents = tuple(given) if isinstance(given, Sequence) else ()
@@ -86,14 +86,14 @@ def check_grid(grid: object, kernel: KernelOp | None = None) -> tuple[int, int, 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Arguments that fit their parameters: scalars as rank-0 tiles, and arrays by position."""
+    """Converted arguments: a value per parameter (scalars as rank-0 tiles), and the arrays by parameter number."""
 
     values: list[Array]
     arrays: dict[int, Array]
 
 
 def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
-    """The arguments of a kernel as it takes them; a TileIRError with every misfit."""
+    """Convert the arguments to the types of a kernel's parameters. Raises one ``TileIRError`` with every mismatch."""
     parameters = entry.block.args
     location = location_of(entry)
     if not isinstance(args, Sequence) or isinstance(args, str | bytes):
@@ -131,7 +131,9 @@ def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
 
 
 def _passable(ty: Attribute, name: str, location: SourceLocation | None) -> TileLike:
-    """A parameter type that a launch has values for: numbers, pointers and tiles of numbers."""
+    """Return a parameter type that the host can pass: numbers, pointers and tiles of numbers. Raises ``TileIRError``
+    for others.
+    """
     found = tile_like(ty)
     if found is None or (found.rank and found.element not in _TILE_ELEMENTS):
         raise TileIRError.single(
@@ -143,7 +145,7 @@ def _passable(ty: Attribute, name: str, location: SourceLocation | None) -> Tile
 
 
 def _tile(value: object, ty: TileLike, name: str, location: SourceLocation | None) -> Array:
-    """A tile that is passed by value: an array of its shape."""
+    """Convert a tile that is passed by value: an array of its shape and dtype."""
     allowed = ARRAY_DTYPES[ty.element]
     if isinstance(value, np.ndarray) and value.shape == ty.dims and value.dtype in allowed:
         storage = storage_of(ty.element)
@@ -164,7 +166,7 @@ def _tile(value: object, ty: TileLike, name: str, location: SourceLocation | Non
 def misaligned(
     number: int, array: Array, address: int, location: SourceLocation | None
 ) -> TileIRError | None:
-    """What is wrong with the address of an array's first element; None if nothing is."""
+    """The error if the array's address is not a multiple of its element size, else None."""
     if not address % array.itemsize:
         return None
     return TileIRError.single(
@@ -177,7 +179,7 @@ def misaligned(
 
 
 def check_array(array: Array, ty: TileLike, name: str, location: SourceLocation | None) -> None:
-    """An array fits a pointer parameter: its elements have the size and kind of the pointee."""
+    """Check an array against a pointer parameter: its dtype must match the pointee, and its layout be accessible."""
     element = pointee_in(ty)
     allowed = ARRAY_DTYPES[element]
     if array.dtype in allowed:
@@ -196,7 +198,7 @@ def check_array(array: Array, ty: TileLike, name: str, location: SourceLocation 
 
 
 def _check_layout(array: Array, name: str, location: SourceLocation | None) -> None:
-    """There are elements, and a kernel, which counts in elements, can step from one to the next."""
+    """Check that an array has elements, and that its strides are multiples of the element size."""
     if array.size == 0:
         raise TileIRError.single(
             BAD_ARGUMENT, f"{name} has no elements: its shape is {array.shape}", location

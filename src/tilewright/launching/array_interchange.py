@@ -25,9 +25,10 @@ _TORCH_ONLY: Mapping[str, tuple[str, np.dtype[Any]]] = MappingProxyType(
 
 
 def as_array(value: Any, name: str, location: SourceLocation | None = None) -> Any:
-    """A torch tensor, or whatever speaks DLPack, as a NumPy array over its memory; others as given.
+    """Convert a torch tensor or DLPack object to a NumPy array over the same memory; other values are returned as they
+    are.
 
-    Raises TileIRError for memory that the host cannot reach.
+    Raises ``TileIRError`` (``bad-argument``) if the host cannot access the memory.
     """
     if isinstance(value, np.ndarray | np.generic | int | float) or value is None:
         return value

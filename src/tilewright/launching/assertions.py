@@ -1,4 +1,4 @@
-"""Failed assertions, and the error that they make of a launch."""
+"""Failed assertions, and the error with which a launch reports them."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ MAX_SHOWN_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class OperationSource:
-    """Where an operation stands: in the program that was read, and, by debug information, in the
-    kernel's own source: file, line, column."""
+    """The source of an operation: its location in the program that was read, and, from debug information, its position
+    in the kernel's own source as (file, line, column).
+    """
 
     location: SourceLocation | None = None
     position: tuple[str, int, int] | None = None
 
     @classmethod
     def of(cls, op: Operation) -> OperationSource:
-        """Where an operation was read, and where its debug information says that it comes from."""
+        """The location and the debug position of an operation."""
         return cls(location_of(op), source_position(op.location))
 
     @property
     def file(self) -> str:
-        """The file of the kernel's own source, else that of the program that was read; "" for neither."""
+        """The file of the kernel's own source, else of the program that was read; "" if neither is known."""
         if self.position is not None:
             return self.position[0]
         return "" if self.location is None else self.location.file_name
 
     @property
     def line(self) -> int:
-        """The line in that file, from 1; 0 where it is not known."""
+        """The line in that file, from 1; 0 if unknown."""
         if self.position is not None:
             return self.position[1]
         return getattr(self.location, "line", 0) or 0
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note that names the line of the kernel's own source, where that is known."""
+        """A note with the position in the kernel's own source, if known."""
         return source_note_at(self.position)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionFailure:
-    """One false element of an assert: where in the tile, in which tile block, with what message.
+    """One false element of an assert: its index in the tile, the tile block, and the message.
 
-    ``compared`` is the comparison that does not hold, with the values of this element on both
-    sides; "" where the condition is none, and on machines that do not tell.
+    ``compared`` is the comparison that failed, with both operands' values for this element; "" if the condition is not
+    a comparison, and on machines that do not report it.
     """
 
     message: str
@@ -64,7 +65,7 @@ class AssertionFailure:
 
 
 def assertion_error(failures: Sequence[AssertionFailure]) -> TileIRError:
-    """The error for failed assertions, the first ones each with a diagnostic."""
+    """The error for failed assertions: one diagnostic each, up to ``MAX_SHOWN_FAILURES``."""
     found = [_diagnostic(failure) for failure in failures[:MAX_SHOWN_FAILURES]]
     if len(failures) > len(found):
         more = Note(f"{len(failures) - len(found)} more elements failed")

@@ -1,4 +1,4 @@
-"""What is wrong with a launch, found before anything runs: all of it at once."""
+"""Checks of a launch that run before the kernel; all errors are reported together."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ OVERLAPPING_ARGUMENTS = define_code(
     "called so. Arrays that the kernel surely only reads may overlap, and so may those that the name of a "
     "cuTile kernel puts into one alias group.",
 )
-#: What needs no other look to see that it is no array of another library.
+#: Types that need no conversion from another library's arrays.
 _PLAIN = frozenset({np.ndarray, int, float, bool})
 
-# The search for a common byte of two arrays is exponential for odd strides; this takes milliseconds.
+# Searching for a common byte of two arrays is exponential for irregular strides; this limit takes milliseconds.
 _MAX_OVERLAP_WORK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedLaunch:
-    """A launch that may begin."""
+    """A launch that has passed the checks."""
 
     grid: tuple[int, int, int]
     arguments: Converted
@@ -51,7 +51,7 @@ _T = TypeVar("_T")
 
 
 def convention_of(entry: KernelOp) -> CallingConvention | None:
-    """The calling convention in a kernel's name, if it fits the kernel's parameters."""
+    """The calling convention in a kernel's name, if it matches the kernel's parameter count; else None."""
     found = calling_convention(mangled_name(entry))
     if found is None or found.parameter_count != len(entry.block.args):
         return None
@@ -66,10 +66,10 @@ def check_launch(
     allow_overlap: bool,
     writes: Mapping[int | None, Operation] | None = None,
 ) -> CheckedLaunch:
-    """The grid and the converted arguments; a TileIRError with everything that is wrong.
+    """Check a launch; returns the grid and the converted arguments. Raises one ``TileIRError`` with all errors.
 
-    Arrays of other libraries are taken as arrays of NumPy over the same memory. ``writes`` is ``first_writes`` of the
-    kernel, for callers that launch it again and again.
+    Arrays of other libraries are accessed as NumPy arrays over the same memory. ``writes``: ``first_writes`` of the
+    kernel, which callers that launch repeatedly can cache.
     """
     found = Collector()
     args = in_numpy(entry, args)
@@ -87,9 +87,9 @@ def check_launch(
 
 
 def in_numpy(entry: KernelOp, args: Sequence[object]) -> Sequence[object]:
-    """Arguments with the arrays of other libraries as arrays of NumPy, over the same memory.
+    """Convert the arrays of other libraries to NumPy arrays over the same memory.
 
-    A TileIRError for memory that the host cannot reach.
+    Raises ``TileIRError`` (``bad-argument``) if the host cannot access the memory.
     """
     if not isinstance(args, tuple | list) or all(type(value) in _PLAIN for value in args):
         return args
@@ -143,7 +143,7 @@ def _check_overlaps(
 
 
 def share_bytes(first: Array, second: Array) -> bool:
-    """Whether two arrays have a byte in common, or are too entangled to tell."""
+    """Whether two arrays share a byte, or the search for one exceeds its limit."""
     try:
         return bool(np.shares_memory(first, second, max_work=_MAX_OVERLAP_WORK))  # pyright: ignore[reportArgumentType]
     except np.exceptions.TooHardError:
@@ -165,9 +165,9 @@ def _check_read_only(
 
 
 def _parameter_behind(value: SSAValue, entry: Block) -> int | None:
-    """The one parameter that a pointer or view is derived from, whatever way control goes.
+    """The one parameter from which a pointer or view is derived, on every control path.
 
-    None where it may be derived from several, or passes through a region.
+    None if there may be several, or if it passes through a region.
     """
     roots: set[SSAValue] = set()
     pending, seen = [value], {value}

@@ -1,4 +1,4 @@
-"""What can be wrong with a launch on any machine, and the note that names a kernel's source line."""
+"""The error codes of launches on any machine, and notes with the position in a kernel's source."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ LLVMLITE_MISSING = define_code(
 
 
 def source_note(op: Operation) -> tuple[Note, ...]:
-    """A note that names the line of the kernel's own source, where debug information has one."""
-    # A process that only runs LLVM has use for a code from here, and none for dialects.
+    """A note with the position in the kernel's own source, if debug information has one."""
+    # Imported here because a process that only runs LLVM needs the codes, but no dialects.
     from tilewright.dialects.cuda_tile.debug_info import source_position
 
     return source_note_at(source_position(op.location))
@@ -65,6 +65,6 @@ def source_note_at(position: tuple[str, int, int] | None) -> tuple[Note, ...]:
         return ()
     file, line, column = position
     if file.endswith(".py"):
-        # cuTile passes on Python's columns, which count from 0.
+        # cuTile uses Python's column numbers, which start at 0.
         column += 1
     return (Note("the source of this operation", NamedLocation(file, line, column)),)

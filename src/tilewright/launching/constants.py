@@ -1,4 +1,4 @@
-"""The tiles of constants and initial values, however an attribute holds them."""
+"""The tiles of constants and initializers, for all attributes that hold them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from tilewright.numerics.floats import float_to_bits
 
 
 def array_of_constant(constant: TileConstantAttr) -> Array:
-    """The tile of a constant, which must not be written to."""
+    """The tile of a constant, read-only."""
     return array_of_data(constant.data.data, constant.type.element, constant.type.dims)
 
 
 def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
-    """The tile whose elements' patterns are in ``data``, or one that fills it; i1 and i4 take a byte."""
+    """The tile of the elements in ``data``, or of its single element broadcast, read-only; i1 and i4 take one byte
+    each.
+    """
     if element in ("i1", "i4"):
         raw = np.frombuffer(data, np.uint8)
         bits = raw != 0 if element == "i1" else from_bits(raw, element)
@@ -36,8 +38,7 @@ def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
 
 
 def elements_of(value: Attribute, element: str, dims: tuple[int, ...]) -> Array:
-    """The tile of a typed scalar, a dense array or the elements of a constant; one element fills
-    it. It must not be written to."""
+    """The tile of a typed scalar, a dense array or constant elements, read-only; a single element is broadcast."""
     data = getattr(value, "data", None)
     if isinstance(value, DenseArrayBase | DenseIntOrFPElementsAttr):
         found = [_bits(number, element) for number in value.iter_values()]  # pyright: ignore[reportArgumentType]

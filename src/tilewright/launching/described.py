@@ -1,8 +1,7 @@
-"""Arguments that a client has described: where arrays lie, as addresses, extents and strides.
+"""Arguments described by a client: arrays as addresses, extents and strides.
 
-Clients such as ``cutile`` read the arguments of a launch once, in their own way, and every machine
-takes what they have read (``Program.launch_described``). Arrays are in memory of the host; they may
-overlap, and may be empty.
+Clients such as ``cutile`` analyse the arguments of a launch once, and pass the result to any machine with
+``Program.launch_described``. Arrays may overlap, and may be empty.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from tilewright.numerics.arrays import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """What is known of an array without its address.
+    """The description of an array without its address.
 
-    ``numbers`` are the client's own. ``tiles`` are extents and strides as the kernel takes them,
-    ``bits`` the same as unsigned integers. ``low`` is the first byte, counted from the first element,
-    and ``size`` the number of bytes up to the last. ``strides`` count elements.
+    ``numbers`` are for the client's use. ``tiles``: extents and strides as kernel arguments; ``bits``: the same as
+    unsigned integers. ``low``: offset of the lowest byte from the first element; ``size``: bytes from the lowest to the
+    highest. ``strides`` are in elements.
     """
 
     numbers: tuple[int, int]
@@ -38,9 +37,9 @@ class Layout:
 
 
 class ArrayValue(NamedTuple):
-    """An array argument: a pointer, its extents, and its strides. ``owner`` keeps its memory alive.
+    """An array argument: a pointer, its extents and its strides. ``owner`` keeps its memory alive.
 
-    Where it ``is_on_gpu``, the host cannot read it: only the machine ``cuda`` takes it.
+    If ``is_on_gpu``, the host cannot access it, and only the machine ``cuda`` accepts it.
     """
 
     name: str
@@ -52,17 +51,17 @@ class ArrayValue(NamedTuple):
 
     @property
     def placement(self) -> tuple[int, Layout, bool]:
-        """All that a machine needs to know of it; layouts are equal where they are the same."""
+        """The part that machines need; equal layouts compare equal."""
         return self[1:4]
 
     @property
     def span(self) -> tuple[int, int]:
-        """The address of its first byte, and that behind its last one."""
+        """The address of its lowest byte, and the one past its highest."""
         first = self.address + self.layout.low
         return first, first + self.layout.size
 
     def as_numpy(self) -> Array:
-        """A NumPy array over the same elements. The caller keeps their owner alive."""
+        """A NumPy array over the same memory. The caller must keep the owner alive."""
         layout = self.layout
         if not layout.size:
             return np.empty(layout.shape, layout.dtype)
@@ -75,21 +74,21 @@ class ArrayValue(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ListValue:
-    """A list of arrays of one rank and element type: a pointer to a table of them, and their number."""
+    """A list of arrays of one rank and element type: passed as a pointer to a table of them, and its length."""
 
     name: str
     items: list[ArrayValue]
 
 
 Value = Array | ArrayValue | ListValue
-"""One or more parameters of the kernel; a number is a rank-0 array of the parameter's type."""
+"""One or more kernel parameters; a number is a rank-0 array of the parameter's type."""
 
 
 _BYTE = ctypes.c_uint8
 
 
 def host_bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of host memory from an address on, as a rank-1 array."""
+    """The bytes of host memory from an address on, as a rank-1 array over that memory."""
     if size == 0:
         return np.empty(0, np.uint8)
     memory: Any = (_BYTE * size).from_address(address)
@@ -97,10 +96,10 @@ def host_bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def row_of(value: ArrayValue) -> Array:
-    """The memory that an array lies in, from its first element to its last, as one row of them."""
+    """The memory of an array, from its lowest element to its highest, as a rank-1 array."""
     layout = value.layout
     if not layout.size:
-        # A pointer is wanted also for an array without elements; no kernel may go through it.
+        # An array without elements needs a pointer too; kernels must not dereference it.
         return np.empty(1, layout.dtype)
     row = host_bytes(value.address + layout.low, layout.size).view(layout.dtype)
     if not value.is_writable:
@@ -109,13 +108,13 @@ def row_of(value: ArrayValue) -> Array:
 
 
 def table_of(value: ListValue) -> Array:
-    """The records that a kernel gets for a list of arrays."""
+    """The table that a kernel receives for a list of arrays."""
     records = [[item.address, *item.layout.shape, *item.layout.strides] for item in value.items]
     return np.array(records, np.int64).reshape(-1)
 
 
 def arguments_of(values: Sequence[Value]) -> Iterator[object]:
-    """What the parameters of the kernel are given: arrays as rows, extents, strides, numbers."""
+    """The values of the kernel's parameters: arrays as rows, extents, strides, numbers."""
     for value in values:
         if isinstance(value, ArrayValue):
             yield row_of(value)
@@ -129,13 +128,13 @@ def arguments_of(values: Sequence[Value]) -> Iterator[object]:
 
 
 def memory_of_lists(values: Sequence[Value]) -> list[Array]:
-    """The memory of the arrays of lists, which kernels reach by their addresses."""
+    """The memory of the arrays in lists, which kernels access by address."""
     lists = (value for value in values if isinstance(value, ListValue))
     return [row_of(item) for value in lists for item in value.items]
 
 
 def arrays_of(values: Sequence[Value]) -> list[ArrayValue]:
-    """All arrays among the arguments, those in lists included."""
+    """All arrays among the arguments, including those in lists."""
     found: list[ArrayValue] = []
     for value in values:
         if isinstance(value, ArrayValue):
@@ -146,7 +145,7 @@ def arrays_of(values: Sequence[Value]) -> list[ArrayValue]:
 
 
 def kind_of(value: Value) -> object:
-    """What of an argument a modelled time depends on, for comparisons."""
+    """The properties of an argument that a modelled time depends on, comparable by equality."""
     if isinstance(value, ArrayValue):
         return value.layout.shape, value.layout.strides, value.layout.dtype
     if isinstance(value, ListValue):
@@ -155,7 +154,7 @@ def kind_of(value: Value) -> object:
 
 
 def converted(values: Sequence[Value]) -> Converted:
-    """The arguments as the checks of a launch know them."""
+    """The arguments as ``check_launch`` returns them."""
     tiles: list[Array] = []
     arrays: dict[int, Array] = {}
     for value in values:

@@ -1,8 +1,8 @@
-"""What the name of a kernel promises about its arrays.
+"""Array properties encoded in the name of a kernel.
 
-cuTile writes the calling convention of a kernel into its name: ``NAME_Kt2`` and ``_CONSTRAINT`` for
-each parameter in Python. What the constraints say of extents, strides and addresses stands in the
-IR too, as ``assume``; which arrays may share memory stands in the name only.
+cuTile mangles the calling convention into a kernel's name: ``NAME_Kt2``, and ``_CONSTRAINT`` per Python parameter.
+Constraints on extents, strides and addresses are also in the IR, as ``assume``; which arrays may alias is in the name
+only.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ _CONVENTIONS = ("t1", "t2")
 class PromisedArray:
     """An array of the calling convention, whose pointer is the ``parameter``-th parameter.
 
-    ``rank`` extents and as many strides, in elements, follow. It may share memory with arrays that
-    have an alias group in common with it, and, where ``aliases_itself``, have several indices for
-    one element.
+    ``rank`` extents and as many strides, in elements, follow. It may share memory with arrays of a common alias group;
+    if ``aliases_itself``, several indices may address the same element.
     """
 
     parameter: int
@@ -46,7 +45,7 @@ class PromisedArray:
     aliases_itself: bool
 
     def may_overlap(self, other: PromisedArray) -> bool:
-        """Whether the name of the kernel lets the two arrays share memory."""
+        """Whether the kernel's name allows the two arrays to share memory."""
         return not self.groups.isdisjoint(other.groups)
 
 
@@ -62,23 +61,23 @@ _FIELD = "_tilewright_mangled_name"
 
 
 def remember_mangled_name(entry: KernelOp, name: str) -> None:
-    """Keep the name that cuTile gave a kernel, beside the operation, where it gets another."""
+    """Record the mangled name of a kernel that is being renamed, as an attribute of the Python object."""
     setattr(entry, _FIELD, name)
 
 
 def mangled_name(entry: KernelOp) -> str:
-    """The name that cuTile gave a kernel: its symbol, unless it was renamed. Copies do not know it."""
+    """The mangled name of a kernel: its symbol, unless it was renamed. Clones of the operation do not have it."""
     return entry.__dict__.get(_FIELD, entry.symbol)
 
 
 def has_authors_names(entry: KernelOp) -> bool:
-    """Whether a kernel of cuTile was given the names that its author uses."""
+    """Whether a cuTile kernel was renamed to the names of its author."""
     return _FIELD in entry.__dict__
 
 
 @cache
 def calling_convention(name: str) -> CallingConvention | None:
-    """The convention that a kernel's name tells; None where it tells none that is known here."""
+    """The calling convention in a mangled name; None if there is none, or an unknown one."""
     _, mark, text = name.rpartition("_K")
     convention, *rest = text.split("_", 1)
     if not mark or convention not in _CONVENTIONS:
@@ -97,11 +96,11 @@ def calling_convention(name: str) -> CallingConvention | None:
 
 
 class _UnknownConstraint(Exception):
-    """The name goes on in a way that is not known here."""
+    """The rest of the name has an unknown form."""
 
 
 class _Reader:
-    """Reads constraints one after the other and counts the parameters they stand for."""
+    """Parses constraints and counts the parameters that they cover."""
 
     def __init__(self, text: str):
         self._text = text
@@ -147,7 +146,7 @@ class _Reader:
         self.parameter_count += 1 + 2 * rank
 
     def list(self) -> Iterator[PromisedArray]:
-        """The elements of a list lie in memory, so that nothing is known of them beforehand."""
+        """Skip a list: its elements are in memory, so nothing is known about them statically."""
         self._match(_LIST)
         before = self.parameter_count
         self.expect("A")

@@ -1,4 +1,4 @@
-"""Code that a module of ``nv_tileaa`` calls but does not hold: who calls it, and by which name."""
+"""External code that a module of ``nv_tileaa`` calls: the calling operations, and the names of the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.dialects.nv_tileaa.ops import functions, pointers
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
 
-#: The property that holds or names the code of an operation.
+#: The properties that may hold or name the code of an operation.
 _NAMES: dict[type[Operation], tuple[str, ...]] = {
     pointers.ExternElementwiseOp: ("symbol",),
     pointers.ElementwiseInlineAsmOp: ("asm_string",),
@@ -20,18 +20,18 @@ _NAMES: dict[type[Operation], tuple[str, ...]] = {
     functions.ExecuteOp: ("symbol",),
 }
 FOREIGN = tuple(_NAMES)
-"""Operations that may run such code."""
+"""Operations that may run external code."""
 
 
 def plugin_name(op: Operation) -> str:
-    """The name under which a function is given for what an operation runs."""
+    """The name by which a caller supplies a plugin for an operation."""
     key = next(name for name in _NAMES[type(op)] if name in op.properties)
     found = op.properties[key]
     return found.data if isinstance(found, StringAttr) else reference(op, key)
 
 
 def function_named(op: Operation) -> FuncOp | None:
-    """The function of the module that an operation names by its symbol."""
+    """The function of the module that an operation references by its symbol; None for other operations."""
     if "symbol" not in op.properties or not isinstance(
         op, functions.PluginOp | functions.ExecuteOp
     ):
@@ -41,7 +41,7 @@ def function_named(op: Operation) -> FuncOp | None:
 
 
 def missing_plugin(op: Operation) -> str:
-    """Why an operation cannot be run for which no function was given."""
+    """The message for an operation without a plugin."""
     name = plugin_name(op)
     return (
         f"'{op.name}' runs '{name}', which the machine does not have: give a function on NumPy "

@@ -1,10 +1,10 @@
-"""The interface of all machines: what a machine is, what it makes of a module, and where each lives.
+"""The interface of machines: their table, loading a module, and the backend of each.
 
     program = load(module, machine="cpu")
     program.launch("add", 8, (x, y, out, 1000), LaunchOptions(threads=4))
 
-A machine is a name and capabilities, which are data; the code behind it is a module with the three
-functions of :class:`Backend`, imported when the machine is first used.
+A machine is a name and a record of capabilities. Its implementation is a module with the three functions of
+:class:`Backend`, imported on first use.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ UNSUPPORTED_LEVEL = define_code(
     "and on GPUs.",
 )
 
-#: The machine that launches use unless told otherwise.
+#: The default machine of launches.
 DEFAULT_MACHINE = "reference"
 
 Grid = int | Sequence[int]
@@ -63,8 +63,8 @@ Grid = int | Sequence[int]
 class Program(Protocol):
     """A module that is loaded onto a machine.
 
-    Its globals live as long as it does; what a kernel needs to run is made once. The machine's own
-    page says whether several threads may launch at once.
+    Its globals live as long as the program; kernels are compiled once. Whether several threads may launch at once is
+    documented per machine.
     """
 
     @property
@@ -79,15 +79,14 @@ class Program(Protocol):
         args: Sequence[object] = (),
         options: LaunchOptions | None = None,
     ) -> RunResult:
-        """Run a kernel, the only one by default, over a grid, to its end.
+        """Run a kernel, by default the only one, over a grid, to completion.
 
-        ``args``: for each pointer an array (of NumPy, torch, or whatever speaks DLPack), which is
-        updated in place, or an address; a number for each scalar. ``options``: what they leave at its
-        default is as the program was loaded with.
+        ``args``: for each pointer an array (of NumPy, torch or DLPack), updated in place, or an address; for each
+        scalar a number. ``options`` override those that the program was loaded with.
 
-        A TileIRError before anything runs, with arrays as they were: bad arguments, grid or kernel
-        name, options that the machine lacks, and operations that it does not run. While running:
-        whatever the kernel must not do, and failed assertions, once all blocks have run.
+        Raises ``TileIRError`` before running, with the arrays unchanged: for invalid arguments, grids, kernel names and
+        options, and for unsupported operations. While running: for errors of the kernel, and for failed assertions once
+        all blocks have finished.
         """
         ...
 
@@ -98,49 +97,51 @@ class Program(Protocol):
         values: Sequence[Value],
         options: LaunchOptions | None = None,
     ) -> object:
-        """:meth:`launch`, for clients that have checked and described the arguments themselves (see
-        ``launching.described``): kernels of Tile IR, with values for all of their parameters. Gives what
-        the machine knows of the run beside the arrays; None where that is nothing."""
+        """Like :meth:`launch`, for clients that have checked and described the arguments (see ``launching.described``);
+        for kernels of Tile IR, with values for all parameters.
+
+        Returns what the machine reports besides the arrays, or None.
+        """
         ...
 
     def map_array(self, array: Array) -> int:
         """The address of an array's first element, valid as long as the program.
 
-        For kernels that get addresses inside other arrays, such as tables of arrays.
+        For kernels that receive addresses in memory, such as tables of arrays.
         """
         ...
 
     def global_array(self, name: str) -> Array:
-        """The contents of a public global: an array over its memory, 4-bit elements packed in bytes.
+        """The contents of a public global: an array over its memory, with 4-bit elements packed in bytes.
 
-        A KeyError where there is none of that name.
+        Raises ``KeyError`` if there is none of that name.
         """
         ...
 
 
 class Backend(Protocol):
-    """What the module of a machine has. ``variant`` is what follows the colon in the name."""
+    """The interface of a machine's module. ``variant`` is the part of the name after the colon."""
 
     def check(self, variant: str) -> None:
-        """A TileIRError that says why, unless the machine is there."""
+        """Raise ``TileIRError`` with the reason if the machine is not available."""
         ...
 
     def load(self, module: Operation, variant: str, options: LaunchOptions) -> Program:
-        """A module that has passed the verifier, loaded; ``options`` are those of its launches."""
+        """Load a verified module. ``options`` are the defaults of its launches."""
         ...
 
     def get_ready(self) -> None:
-        """Import and start what launches need, so that the first one does not have to."""
+        """Import and start what launches need, ahead of the first one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a kind of machine can do.
+    """The capabilities of a kind of machine.
 
-    ``kind`` is the name without what follows the colon; ``variant`` tells whether an architecture
-    follows. ``levels`` are the dialects whose kernels it runs, ``needs`` what must be installed beside
-    Tilewright, and ``options`` the fields of :class:`LaunchOptions` that it knows.
+    ``kind`` is the name before the colon; ``variant`` says whether an architecture follows it. ``levels``: the dialects
+    whose kernels it runs. ``needs``: requirements besides Tilewright. ``options``: the fields of :class:`LaunchOptions`
+    that it supports.
     """
 
     kind: str
@@ -152,12 +153,12 @@ class Capabilities:
 
     @property
     def options(self) -> frozenset[str]:
-        """The names of the options that the machine knows."""
+        """The names of the supported options."""
         return options_of_kind(self.kind)
 
     @property
     def spelled(self) -> str:
-        """The names that it is called by."""
+        """The pattern of its names."""
         return {
             "none": self.kind,
             "optional": f"{self.kind}[:ARCH]",
@@ -167,7 +168,7 @@ class Capabilities:
 
 _TILE_LEVELS = ("cuda_tile", "nv_tileaa")
 
-#: All kinds of machines, by the first part of their names.
+#: All kinds of machines, by the name before the colon.
 MACHINES: Mapping[str, Capabilities] = MappingProxyType(
     {
         each.kind: each
@@ -211,28 +212,29 @@ MACHINES: Mapping[str, Capabilities] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine that kernels can be loaded onto: its name, and what it can do."""
+    """A machine onto which kernels can be loaded: its name and capabilities."""
 
     name: str
     capabilities: Capabilities
     variant: str
 
     def check(self) -> None:
-        """A TileIRError that says why, unless the machine is there: an unknown architecture, no GPU."""
+        """Raise ``TileIRError`` with the reason if the machine is not available: an unknown architecture, no GPU."""
         self._backend.check(self.variant)
 
     def check_options(self, options: LaunchOptions) -> None:
-        """A TileIRError that names the options that it does not know, and the machines that do."""
+        """Raise ``TileIRError`` (``unsupported-option``) for options that it does not support, naming the machines that
+        do.
+        """
         check_options(options, self.capabilities.kind, machine=self.name)
 
     def load(self, module: Operation, options: LaunchOptions = DEFAULT_OPTIONS) -> Program:
-        """A module that has passed the verifier, loaded. ``options`` are those that its launches use
-        unless they are given others."""
+        """Load a verified module. ``options`` are the defaults of its launches."""
         check_options(options, self.capabilities.kind, _level_of(module), self.name)
         return self._backend.load(module, self.variant, options)
 
     def get_ready(self) -> None:
-        """Import and start what launches need, so that the first one does not have to."""
+        """Import and start what launches need, ahead of the first one."""
         self._backend.get_ready()
 
     @property
@@ -251,10 +253,9 @@ class Machine:
 
 
 def machine_named(name: str) -> Machine:
-    """The machine of that name; a TileIRError (``unknown-machine``) where there is none.
+    """The machine of that name. Raises ``TileIRError`` (``unknown-machine``) if there is none.
 
-    Nothing of the machine is imported yet, and whether it can be used here is not asked:
-    ``Machine.check`` does that.
+    Neither imports the machine's backend nor checks its availability; see ``Machine.check``.
     """
     kind, colon, variant = name.partition(":") if isinstance(name, str) else ("", "", "")
     found = MACHINES.get(kind)
@@ -268,7 +269,7 @@ def machine_named(name: str) -> Machine:
     return Machine(name, found, variant)
 
 
-#: What is said of a name whose kind is known, by what follows that kind.
+#: Help for an invalid name of a known kind, by the kind's variant.
 _HELP = {
     "none": "'{0}' has no architectures",
     "optional": "an architecture follows the colon: '{0}:sm_90a'",
@@ -277,7 +278,7 @@ _HELP = {
 
 
 def _fits(wanted: str, colon: str, variant: str) -> bool:
-    """Whether what follows the kind of a machine is what its name needs."""
+    """Whether the part of a name after its kind is valid for that kind."""
     if not colon:
         return wanted != "required"
     return wanted != "none" and bool(variant)
@@ -290,13 +291,12 @@ def load(
     machine: str = DEFAULT_MACHINE,
     options: LaunchOptions = DEFAULT_OPTIONS,
 ) -> Program:
-    """A module on a machine, ready for launches.
+    """Verify a module and load it onto a machine.
 
-    ``module``: of ``cuda_tile``, ``nv_tileaa`` or, on machines that have threads, of ``nvgpu``. It is
-    verified. ``machine``: ``reference``, ``cpu``, ``sim:ARCH``, ``cuda`` or ``cuda:ARCH``. ``options``:
-    what launches use unless they give others.
+    ``module``: of ``cuda_tile``, ``nv_tileaa``, or, for ``sim`` and ``cuda``, of ``nvgpu``. ``machine``: ``reference``,
+    ``cpu``, ``sim:ARCH``, ``cuda`` or ``cuda:ARCH``. ``options``: the defaults of launches.
 
-    A TileIRError for IR that is not valid, a machine that there is not, and options that it lacks.
+    Raises ``TileIRError`` for invalid IR, unknown or unavailable machines, and unsupported options.
     """
     from tilewright.analysis.verifier import verify
 
@@ -316,7 +316,7 @@ def run(
     options: LaunchOptions | None = None,
     **deprecated: Any,
 ) -> RunResult:
-    """Load a module onto a machine, run one of its kernels (the only one by default), and unload it.
+    """Load a module onto a machine, run one of its kernels (by default the only one), and unload it.
 
     See :func:`load` for modules and machines, and :meth:`Program.launch` for arguments and errors.
     """
@@ -325,14 +325,14 @@ def run(
 
 
 def _level_of(module: Operation) -> str:
-    """The level of IR of a module, as options know it."""
+    """The IR level of a module, as options name it."""
     from tilewright.launching.modules import is_tile_ir
 
     return TILE_IR if is_tile_ir(module) else NVGPU
 
 
 def unsupported_level(machine: str) -> TileIRError:
-    """The error for a module of threads on a machine that has none."""
+    """The error for a module of ``nvgpu`` on a machine that does not support it."""
     able = [each.spelled for each in MACHINES.values() if "nvgpu" in each.levels]
     return TileIRError.single(
         UNSUPPORTED_LEVEL,

@@ -1,7 +1,7 @@
-"""What of a module runs: its kernels and the contents of its globals, at either level of IR.
+"""The runnable parts of a module, at either level of IR: its kernels and the contents of its globals.
 
-A ``cuda_tile`` module holds entries; a builtin module of ``nv_tileaa`` holds functions, of which
-those with a kernel mark or a ``kernel_spec`` are kernels.
+A ``cuda_tile`` module has entries; a builtin module of ``nv_tileaa`` has functions, of which those with a kernel
+attribute or a ``kernel_spec`` are kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilewright.launching.storage import storage_of
 from tilewright.numerics.arrays import Array, dtype_of, to_bytes
 
 if TYPE_CHECKING:
-    # Loading nv_tileaa takes longer than a small kernel of cuda_tile.
+    # Importing nv_tileaa takes longer than running a small kernel of cuda_tile.
     from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 
 KernelOp: TypeAlias = "cuda.EntryOp | FuncOp"
@@ -36,7 +36,7 @@ Module = cuda.ModuleOp | BuiltinModuleOp
 
 @dataclass(frozen=True, slots=True)
 class GlobalMemory:
-    """What a global of a module is when the module is loaded."""
+    """A global with its initial contents."""
 
     name: str
     data: bytes
@@ -47,9 +47,9 @@ class GlobalMemory:
 
 
 def runnable_module(module: Operation) -> Module:
-    """The module that runs: also where it is the only one in a builtin module.
+    """The module that runs: the operation itself, or the only one nested in a builtin module.
 
-    A TypeError where the operation holds neither a ``cuda_tile`` module nor ``nv_tileaa``.
+    Raises ``TypeError`` if there is neither a ``cuda_tile`` module nor one of ``nv_tileaa``.
     """
     if isinstance(module, cuda.ModuleOp):
         return module
@@ -67,17 +67,17 @@ def runnable_module(module: Operation) -> Module:
 
 
 def is_tile_ir(module: Operation) -> bool:
-    """Whether an operation is or holds a module of ``cuda_tile`` or kernels of ``nv_tileaa``."""
+    """Whether an operation is or contains a ``cuda_tile`` module or ``nv_tileaa`` functions."""
     return any(op.name in ("cuda_tile.module", nv_tileaa.FUNC) for op in module.walk())
 
 
 def is_tileaa(module: Module) -> bool:
-    """Whether a module is at the level of ``nv_tileaa``, not of ``cuda_tile``."""
+    """Whether a module is of ``nv_tileaa`` rather than ``cuda_tile``."""
     return isinstance(module, BuiltinModuleOp)
 
 
 def kernels_of(module: Module) -> Sequence[KernelOp]:
-    """The kernels of a module, in their order."""
+    """The kernels of a module, in order."""
     if isinstance(module, cuda.ModuleOp):
         return list(module.entries)
     from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -86,7 +86,7 @@ def kernels_of(module: Module) -> Sequence[KernelOp]:
 
 
 def kernel_of(module: Operation, name: str | None) -> KernelOp:
-    """The kernel of that name, or the only one for None; a TileIRError where there is none."""
+    """The kernel of that name, or the only one for None. Raises ``TileIRError`` (``unknown-entry``) if there is none."""
     runnable = runnable_module(module)
     kernels = kernels_of(runnable)
     found = [op for op in kernels if name is None or op.symbol == name]
@@ -103,7 +103,7 @@ def kernel_of(module: Operation, name: str | None) -> KernelOp:
 
 
 def cuda_kernel_of(module: Operation, name: str | None, who: str) -> cuda.EntryOp:
-    """The kernel, for those who know ``cuda_tile`` only; a TileIRError for another level."""
+    """The kernel, for callers that only support ``cuda_tile``; raises ``TileIRError`` for another level."""
     found = kernel_of(module, name)
     if isinstance(found, cuda.EntryOp):
         return found
@@ -122,7 +122,7 @@ def _help(module: Module) -> str:
 
 
 def globals_of(module: Module) -> Sequence[GlobalMemory]:
-    """The globals of a module, in their order."""
+    """The globals of a module, in order."""
     if isinstance(module, cuda.ModuleOp):
         return [_of_cuda_tile(op) for op in module.globals]
     from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
@@ -131,9 +131,9 @@ def globals_of(module: Module) -> Sequence[GlobalMemory]:
 
 
 def public_global(name: str, held: Iterable[GlobalMemory], memory: Callable[[str], Array]) -> Array:
-    """The contents of a public global: an array over its memory, whose bytes ``memory`` gives.
+    """The contents of a public global: an array over its memory, which ``memory`` returns as bytes.
 
-    4-bit elements stay packed in bytes. A KeyError where there is none of that name.
+    4-bit elements stay packed in bytes. Raises ``KeyError`` if there is no public global of that name.
     """
     public = {each.name: each for each in held if not each.is_private}
     found = public.get(name)
@@ -179,7 +179,7 @@ def _of_tileaa(op: GlobalOp) -> GlobalMemory:
 
 
 def _laid_out(tile: Array, strides: tuple[int, ...]) -> Array:
-    """The elements of memory that holds a tile at strides, zeros between them."""
+    """The memory image of a tile with strides; gaps are zero."""
     reach = sum((extent - 1) * stride for extent, stride in zip(tile.shape, strides, strict=True))
     memory = np.zeros(reach + 1, tile.dtype)
     steps = tuple(stride * tile.itemsize for stride in strides)

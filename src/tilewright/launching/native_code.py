@@ -1,7 +1,7 @@
-"""llvmlite, which makes native code and PTX; nothing else of Tilewright needs it.
+"""llvmlite, which generates native code and PTX; nothing else in Tilewright needs it.
 
-Whatever imports llvmlite imports it from here, or has this imported first: where it is missing, that is
-an error of one line that says what to install.
+Modules that use llvmlite import it from here, or import this module first, so that a missing package is a one-line
+error that says what to install.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Names in generated code.
 
-Names in a module are any text. What reads generated code knows identifiers: LLVM's text ends a name at
-a quote and knows none with NUL, PTX has letters, digits, _ and $; and some names mean something to
-them. So names go into generated code by way of ``object_name`` only.
+Names in a module are arbitrary text. In LLVM's text a quote ends a name and NUL is not allowed; PTX allows letters,
+digits, _ and $; and some names are reserved. All names in generated code go through ``object_name``.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import re
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _LONGEST = 200
 _ENCODED = "tw$"
-#: Functions that compilers of C call of themselves, and what our own code for GPUs declares; names that
-#: begin with __ are the compiler's, too.
+#: Functions that C compilers emit calls to, and names that the generated GPU code declares. Names with a leading __ are
+#: also reserved.
 _KNOWN = frozenset(
     {"malloc", "free", "memcpy", "memmove", "memset", "printf", "vprintf", "abort"}
     | {"dynamic_shared_memory"}
@@ -22,11 +21,10 @@ _KNOWN = frozenset(
 
 
 def object_name(name: str) -> str:
-    """The identifier that stands for a name in generated code.
+    """The identifier for a name in generated code; distinct names get distinct identifiers.
 
-    Identifiers of letters, digits, _ and $ stand for themselves, if they are not too long and mean
-    nothing to a compiler. All other names are spelled in hexadecimal where they must be, and no two
-    names alike: longer ones than any assembler may like end in a hash.
+    Identifiers of letters, digits, _ and $ map to themselves if they are not reserved and not too long. In others,
+    special characters are escaped in hexadecimal, and long ones are truncated and end in a hash.
     """
     if (
         _PLAIN.fullmatch(name)

@@ -1,7 +1,7 @@
-"""The options of a launch: what each means, its values, its default, and which machines know it.
+"""The options of a launch: meaning, values, default, and supporting machines.
 
-All of it is data beside the field. The documentation's table, the refusal of an option that a machine
-lacks, and the options of the command line come from it, so that a new option is one new field.
+All of it is metadata of the fields. The documentation's table, the error for unsupported options, and the command-line
+options are generated from it, so a new option is a single new field.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ UNSUPPORTED_OPTION = define_code(
     "docs/machines.md has the table of all options and machines.",
 )
 
-#: The schedules that a launch is checked under unless it says otherwise: the fewest that find locks in
-#: opposite orders, and tickets drawn in them (``machine.schedules``).
+#: The default number of schedules of the sanitizer: the least that finds lock-order inversions, and tickets drawn in
+#: opposite orders (``machine.schedules``).
 SANITIZER_SEEDS = 4
 
-#: The levels of IR that launches take.
+#: The IR levels of launches.
 TILE_IR, NVGPU = "Tile IR", "nvgpu"
 _EVERY_LEVEL = (TILE_IR, NVGPU)
 
 Check = Callable[[object], str]
-"""What is wrong with a value: how the message goes on after the name; empty for a good one."""
+"""Returns how an error message continues after the option's name; "" for a valid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionInfo:
-    """What is known of one field of :class:`LaunchOptions`.
+    """The metadata of a field of :class:`LaunchOptions`.
 
-    ``machines`` are the kinds of machines that know it (``sim`` for all of ``sim:ARCH``), and
-    ``levels`` the levels of IR for whose kernels it makes sense.
+    ``machines``: the kinds of machines that support it (``sim`` for all ``sim:ARCH``). ``levels``: the IR levels to
+    whose kernels it applies.
     """
 
     name: str
@@ -61,7 +61,7 @@ class OptionInfo:
 
     @property
     def shown_default(self) -> str:
-        """The default as Python writes it."""
+        """The default in Python syntax."""
         return str(self.default) if isinstance(self.default, Arithmetic) else repr(self.default)
 
 
@@ -74,13 +74,13 @@ def _option(
     check: Check | None = None,
     levels: tuple[str, ...] = _EVERY_LEVEL,
 ) -> Any:
-    """A field and what is known of it; ``machines`` are kinds, separated by blanks."""
+    """A dataclass field with metadata; ``machines`` are kinds, separated by blanks."""
     known = {"meaning": meaning, "values": values, "machines": tuple(machines.split())}
     return field(default=default, metadata={**known, "levels": levels, "check": check})
 
 
 def _is_integer(value: object, least: int) -> bool:
-    # Those of NumPy, too, which this module does without.
+    # Includes NumPy integers, without importing NumPy.
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
@@ -157,7 +157,7 @@ def _has(value: object, *names: str) -> bool:
 
 
 def _breakpoints(value: object) -> str:
-    # By what they have: the package that makes them stands above this one.
+    # Checked by attributes: the package that defines Breakpoint is above this one.
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return f"must be a list of Breakpoints, not {value!r:.60}"
     wrong = [each for each in value if not (_has(each, "action") or _is_line(each))]
@@ -167,7 +167,7 @@ def _breakpoints(value: object) -> str:
 
 
 def _is_line(value: object) -> bool:
-    # Instead of a file, a kernel or function stands for the one that it is written in.
+    # In place of a file, a kernel or function stands for the file that defines it.
     return (
         isinstance(value, tuple)
         and 2 <= len(value) <= 3
@@ -178,7 +178,7 @@ def _is_line(value: object) -> bool:
 
 
 def _trace(value: object) -> str:
-    # Programs of cuTile, which launch many times, give each trace to a function.
+    # cuTile programs launch many times, and pass a function that receives each trace.
     if value is None or callable(value) or _has(value, "blocks", "values", "limit"):
         return ""
     return f"must be a Trace of tilewright.machine.inspect, not {value!r:.60}"
@@ -189,7 +189,7 @@ def _text(value: object) -> str:
 
 
 def _arrays(value: object) -> str:
-    # Whether they are arrays of NumPy that a kernel can reach, the machine says.
+    # The machine checks that these are NumPy arrays that a kernel can access.
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ""
     return f"must be a list of NumPy arrays, not {value!r:.60}"
@@ -208,10 +208,10 @@ def _extents(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LaunchOptions:
-    """How a kernel is launched, for every machine.
+    """How a kernel is launched, on any machine.
 
-    A machine refuses what it does not know where that is not the default (``unsupported-option``);
-    values that make no sense are refused here (``bad-run-option``).
+    Machines reject options that they do not support and that differ from the default (``unsupported-option``); invalid
+    values are rejected here (``bad-run-option``).
     """
 
     seed: int = _option(
@@ -442,7 +442,7 @@ class LaunchOptions:
     )
 
     patience: InitVar[float | None] = None
-    """The older name of ``deadlock_timeout``; goes with the next version."""
+    """The former name of ``deadlock_timeout``; to be removed in the next version."""
 
     def __post_init__(self, patience: float | None) -> None:
         if patience is not None:
@@ -460,24 +460,24 @@ class LaunchOptions:
         found.raise_if_errors()
 
     def __repr__(self) -> str:
-        """What is not as it is by default."""
+        """The options that differ from their defaults."""
         given = (f"{name}={getattr(self, name)!r}" for name in self.changed)
         return f"LaunchOptions({', '.join(given)})"
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The names of the options that are not as they are by default."""
+        """The names of the options that differ from their defaults."""
         return tuple(name for name, default in _DEFAULTS.items() if getattr(self, name) != default)
 
     def over(self, others: LaunchOptions) -> LaunchOptions:
-        """These options, and the others' where these are as they are by default."""
+        """These options, with those that have their defaults taken from ``others``."""
         if others is DEFAULT_OPTIONS or others is self:
             return self
         return replace(others, **{name: getattr(self, name) for name in self.changed})
 
     @property
     def schedules(self) -> tuple[int, ...]:
-        """The seeds that the sanitizer (with ``sanitize``) and the simulator run with."""
+        """The seeds of the runs of the sanitizer (with ``sanitize``) and of the simulator."""
         seeds = self.seeds
         if seeds is None:
             seeds = SANITIZER_SEEDS if self.sanitize else 1
@@ -492,7 +492,7 @@ _CHECKS: dict[str, Check] = {
 }
 _DEFAULTS: dict[str, object] = {name: each.default for name, each in _FIELDS.items()}
 
-#: What is known of each option, by its name, in the order of the fields.
+#: The metadata of each option, by name, in the order of the fields.
 OPTIONS: Mapping[str, OptionInfo] = {
     name: OptionInfo(
         name,
@@ -517,12 +517,12 @@ def _documented() -> str:
 
 LaunchOptions.__doc__ = _documented()
 
-#: How launches run unless they say otherwise.
+#: The defaults of launches.
 DEFAULT_OPTIONS = LaunchOptions()
 
 
 def options_of_kind(kind: str, level: str | None = None) -> frozenset[str]:
-    """The options that a kind of machine knows, for kernels of a level of IR or of any."""
+    """The options that a kind of machine supports, for kernels of one IR level or of any."""
     return frozenset(
         name
         for name, info in OPTIONS.items()
@@ -531,7 +531,7 @@ def options_of_kind(kind: str, level: str | None = None) -> frozenset[str]:
 
 
 def missing_options(options: LaunchOptions, kind: str, level: str | None = None) -> tuple[str, ...]:
-    """The options that are asked for and that a kind of machine does not know, in order."""
+    """The options that differ from their defaults and that a kind of machine does not support, in order."""
     known = options_of_kind(kind, level)
     return tuple(name for name in options.changed if name not in known)
 
@@ -539,8 +539,9 @@ def missing_options(options: LaunchOptions, kind: str, level: str | None = None)
 def check_options(
     options: LaunchOptions, kind: str, level: str | None = None, machine: str = ""
 ) -> None:
-    """A TileIRError (``unsupported-option``) that names everything that the machine does not know, and
-    the machines that do."""
+    """Raise ``TileIRError`` (``unsupported-option``) with every option that the machine does not support, and the
+    machines that do.
+    """
     if options is DEFAULT_OPTIONS:
         return
     found = Collector()
@@ -550,8 +551,7 @@ def check_options(
 
 
 def refusal(name: str, spelled: str, kind: str, machine: str) -> str:
-    """Why a machine of that kind cannot do an option, and who can; ``spelled`` is how the user wrote
-    it."""
+    """The message for an unsupported option; ``spelled`` is how the user wrote it."""
     info = OPTIONS[name]
     if kind in info.machines:
         return (
@@ -577,9 +577,9 @@ def with_deprecated(
     who: str,
     renamed: Mapping[str, str] | None = None,
 ) -> LaunchOptions:
-    """The options, with those that are still given as keywords; warns of them.
+    """Merge options that were passed as keywords, which is deprecated, into ``options``; warns of them.
 
-    A TypeError, as for any function, for keywords that were none.
+    Raises ``TypeError``, as for any function, for unknown keywords.
     """
     chosen = options or DEFAULT_OPTIONS
     if not given:

@@ -1,4 +1,4 @@
-"""Tile blocks in an order that a seed decides on."""
+"""Seeded random orders of tile blocks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeVar
 
 _ItemT = TypeVar("_ItemT")
 
-#: Grids can have more tile blocks than memory has places.
+#: The size of a shuffled window: a grid can have more tile blocks than fit in memory.
 _WINDOW = 1 << 20
 
 
 def shuffled(items: Iterable[_ItemT], generator: random.Random) -> Iterator[_ItemT]:
-    """All items, shuffled: the first 2^20 among themselves, then the next, so that no more are in memory."""
+    """All items, shuffled within successive windows of 2^20, which bounds the memory."""
     left = iter(items)
     while window := list(islice(left, _WINDOW)):
         generator.shuffle(window)

@@ -1,8 +1,8 @@
-"""Functions on arrays that a caller gives for code that a module calls but does not hold.
+"""Functions on arrays that a caller supplies for external code of a module.
 
-``extern_elementwise``, ``elementwise_inline_asm`` and ``call_elementwise_intrinsic`` hand over whole
-tiles, whatever their code does for one element. Tiles go in as read-only arrays, memrefs as arrays over
-their memory; a function returns an array for each result, tokens aside.
+``extern_elementwise``, ``elementwise_inline_asm`` and ``call_elementwise_intrinsic`` pass whole tiles, although their
+code is per element. Tiles are passed as read-only arrays, memrefs as arrays over their memory; a function returns an
+array per result, except tokens.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tilewright.launching.value_types import TileLike
 from tilewright.numerics.arrays import Array, dtype_of
 
 Plugin = Callable[..., object]
-"""Takes the operands as arrays, scalars of rank 0; gives an array for each result, or the one."""
+"""Takes the operands as arrays, scalars of rank 0; returns an array per result, or a single one."""
 
 
 class PluginResultError(Exception):
-    """What a plugin returned does not fit the results of the operation."""
+    """The value returned by a plugin does not match the results of the operation."""
 
 
 def plugin_results(name: str, found: object, types: Sequence[TileLike]) -> list[Array]:
-    """What a plugin returned, as arrays of the results' types; PluginResultError where it does not fit."""
+    """Convert the return value of a plugin to arrays of the results' types; raises PluginResultError on a mismatch."""
     given: Sequence[Any] = found if isinstance(found, tuple | list) else (found,)
     if not types:
         return []
@@ -45,7 +45,7 @@ def plugin_results(name: str, found: object, types: Sequence[TileLike]) -> list[
 
 
 def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """How many elements lie from the first one of a memref to its last; strides are in elements."""
+    """The number of elements from the first one of a memref to its last; strides are in elements."""
     pairs = zip(shape, strides, strict=True)
     return sum((extent - 1) * stride for extent, stride in pairs if extent) + 1
 
@@ -53,7 +53,7 @@ def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
 def array_over(
     memory: Array, offset: int, element: str, shape: Sequence[int], strides: Sequence[int]
 ) -> Array:
-    """A memref as an array over bytes, from one of them on; raw bytes where elements share them."""
+    """A memref as an array over ``memory`` from byte ``offset`` on; raw bytes if elements share bytes."""
     storage, dtype = storage_of(element), dtype_of(element)
     steps = tuple(stride * storage.size for stride in strides)
     raw = np.ndarray(tuple(shape), storage.raw, memory, offset, steps)

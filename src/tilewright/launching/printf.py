@@ -1,4 +1,4 @@
-"""Texts of C's `printf`, which kernels of ``nvgpu`` print by."""
+"""Formatting of C's `printf`, for kernels of ``nvgpu``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?([diuoxXcfFeEgGs
 
 
 def formatted(text: str, values: Sequence[Any], widths: Sequence[int]) -> str:
-    """What a format says of numbers, of so many bits each; what has no number stays as it is."""
+    """Format values, whose integers have ``widths`` bits; directives without a value are left as they are."""
     rest = list(zip(values, widths, strict=True))
 
     def one(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """The text of print_tko and of failed assertions.
 
-A tile of rank 0 prints its conversion once. Of a larger tile every element prints, row-major,
-separated by ``, ``, each dimension between ``[`` and ``]``, as NVIDIA's compiler lays it out.
+A tile of rank 0 prints one conversion. For larger tiles every element prints in row-major order, separated by ``, ``,
+each dimension in ``[`` and ``]``, as with NVIDIA's compiler.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _HUGE = float(2**63 - 1024)
 
 
 def _numbers(tile: Array, element: str, letter: str) -> Any:
-    """The elements as nested lists of Python numbers, read as the conversion wants them.
+    """The elements as nested lists of Python numbers of the type that the conversion requires.
 
-    A float for an integer conversion is truncated, an integer for a float conversion converted.
+    Floats for an integer conversion are truncated; integers for a float conversion are converted.
     """
     if element == PTR:
         numbers = tile
@@ -52,7 +52,7 @@ def _layout(numbers: Any, convert: Callable[[Any], str]) -> str:
 def format_tiles(
     pieces: Sequence[str | Conversion], tiles: Sequence[Array], elements: Sequence[str]
 ) -> str:
-    """The text that a print gives for its operands."""
+    """The text of a print with these operands."""
     operands = iter(zip(tiles, elements, strict=True))
     texts: list[str] = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""What a launch gives back."""
+"""The results of launches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tilewright.numerics.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a launch gave; machines that know more give a class of their own that has all of this.
+    """The result of a launch; machines that report more return a subclass.
 
-    ``outputs`` are the array arguments, updated in place; ``text`` is what the kernel printed, as far
-    as the machine sees it; ``failures`` are the failed assertions of a launch that goes on after them.
-    ``arithmetic`` is the mode in which outputs were computed.
+    ``outputs``: the array arguments, updated in place. ``text``: the printed text, as far as the machine can observe
+    it. ``failures``: the failed assertions, if they are not raised. ``arithmetic``: the mode in which outputs were
+    computed.
     """
 
     outputs: tuple[Array, ...] = ()
@@ -27,8 +27,11 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class InspectedResult(RunResult):
-    """What a launch with breakpoints gave: ``hits`` has for each of them the number of executions that
-    it met, those skipped included, and ``stopped_at`` the stop at which an action ended the run."""
+    """The result of a launch with breakpoints.
+
+    ``hits``: for each breakpoint the number of executions that reached it, including skipped ones. ``stopped_at``: the
+    stop at which an action ended the run.
+    """
 
     hits: tuple[int, ...] = ()
     stopped_at: Any = None

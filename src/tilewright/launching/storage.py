@@ -1,4 +1,4 @@
-"""How one element of each type stands in memory, and how it becomes an element of a tile."""
+"""The representation of each element type in memory, and its conversion to tile elements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _TF32_MASK = np.uint32(0xFFFFE000)
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Memory elements of one type: ``raw`` is their dtype, ``size`` their bytes.
+    """The memory representation of an element type: ``raw`` is its dtype, ``size`` its bytes.
 
-    ``to_tile`` makes elements of a tile from raw ones, ``from_tile`` the reverse. Where ``packed``,
-    two elements share a raw byte, the first in its low bits; the functions then handle one
-    element per byte.
+    ``to_tile`` converts raw elements to tile elements, ``from_tile`` the reverse. If ``packed``, two elements share a
+    byte, the first in its low bits; the functions then take one element per byte.
     """
 
     element: str
@@ -57,7 +56,7 @@ def _words_from_tf32(tile: Array) -> Array:
 
 @cache
 def storage_of(element: str) -> Storage:
-    """The storage of a number type that memory can hold."""
+    """The representation of a number type that memory can hold."""
     dtype = dtype_of(element)
     fmt = FORMATS[element]
     if fmt.storage_bits < 8:
@@ -73,6 +72,6 @@ def storage_of(element: str) -> Storage:
         return Storage(element, _RAW[4], 4, shift, _tf32_from_words, _words_from_tf32)
     if element in _NATIVE:
         return Storage(element, dtype, size, shift, _same, _same)
-    # Moving unsigned integers is several times faster than moving the types of ml_dtypes.
+    # Moving unsigned integers is several times faster than moving ml_dtypes types.
     raw = _RAW[size]
     return Storage(element, raw, size, shift, lambda r: r.view(dtype), lambda t: t.view(raw))

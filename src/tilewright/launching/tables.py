@@ -1,4 +1,4 @@
-"""The machines and the options of launches as tables in Markdown, for the documentation."""
+"""Markdown tables of machines and launch options, for the documentation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.launching.options import NVGPU, OPTIONS, TILE_IR, OptionInfo
 
 
 def machines_table() -> str:
-    """One row for each kind of machine: what it is for, what it runs, what it needs."""
+    """One row per kind of machine: its purpose, levels and requirements."""
     rows = (
         (
             f"`{each.spelled}`",
@@ -23,7 +23,7 @@ def machines_table() -> str:
 
 
 def options_table() -> str:
-    """One row for each option: its meaning, values and default, and a column for each machine."""
+    """One row per option: its meaning, values and default, and a column per machine."""
     rows = (
         (
             f"`{info.name}`",

@@ -1,4 +1,4 @@
-"""Per-thread code of kernels: what the simulator and GPUs share of a launch."""
+"""Lowering and launching kernels as per-thread code, shared by the simulator and GPUs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Grid = int | Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredKernel:
-    """A kernel, alone in a module of the level of threads, and how it is launched."""
+    """A kernel, alone in its ``nvgpu``-level module, and its launch parameters."""
 
     name: str
     module: BuiltinModuleOp
@@ -55,9 +55,11 @@ class LoweredKernel:
 
 @dataclass(frozen=True, slots=True)
 class ThreadLaunch:
-    """A launch that has been checked: the lowered kernel, the grid that it is launched with, and an argument
-    for each of its parameters. ``outputs`` are the arrays among the author's. ``folded``: the author's grid,
-    where its blocks are launched in one row."""
+    """A checked launch: the lowered kernel, its grid, and an argument per parameter.
+
+    ``outputs``: the array arguments of the caller. ``folded``: the caller's grid, if the blocks are launched in one
+    dimension instead.
+    """
 
     kernel: LoweredKernel
     grid: tuple[int, int, int]
@@ -67,11 +69,11 @@ class ThreadLaunch:
 
 
 class LoweredProgram:
-    """A module of ``cuda_tile`` or ``nv_tileaa`` whose kernels are lowered when first asked for.
+    """A verified module of ``cuda_tile`` or ``nv_tileaa``, whose kernels are lowered on first use.
 
-    The module must have passed the verifier. ``arch`` is the architecture's name (``sm_90a``). Globals live as long as the program. Where it is asked to ``optimize``, tiles get layouts and loops
-    are pipelined (``nv_tileas``); else, and where a kernel has something that no layout is known for,
-    ``nv_tileaa`` is lowered directly. It follows the ``decisions`` of others, as far as there is a schedule.
+    ``arch``: the architecture's name (``sm_90a``). Globals live as long as the program. With ``optimize``, tiles get
+    layouts and loops are pipelined (``nv_tileas``); without it, and if a kernel has an operation without a layout rule,
+    ``nv_tileaa`` is lowered directly. ``decisions`` override those of the scheduler.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class LoweredProgram:
         self._target = Target(arch, shared_bytes)
         self._options = NvgpuOptions(shared_bytes=shared_bytes, compute=self._target.compute)
         self._tileaa: BuiltinModuleOp | None = None
-        #: By kernel, why it was lowered without a schedule.
+        #: By kernel, the error because of which it was lowered without a schedule.
         self.fallbacks: dict[str, TileIRError] = {}
         self._kernels: dict[tuple[str, bool, bool, bool], LoweredKernel] = {}
         self._scheduled: dict[tuple[str, bool], Scheduled] = {}
@@ -94,11 +96,11 @@ class LoweredProgram:
 
     @property
     def memory(self) -> list[Array]:
-        """The memory of the globals that kernels have asked for."""
+        """The memory of the globals that kernels have used."""
         return list(self._globals.values())
 
     def global_array(self, name: str) -> Array:
-        """The contents of a public global; a KeyError where there is none of that name."""
+        """The contents of a public global. Raises ``KeyError`` if there is none of that name."""
         return public_global(name, globals_of(self.module), self._global)
 
     @rare_collections
@@ -106,10 +108,11 @@ class LoweredProgram:
     def kernel(
         self, entry: str | None, optimize: bool = True, *, folded: bool = False, maps: bool = True
     ) -> LoweredKernel:
-        """The kernel of that name, or the only one; for a grid that is ``folded`` (``linearize_grid``), and
-        without ``maps`` one that needs no tensor maps.
+        """The lowered kernel of that name, or the only one.
 
-        A TileIRError where there is none, or where it is not lowered (``not-lowered-to-threads``).
+        ``folded``: for a one-dimensional launch of its grid (``linearize_grid``). Without ``maps``, it uses no tensor
+        maps. Raises ``TileIRError`` if there is no such kernel, or if it cannot be lowered
+        (``not-lowered-to-threads``).
         """
         name = kernel_of(self.module, entry).symbol
         key = (name, optimize, folded, maps)
@@ -135,7 +138,7 @@ class LoweredProgram:
                     raise
                 self.fallbacks[name] = error
             except (AssertionError, LookupError, TypeError, ValueError) as error:
-                # A defect of the schedule must not cost the user the kernel, but is told.
+                # A defect of the scheduler must not cost the user the kernel, but is reported.
                 self.fallbacks[name] = TileIRError.single(
                     NOT_LOWERED,
                     f"the schedule failed: {type(error).__name__}: {error}",
@@ -144,7 +147,7 @@ class LoweredProgram:
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
     def scheduled(self, entry: str | None = None, maps: bool = True) -> Scheduled:
-        """A kernel, the only one by default, at the level of ``nv_tileas``; see ``kernel``."""
+        """A kernel, by default the only one, at the level of ``nv_tileas``; see ``kernel``."""
         name = kernel_of(self.module, entry).symbol
         found = self._scheduled.get((name, maps))
         if found is None:
@@ -163,8 +166,9 @@ class LoweredProgram:
         return found
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
-        """What the compiler decided about a kernel, and why; the last one that it was lowered
-        without a schedule, where it was."""
+        """The compiler's decisions about a kernel and their reasons; the last remark says if it was lowered without a
+        schedule.
+        """
         name = kernel_of(self.module, entry).symbol
         made = self.kernel(entry)
         error = self.fallbacks.get(name)
@@ -191,11 +195,10 @@ class LoweredProgram:
         optimize: bool = True,
         scratch: Callable[[int], object] | None = None,
     ) -> ThreadLaunch:
-        """The launch, checked, the lowered kernel for it, one without tensor maps where there are none of
-        these arrays, and what its parameters are given; ``scratch`` makes memory for so many bytes, by
-        default of the host.
+        """Check a launch; returns the lowered kernel and its arguments.
 
-        A TileIRError with everything that is wrong with a launch.
+        If the arrays cannot be described by tensor maps, the kernel is one that uses none. ``scratch`` allocates memory
+        of a number of bytes, by default on the host. Raises one ``TileIRError`` with all errors.
         """
         op = kernel_of(self.module, entry)
         checked = check_launch(op, grid, args, allow_overlap=allow_overlap)
@@ -247,8 +250,9 @@ class LoweredProgram:
         return self._tileaa
 
     def _with_warps(self, name: str, remarks: Remarks) -> BuiltinModuleOp:
-        """The module of ``nv_tileaa`` in which a kernel has as many warps as its tiles need, unless a
-        hint says how many, or the program is of ``nv_tileaa``, which does."""
+        """The module of ``nv_tileaa`` in which a kernel has the number of warps that its tiles need, unless a hint or
+        the decisions set it, or the program is of ``nv_tileaa``, which does.
+        """
         module, default = self._lowered(), self._options.num_warps
         if module is self.module or self._decisions.warps is not None:
             return module
@@ -264,13 +268,13 @@ class LoweredProgram:
         ).module
 
     def _entry(self, name: str) -> EntryOp | None:
-        """The kernel of that name in ``cuda_tile``, where the program is of that."""
+        """The kernel of that name in ``cuda_tile``, if the program is of that level."""
         kernel = kernel_of(self.module, name)
         return kernel if isinstance(kernel, EntryOp) else None
 
 
 def _set_warps(module: BuiltinModuleOp, name: str, warps: int) -> None:
-    """Give the blocks of a kernel so many warps."""
+    """Set the number of warps per block of a kernel."""
     for op in module.ops:
         if isinstance(op, FuncOp) and op.symbol == name:
             spec = op.properties.get("kernel_spec")
@@ -280,7 +284,7 @@ def _set_warps(module: BuiltinModuleOp, name: str, warps: int) -> None:
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:
-    """So many bytes, whose address is a multiple of the alignment, if there is one."""
+    """An array of ``size`` bytes, aligned to ``alignment`` and at least to ``SCRATCH_ALIGNMENT``."""
     alignment = max(alignment, SCRATCH_ALIGNMENT)
     room = np.zeros(size + alignment, np.uint8)
     start = -room.ctypes.data % alignment

@@ -1,4 +1,4 @@
-"""Limits of the time that a launch may take."""
+"""Time limits of launches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TIME_LIMIT = define_code(
 
 
 def over_message(seconds: float, where: str = "") -> str:
-    """What is said of a launch whose time is over."""
+    """The message for a launch that exceeded its time limit."""
     return f"the launch has not ended within {seconds:g} s" + (f": {where}" if where else "")
 
 
 def time_is_over(
     seconds: float, loop: OperationSource | None, block: tuple[int, int, int] | None
 ) -> TileIRError:
-    """The error of a launch that was stopped: in which tile block, in which loop, as far as is known."""
+    """The error of a launch that was stopped: with the tile block and loop, if known."""
     where = "" if block is None else f"tile block {block} was in this loop"
     return TileIRError.single(
         TIME_LIMIT,
@@ -33,8 +33,9 @@ def time_is_over(
 
 
 def stopped_here(loop: OperationSource, who: str) -> str:
-    """The note of an exception that has ended a launch from outside: ``tile block (0, 0, 0)``, or which
-    warp, was in this loop."""
+    """The note on an exception that interrupted a launch: the loop that ``who``, such as ``tile block (0, 0, 0)`` or a
+    warp, was in.
+    """
     location = ""
     if loop.position is not None:
         location = f"{loop.position[0]}:{loop.position[1]}"

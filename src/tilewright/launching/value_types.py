@@ -1,7 +1,7 @@
-"""The types of values as registers hold them, whatever level of IR a kernel is written in.
+"""The types of values in registers, for every level of IR.
 
-In ``cuda_tile`` everything is a tile; in ``nv_tileaa`` and the dialects beside it scalars are bare
-element types, and ``index`` is an integer of 64 bits. Registers hold scalars as tiles of rank 0.
+In ``cuda_tile`` all values are tiles; in ``nv_tileaa`` and related dialects scalars have bare element types, and
+``index`` is a 64-bit integer. Registers hold scalars as tiles of rank 0.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tilewright.dialects.nv_tileaa import types as A
 from tilewright.numerics.arrays import PTR
 
 INDEX_ELEMENT = "i64"
-"""What ``index`` is on this machine."""
+"""The element type of ``index``."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldType:
-    """A tile or scalar: extents, and the element type with its spelling (``ptr`` for pointers)."""
+    """A tile or scalar: extents, and the element type with its name (``ptr`` for pointers)."""
 
     dims: tuple[int, ...]
     element: str
@@ -30,7 +30,7 @@ class HeldType:
 
     @property
     def rank(self) -> int:
-        """How many extents there are; 0 for a scalar."""
+        """The number of extents; 0 for a scalar."""
         return len(self.dims)
 
     @property
@@ -43,14 +43,14 @@ TileLike = T.TileType | HeldType
 
 
 def tile_type(value: SSAValue) -> TileLike:
-    """The type of a value that the verifier knows to be a tile or a scalar."""
+    """The type of a value that the verifier has checked to be a tile or scalar."""
     found = tile_like(value.type)
     assert found is not None, value.type
     return found
 
 
 def tile_like(ty: Attribute) -> TileLike | None:
-    """A tile or scalar type as registers hold it; None for every other type."""
+    """A tile or scalar type as registers hold it; None for all other types."""
     return ty if isinstance(ty, T.TileType) else _held_type(ty)
 
 
@@ -64,24 +64,24 @@ def _held_type(ty: Attribute) -> HeldType | None:
 
 
 def pointee_of(value: SSAValue) -> str:
-    """The element name behind the pointers of a tile."""
+    """The name of the pointee's element type, for a tile of pointers."""
     return pointee_in(tile_type(value))
 
 
 def pointee_in(ty: TileLike) -> str:
-    """The element name behind the pointers of a tile type."""
+    """The name of the pointee's element type, for the type of a tile of pointers."""
     pointer = ty.element_type
     assert isinstance(pointer, T.PtrType | A.PtrType)
     return T.element_name(pointer.pointee)
 
 
 def is_pointer(ty: TileLike) -> bool:
-    """Whether elements are pointers."""
+    """Whether the elements are pointers."""
     return ty.element == PTR
 
 
 def is_address(ty: Attribute) -> bool:
-    """Whether values of a type lead to memory: pointers and views."""
+    """Whether values of a type reference memory: pointers and views."""
     if isinstance(ty, T.TensorViewType | T.TileViewType | A.MemrefType | A.TiledViewType):
         return True
     held = tile_like(ty)

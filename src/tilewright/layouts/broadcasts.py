@@ -11,9 +11,11 @@ from tilewright.layouts.layout import Layout, axis_bits
 def broadcast_registers(
     own: Layout, layout: Layout, given: Sequence[int], wanted: Sequence[int]
 ) -> list[int] | None:
-    """For each register of a tile of extents ``wanted`` in ``layout`` the register of the source, of
-    extents ``given`` in ``own``, that has the same element; None where a thread has it in none, or
-    threads have it in different ones."""
+    """For each register of a tile of extents ``wanted`` in ``layout``, the register with the same element of the
+    source, of extents ``given`` in ``own``.
+
+    None if a thread does not hold the element, or if the register depends on the thread.
+    """
     spread = tuple(_source_of(basis, given, wanted) for basis in layout.thread)
     if spread != own.thread:
         return None
@@ -27,7 +29,7 @@ def broadcast_registers(
 
 
 def _source_of(number: int, given: Sequence[int], wanted: Sequence[int]) -> int:
-    """The number of the source's element that an element of the result repeats."""
+    """The source element that is broadcast to element ``number`` of the result."""
     found = below = 0
     for extent, bits in reversed(list(zip(given, axis_bits(wanted), strict=True))):
         if extent == 1:

@@ -10,15 +10,18 @@ from tilewright.layouts.lane_moves import LaneMoves, plan_lane_moves
 from tilewright.layouts.layout import Layout, bits_of
 from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 
-#: The bytes of the widest access of a thread.
+#: The width in bytes of a thread's widest access.
 WIDEST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class SharedConversion:
-    """Through shared memory: each thread writes vectors of ``write`` neighbours and reads vectors of
-    ``read``. Before that registers are put in order: register r of ``source`` is number ``order[r]``
-    of the layout that was given, and likewise for ``target``."""
+    """A conversion through shared memory: threads write vectors of ``write`` adjacent elements, and read vectors of
+    ``read``.
+
+    Registers are permuted first: register r of ``source`` is register ``source_order[r]`` of the given layout, and
+    likewise for ``target``.
+    """
 
     shared: SharedLayout
     source: Layout
@@ -31,10 +34,10 @@ class SharedConversion:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How registers of the target are filled.
+    """How registers of the target are filled. Exactly one field is set.
 
-    ``registers``: register r of the target is register ``registers[r]`` of the source in the same
-    thread. ``lanes``: warps hold what they need. ``shared_conversion``: where that does not do.
+    ``registers``: register r of the target is ``registers[r]`` of the source in the same thread. ``lanes``: moves
+    within warps. ``shared_conversion``: through shared memory.
     """
 
     registers: tuple[int, ...] | None = None
@@ -43,9 +46,9 @@ class Conversion:
 
 
 def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conversion:
-    """How a tile in layout ``source`` becomes one in ``target``, for the same block of threads.
+    """The cheapest conversion of a tile from layout ``source`` to ``target``, in the same block of threads.
 
-    Raises ValueError where the two are not of one tile and block.
+    Raises ``ValueError`` if the layouts are of different tiles or blocks.
     """
     if source.size != target.size or (len(source.lane), len(source.warp)) != (
         len(target.lane),
@@ -62,7 +65,7 @@ def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conve
 
 
 def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
-    """Where each register of the target is in the same thread of the source."""
+    """For each register of the target, the register of the source in the same thread; None if there is none."""
     own = gf2.Space(source.register)
     if any(one ^ other not in own for one, other in zip(source.thread, target.thread, strict=True)):
         return None
@@ -79,12 +82,12 @@ def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
 
 
 def plan_shared_conversion(source: Layout, target: Layout, element_bytes: int) -> SharedConversion:
-    """Shared memory in which both sides are free of bank conflicts, with the widest vectors that both
-    have in common, else with those of one side.
+    """A conversion through shared memory without bank conflicts on either side, with the widest vectors common to both,
+    else those of one side.
 
-    The place of an element is a linear function of its number. Vectors come first; then the bits that
-    choose the bank, on which the lanes of a phase must differ for both sides; the rest are rows. The rows'
-    space must meet neither side's lanes: such a space exists because both have one dimension, and is
+    The position of an element is a linear function of its number. The lowest bits are the offset in a vector, then
+    those that select the bank, on which the lanes of a phase must differ for both sides; the rest select the row. The
+    row space must intersect neither side's lane space. Such a space exists because both have the same dimension; it is
     spanned by sums of their vectors.
     """
     most = bits_of(WIDEST // element_bytes)
@@ -113,9 +116,9 @@ def plan_shared_conversion(source: Layout, target: Layout, element_bytes: int) -
 def shared_between(
     source: Layout, target: Layout, element_bytes: int, vector: Sequence[int]
 ) -> SharedLayout:
-    """Shared memory in which the elements that ``vector`` spans are neighbours, in its order, and in which
-    neither side has bank conflicts: ``source`` accesses whole vectors, ``target`` vectors or words in
-    them."""
+    """A shared layout in which the elements spanned by ``vector`` are adjacent, in its order, without bank conflicts on
+    either side: ``source`` accesses whole vectors, ``target`` vectors or words in them.
+    """
     row = bits_of(ROW_BYTES // element_bytes)
     inner = list(vector)
     lanes = [_phase(layout, inner, row - len(inner)) for layout in (source, target)]
@@ -130,7 +133,7 @@ def shared_between(
 
 
 def _least(vectors: Sequence[int]) -> list[int]:
-    """A basis of the same space with the least numbers, in ascending order."""
+    """The basis of the same space with the smallest numbers, ascending."""
     rows = sorted(gf2.independent(vectors))
     for position, row in enumerate(rows):
         for other in range(position):
@@ -151,8 +154,9 @@ def _least(vectors: Sequence[int]) -> list[int]:
 
 
 def _widen(vector: list[int], source: Layout, target: Layout, element_bytes: int) -> None:
-    """Extend a vector of what both sides have by what one has, while the other, which then moves
-    single elements, stays free of conflicts; at least to the 4 bytes of a bank."""
+    """Extend a common vector by basis vectors of one side while the other, which then moves single elements, stays free
+    of conflicts; at least to the 4 bytes of a bank.
+    """
     most = bits_of(WIDEST // element_bytes)
     word = bits_of(max(4 // element_bytes, 1))
     for own, other in ((target, source), (source, target)):
@@ -169,8 +173,7 @@ def _widen(vector: list[int], source: Layout, target: Layout, element_bytes: int
 
 
 def _phase(layout: Layout, vector: Sequence[int], count: int) -> list[int]:
-    """The vectors of the lanes that access shared memory together, as far as they say where; not more
-    than there are places in a row."""
+    """The independent vectors of the lanes that access shared memory in one phase; at most ``count``."""
     space = gf2.Space(vector)
     return [basis for basis in layout.lane if space.add(basis)][:count]
 
@@ -178,7 +181,7 @@ def _phase(layout: Layout, vector: Sequence[int], count: int) -> list[int]:
 def _split(
     vector: list[int], one: list[int], other: list[int], bits: int, row: int
 ) -> tuple[list[int], list[int]]:
-    """Vectors that choose the bank, and those that choose the row, beside those within a vector."""
+    """Split the space outside of vectors into the basis of bank bits and the basis of row bits."""
     width = min(row, bits) - len(vector)
     inner = gf2.Space(vector)
     both = gf2.intersection(gf2.independent([*vector, *one]), gf2.independent([*vector, *other]))
@@ -190,7 +193,7 @@ def _split(
     pairs = min(len(mine), len(theirs))
     banks += mine
     rows = [a ^ b for a, b in zip(mine[:pairs], theirs[:pairs], strict=True)]
-    # The longer side's rest takes banks of its own.
+    # The remaining vectors of the longer side select banks of their own.
     banks += theirs[pairs:]
     known = gf2.Space([*vector, *banks, *rows])
     rest = [1 << bit for bit in range(bits) if known.add(1 << bit)]
@@ -201,8 +204,9 @@ def _split(
 def ordered_for(
     layout: Layout, shared: SharedLayout, element_bytes: int
 ) -> tuple[Layout, tuple[int, ...]]:
-    """A layout with its registers in such an order that neighbours in memory are side by side, and for
-    each register its number in the layout that was given."""
+    """Reorder a layout's registers so that adjacent elements in memory are in successive registers; returns also each
+    register's number in the given layout.
+    """
     most = bits_of(WIDEST // element_bytes)
     inverse = shared.inverse
     space = gf2.Space()

@@ -16,7 +16,7 @@ from tilewright.layouts.layout import Layout, axis_bits, bits_of
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """An instruction ``m x n x k`` whose operands have ``bits`` bits; sums have 32 or 64."""
+    """An ``m x n x k`` instruction whose operands have ``bits`` bits; accumulators have 32 or 64."""
 
     m: int
     n: int
@@ -25,12 +25,12 @@ class Fragment:
 
     @property
     def per_register(self) -> int:
-        """Neighbours along k in one register."""
+        """The number of adjacent elements along k in a register."""
         return max(32 // self.bits, 1)
 
 
 def _batch_bits(shape: Sequence[int]) -> list[int]:
-    """The bits of all axes but the last two, the lowest first."""
+    """The bits of all axes but the last two, lowest first."""
     return [bit for bits in reversed(axis_bits(shape)[:-2]) for bit in bits]
 
 
@@ -41,13 +41,13 @@ def accumulator(
     turned: tuple[bool, bool] = (False, False),
     spread: int = 0,
 ) -> Layout:
-    """The layout of a sum of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
+    """The layout of an accumulator of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
 
-    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then
-    fragments along n, m, and the batch. ``turned``: operands of 8 bits that do not lie along k, of which
-    threads get neighbours in pairs: a fragment has every second one of 16 rows, or the first of two fragments
-    the even columns of 16. ``spread``: of ``2**(3 + spread)`` columns fragment i has those whose number is i modulo
-    ``2**spread``, so that a thread has neighbours of the right operand.
+    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then fragments along n, m,
+    and the batch. ``turned``: 8-bit operands that are not contiguous along k, of which threads load adjacent pairs: the
+    halves of a fragment have the even and the odd rows of 16, or the first of two fragments has the even columns of 16.
+    ``spread``: of ``2**(3 + spread)`` columns, fragment i has those congruent to i modulo ``2**spread``, so that a
+    thread holds adjacent elements of the right operand.
     """
     ranges = axis_bits(shape)
     rows, columns = list(ranges[-2]), list(ranges[-1])
@@ -72,7 +72,7 @@ def accumulator(
 
 
 def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
-    """The upper ``count`` bits, or all, and the others."""
+    """Split off the upper ``count`` bits, or all; returns them and the rest."""
     count = min(count, len(bits))
     return bits[len(bits) - count :], bits[: len(bits) - count]
 
@@ -80,8 +80,9 @@ def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
 def operand_a(
     shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_turned: bool = False
 ) -> Layout:
-    """The layout of the left operand, ``(..., m, k)``, of a product whose sum is
-    ``accumulator((..., m, n), fragment, warps)``: warps along n hold the same."""
+    """The layout of the left operand, ``(..., m, k)``, of a product with ``accumulator((..., m, n), fragment, warps)``.
+    Warps along n hold copies.
+    """
     ranges = axis_bits(shape)
     rows, along = list(ranges[-2]), list(ranges[-1])
     if is_turned:
@@ -106,7 +107,9 @@ def operand_b(
     is_turned: bool = False,
     spread: int = 0,
 ) -> Layout:
-    """The layout of the right operand, ``(..., k, n)``; warps along m hold the same. ``spread`` as for the sums."""
+    """The layout of the right operand, ``(..., k, n)``; warps along m hold copies. ``spread`` is that of the
+    accumulator.
+    """
     ranges = axis_bits(shape)
     along, columns = list(ranges[-2]), list(ranges[-1])
     spread = max(spread, int(is_turned))
@@ -127,10 +130,10 @@ def operand_b(
 
 
 def warpgroup_accumulator(shape: Sequence[int], groups: Sequence[int]) -> Layout:
-    """The layout of a sum of ``wgmma`` over a grid of warpgroups: rows, columns.
+    """The layout of an accumulator of ``wgmma`` over a grid of warpgroups: rows, columns.
 
-    Each group has contiguous rows and columns; of every 64 rows its warp i has 16, from 16 i on, as
-    fragments of 16 x 8. Registers run along the columns of a fragment, its rows, then along n and m.
+    Each group has contiguous rows and columns; of every 64 rows its warp i has 16, from 16 i on, as fragments of 16 x
+    8. Registers run along the columns of a fragment, its rows, then along n and m.
     """
     rows, columns = (list(bits) for bits in axis_bits(shape)[-2:])
     group_columns, left_columns = _upper(columns[3:], bits_of(groups[1]))
@@ -144,8 +147,9 @@ def warpgroup_accumulator(shape: Sequence[int], groups: Sequence[int]) -> Layout
 
 
 def warpgroup_operand_a(shape: Sequence[int], bits: int, groups: Sequence[int]) -> Layout:
-    """The layout of a left operand of ``wgmma`` in registers, of elements of ``bits`` bits, whose sum is
-    ``warpgroup_accumulator((..., m, n), groups)``."""
+    """The layout of a left operand of ``wgmma`` in registers, with elements of ``bits`` bits, for
+    ``warpgroup_accumulator((..., m, n), groups)``.
+    """
     rows, along = (list(found) for found in axis_bits(shape)[-2:])
     pack = bits_of(32 // bits)
     step = pack + 3

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 
 
 def reduced(vector: int, echelon: Iterable[int]) -> int:
-    """What is left of a vector modulo a space, given by a basis with distinct leading bits, in
-    descending order."""
+    """Reduce a vector modulo a space, given by a basis with distinct leading bits, descending."""
     for row in echelon:
         vector = min(vector, vector ^ row)
     return vector
 
 
 class Space:
-    """The span of the vectors that were added; tells which of them were independent."""
+    """The span of the added vectors."""
 
     def __init__(self, vectors: Iterable[int] = ()):
         self._echelon: list[int] = []
@@ -22,7 +21,7 @@ class Space:
             self.add(vector)
 
     def add(self, vector: int) -> bool:
-        """Extend the space; False where it had the vector already."""
+        """Add a vector; returns False if the space already contains it."""
         rest = reduced(vector, self._echelon)
         if rest:
             self._echelon.append(rest)
@@ -38,14 +37,15 @@ class Space:
 
 
 def independent(vectors: Iterable[int]) -> list[int]:
-    """The vectors without those that depend on the ones before."""
+    """The vectors that are independent of those before them."""
     space = Space()
     return [vector for vector in vectors if space.add(vector)]
 
 
 def solve(basis: Sequence[int], vector: int) -> int | None:
-    """The set of ``basis``, as a mask of positions, whose sum is the vector; None where there is
-    none. Of dependent vectors the first ones are taken."""
+    """The subset of ``basis``, as a mask of positions, that sums to the vector; None if there is none. Of dependent
+    vectors the first ones are used.
+    """
     rows: list[tuple[int, int]] = []
     for position, member in enumerate(basis):
         value, mask = member, 1 << position
@@ -63,7 +63,7 @@ def solve(basis: Sequence[int], vector: int) -> int | None:
 
 
 def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """A basis of what the spans of two lists of independent vectors have in common."""
+    """A basis of the intersection of the spans of two lists of independent vectors."""
     rows: list[tuple[int, int]] = []
     common: list[int] = []
     for vector in one:
@@ -71,7 +71,7 @@ def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
     space: list[tuple[int, int]] = []
 
     def insert(value: int, origin: int) -> int | None:
-        """The part of ``one`` in a dependency, where there is one."""
+        """Insert a vector; if it is dependent, returns the part of the dependency in ``one``."""
         for row, source in space:
             if value ^ row < value:
                 value, origin = value ^ row, origin ^ source
@@ -91,7 +91,7 @@ def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
 
 
 def apply(basis: Sequence[int], number: int) -> int:
-    """The sum of those vectors whose position is a set bit of ``number``."""
+    """The sum of the vectors at the set bits of ``number``."""
     found = 0
     for position, vector in enumerate(basis):
         if number >> position & 1:

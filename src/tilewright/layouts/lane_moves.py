@@ -1,4 +1,4 @@
-"""Plans conversions within warps: which lane passes which register to which."""
+"""Conversions within warps, by shuffles."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from tilewright.layouts import gf2
 from tilewright.layouts.layout import Layout
 
 LANES = 5
-#: The most registers of a tile for which lanes exchange halves: what it takes to choose them grows.
+#: The number of registers up to which lanes exchange halves: the cost of selecting them grows with it.
 MOST_SWAPPED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Registers are put in this ``order``; then bit ``register`` of their number and bit ``thread`` of the
-    thread's, which is one of the lane's, change places. ``drops``: the threads that differ in the bit, be
-    it the warp's, have the same registers, and keep those of their bit."""
+    """A swap: after permuting registers by ``order``, bit ``register`` of the register number and bit ``thread`` of the
+    lane are exchanged.
+
+    ``drops``: threads that differ in the bit, which may be one of the warp, hold the same registers, and each keeps the
+    half of its own bit; nothing is shuffled.
+    """
 
     order: tuple[int, ...]
     register: int
@@ -27,10 +30,10 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Register r becomes register ``registers[r]`` of the lane whose number is ``lanes[r]`` XORed with
-    ``thread[i]`` over the set bits i of the thread's own number.
+    """A shuffle: register r becomes register ``registers[r]`` of the lane ``lanes[r]`` XORed with ``thread[i]`` over
+    the set bits i of the thread's number.
 
-    ``both``: a bit of the lane's number in which two lanes get the registers of both; None elsewhere.
+    ``both``: the bit of the lane in which two lanes receive the registers of both; else None.
     """
 
     registers: tuple[int, ...]
@@ -40,13 +43,13 @@ class Take:
 
     @property
     def stays(self) -> bool:
-        """Whether each thread reads lanes at distances from its own."""
+        """Whether each thread reads lanes at an XOR distance from its own."""
         identity = tuple(1 << bit for bit in range(LANES))
         return self.thread[:LANES] == identity and not any(self.thread[LANES:])
 
     @property
     def count(self) -> int:
-        """The shuffles of a register."""
+        """The number of shuffles."""
         pairs = set(zip(self.registers, self.lanes, strict=True))
         if self.both is not None:
             return len(set(self.registers))
@@ -55,13 +58,13 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class LaneMoves:
-    """What lanes do, in order."""
+    """The moves of a conversion, in order."""
 
     swaps: tuple[Swap, ...]
     take: Take
 
     def words(self, registers: int) -> int:
-        """How many registers are handed over."""
+        """The number of shuffled registers."""
         found = self.take.count
         for swap in self.swaps:
             found += 0 if swap.drops else registers // 2
@@ -70,8 +73,7 @@ class LaneMoves:
 
 
 def plan_lane_moves(source: Layout, target: Layout) -> LaneMoves | None:
-    """How lanes bring a tile from a layout into another one; None where other warps hold what a warp
-    needs, or where shared memory does it at less cost."""
+    """Plan a conversion within warps. None if a warp needs elements of other warps, or if shared memory is cheaper."""
     swaps: list[Swap] = []
     current = source
     for bit in range(len(source.thread)):
@@ -90,7 +92,9 @@ def plan_lane_moves(source: Layout, target: Layout) -> LaneMoves | None:
 
 
 def _swap(source: Layout, target: Layout, thread: int) -> tuple[Swap, Layout] | None:
-    """The exchange after which a bit of the thread means what it should, where registers say that now."""
+    """The exchange after which a thread bit has its target vector, if a register bit has it now; returns also the
+    layout after it.
+    """
     own, wanted = source.thread[thread], target.thread[thread]
     register = gf2.solve(source.register, wanted)
     if not wanted or wanted == own or register is None or (thread >= LANES and own):
@@ -127,7 +131,7 @@ def _take(source: Layout, target: Layout) -> Take | None:
         moved = basis if number < LANES else basis ^ own
         found = of(moved)
         if found is None or found[0]:
-            # Another warp has it, or the register would depend on the thread.
+            # Another warp holds it, or the register would depend on the thread.
             return None
         thread.append(found[1])
     registers, lanes = [0], [0]
@@ -141,7 +145,7 @@ def _take(source: Layout, target: Layout) -> Take | None:
 
 
 def _both(lanes: Sequence[int], thread: Sequence[int]) -> int | None:
-    """The only bit of lanes that is read from both of a pair."""
+    """The only lane bit that is read across, if both lanes of each pair read both."""
     read = 0
     for lane in lanes:
         read |= lane
@@ -153,8 +157,7 @@ def _both(lanes: Sequence[int], thread: Sequence[int]) -> int | None:
 
 
 def spread_out(layout: Layout) -> Layout:
-    """The same elements held by as many threads as possible: of those that hold the same ones each
-    keeps a part."""
+    """Distribute the tile over as many threads as possible: of threads that hold the same elements each keeps a part."""
     register = list(layout.without_copies().register)
     bits = list(layout.thread)
     for place, basis in enumerate(bits):

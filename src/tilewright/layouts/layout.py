@@ -11,14 +11,14 @@ from tilewright.layouts import gf2
 
 
 def bits_of(extent: int) -> int:
-    """The logarithm of a power of two; ValueError for another number."""
+    """The binary logarithm of a power of two. Raises ``ValueError`` for other numbers."""
     if extent <= 0 or extent & (extent - 1):
         raise ValueError(f"an extent must be a power of two, got {extent}")
     return extent.bit_length() - 1
 
 
 def axis_bits(shape: Sequence[int]) -> list[range]:
-    """For each axis of a tile the bits of an element's row-major number that are its coordinate."""
+    """For each axis, the bits of an element's row-major number that are its coordinate."""
     found: list[range] = []
     below = 0
     for extent in reversed(shape):
@@ -31,13 +31,13 @@ def axis_bits(shape: Sequence[int]) -> list[range]:
 class Layout:
     """Which element each register of each thread holds: a linear map over GF(2).
 
-    Elements are numbered in row-major order. A basis vector is the number of the element that the
-    input bit stands for: register ``r`` of lane ``l`` of warp ``w`` holds the element whose number is the
-    XOR of ``register[i]``, ``lane[i]``, ``warp[i]`` over the set bits i of r, l and w. A zero vector
-    means that elements are held several times over; the owner of an element is the holder with zeros in
-    those bits. Since numbers are row-major, a tile keeps its layout when it is reshaped.
+    Elements are numbered in row-major order. A basis vector is the element of one input bit: register ``r`` of lane
+    ``l`` of warp ``w`` holds the XOR of ``register[i]``, ``lane[i]``, ``warp[i]`` over the set bits i of r, l and w. A
+    zero vector means that elements are replicated; the owner of an element is the holder with zeros in those bits.
+    Since the numbers are row-major, reshaping a tile does not change its layout.
 
-    ``size`` is the number of elements. Raises ValueError where some element is held by nobody.
+    ``size`` is the number of elements. Raises ``ValueError`` if a basis vector is out of range, or an
+    element has no holder.
     """
 
     size: int
@@ -59,44 +59,45 @@ class Layout:
 
     @property
     def thread(self) -> tuple[int, ...]:
-        """The basis vectors of the bits of the thread's number in its block."""
+        """The basis vectors of the bits of the thread number in its block."""
         return self.lane + self.warp
 
     @property
     def registers(self) -> int:
-        """How many elements each thread holds."""
+        """The number of elements per thread."""
         return 1 << len(self.register)
 
     @property
     def threads(self) -> int:
-        """How many threads share the tile."""
+        """The number of threads."""
         return 1 << len(self.lane) + len(self.warp)
 
     @property
     def bits(self) -> int:
-        """How many bits number the elements."""
+        """The number of bits of an element's number."""
         return bits_of(self.size)
 
     def element(self, register: int, thread: int) -> int:
-        """The number of the element that a register of a thread holds."""
+        """The element in a register of a thread."""
         return self.offsets[register] ^ self.first_of_thread[thread]
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """For each register the element that thread 0 holds there; those of another thread are the
-        XOR of these with its first one."""
+        """For each register, the element that thread 0 holds; for other threads they are XORed with
+        ``first_of_thread``.
+        """
         return tuple(gf2.apply(self.register, register) for register in range(self.registers))
 
     @cached_property
     def first_of_thread(self) -> tuple[int, ...]:
-        """For each thread the element in its register 0."""
+        """For each thread, the element in its register 0."""
         return tuple(gf2.apply(self.thread, thread) for thread in range(self.threads))
 
     @cached_property
     def free_thread_bits(self) -> int:
-        """A mask of the bits of a thread's number that owners of elements have zero in.
+        """A mask of the thread bits that are zero for owners of elements.
 
-        A thread bit is free if its vector depends on those of registers and of thread bits below.
+        A thread bit is free if its vector depends on those of registers and of lower thread bits.
         """
         space = gf2.Space(self.register)
         mask = 0
@@ -110,15 +111,16 @@ class Layout:
         """Whether several threads hold the same element."""
         return bool(self.free_thread_bits)
 
-    # Layouts made of layouts.
+    # Derived layouts.
 
     def without_copies(self) -> Layout:
-        """The same without registers that repeat what others of the thread hold."""
+        """The layout without registers that duplicate others of the same thread."""
         return Layout(self.size, tuple(gf2.independent(self.register)), self.lane, self.warp)
 
     def mapped(self, size: int, bit_to: Sequence[int | None]) -> Layout:
-        """The layout of a tile that a movement of bits of the element's number makes of it: bit i
-        goes to ``bit_to[i]``, None drops it. Registers that become copies stay."""
+        """The layout after moving bits of the element's number: bit i goes to ``bit_to[i]``, None drops it. Registers
+        that become copies are kept.
+        """
 
         def move(basis: int) -> int:
             found = 0
@@ -135,23 +137,24 @@ class Layout:
         )
 
     def permuted(self, shape: Sequence[int], order: Sequence[int]) -> Layout:
-        """The layout of the tile whose axis i is axis ``order[i]`` of this one, of extents ``shape``."""
+        """The layout of the transposed tile whose axis i is axis ``order[i]`` of this one, of extents ``shape``."""
         return self.mapped(self.size, permuted_bits(shape, order))
 
     def sliced(self, shape: Sequence[int], axis: int) -> Layout:
-        """The layout of what a reduction along an axis of this tile leaves, without copies in
-        registers; threads that differed along the axis hold the same element."""
+        """The layout of the result of a reduction along an axis, without duplicate registers; threads that differed
+        along the axis hold the same element.
+        """
         dropped = axis_bits(shape)[axis]
         below = iter(range(self.bits))
         bit_to = [None if bit in dropped else next(below) for bit in range(self.bits)]
         return self.mapped(self.size // shape[axis], bit_to).without_copies()
 
     def with_registers(self, register: Sequence[int]) -> Layout:
-        """The same threads with other registers, given by the elements of their basis."""
+        """The layout with other register vectors."""
         return Layout(self.size, tuple(register), self.lane, self.warp)
 
     def run(self, shape: Sequence[int], axis: int) -> int:
-        """How many neighbours along an axis lie in successive registers, from an aligned one on."""
+        """The number of adjacent elements along an axis in successive registers, aligned."""
         found = 0
         for basis, bit in zip(self.register, axis_bits(shape)[axis], strict=False):
             if basis != 1 << bit:
@@ -159,12 +162,13 @@ class Layout:
             found += 1
         return 1 << found
 
-    # Layouts by rule.
+    # Standard layouts.
 
     @staticmethod
     def dealt(size: int, threads: int, chunk: int = 4) -> Layout:
-        """Chunks of neighbours dealt to threads in turn; a tile with fewer elements than threads
-        several times over."""
+        """Chunks of adjacent elements, distributed cyclically over threads; a tile with fewer elements than threads is
+        replicated.
+        """
         bits, over = bits_of(size), bits_of(threads)
         own = max(bits - over, 0)
         inner = min(own, bits_of(chunk))
@@ -175,13 +179,12 @@ class Layout:
 
     @staticmethod
     def blocked(shape: Sequence[int], threads: int, order: Sequence[int], chunk: int) -> Layout:
-        """For coalesced accesses: along the axes of ``order``, the fastest one first, each thread
-        holds ``chunk`` neighbours, lanes follow one another, then warps, along the other axes as far as
-        these go; what is left are registers.
+        """A layout for coalesced accesses along the axes of ``order``, the fastest first.
 
-        Up to ``chunk`` neighbours along the second axis stay in one thread, too, as far as threads
-        have enough to hold otherwise: what turns or reduces the tile moves less then. A tile with fewer
-        elements than threads is held several times over, by the threads above.
+        Each thread holds ``chunk`` adjacent elements; lanes follow, then warps, which prefer the other axes; the rest
+        are registers. Up to ``chunk`` adjacent elements along the second axis also stay in a thread, if every thread
+        still has elements, which makes transposing and reducing the tile cheaper. A tile with fewer elements than
+        threads is replicated over the upper thread bits.
         """
         ranges = axis_bits(shape)
         first = list(ranges[order[0]])
@@ -192,7 +195,7 @@ class Layout:
         second = min(inner, free - inner, len(ranges[order[1]]) if len(order) > 1 else 0)
         along = first[inner:] + others[second:]
         lanes, rest = along[:5], along[5:]
-        # Warps go along the other axes, if they can: a reduction along the first one stays in a warp.
+        # Warps prefer the other axes, so that a reduction along the first one stays within a warp.
         rest = [bit for bit in rest if bit not in first] + [bit for bit in rest if bit in first]
         warps = rest[: max(over - 5, 0)]
         left = sorted(rest[len(warps) :], key=along.index)
@@ -203,7 +206,7 @@ class Layout:
 
 
 def permuted_bits(shape: Sequence[int], order: Sequence[int]) -> list[int]:
-    """Where the bits of an element's number go when axes are permuted."""
+    """The new position of each bit of an element's number after permuting axes."""
     given = axis_bits(shape)
     wanted = axis_bits([shape[axis] for axis in order])
     bit_to = [0] * sum(len(bits) for bits in given)
@@ -214,7 +217,7 @@ def permuted_bits(shape: Sequence[int], order: Sequence[int]) -> list[int]:
 
 
 def coordinates(number: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of the element with a row-major number."""
+    """The coordinates of an element, from its row-major number."""
     found: list[int] = []
     for extent in reversed(shape):
         found.append(number & (extent - 1))

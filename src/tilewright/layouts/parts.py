@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from tilewright.layouts import gf2
 from tilewright.layouts.layout import Layout, axis_bits
 
-#: Registers that a part's tile may have at most for threads to hold all parts of it.
+#: The registers per thread up to which each thread may hold all parts of a tile.
 MOST_REGISTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The elements of a tile whose number, at the bits ``mask``, is ``value``."""
+    """The elements of a tile whose number, masked by ``mask``, is ``value``."""
 
     mask: int
     value: int
 
     def below(self, bits: int) -> list[int | None]:
-        """For each of the bits of the tile's numbers its place in those of the part."""
+        """For each bit of the tile's numbers, its position in those of the part; None for bits of ``mask``."""
         found: list[int | None] = []
         below = 0
         for bit in range(bits):
@@ -32,7 +32,7 @@ class Part:
 
 
 def part_of(dims: Sequence[int], part: Sequence[int], starts: Sequence[int]) -> Part | None:
-    """The part of extents ``part`` that starts at ``starts``; None where no bits of a number say it."""
+    """The part of extents ``part`` that starts at ``starts``; None if no bits of the number select it."""
     mask = value = 0
     for bits, extent, start in zip(axis_bits(dims), part, starts, strict=True):
         if extent & (extent - 1) or start % extent:
@@ -44,15 +44,15 @@ def part_of(dims: Sequence[int], part: Sequence[int], starts: Sequence[int]) -> 
 
 
 def says_bits(layout: Layout, mask: int) -> bool:
-    """Whether each bit of ``mask`` is told by one bit of the number of the register or of the thread,
-    which tells nothing else."""
+    """Whether each bit of ``mask`` is determined by one register or thread bit, which determines nothing else."""
     found = [basis for basis in layout.bases if basis & mask]
     return all(not basis & (basis - 1) for basis in found) and len(set(found)) == len(found)
 
 
 def with_all_parts(layout: Layout, mask: int) -> Layout | None:
-    """A layout in which each thread holds all parts that ``mask`` tells apart of what it has of one;
-    None where that takes too many registers."""
+    """A layout in which each thread holds its elements of all parts that ``mask`` distinguishes; None if that takes too
+    many registers.
+    """
     if not says_bits(layout, mask):
         return None
     thread = [basis for basis in layout.thread if basis & mask]
@@ -63,14 +63,15 @@ def with_all_parts(layout: Layout, mask: int) -> Layout | None:
 
 
 def part_layout(layout: Layout, part: Part) -> Layout:
-    """The layout of a part of a tile, in the layout that the tile has."""
+    """The layout of a part, from that of the whole tile."""
     size = layout.size >> part.mask.bit_count()
     return layout.mapped(size, part.below(layout.bits)).without_copies()
 
 
 def registers_of_part(layout: Layout, part: Part) -> list[int] | None:
-    """The registers that hold the elements of ``part_layout`` in a layout that has all parts; None where
-    it has not."""
+    """The registers that hold the elements of ``part_layout``, in a layout with all parts; None if a register is
+    missing.
+    """
     places = [bit for bit, place in enumerate(part.below(layout.bits)) if place is not None]
     found: list[int] = []
     for offset in part_layout(layout, part).offsets:
@@ -85,11 +86,9 @@ def registers_of_part(layout: Layout, part: Part) -> list[int] | None:
 
 
 def joined_layout(layout: Layout, bit: int) -> Layout:
-    """The layout of two tiles in this layout put together so that bit ``bit`` of the element's number
-    tells which it is of.
+    """The layout of two tiles of this layout joined such that bit ``bit`` of the element's number selects the tile.
 
-    Threads that hold the same elements twice hold one of each tile then; where there are none,
-    registers double.
+    Threads that held copies then hold one tile each; without copies, the registers double.
     """
 
     def widened(basis: int) -> int:

@@ -19,9 +19,9 @@ class IndexBit:
 
 
 def index_bits_along(layout: Layout, dims: Sequence[int], axis: int) -> tuple[IndexBit, ...] | None:
-    """For each bit of the coordinate along an axis, from the lowest one on, the place that says it.
+    """For each bit of the coordinate along an axis, from the lowest, the index bit that determines it.
 
-    None where it takes several bits to tell, or where one stands for other axes, too.
+    None if a coordinate bit depends on several bits, or if one also affects other axes.
     """
     bits = axis_bits(dims)[axis]
     mask = sum(1 << bit for bit in bits)
@@ -39,30 +39,29 @@ def index_bits_along(layout: Layout, dims: Sequence[int], axis: int) -> tuple[In
 
 
 def leading(places: Sequence[IndexBit], kind: str) -> tuple[IndexBit, ...]:
-    """The places of a kind at the beginning."""
+    """The leading index bits of a kind."""
     return tuple(takewhile(lambda place: place.kind == kind, places))
 
 
 def beyond_warps(places: Sequence[IndexBit]) -> int:
-    """How many parts along the axis warps have to tell one another of: those of each warp, and of
-    the bits above."""
+    """The number of partial results along the axis after folding within warps; 1 if no bit is of a warp."""
     below = [place.kind for place in places].index("warp") if has_warps(places) else len(places)
     return 1 << len(places) - below
 
 
 def has_warps(places: Sequence[IndexBit]) -> bool:
-    """Whether elements that are folded lie in different warps."""
+    """Whether the folded elements are in different warps."""
     return any(place.kind == "warp" for place in places)
 
 
 def totals_layout(
     layout: Layout, dims: Sequence[int], axis: int, places: Sequence[IndexBit]
 ) -> tuple[Layout, Layout]:
-    """The layout of the parts of an axis that ``places``, its upper bits, tell apart, where each
-    thread has its own ones, and another one where it has all parts of its row.
+    """Two layouts of the parts of an axis that ``places``, its upper bits, distinguish: one where each thread has its
+    own parts, and one where it has all parts of its row.
 
-    Elements are numbered with the part in front. In the first one registers are those that ``places`` and
-    other axes take, in order; in the second one the bits of the part come last.
+    The part is the upper bits of the element's number. In the first layout registers are those of ``places`` and of
+    other axes, in order; in the second the bits of the part come last.
     """
     bits = axis_bits(dims)[axis]
     low = bits.stop - len(places)
@@ -75,7 +74,7 @@ def totals_layout(
         else:
             bit_to.append(next(below))
     kept = layout.mapped(1 << others + len(places), bit_to)
-    # Registers along the axis below the parts are not in the tile of parts.
+    # Registers along the axis below the parts have no elements in the tile of parts.
     mask = sum(1 << bit for bit in range(bits.start, low))
     own = kept.with_registers(
         [
@@ -99,11 +98,11 @@ def totals_layout(
 def partials_layouts(
     layout: Layout, dims: Sequence[int], axis: int
 ) -> tuple[Layout, Layout] | None:
-    """The layout of what each warp has found along an axis, and one in which all threads have what all warps have;
-    None where one warp has all of it.
+    """The layout of each warp's partial result along an axis, and one in which all threads have those of all warps.
+    None if a single warp has the whole axis.
 
-    Elements are numbered as those of the tile without the axis, with the number of the part in front. Registers of the
-    second one have that number last.
+    Elements are numbered as in the tile without the axis, with the part in the upper bits, which are the last register
+    bits of the second layout.
     """
     mask = sum(1 << bit for bit in axis_bits(dims)[axis])
     warps = [bit for bit, basis in enumerate(layout.warp) if basis & mask]

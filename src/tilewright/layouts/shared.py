@@ -9,17 +9,17 @@ from functools import cached_property
 from tilewright.layouts import gf2
 from tilewright.layouts.layout import Layout, axis_bits, bits_of
 
-#: Shared memory moves 128 bytes at a time: 32 banks of 4 bytes.
+#: Shared memory moves 128 bytes per access: 32 banks of 4 bytes.
 ROW_BYTES = 128
-#: The rows of 128 bytes in which that swizzle comes back to where it began.
+#: The period of the swizzle, in rows of 128 bytes.
 SWIZZLED_ROWS = 8
 
 
 @dataclass(frozen=True)
 class SharedLayout:
-    """A linear one-to-one map from the number of an element to its place, in elements.
+    """A linear bijection from the number of an element to its position, in elements.
 
-    ``basis[i]`` is the place of element ``1 << i``; the place of another one is the XOR over its bits.
+    ``basis[i]`` is the position of element ``1 << i``; others are the XOR over their bits.
     """
 
     basis: tuple[int, ...]
@@ -32,16 +32,16 @@ class SharedLayout:
 
     @property
     def size(self) -> int:
-        """How many elements, and places, there are."""
+        """The number of elements."""
         return 1 << len(self.basis)
 
     def place(self, element: int) -> int:
-        """Where an element lies, counted in elements from the start."""
+        """The position of an element, in elements from the start."""
         return gf2.apply(self.basis, element)
 
     @cached_property
     def inverse(self) -> tuple[int, ...]:
-        """For each bit of a place the element that lies there."""
+        """For each bit of a position, the element there."""
         found: list[int] = []
         for bit in range(len(self.basis)):
             solution = gf2.solve(self.basis, 1 << bit)
@@ -51,17 +51,17 @@ class SharedLayout:
 
     @staticmethod
     def row_major(size: int) -> SharedLayout:
-        """Each element in the place of its number."""
+        """Each element at the position of its number."""
         return SharedLayout(tuple(1 << bit for bit in range(bits_of(size))))
 
     @staticmethod
     def swizzled(shape: Sequence[int], inner: int, element_bytes: int) -> SharedLayout:
-        """Rows along axis ``inner``, the others above it in row-major order, with chunks of 16 bytes
-        XORed by the row: 8 chunks in one column, and 8 in one row, lie in different banks. Rows of more
-        than 128 bytes are cut into panels of 128, one behind the other.
+        """Rows along axis ``inner``, the other axes above it in row-major order, with 16-byte chunks XORed by the row:
+        8 chunks in one column, and 8 in one row, are in different banks. Rows of more than 128 bytes are split into
+        consecutive panels of 128.
 
-        The period is that of TMA's 128-byte swizzle where rows have 128 bytes or more, else that of
-        64 or 32 bytes: bits [4, 7), [4, 6) or bit 4 of the address are XORed with those from bit 7 on.
+        The period is that of TMA's 128-byte swizzle for rows of 128 bytes or more, else that of the 64- or 32-byte one:
+        bits [4, 7), [4, 6) or bit 4 of the address are XORed with those from bit 7 on.
         """
         ranges = axis_bits(shape)
         along = list(ranges[inner])
@@ -80,7 +80,7 @@ class SharedLayout:
         return SharedLayout(tuple(place[bit] for bit in range(len(order))))
 
     def vector(self, layout: Layout, limit: int) -> int:
-        """How many neighbours in memory successive registers of a layout hold, at most ``limit``."""
+        """The number of elements adjacent in memory that successive registers of a layout hold, at most ``limit``."""
         found = 0
         for position, basis in enumerate(layout.register):
             if 1 << (position + 1) > limit or self.place(basis) != 1 << position:
@@ -93,8 +93,9 @@ class SharedLayout:
         return 1 << found
 
     def waves(self, layout: Layout, vector: int, element_bytes: int) -> int:
-        """The rows of 128 bytes that shared memory moves when each warp accesses the vectors of a
-        register of a layout at once, divided by those that the bytes need."""
+        """The accesses to a bank that a phase of lanes takes when each warp accesses the vectors of a register; 1
+        without bank conflicts.
+        """
         bytes_each = vector * element_bytes
         phase = min(32, max(ROW_BYTES // bytes_each, 1))
         worst = 1

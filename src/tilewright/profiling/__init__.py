@@ -1,7 +1,8 @@
-"""How long launches of our own kernels would take on a GPU: compiled, some blocks run on the simulator, then modelled.
+"""Modelled profiles of launches: compile a kernel, run some blocks on the simulator, and evaluate the performance
+model.
 
-``profile_launch`` is the function for one launch; ``Profiler`` keeps what several launches of a kernel share. The model
-itself, which reads any machine code, is in ``model``. See docs/model.md.
+``profile_launch`` profiles one launch; ``Profiler`` keeps what several launches of a kernel share. The model itself,
+which reads any machine code, is in ``model``. See docs/model.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The drawings of a profile as SVG: the roofline, and the warps of a block over time."""
+"""SVG drawings of a profile: the roofline, and the timeline of a block's warps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from tilewright.model.profile import Profile, WarpRow
 from tilewright.model.tables import Gpu
 
-#: What the colours of a timeline stand for; units that are not here are `other`.
+#: The legend of a timeline's colours; units that are not listed are drawn as `other`.
 KINDS = {
     "wait": "waiting",
     "tensor": "products",
@@ -25,8 +25,9 @@ _ROW, _NAME, _LONG = 18, 96, 1100
 
 
 def roofline(found: Profile, gpu: Gpu, before: float | None = None) -> str:
-    """Work for each byte of memory against work in a second, both on logarithmic axes: of tensor units where the kernel
-    uses them, else instructions of warps. ``before``: the seconds of an earlier version, drawn as a ring."""
+    """The roofline plot: performance over arithmetic intensity, both logarithmic. Work is counted in flops if the
+    kernel uses tensor cores, else in warp instructions. ``before``: the seconds of an earlier version, drawn as a ring.
+    """
     has_products = found.flops > 0
     sms, clock = gpu["sms"], gpu["clock"] * 1e9
     blocks = math.prod(found.grid)
@@ -109,13 +110,13 @@ def _number(value: float) -> str:
 
 
 def timeline(found: Profile) -> str:
-    """The warps of a block that is alone, each in a row, from its beginning on as far as it was kept."""
+    """The timeline of a block that runs alone, one row per warp, as far as it was recorded."""
     rows = found.timeline
     ends = [row.spans[-1].end for row in rows if row.spans]
     if not ends:
         return "<p>Nothing is executed.</p>"
     cut = any(row.cut for row in rows)
-    # Where rows are cut, all are shown for as long as each is known.
+    # If rows are truncated, show all rows up to the earliest truncation.
     last = min(row.spans[-1].end for row in rows if row.cut) if cut else max(ends)
     scale = (_LONG - _NAME - 10) / max(last, 1)
     texts = {cost.address: cost.text for cost in found.costs}

@@ -1,4 +1,4 @@
-"""The profile of a launch of a kernel of ours."""
+"""Profiles of launches of generated kernels."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tilewright.profiling.codes import BLOCK_OF_THREADS
 from tilewright.profiling.origins import origins_of
 from tilewright.profiling.running import Found, run_blocks
 
-#: Where the arrays of a modelled launch begin: far from each other, and well aligned.
+#: The addresses of the arrays of a modelled launch: far apart and aligned.
 _FIRST_ADDRESS, _APART = 1 << 36, 1 << 36
-#: Seconds that a block may be run for: far more than it takes, unless a loop does not end.
+#: The time limit of running a block: only endless loops reach it.
 RUN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a launch leaves to be said.
+    """Parameters of a profile that a launch does not determine.
 
-    ``block``: threads, for kernels of ``nvgpu`` that do not say them; ``cluster`` and ``dynamic_shared_bytes`` as for a
-    launch. ``trips``: turns of loops by name, whatever the code says. ``footprint_bytes``: bytes that must come
-    from the memory of the GPU, by default those of all arrays. ``run_seconds``: for how long a block may run on
-    the simulator at most; 0: none does, and nothing is known of conflicts and sectors.
+    ``block``: threads, for kernels of ``nvgpu`` that do not set them; ``cluster`` and ``dynamic_shared_bytes`` as for a
+    launch. ``trips``: iterations of loops by name, which override the code. ``footprint_bytes``: bytes that are read
+    from the GPU's memory at least, by default the size of all arrays. ``run_seconds``: the time limit of running a
+    block on the simulator; 0 runs none, so bank conflicts and sectors are unknown.
     """
 
     block: tuple[int, int, int] | None = None
@@ -62,21 +62,21 @@ def profile_launch(
     memory: Sequence[Array] = (),
     asked: Asked = Asked(),
 ) -> Profile:
-    """The modelled profile of one launch; nothing of the caller's is changed.
+    """The modelled profile of one launch; the arguments are not changed.
 
-    ``module`` is verified Tile IR or ``nvgpu``; ``gpu`` a table or the name of one; ``entry`` the kernel, the only one by
-    default. ``grid``, ``args`` and ``memory`` are those of a launch on the simulator: arrays are read, never
-    written, and large ones need not hold anything but what addresses and branches depend on.
+    ``module``: verified Tile IR or ``nvgpu``. ``gpu``: a table or its name. ``entry``: the kernel, by default the only
+    one. ``grid``, ``args`` and ``memory`` are those of a launch on the simulator: arrays are only read, and large ones
+    need no contents except those on which addresses and branches depend.
 
-    Raises TileIRError: an unknown GPU, tools that are missing, what cannot be compiled for the GPU or does not fit on
-    it, arguments that do not fit, and loops whose turns nobody knows.
+    Raises ``TileIRError`` for unknown GPUs, missing tools, kernels that cannot be compiled for the GPU or do not fit,
+    invalid arguments, and loops with unknown iterations.
     """
     return Profiler(module, gpu, entry).profile(grid, args, memory=memory, asked=asked)
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A compiled kernel: its machine code, the kernel at the level of threads, and where each of its lines comes from."""
+    """A compiled kernel: its machine code, its ``nvgpu`` function, and the origins of its line numbers."""
 
     compiled: CompiledKernel
     kernel: Kernel
@@ -85,8 +85,10 @@ class Code:
 
     @staticmethod
     def of(compiled: CompiledKernel, threads: ModuleOp) -> Code:
-        """The machine code of a compiled kernel beside the operations that it was made from; a
-        TileIRError without NVIDIA's tools."""
+        """The machine code of a compiled kernel, with the operations that it was generated from.
+
+        Raises ``TileIRError`` if NVIDIA's tools are missing.
+        """
         kernels = read_kernels(compiled.assemble().cubin, disassemble_to_json)
         kernel = kernel_named(kernels, compiled.name)
         return Code(compiled, kernel, _function(compiled, threads), origins_of(compiled.operations))
@@ -103,8 +105,9 @@ def _function(compiled: CompiledKernel, threads: ModuleOp) -> FuncOp:
 
 
 class Profiler:
-    """A kernel compiled for a GPU, of which launches are profiled. Arguments and errors are those of
-    ``profile_launch``; ``decisions`` stand in the place of the compiler's own."""
+    """Profiles launches of a kernel, compiled for a GPU. Arguments and errors are those of ``profile_launch``;
+    ``decisions`` override those of the compiler.
+    """
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class Profiler:
 
     @property
     def code(self) -> Code:
-        """The code of launches in general: of small grids, with tensor maps of all arrays."""
+        """The code for launches of small grids, with tensor maps for all arrays."""
         if self._plain is None:
             assert self._tiles is not None
             compiled = self._tiles.compile(self._entry)
@@ -136,11 +139,11 @@ class Profiler:
         return self._plain
 
     def code_for(self, grid: int | Sequence[int], args: Sequence[object]) -> Code:
-        """The code that a launch takes."""
+        """The code that a launch runs."""
         return self._given(grid, args)[0]
 
     def _code_of(self, compiled: CompiledKernel, threads: ModuleOp) -> Code:
-        # The program keeps compiled kernels.
+        # The program caches compiled kernels.
         if id(compiled) not in self._codes:
             self._codes[id(compiled)] = Code.of(compiled, threads)
         return self._codes[id(compiled)]
@@ -179,7 +182,7 @@ class Profiler:
     def _given(
         self, grid: int | Sequence[int], args: Sequence[object]
     ) -> tuple[Code, tuple[int, int, int], list[object]]:
-        """The code of a launch, its grid, and what the parameters are given, the caller's arguments first."""
+        """The code of a launch, its grid, and the values of its parameters, the caller's arguments first."""
         if self._tiles is not None:
             compiled, found = self._tiles.prepare(self._entry, grid, args)
             return self._code_of(compiled, found.kernel.module), found.grid, found.args
@@ -205,7 +208,7 @@ def _threads_of(compiled: CompiledKernel, asked: Asked) -> tuple[int, int, int]:
 
 
 def _distinct(values: Sequence[object]) -> list[Array]:
-    """The arrays, each memory once."""
+    """The arrays with distinct addresses, of each the largest."""
     found: dict[int, Array] = {}
     for value in values:
         if isinstance(value, np.ndarray):
@@ -218,7 +221,7 @@ def _distinct(values: Sequence[object]) -> list[Array]:
 def _numbers(
     parameters: Sequence[Parameter], given: Sequence[object]
 ) -> Iterator[tuple[int, int | float | None]]:
-    """Bytes and value of each number that the machine code takes; None where it is not known."""
+    """Size and value of each number that the machine code receives; None if the value is unknown."""
     address = _FIRST_ADDRESS
     for parameter, value in zip(parameters, given, strict=True):
         at = address if isinstance(value, np.ndarray) else value

@@ -1,4 +1,4 @@
-"""Where the operations of a compiled kernel come from: Python, or the text of the module."""
+"""Source positions of the operations of a compiled kernel: in Python, or in the text of the module."""
 
 from __future__ import annotations
 

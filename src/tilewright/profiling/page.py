@@ -1,4 +1,4 @@
-"""Profiles as a page for a browser: roofline, timeline of a block, heat over source lines, what changed."""
+"""Profiles as an HTML page: roofline, timeline of a block, cost by source line, and changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION, Gpu
 from tilewright.profiling.drawings import KINDS, roofline, timeline
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-#: Lines around those that cost something, instructions that are listed, and rows of other tables.
+#: Limits: context lines around costly ones, listed instructions, and rows of other tables.
 _AROUND, _LISTED, _ROWS = 2, 2000, 12
 
 _STYLE = """\
@@ -60,7 +60,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 
 
 def page(launches: Sequence[Launch], gpu: Gpu, found: Sequence[Compared] | None = None) -> str:
-    """A page that needs nothing else: no network, no script."""
+    """A self-contained page, without scripts or network access."""
     title = f"Profile on {gpu.title}"
     body = [
         f"<h1>{_text(title)}</h1>",
@@ -106,7 +106,7 @@ def _overview(launches: Sequence[Launch]) -> Iterator[str]:
 def _table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int] = ()
 ) -> str:
-    """A table of cells that are HTML."""
+    """A table whose cells are HTML."""
 
     def cells(kind: str, row: Sequence[str]) -> str:
         return "".join(
@@ -199,7 +199,7 @@ def _keys() -> str:
 
 
 def _heat(lines: Sequence[Cost]) -> Iterator[str]:
-    """Source files with the cost of each line as its colour."""
+    """Source files, with lines shaded by cost."""
     files: defaultdict[str, dict[int, Cost]] = defaultdict(dict)
     for cost in lines:
         if cost.line:
@@ -256,7 +256,7 @@ def _waits(found: Profile) -> Iterator[str]:
 
 
 def _instructions(found: Profile) -> Iterator[str]:
-    """The machine code in its order, with heat."""
+    """The machine code in order, shaded by cost."""
     costs = sorted(found.costs, key=lambda cost: cost.address)[:_LISTED]
     most = max((cost.share for cost in costs), default=1.0) or 1.0
     rows = [

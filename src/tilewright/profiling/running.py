@@ -1,4 +1,4 @@
-"""Blocks of a launch that are run on the simulator, and what that shows of the lines of the machine code."""
+"""Runs blocks of a launch on the simulator, and derives facts about the lines of the machine code."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tilewright.simulator.recording import SECTOR, BlockRecord, Recorder
 if TYPE_CHECKING:
     from tilewright.profiling.launch import Asked, Code
 
-#: Turns that loops leave out are a multiple of this where rings have phases: of twice 1, 2, 3, 4, 6 and 8 slots.
+#: With mbarriers, the skipped iterations of a loop are a multiple of this: of twice 1, 2, 3, 4, 6 and 8 slots.
 _PHASES = 48
-#: The part of the grid that blocks that were run stand for, at which more of them say little.
+#: The share of the grid represented by blocks that were run at which further runs add little.
 _ENOUGH = 0.97
-#: What a recorder is told of, after which no further block is begun: about a second.
+#: The recorded events after which no further block is started: about a second.
 _MOST_EVENTS = 10_000
 _LOOPS = frozenset({"scf.for", "scf.while"})
-#: The part of a loop's instructions that must come from inside a loop of the kernel for it to be that loop.
+#: The share of a machine loop's instructions that must come from a loop of the kernel for the two to match.
 _MOSTLY = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What runs of blocks showed, and what they could not show."""
+    """The facts found by running blocks, and notes about what could not be run."""
 
     facts: Mapping[BlockIndex, BlockFacts]
     notes: tuple[str, ...]
@@ -55,8 +55,11 @@ def run_blocks(
     memory: Sequence[Array],
     asked: Asked,
 ) -> Found:
-    """Run blocks that stand for the grid, the heaviest first, until they stand for nearly all of it or enough has been
-    seen. ``own`` of what is given are the caller's, whose arrays stay as they are."""
+    """Run representative blocks of the grid, the heaviest first, until they represent nearly all of it or enough events
+    were recorded.
+
+    The first ``own`` values of ``given`` are the caller's, whose arrays are passed read-only.
+    """
     runner = _Runner(code, launch, [*_read_only(given[:own]), *given[own:]], memory, asked)
     weights = samples(launch.grid)
     whole, done = sum(weights.values()), 0.0
@@ -64,7 +67,7 @@ def run_blocks(
     notes: list[str] = []
     for place, weight in weights.items():
         enough = runner.events >= _MOST_EVENTS or done >= _ENOUGH * whole
-        # Whether updates of different blocks meet, takes two to see.
+        # Whether updates of different blocks collide takes two blocks to see.
         meets = len(records) == 1 and any(map(_has_updates, records.values()))
         if records and enough and not meets:
             break
@@ -94,7 +97,7 @@ def run_blocks(
 
 
 def _updated(record: BlockRecord, by_warps: Collection[Operation]) -> Counter[int]:
-    """The atomic updates of a block by their address; of operations that warps do for all of their lanes, those of warps."""
+    """The atomic updates of a block by address; operations that combine the lanes of a warp count one per warp."""
     found: Counter[int] = Counter()
     for op, accesses in record.accesses.items():
         most = round(accesses.updating) if op in by_warps else None
@@ -108,7 +111,7 @@ def _has_updates(record: BlockRecord) -> bool:
 
 
 def _meeting(own: Counter[int], others: Sequence[Counter[int]]) -> dict[str, float]:
-    """What ``BlockFacts`` has of updates: of a block, beside those of others."""
+    """The fields of ``BlockFacts`` about updates: those of a block, and those it shares with others."""
     common = {
         address: min(count, other[address])
         for other in others
@@ -159,12 +162,12 @@ class _Runner:
         self._period = _PHASES if has_phases else 1
 
     def run(self, place: BlockIndex, seconds: float) -> tuple[BlockRecord, str]:
-        """The record of a block, and why it is not whole, if it is not. A TileIRError where there is none."""
+        """The record of a block, and the reason if it is incomplete. Raises ``TileIRError`` if there is none."""
         started = time.monotonic()
         recorder, result = self._run(place, self._period, seconds)
         first = result.errors[0] if result.errors else None
         if not result.completed and (first is None or first.code != TIME_LIMIT) and self._period:
-            # Without the turns that were left out it may have gone wrong.
+            # Skipping iterations may have caused the error.
             left = max(0.5, seconds - (time.monotonic() - started))
             recorder, result = self._run(place, 0, left)
             self._period = 0 if result.completed else self._period
@@ -204,7 +207,7 @@ def _facts(
     names: set[str],
     loops: Mapping[str, Operation],
 ) -> BlockFacts:
-    """What a record says of lines and loops of the machine code."""
+    """The facts that a record has about lines and loops of the machine code."""
     lines: dict[int, LineFacts] = {}
     for number, op in enumerate(operations, 1):
         found = record.accesses.get(op)
@@ -213,19 +216,19 @@ def _facts(
             copies = found.count if found.bulk else 0.0
             lines[number] = LineFacts(found.wave_factor, found.sector_factor, bulk, copies)
         elif record.complete and op.name in names:
-            # No lane ever came to it, as at the end of an array.
+            # No lane reached it, as at the end of an array.
             lines[number] = LineFacts(sector_factor=0.0)
     trips: dict[str, int] = {}
     if record.complete:
         for name, op in loops.items():
             if (turns := record.turns_of(op)) is not None:
-                # The test of a `while` is made once more than its body.
+                # The condition of a `while` runs once more than its body.
                 trips[name] = max(1, round(turns - (op.name == "scf.while")))
     return BlockFacts(lines, trips)
 
 
 def _loops(kernel: Kernel, operations: Sequence[Operation]) -> dict[str, Operation]:
-    """The loop of the kernel that each loop of the machine code is, as its instructions tell."""
+    """The loop of the kernel for each loop of the machine code, matched by the origins of its instructions."""
     found: dict[str, Operation] = {}
     for loop in kernel.loops:
         around: Counter[Operation] = Counter()

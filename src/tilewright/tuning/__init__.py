@@ -1,5 +1,5 @@
-"""Which configuration of a kernel would be the fastest, by the performance model (docs/tuning.md).
+"""Finds the configuration of a kernel that is fastest by the performance model (docs/tuning.md).
 
-``space`` has the configurations, ``hints`` puts compiler hints into kernels, ``launches`` has launches that another process
-can look at, ``jobs`` what is done with them, ``ranking`` and ``report`` what came of it.
+``space`` defines configurations, ``hints`` sets compiler hints of kernels, ``launches`` holds launches that can be sent
+to other processes, ``jobs`` models or measures them, ``ranking`` and ``report`` have the results.
 """

@@ -1,8 +1,8 @@
-"""A search over what the compiler decides about a kernel, and the record of what it found.
+"""A search over the compiler's decisions about a kernel, and the record of its result.
 
-Decisions interact little, so that the search goes uphill: from what the compiler decides by itself it tries each
-other value of each decision, goes on from the fastest code, and ends where no single change makes it faster. Each
-configuration is compiled and modelled as a whole.
+Decisions interact little, so the search is a hill climb: starting from the compiler's own decisions it tries every
+other value of each decision, continues from the fastest, and ends when no single change is faster. Each configuration
+is compiled and modelled as a whole.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tilewright.tuning.codes import BAD_RECORD
 from tilewright.tuning.ranking import Candidate, Ranked, Ranking, Told, rank
 
 Values = Mapping[str, Any]
-#: What is tried; agents where tensor maps fill pipelines.
+#: The values that are tried; agents only if tensor maps fill pipelines.
 _WARPS, _STAGES, _WIDTHS, _BANDS = (2, 4, 8, 16), (1, 2, 3, 4, 6), (4, 8), (0, 4, 8, 16)
 _RESIDENT = (0, 2, 3, 4)
 _WITH_TENSOR_MAPS = 90
-#: Uphill steps, and the part of the time that one must save.
+#: The maximum number of steps, and the relative improvement that a step must make.
 MOST_STEPS, LEAST = 4, 1e-3
 OWN = "as compiled"
 
@@ -38,7 +38,7 @@ def search(
     store: Store,
     told: Told = None,
 ) -> Ranking:
-    """The ranking of all decisions that were tried; ``candidate`` makes the jobs of some."""
+    """Rank all decisions that were tried; ``candidate`` creates the jobs of a configuration."""
     known: dict[str, Ranked] = {}
     refused = {}
     waiting = [candidate({})]
@@ -62,7 +62,7 @@ def search(
 
 
 def _order(each: Ranked) -> tuple[float, int, float]:
-    """Of times that are alike, the one with fewer decisions comes first."""
+    """Sort key: of equal times, the configuration with fewer decisions comes first."""
     return float(f"{each.seconds:.3g}"), len(each.configuration), each.seconds
 
 
@@ -72,7 +72,7 @@ def changed(best: Ranked, gpu: Gpu) -> Iterator[dict[str, Any]]:
     for name, values in _axes(best, gpu).items():
         for value in values:
             if own.get(name) != value:
-                # Another number of warps has other grids.
+                # A grid is only valid for its number of warps.
                 kept = {n: v for n, v in own.items() if not (name == "warps" and n == "grid")}
                 yield {**kept, name: value}
 
@@ -80,7 +80,7 @@ def changed(best: Ranked, gpu: Gpu) -> Iterator[dict[str, Any]]:
 def _axes(best: Ranked, gpu: Gpu) -> dict[str, tuple[object, ...]]:
     decided = best.configuration.get("warps")
     threads = best.main["threads"][0] // 32
-    # With agents these are some more than hold tiles.
+    # With agents, the block has more warps than those that hold tiles.
     counts = [decided] if decided else [n for n in (4, 8) if n <= threads]
     grids = [f"{1 << n}x{count >> n}" for count in counts for n in range(count.bit_length())]
     agents = ("on", "off") if gpu.compute >= _WITH_TENSOR_MAPS else ()
@@ -96,13 +96,13 @@ def _axes(best: Ranked, gpu: Gpu) -> dict[str, tuple[object, ...]]:
 
 
 def label_of(decisions: Values) -> str:
-    """Decisions for people."""
+    """Decisions as text."""
     return " ".join(f"{name}={value}" for name, value in decisions.items()) or OWN
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Decisions that were found to be the best for a kernel (of any name: None) and the code of one target."""
+    """The best decisions found for a kernel (None: of any name) and a target."""
 
     decisions: Decisions
     kernel: str | None
@@ -110,7 +110,7 @@ class Record:
 
 
 def record_of(best: Ranked, own: float | None, kernel: str | None, gpu: Gpu) -> str:
-    """The record of a search, as JSON: ``own`` are the modelled seconds of what the compiler decides by itself."""
+    """The record of a search as JSON. ``own``: the modelled seconds with the compiler's own decisions."""
     data = {
         "decisions": Decisions.of(best.configuration).as_data(),
         "kernel": kernel,
@@ -125,7 +125,9 @@ def record_of(best: Ranked, own: float | None, kernel: str | None, gpu: Gpu) -> 
 
 
 def read_record(text: str, name: str) -> Record:
-    """What ``record_of`` wrote; a TileIRError (``tune-bad-record``, ``bad-decision``) for anything else."""
+    """Parse the result of ``record_of``. Raises ``TileIRError`` (``tune-bad-record``, ``bad-decision``) for anything
+    else.
+    """
     try:
         data = json.loads(text)
         kernel, target, decisions = data["kernel"], data["target"], dict(data["decisions"])

@@ -1,4 +1,4 @@
-"""Which kernels cannot fit on a GPU, told before they are compiled: code for them would take minutes."""
+"""Rejects kernels that cannot fit on a GPU before they are compiled, which would take minutes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _ADDRESS_BITS = 64
 
 
 def check_fits(kernel: Operation, gpu: Gpu) -> None:
-    """A TileIRError where the kernel holds more from turn to turn of a loop, or in one sum of products, than all registers
-    of a multiprocessor; any block would spend its time on spills."""
+    """Raise ``TileIRError`` (``tune-too-large``) if the loop-carried tiles of a loop, or the accumulator of a product,
+    exceed the registers of a multiprocessor: any block would be dominated by spills.
+    """
     whole = int(gpu["registers"]) * 4
     for op in kernel.walk():
         tiles = [*_held(op)]
@@ -36,7 +37,7 @@ def check_fits(kernel: Operation, gpu: Gpu) -> None:
 
 
 def _held(op: Operation) -> Iterator[TileType]:
-    """The tiles that an operation needs whole at once."""
+    """The tiles that an operation needs in registers as a whole."""
     if isinstance(op, ForOp | LoopOp | MmaFOp | MmaFScaledOp | MmaIOp):
         for result in op.results:
             if isinstance(result.type, TileType):

@@ -1,4 +1,4 @@
-"""Compiler hints of kernels, as values to be tried."""
+"""Compiler hints of kernels as tunable values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.tuning.codes import BAD_SPACE
 from tilewright.tuning.space import Axis
 
-#: The hints of entries, and what cuTile calls them.
+#: The hints of entries, and their names in cuTile.
 HINTS = ("num_cta_in_cga", "occupancy", "num_worker_warps_per_cta")
 _CUTILE = {
     "num_ctas": "num_cta_in_cga",
@@ -22,12 +22,14 @@ _CUTILE = {
     "num_worker_warps": "num_worker_warps_per_cta",
 }
 _DEFAULT = "default"
-#: Of which our compiler makes nothing.
+#: The hint that the compiler ignores.
 UNUSED = "num_cta_in_cga"
 
 
 def check_axis(axis: Axis, target: str) -> Axis:
-    """The axis under Tile IR's name of the hint; a TileIRError for names and values that are none on the target."""
+    """The axis with Tile IR's name of the hint. Raises ``TileIRError`` for unknown names, and for values that are
+    invalid on the target.
+    """
     name = _CUTILE.get(axis.name, axis.name)
     if name not in HINTS:
         known = ", ".join((*HINTS, "num_ctas"))
@@ -42,7 +44,7 @@ def check_axis(axis: Axis, target: str) -> Axis:
 
 
 def set_hints(entry: EntryOp, hints: Mapping[str, Any]) -> None:
-    """Give an entry hints for all targets, in place of those of these names that it has."""
+    """Set hints of an entry for all targets, replacing existing ones of the same names."""
     if not hints:
         return
     held = entry.properties.get("optimization_hints")

@@ -1,4 +1,4 @@
-"""What processes of a campaign do with a launch: model it, or measure it."""
+"""The jobs of tuning: model a launch, or measure it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tilewright.model.profile import Profile
     from tilewright.model.tables import Gpu
 
-#: Launches of one measurement, the shortest of which counts.
+#: The runs of a measurement, of which the shortest counts.
 REPEATS = 5
 
 
@@ -26,7 +26,7 @@ def gpu_text(gpu: Gpu) -> str:
 
 
 def gpu_of(text: str) -> Gpu:
-    """The GPU that ``gpu_text`` has told."""
+    """The inverse of ``gpu_text``."""
     import json
 
     from tilewright.model.tables import gpu_named, load_constants
@@ -35,7 +35,7 @@ def gpu_of(text: str) -> Gpu:
 
 
 def facts_of(name: str, found: Profile, count: int = 1) -> dict[str, Any]:
-    """What a ranking says of a launch."""
+    """The facts of a launch that a ranking reports."""
     occupancy = found.occupancy
     return {
         "name": name,
@@ -57,7 +57,7 @@ def facts_of(name: str, found: Profile, count: int = 1) -> dict[str, Any]:
 
 
 def model_job(launch: KeptLaunch, gpu: str, static: bool, label: str) -> Job:
-    """The job of modelling a launch for the GPU of that text; ``static``: no block is run."""
+    """The job that models a launch for the GPU in ``gpu_text``'s form. ``static``: no block is run."""
     from tilewright.campaign.jobs import content_key
 
     arguments = {"launch": launch, "gpu": gpu, "static": static}
@@ -66,7 +66,7 @@ def model_job(launch: KeptLaunch, gpu: str, static: bool, label: str) -> Job:
 
 
 def model_launch(launch: KeptLaunch, gpu: str, static: bool) -> dict[str, Any]:
-    """The modelled time of a launch, and what else a ranking says."""
+    """The modelled time of a launch, and the other facts of a ranking."""
     from tilewright.bytecode import read
     from tilewright.passes.tileas.decisions import Decisions
     from tilewright.profiling import Asked, Profiler
@@ -82,7 +82,7 @@ def model_launch(launch: KeptLaunch, gpu: str, static: bool) -> dict[str, Any]:
 
 
 def measure_job(launch: KeptLaunch, machine: str, label: str) -> Job:
-    """The job of measuring a launch on a machine."""
+    """The job that measures a launch on a machine."""
     from tilewright.campaign.jobs import content_key
 
     arguments = {"launch": launch, "machine": machine}
@@ -91,7 +91,7 @@ def measure_job(launch: KeptLaunch, machine: str, label: str) -> Job:
 
 
 def measure_launch(launch: KeptLaunch, machine: str) -> dict[str, Any]:
-    """The shortest of several runs of a launch on a machine, in seconds: of a GPU by its own clock."""
+    """The shortest of several runs of a launch on a machine, in seconds; GPUs use their own clock."""
     from tilewright.bytecode import read
     from tilewright.launching.machine import load
 
@@ -109,11 +109,11 @@ def measure_launch(launch: KeptLaunch, machine: str) -> dict[str, Any]:
         started = time.perf_counter()
         result = program.launch(launch.entry, launch.grid, arguments)
         taken.append(seconds_of(result, time.perf_counter() - started))
-    # The first one loads code.
+    # The first run includes loading code.
     return {"seconds": min(taken[1:]), "samples": REPEATS}
 
 
 def seconds_of(result: object, wall: float) -> float:
-    """What a launch took: by the machine's own clock where it has one."""
+    """The duration of a launch, by the machine's clock if it has one, else ``wall``."""
     milliseconds = getattr(result, "milliseconds", None)
     return wall if milliseconds is None else milliseconds / 1e3

@@ -1,4 +1,4 @@
-"""Launches that another process can look at: a module as bytecode, a grid, and arguments."""
+"""Launches that can be sent to another process: a module as bytecode, a grid, and arguments."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.launching.described import ArrayValue, ListValue, Value, row_of
 from tilewright.numerics.arrays import Array
 
-#: Arrays with more elements are zeros: what they hold decides on nothing but loops on data.
+#: Larger arrays are replaced by zeros: their contents only affect loops that depend on data.
 MOST_FILLED = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Zeros:
-    """An array of which only type and extents are told."""
+    """An array of which only dtype and shape are kept."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
     @cached_property
     def array(self) -> Array:
-        """An array of zeros in their place, made when first asked for."""
+        """Zeros in place of the array, allocated on first use."""
         return np.zeros(self.shape, self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptList:
-    """A list of arrays, which a kernel gets as a table of addresses, extents and strides (``numbers``)."""
+    """A list of arrays, which a kernel receives as a table of addresses, extents and strides (``numbers``)."""
 
     items: tuple[Array | Zeros, ...]
     numbers: tuple[tuple[int, ...], ...]
 
     @property
     def arrays(self) -> list[Array]:
-        """The arrays of the list, zeros where only type and extents are told."""
+        """The arrays of the list, with zeros for those that were not kept."""
         return [item.array if isinstance(item, Zeros) else item for item in self.items]
 
     @property
     def table(self) -> Array:
-        """The table, for the addresses that the arrays have in this process."""
+        """The table, with the addresses of the arrays in this process."""
         rows = [
             [array.__array_interface__["data"][0], *numbers]
             for array, numbers in zip(self.arrays, self.numbers, strict=True)
@@ -56,8 +56,11 @@ class KeptList:
 
 @dataclass(frozen=True, eq=False)
 class KeptLaunch:
-    """A launch; ``decisions`` are for the compiler, by their names. ``args``: numbers, arrays and, for large ones, ``Zeros``, as ``tilewright.run`` takes them; those that are one
-    array are one object. A ``KeptList`` stands for the table of a list."""
+    """A launch. ``decisions`` are those of the compiler, by name.
+
+    ``args``: numbers, arrays and, for large ones, ``Zeros``, as for ``tilewright.run``; equal arrays are one object. A
+    ``KeptList`` stands for the table of a list.
+    """
 
     name: str
     module: bytes
@@ -68,19 +71,20 @@ class KeptLaunch:
 
     @property
     def arguments(self) -> list[object]:
-        """The arguments, with arrays and tables that are only told."""
+        """The arguments, with all arrays and tables allocated."""
         return [_whole(arg) for arg in self.args]
 
     @property
     def memory(self) -> list[Array]:
-        """The arrays that the kernel reaches by the tables of lists."""
+        """The arrays that the kernel accesses through the tables of lists."""
         lists = (arg for arg in self.args if isinstance(arg, KeptList))
         return [array for each in lists for array in each.arrays]
 
     @cached_property
     def key(self) -> str:
-        """A hash of what its modelled time depends on. The contents of arrays of floats are no part of it: they decide
-        on nothing but loops on them, and are often random."""
+        """A hash of everything on which the modelled time depends. It excludes the contents of floating-point arrays:
+        they only affect loops that depend on them, and are often random.
+        """
         seen: dict[int, int] = {}
         told: list[object] = []
 
@@ -114,7 +118,9 @@ def _content(array: Zeros | Array) -> str:
 def keep_launch(
     name: str, module: ModuleOp, entry: str, grid: tuple[int, int, int], args: Sequence[object]
 ) -> KeptLaunch:
-    """A launch of a verified module. Arrays that are the same memory stay one; large ones are only told."""
+    """Keep a launch of a verified module. Arguments with the same memory stay one array; of large ones only dtype and
+    shape are kept.
+    """
     from tilewright.bytecode import write
 
     keeper = _Keeper()
@@ -125,7 +131,7 @@ def keep_launch(
 def keep_described(
     name: str, module: ModuleOp, entry: str, grid: tuple[int, int, int], values: Sequence[Value]
 ) -> KeptLaunch:
-    """The same of arguments that a client has described."""
+    """Keep a launch with arguments that a client has described."""
     from tilewright.bytecode import write
 
     keeper, kept = _Keeper(), list[object]()
@@ -154,7 +160,7 @@ class _Keeper:
             if array.size > MOST_FILLED:
                 self._made[place] = Zeros(array.dtype, array.shape)
             else:
-                # A kernel may be handed what is not writable, and may be measured in this process.
+                # Copied because a kernel may receive a read-only array, and may be measured in this process.
                 self._made[place] = np.array(array, order="C")
         return self._made[place]
 

@@ -1,4 +1,4 @@
-"""Configurations in the order of their modelled times, and those that cannot run."""
+"""Configurations ranked by modelled time, and those that cannot run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tilewright.campaign.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configuration: the job that models it, and one that measures it. A configuration that is known not to run has no
-    ``model``, and the reason in ``refused``: a code, maybe empty, and words."""
+    """A configuration with the jobs that model and measure it. If it is known not to run, ``model`` is None and
+    ``refused`` has the reason: an error code, which may be empty, and a message.
+    """
 
     configuration: Mapping[str, Any]
     label: str
@@ -25,9 +26,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A configuration that runs: its modelled ``seconds``, the facts of its launches (``jobs.facts_of``), what was
-    measured, and whether the modelled time was kept from an earlier run. ``ended``: how the program ended that made
-    the launches, if not well."""
+    """A configuration that runs: its modelled ``seconds``, the facts of its launches (``jobs.facts_of``), the
+    measurement, and whether the modelled time is from an earlier run. ``ended``: how the launching program ended, if it
+    failed.
+    """
 
     configuration: Mapping[str, Any]
     label: str
@@ -41,14 +43,13 @@ class Ranked:
 
     @property
     def main(self) -> Mapping[str, Any]:
-        """The facts of the launch that takes most of the time."""
+        """The facts of the launch with the largest total time."""
         return max(self.launches, key=lambda facts: facts["seconds"] * facts["count"])
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A configuration that cannot run, or of which nothing is known: the status of its job, a code of a diagnostic,
-    and why."""
+    """A configuration that cannot run or could not be modelled: the status of its job, an error code, the reason."""
 
     configuration: Mapping[str, Any]
     label: str
@@ -59,8 +60,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What came of one search: ``ranked``, the fastest first, and ``refused``. ``measured_on`` is the machine of the
-    measured times; ``notes`` are for people."""
+    """The result of a search: ``ranked``, the fastest first, and ``refused``. ``measured_on``: the machine of the
+    measured times. ``notes``: for users.
+    """
 
     name: str
     ranked: tuple[Ranked, ...]
@@ -69,7 +71,7 @@ class Ranking:
     notes: tuple[str, ...] = field(default=())
 
 
-#: Who is told of outcomes.
+#: A callback for outcomes: the outcome, its number, and their total.
 Told = Callable[[Outcome, int, int], object] | None
 
 
@@ -81,7 +83,7 @@ def rank(
     *,
     told: Told = None,
 ) -> Ranking:
-    """Model the candidates, and put them in order; equal ones stay as they were given."""
+    """Model the candidates and rank them; ties keep their order."""
     jobs = [candidate.model for candidate in candidates if candidate.model is not None]
     outcomes = iter(run_campaign(jobs, running, store, told=told))
     ranked: list[Ranked] = []
@@ -111,7 +113,7 @@ def rank(
 
 
 def _notes(ranked: Iterable[Ranked]) -> list[str]:
-    """What is told once for all configurations."""
+    """The notes that apply to the whole ranking."""
     blind = {
         what: None for each in ranked for facts in each.launches for what in facts.get("blind", ())
     }
@@ -121,7 +123,7 @@ def _notes(ranked: Iterable[Ranked]) -> list[str]:
 
 
 def measure_best(ranking: Ranking, count: int, machine: str, running: Executor) -> Ranking:
-    """The same with the best few measured, one after the other, and in that order before all others."""
+    """Measure the best ``count`` configurations, one at a time; they come first, ordered by measured time."""
     best = [each for each in ranking.ranked[:count] if each.measure is not None]
     jobs = [each.measure for each in best if each.measure is not None]
     measured: list[Ranked] = []

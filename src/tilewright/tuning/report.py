@@ -10,14 +10,14 @@ from tilewright.model.report import time_of
 from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION, Gpu
 from tilewright.tuning.ranking import Ranked, Ranking, Refused
 
-#: The version of the form of the JSON.
+#: The version of the JSON format.
 FORMAT = 1
 _SHOWN = 20
 _PLAIN = (str, int, float, bool, type(None))
 
 
 def as_data(rankings: Sequence[Ranking], gpu: Gpu, subject: str) -> dict[str, Any]:
-    """All that is known, as JSON can hold it."""
+    """The rankings with all details, as JSON data."""
     return {
         "format": FORMAT,
         "modelled": True,
@@ -64,7 +64,7 @@ def _configuration(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_text(rankings: Sequence[Ranking], gpu: Gpu, *, shown: int = _SHOWN) -> str:
-    """Rankings for people; the first line of each says that its times are modelled."""
+    """Rankings as text; the first line of each says that its times are modelled."""
     return "\n".join(line for ranking in rankings for line in (*_lines(ranking, gpu, shown), ""))
 
 
@@ -122,7 +122,7 @@ def _row(each: Ranked, has_measured: bool) -> list[str]:
 
 
 def _reasons(refused: Sequence[Refused]) -> Iterator[str]:
-    """The reasons, each with the configurations that it holds for."""
+    """The reasons, each with the configurations to which it applies."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for each in refused:
         by_reason[each.reason].append(each.label)

@@ -1,4 +1,4 @@
-"""Searches that programs make, answered by the model."""
+"""Answers the tuning searches of programs with the performance model."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ Say = Callable[[str], object]
 
 
 class Searcher:
-    """Ranks the configurations of each search for a GPU, and measures the best few where that is asked for.
+    """Ranks the configurations of each search for a GPU, and measures the best few on request.
 
-    ``running``: where jobs run; by default on processes of this machine. ``static``: no block is run on the simulator.
-    ``measure``: how many of the best are measured, and on which machine. ``job_limit``: seconds for one configuration. ``rankings`` has what came of all searches.
+    ``running``: the executor of jobs, by default processes of this machine. ``static``: no block is run on the
+    simulator. ``measure``: the number of configurations to measure, and the machine. ``job_limit``: seconds per
+    configuration. ``rankings``: the results of all searches.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Searcher:
     def candidate(
         self, configuration: dict[str, object], label: str, launch: KeptLaunch
     ) -> Candidate:
-        """A configuration that makes such a launch."""
+        """A candidate that makes the given launch."""
         model = replace(model_job(launch, self._text, self._static, label), time_limit=self._limit)
         measured = None
         if self._measure and not launch.memory:
@@ -57,7 +58,7 @@ class Searcher:
         return Candidate(configuration, label, model, measured)
 
     def search(self, name: str, candidates: Sequence[Candidate]) -> Ranking:
-        """The ranking of one search."""
+        """Rank the candidates of a search, and record the result."""
         if self._running is not None:
             return self._search(name, candidates, self._running)
         with executor(Where()) as running:
@@ -66,7 +67,7 @@ class Searcher:
     def _search(self, name: str, candidates: Sequence[Candidate], running: Executor) -> Ranking:
         found = rank(name, candidates, running, self._store, told=self._told)
         if self._measure:
-            # One at a time: they would share the GPU otherwise.
+            # Measured one at a time, so that jobs do not share the GPU.
             with executor(Where(1)) as alone:
                 found = measure_best(found, self._measure, self._machine, alone)
         self.rankings.append(found)
@@ -79,7 +80,7 @@ class Searcher:
 
 @cache
 def searcher_for(gpu: str, say: Say | None = None) -> Searcher:
-    """The one of this process for a GPU by its name; a TileIRError where there is no such GPU."""
+    """The searcher of this process for a GPU by name. Raises ``TileIRError`` if there is no such GPU."""
     from tilewright.model.tables import gpu_named
 
     return Searcher(gpu_named(gpu), say=say)

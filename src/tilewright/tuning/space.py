@@ -1,4 +1,4 @@
-"""The configurations that are tried: values by names, and conditions on them."""
+"""The configurations of a search: values by name, and conditions on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.diagnostics import TileIRError
 from tilewright.tuning.codes import BAD_SPACE
 
-#: More configurations than that are a mistake, and would not end.
+#: The limit of configurations; more are assumed to be a mistake.
 MOST = 100_000
 _FUNCTIONS = {"min": min, "max": max, "abs": abs, "cdiv": lambda a, b: -(-a // b)}
 
@@ -22,7 +22,7 @@ Configuration = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A name, and the values that it is given one after the other."""
+    """A name and the values that it takes."""
 
     name: str
     values: tuple[Any, ...]
@@ -30,13 +30,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An expression of Python over the names of the axes that configurations must meet."""
+    """A Python expression over the names of the axes that configurations must satisfy."""
 
     text: str
     code: CodeType
 
     def holds(self, configuration: Configuration) -> bool:
-        """Whether a configuration meets it; a TileIRError where it cannot be computed."""
+        """Whether a configuration satisfies it. Raises ``TileIRError`` if the evaluation fails."""
         try:
             return bool(eval(self.code, {"__builtins__": {}, **_FUNCTIONS}, dict(configuration)))
         except Exception as error:
@@ -44,7 +44,9 @@ class Condition:
 
 
 def axis_of(text: str) -> Axis:
-    """What ``NAME=VALUE,VALUE`` says. Values are literals of Python, else words; a TileIRError for anything else."""
+    """Parse ``NAME=VALUE,VALUE``. Values are Python literals, else words. Raises ``TileIRError`` (``tune-bad-space``)
+    for anything else.
+    """
     name, equals, listed = text.partition("=")
     name = name.strip()
     if not equals or not name.isidentifier():
@@ -73,7 +75,9 @@ def _literals(listed: str) -> list[Any]:
 
 
 def condition_of(text: str, names: Sequence[str]) -> Condition:
-    """A condition over these names; a TileIRError where it is no expression, or names others."""
+    """Parse a condition over these names. Raises ``TileIRError`` (``tune-bad-space``) for invalid expressions and
+    unknown names.
+    """
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
@@ -87,7 +91,9 @@ def condition_of(text: str, names: Sequence[str]) -> Condition:
 def configurations(
     axes: Sequence[Axis], conditions: Sequence[Condition] = ()
 ) -> list[dict[str, Any]]:
-    """All combinations that meet the conditions, the last axis fastest; a TileIRError where none does."""
+    """All combinations that satisfy the conditions, the last axis varying fastest. Raises ``TileIRError`` if there are
+    none.
+    """
     names = [axis.name for axis in axes]
     for name in names:
         if names.count(name) > 1:
@@ -103,7 +109,7 @@ def configurations(
 
 
 def spelled(configuration: Configuration) -> str:
-    """A configuration for people: ``TM=64 TN=128``."""
+    """A configuration as text: ``TM=64 TN=128``."""
     return " ".join(f"{name}={value}" for name, value in configuration.items())
 
 

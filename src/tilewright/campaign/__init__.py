@@ -1,6 +1,5 @@
-"""Many independent jobs, on many processes or machines, with results that are kept (docs/tuning.md).
+"""Runs many independent jobs on many processes or machines, and caches their results (docs/tuning.md).
 
-A job is a function by its name and arguments that can be pickled (``jobs``); a store keeps outcomes by the
-content of jobs (``store``); processes of this machine (``workers``) or of a Dask cluster (``dask_cluster``) run them; ``runner``
-puts these together.
+A job is a function's name and picklable arguments (``jobs``); a store keeps outcomes by a hash of the job (``store``);
+processes of this machine (``workers``) or of a Dask cluster (``dask_cluster``) run them; ``runner`` combines these.
 """

@@ -1,4 +1,4 @@
-"""Jobs on the machines of a Dask cluster (the extra ``dask``)."""
+"""Runs jobs on a Dask cluster (the extra ``dask``)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tilewright.campaign.worker_processes import Worker
 from tilewright.diagnostics import TileIRError
 
 _CONNECT_SECONDS = 15
-#: Seconds between two looks at whether anybody still waits for a task.
+#: The interval in seconds at which to check that a task is still wanted.
 _LOOKS = 0.5
 _of_thread = threading.local()
 
 
 def run_apart(job: Job) -> Outcome:
-    """As a task of a Dask worker: run a job in a process that belongs to this thread. Where nobody waits for the task any
-    more, because it was cancelled or who asked is gone, the process ends."""
+    """As a task of a Dask worker, run a job in a process that belongs to this thread. The process is ended if the task
+    is cancelled or its client is gone.
+    """
     distributed: Any = import_module("distributed")
     dask_worker: Any = distributed.get_worker()
     key = dask_worker.get_current_task()
@@ -50,9 +51,9 @@ def run_apart(job: Job) -> Outcome:
 class DaskCluster:
     """Runs jobs on the workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
 
-    Each job runs in a process of its own beside the worker, so that one that dies or takes too long
-    harms no other. Where a worker dies, the scheduler gives its jobs to another. A TileIRError without the
-    package, and where nobody answers.
+    Each job runs in a process of its own beside the worker, so that a crash or timeout does not affect others. If a
+    worker dies, the scheduler reassigns its jobs. Raises ``TileIRError`` if the package is missing or the scheduler
+    does not answer.
     """
 
     def __init__(self, address: str):
@@ -73,7 +74,7 @@ class DaskCluster:
             ) from error
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """The outcomes, as they come."""
+        """Yield the outcomes in order of completion."""
         futures = {
             self._client.submit(run_apart, job, key=f"{job.label}-{job.key}", pure=False): job
             for job in jobs
@@ -87,5 +88,5 @@ class DaskCluster:
             yield Outcome(job.key, job.label, Status.LOST, reason=" ".join(str(error).split()))
 
     def close(self) -> None:
-        """Leave the cluster; what still runs for us there is cancelled."""
+        """Disconnect from the cluster, which cancels our running jobs."""
         self._client.close()

@@ -25,16 +25,16 @@ class Status(StrEnum):
 
     DONE = "done"
     REFUSED = "refused"
-    """With a diagnostic: asked again, it would say the same."""
+    """With a diagnostic, which is deterministic."""
     FAILED = "failed"
-    """With an exception of another kind."""
+    """With another exception."""
     LOST = "lost"
-    """Its process died, each time that it was tried."""
+    """Its process died in every attempt."""
     LATE = "late"
-    """It took longer than it may."""
+    """It exceeded its time limit."""
 
 
-#: Diagnostics of the place where a job ran, which may be another one the next time.
+#: Diagnostics that depend on the machine that ran the job; another run may succeed.
 _OF_PLACE = frozenset({"gpu-missing-tool", "gpu-not-available", "gpu-lost", "gpu-out-of-memory"})
 
 
@@ -42,9 +42,9 @@ _OF_PLACE = frozenset({"gpu-missing-tool", "gpu-not-available", "gpu-lost", "gpu
 class Job:
     """A function and its arguments.
 
-    ``function`` is ``package.module:name``; it returns what JSON can hold. ``arguments`` can be pickled. ``key``
-    names all that the result depends on (``content_key``); ``label`` is for people. ``time_limit``: seconds
-    after which the job is given up. ``source`` is the fingerprint of the code that must run it.
+    ``function`` is ``package.module:name``; it returns JSON data. ``arguments`` are picklable. ``key`` identifies
+    everything that the result depends on (``content_key``); ``label`` is for users. ``time_limit`` is in seconds.
+    ``source``: the fingerprint of the code that must run it.
     """
 
     function: str
@@ -57,8 +57,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job. ``value`` is what its function returned; ``code`` and ``reason`` say why there is none.
-    ``seconds`` is what it took. ``is_kept``: it was read from a store."""
+    """The outcome of a job. ``value``: the return value; ``code`` and ``reason`` say why there is none. ``seconds``:
+    its duration. ``is_kept``: it was read from a store.
+    """
 
     key: str
     label: str
@@ -71,7 +72,7 @@ class Outcome:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the job need not be tried again."""
+        """Whether the job need not be run again."""
         if self.status is Status.REFUSED:
             return self.code not in _OF_PLACE
         return self.status is Status.DONE
@@ -79,7 +80,7 @@ class Outcome:
 
 @cache
 def fingerprint() -> str:
-    """A hash of the sources of Tilewright: other code may give other results."""
+    """A hash of Tilewright's sources: a change may change results."""
     digest = hashlib.sha256(__version__.encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         digest.update(str(path.relative_to(_PACKAGE)).encode())
@@ -88,7 +89,7 @@ def fingerprint() -> str:
 
 
 def content_key(*parts: object) -> str:
-    """A hash of bytes and of what JSON can hold, and of the sources of Tilewright."""
+    """A hash of bytes and JSON data, and of Tilewright's sources."""
     digest = hashlib.sha256(fingerprint().encode())
     for part in parts:
         data = part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode()
@@ -98,7 +99,7 @@ def content_key(*parts: object) -> str:
 
 
 def run_job(job: Job) -> Outcome:
-    """Run a job in this process. Whatever it raises becomes its outcome, but for what ends the process."""
+    """Run a job in this process. Exceptions become its outcome, except those that end the process."""
     started = time.monotonic()
     if job.source != fingerprint():
         reason = (

@@ -1,4 +1,4 @@
-"""A campaign: jobs, where they run, and what is kept of them."""
+"""Runs campaigns: jobs, an executor, and a store of outcomes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from tilewright.campaign.worker_processes import LocalProcesses
 
 
 class Executor(Protocol):
-    """Runs jobs somewhere, and gives each one's outcome as soon as it is there."""
+    """Runs jobs, and yields each outcome as soon as it is available."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """The outcome of each job, in the order in which they end."""
+        """Yield the outcome of each job, in order of completion."""
         ...
 
     def close(self) -> None:
-        """Stop what still runs, and give back what is held."""
+        """Stop running jobs and release resources."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where jobs run: on ``processes`` of this machine (0: one for each processor that there is), or on the Dask
-    cluster at an address."""
+    """Where jobs run: on ``processes`` of this machine (0: one per processor), or on the Dask cluster at an address."""
 
     processes: int = 0
     dask: str | None = None
@@ -36,7 +35,7 @@ class Where:
 
 @contextmanager
 def executor(where: Where) -> Iterator[Executor]:
-    """What runs jobs there, until the end of the ``with``."""
+    """The executor for ``where``, closed at the end of the ``with`` statement."""
     made: Executor
     if where.dask is not None:
         from tilewright.campaign.dask_cluster import DaskCluster
@@ -51,7 +50,7 @@ def executor(where: Where) -> Iterator[Executor]:
 
 
 def processors() -> int:
-    """The processors that this process may use."""
+    """The number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -64,10 +63,10 @@ def run_campaign(
     *,
     told: Callable[[Outcome, int, int], object] | None = None,
 ) -> list[Outcome]:
-    """The outcome of each job, in their order.
+    """Run the jobs; returns their outcomes in order.
 
-    Those that the store has are not run again; others are stored as soon as they end, so that a campaign that is
-    ended resumes where it was. Jobs with one key are run once. ``told`` of each outcome, how many there are, and how many there will be.
+    Stored outcomes are reused; others are stored as soon as they complete, so that an interrupted campaign can be
+    resumed. Jobs with equal keys run once. ``told`` is called with each outcome, their number so far, and their total.
     """
     found: dict[str, Outcome] = {}
     wanted: dict[str, Job] = {}

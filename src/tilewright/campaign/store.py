@@ -1,4 +1,4 @@
-"""Outcomes in a file: JSON lines that are only ever appended, so that a campaign that was ended resumes."""
+"""Stored outcomes: an append-only file of JSON lines, from which an interrupted campaign resumes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _FIELDS: dict[str, Any] = {
 
 
 class Store:
-    """The outcomes that a file has, by the keys of their jobs; without a path, those of this process.
+    """The outcomes in a file, by job key; without a path, those of this process.
 
-    Several processes may write to one file. A TileIRError where it cannot be read or written, or holds something else;
-    where nobody named the file (``is_default``), results are then just not kept, and it must be the user's own.
+    Several processes may write to one file. Raises ``TileIRError`` if it cannot be read or written, or has other
+    contents. If the file is the default one (``is_default``), errors only disable storing, and the file must be owned
+    by the user.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, is_default: bool = False):
@@ -69,12 +70,12 @@ class Store:
             self._known[outcome.key] = outcome
 
     def get(self, key: str) -> Outcome | None:
-        """The outcome of a job that need not be run again."""
+        """The outcome of a job that need not be run again; else None."""
         found = self._known.get(key)
         return found if found is not None and found.is_settled else None
 
     def add(self, outcome: Outcome) -> None:
-        """Keep an outcome; on disk when this returns."""
+        """Store an outcome; it is on disk when this returns."""
         self._known[outcome.key] = replace(outcome, is_kept=True)
         if self.path is None:
             return
@@ -95,7 +96,7 @@ class Store:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that, if it is new, nobody else may write to, whatever this process allows others."""
+    """Open a file; a new one is only accessible to its owner, regardless of the umask."""
     return os.open(path, flags, 0o600)
 
 
@@ -108,7 +109,7 @@ def _from_line(line: bytes) -> Outcome:
 
 
 def _is_cut(line: bytes) -> bool:
-    """Whether a line is the beginning of an outcome, behind which a later process went on."""
+    """Whether a line is a truncated outcome, after which a later process continued."""
     return line.startswith(b'{"key": "') and not line.endswith(b"}")
 
 

@@ -1,6 +1,6 @@
-"""A process that runs jobs: it reads them from standard input, and writes their outcomes to what was standard output.
+"""A worker process: reads jobs from standard input, and writes outcomes to the original standard output.
 
-It ends with whoever asks, however that one ends, and takes the processes with it that jobs have started.
+It ends together with its parent, however that ends, and kills the processes that jobs have started.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import IO, NoReturn
 
 from tilewright.campaign.jobs import Job, run_job
 
-#: Seconds between two looks at whether who asks is still there.
+#: The interval in seconds at which to check that the parent is alive.
 _LOOKS = 0.5
 
 
 def main() -> None:
-    """Read jobs from standard input and write outcomes to standard output, until who asks is gone."""
-    # A program under Tilewright has its children be hosts as well (cutile/children.py); this one is none.
+    """Read jobs from standard input and write outcomes to standard output, until the parent is gone."""
+    # A program under Tilewright makes its children hosts as well (cutile/children.py); this one is none.
     os.environ.pop("TILEWRIGHT_HOSTED", None)
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # What jobs print, also by themselves without Python, must not come between, nor may they read what is asked.
+    # Output of jobs, including that of native code, must not mix with outcomes, and they must not read the job stream.
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _read(asked: IO[bytes], jobs: queue.SimpleQueue[Job]) -> None:
-    """Take jobs as they come; at the end of the input nobody waits for the one that runs."""
+    """Read jobs as they arrive; the end of the input ends the process."""
     try:
         while True:
             jobs.put(pickle.load(asked))
@@ -52,14 +52,16 @@ def _read(asked: IO[bytes], jobs: queue.SimpleQueue[Job]) -> None:
 
 
 def _watch(parent: int) -> None:
-    """End when who asks is gone. The input ends then, too, unless another process has inherited its other side."""
+    """End the process when the parent is gone. The input ends then too, unless another process has inherited its write
+    end.
+    """
     while os.getppid() == parent:
         time.sleep(_LOOKS)
     _end()
 
 
 def _end() -> NoReturn:
-    """End this process and those that it has started, which are of its group where it leads one."""
+    """End this process and those that it has started, which are in its process group if it leads one."""
     if sys.platform != "win32" and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Processes of this machine that run jobs. One may die, or hang: the others go on, and it is replaced."""
+"""Worker processes of this machine. If one dies or hangs, it is replaced, and the others continue."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import IO, Any
 
 from tilewright.campaign.jobs import Job, Outcome, Status
 
-#: How often a job is tried whose process dies.
+#: The attempts at a job whose process dies.
 ATTEMPTS = 2
 _SHOWN = 300
 
 
 class Worker:
-    """A process for jobs, one after the other; started by the first, and again where it died."""
+    """A process that runs jobs one at a time; started on demand, and restarted after it died."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -31,7 +31,7 @@ class Worker:
         self._is_closed = False
 
     def ask(self, job: Job) -> Outcome:
-        """The outcome of a job, however it ends; ``lost`` where the process died each time."""
+        """Run a job; returns its outcome, ``lost`` if the process died in every attempt."""
         reason = ""
         started = time.monotonic()
         for _ in range(ATTEMPTS):
@@ -48,18 +48,18 @@ class Worker:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process has been ended for good."""
+        """Whether the worker has been closed."""
         return self._is_closed
 
     def end(self) -> None:
-        """Kill the process, whatever it does, and start none again. May be called by another thread."""
+        """Kill the process and start no other. Thread-safe."""
         with self._lock:
             self._is_closed = True
             if self._process is not None:
                 _kill(self._process)
 
     def close(self) -> None:
-        """``end`` the process, and wait until it is gone."""
+        """``end`` the process and wait for it."""
         self.end()
         with self._lock:
             process, self._process = self._process, None
@@ -85,7 +85,7 @@ class Worker:
             process.stdin.flush()
             outcome = pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            # What it had started may live on.
+            # Its child processes may still be running.
             _kill(process)
             status = process.wait()
             said = self._last_words()
@@ -110,7 +110,8 @@ class Worker:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._errors,
-                    # A group of its own, so that what a job starts ends with it. Ctrl-C is for who asks, who ends it.
+                    # A process group of its own, so that child processes end with it. Ctrl-C goes to the parent, which
+                    # ends it.
                     start_new_session=True,
                 )
             return self._process
@@ -125,7 +126,7 @@ class Worker:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a worker and the processes of its group. Nothing where it has been waited for: the number may be another's."""
+    """Kill a worker and its process group. Does nothing once it has been waited for: its id may have been reused."""
     if process.returncode is not None:
         return
     if sys.platform == "win32":
@@ -134,12 +135,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        # It has not got so far as to have a group.
+        # It has not created its group yet.
         process.kill()
 
 
 class LocalProcesses:
-    """Runs jobs on processes of this machine, ``count`` at once. Closing it, or leaving its ``with``, ends them."""
+    """Runs jobs on ``count`` processes of this machine. Closing it, or leaving its ``with`` statement, ends them."""
 
     def __init__(self, count: int):
         self._workers = [Worker() for _ in range(max(1, count))]
@@ -151,15 +152,15 @@ class LocalProcesses:
         self.close()
 
     def close(self) -> None:
-        """End all processes, whatever they do."""
-        # All are killed before one is waited for: who is impatient may press Ctrl-C again.
+        """End all processes."""
+        # Kill all before waiting for any: a second Ctrl-C may interrupt the waits.
         for worker in self._workers:
             worker.end()
         for worker in self._workers:
             worker.close()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """The outcomes, as they come."""
+        """Yield the outcomes in order of completion."""
         waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
@@ -187,14 +188,14 @@ class LocalProcesses:
 
 
 class InProcess:
-    """Runs jobs in this process, one after the other: for few and small ones. Time limits do not hold."""
+    """Runs jobs sequentially in this process; for few small ones. Time limits have no effect."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """The outcomes, in the order of the jobs."""
+        """Yield the outcomes in the order of the jobs."""
         from tilewright.campaign.jobs import run_job
 
         for job in jobs:
             yield run_job(job)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""

@@ -1,1 +1,1 @@
-"""Shows what the compiler knows: analyses as comments in the text, graphs, and pages."""
+"""Presents the compiler's knowledge of a kernel: analyses as comments, graphs, and HTML pages."""

@@ -1,4 +1,4 @@
-"""The analyses of ``nv_tileaa``, printed as comments above the operations that they are about."""
+"""The analyses of ``nv_tileaa``, printed as comments above the operations that they describe."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from tilewright.explain.token_graph import to_dot, to_svg
 from tilewright.nesting import deep_recursion
 from tilewright.text import Listing, list_text
 
-#: Ends every line number in a remark: the remarks shift the lines that they stand above.
+#: Follows every line number in a remark, because inserted remarks shift the lines.
 UNCOUNTED = " without remarks"
 
 Remarks = Iterator[tuple[Operation, str]]
-"""Remarks, each with the operation above which it stands."""
+"""Remarks, each with the operation that it precedes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """An analysis that can be printed."""
+    """A printable analysis."""
 
     summary: str
     remarks: Callable[[Facts, Listing], Remarks]
 
 
 def functions(module: Operation) -> tuple[FuncOp, ...]:
-    """The functions of ``nv_tileaa`` at or below an operation."""
+    """The functions of ``nv_tileaa`` in an operation, including itself."""
     return tuple(op for op in module.walk() if isinstance(op, FuncOp))
 
 
 def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | None = None) -> str:
-    """The text of a module with remarks of the named analyses; it reads back as the same module."""
+    """The text of a module with remarks of the named analyses; it parses to the same module."""
     listing = list_text(module)
     remarks: dict[int, list[str]] = defaultdict(list)
     with deep_recursion():
@@ -53,7 +53,7 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
     lines = []
     for number, line in enumerate(listing.text.splitlines()):
         indent = line[: len(line) - len(line.lstrip())]
-        # A name may hold the end of a line, and with it that of the comment.
+        # A name may contain a line end, which would end the comment.
         lines += [f"{indent}// {printable(remark)}" for remark in remarks.get(number, ())]
         lines.append(line)
     return "\n".join(lines) + "\n"
@@ -62,7 +62,7 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
 def remarks_of(
     facts: Facts, listing: Listing, names: Iterable[str]
 ) -> Iterator[tuple[str, int, str]]:
-    """What the named analyses say of a function: the analysis, the line from 0, the remark."""
+    """The remarks of the named analyses about a function: the analysis, the line from 0, the remark."""
     for name in names:
         for op, remark in ANALYSES[name].remarks(facts, listing):
             yield name, listing.line_of[op], remark
@@ -76,7 +76,7 @@ def draw_tokens(module: Operation, form: Literal["dot", "svg"]) -> str:
 
 
 def values_of(function: FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
-    """Every value of a function with the operation at whose line it is written."""
+    """Every value of a function, with the operation on whose line it is printed."""
     for op in function.walk():
         for region in op.regions:
             for block in region.blocks:
@@ -87,7 +87,7 @@ def values_of(function: FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
 
 
 def accesses_of(function: FuncOp) -> Iterator[Access]:
-    """The accesses to memory in a function, in their order."""
+    """The memory accesses of a function, in order."""
     return (op for op in function.walk() if isinstance(op, Access))
 
 
@@ -166,7 +166,7 @@ def _lifetimes(facts: Facts, listing: Listing) -> Remarks:
 
 
 def line_name(listing: Listing, op: Operation) -> str:
-    """An operation as a reader finds it: its mnemonic and its line in the listing, from 1."""
+    """An operation as shown to users: its mnemonic and its line in the listing, from 1."""
     return (
         f"{op.name.removeprefix(f'{nv_tileaa.NAME}.')} (line {listing.line_of[op] + 1}{UNCOUNTED})"
     )
@@ -189,4 +189,4 @@ ANALYSES: Mapping[str, Analysis] = {
     ),
     "lifetimes": Analysis("how long tiles live, and the bytes alive at once", _lifetimes),
 }
-"""Every analysis, by the name that ``tilewright opt --print-analysis`` takes."""
+"""All analyses, by the name for ``tilewright opt --print-analysis``."""

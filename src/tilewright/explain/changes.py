@@ -1,4 +1,4 @@
-"""What a pass did to the text of a module: the lines that went and that came."""
+"""The changes of a pass to the text of a module, as a diff."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a diff with its numbers, from 1, before and behind the pass."""
+    """A line of a diff with its line numbers, from 1, before and after the pass."""
 
     kind: Literal["same", "removed", "added"]
     before: int | None
@@ -22,19 +22,19 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A pass that has run, how long it took, and the places that it changed, in order."""
+    """A pass that has run, its duration, and its changes, in order."""
 
     name: str
     seconds: float
     hunks: tuple[tuple[DiffLine, ...], ...]
 
     def count(self, kind: str) -> int:
-        """How many lines the pass has ``added``, ``removed``, or left the ``same``."""
+        """The number of lines ``added``, ``removed``, or of context (``same``)."""
         return sum(line.kind == kind for hunk in self.hunks for line in hunk)
 
 
 def compare(name: str, seconds: float, before: Sequence[str], after: Sequence[str]) -> Change:
-    """The change that a pass made of the lines of a module."""
+    """The diff between the text of a module before and after a pass."""
     groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
     hunks: list[tuple[DiffLine, ...]] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""Memory footprints drawn: each tensor with what every tile block touches of it, as SVG."""
+"""Memory footprints as SVG: each tensor with the elements that every tile block accesses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.machine.grid import BlockId
 from tilewright.machine.tensors import Box
 
 _LENGTHS = (560.0, 300.0)
-"""The longest an axis may be: of columns, of rows."""
+"""The maximum length of an axis: columns, rows."""
 _CELL = 18.0
 _LEAST = 1.5
 _ROW = 34.0
@@ -23,7 +23,7 @@ MAX_RECTANGLES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A tensor as an SVG element, and what has to be said about it."""
+    """A tensor as an SVG element, with notes."""
 
     tensor: str
     shape: tuple[int, ...]
@@ -33,13 +33,13 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Pixels for the indices of an axis, in proportion."""
+    """The scale of an axis in pixels."""
 
     extent: int
     length: float
 
     def range(self, first: int, end: int) -> tuple[float, float]:
-        """Where a range begins and how long it is: always long enough to be seen."""
+        """The start and length of a range, with a visible minimum length."""
         each = self.length / max(self.extent, 1)
         return first * each, max((end - first) * each, _LEAST)
 
@@ -47,8 +47,11 @@ class _Scale:
 def draw_tensors(
     accesses: Sequence[Footprint], blocks: Sequence[BlockId], links: Mapping[Footprint, str]
 ) -> list[Drawing]:
-    """A drawing for each tensor, in the order of the first access. Rectangles carry the kind as class, the position of the tile
-    block in ``blocks`` as ``data-block``, and the links of the access as ``data-links``."""
+    """A drawing per tensor, in the order of the first access.
+
+    Rectangles have the access kind as class, the index of the tile block in ``blocks`` as ``data-block``, and the links
+    of the access as ``data-links``.
+    """
     left = MAX_RECTANGLES
     drawings: list[Drawing] = []
     numbers = {block: number for number, block in enumerate(blocks)}
@@ -68,12 +71,12 @@ def draw_tensors(
 
 
 def _flat(box: Box) -> Box:
-    """The last two dimensions; one row for fewer."""
+    """The last two dimensions; lower ranks are extended to one row."""
     return ((0, 1), (0, 1), *box)[-2:]
 
 
 def _scales(shape: tuple[int, ...]) -> tuple[_Scale, _Scale]:
-    """Rows and columns, of square elements where those can be seen in the space there is."""
+    """The scales of rows and columns; elements are square if they are large enough to be seen."""
     rows, columns = (1, 1, *shape)[-2:]
     across, down = _LENGTHS
     if len(shape) < 2:

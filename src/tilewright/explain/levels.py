@@ -1,4 +1,4 @@
-"""A kernel on every level of its compilation, with the lines that stand for each other."""
+"""A kernel at every level of its compilation, with corresponding lines linked."""
 
 from __future__ import annotations
 
@@ -50,22 +50,21 @@ NOT_SHOWN = define_code(
     "What a pass on cuda_tile does can be seen by `tilewright opt --print-after`.",
 )
 
-#: The levels of tiles, which have analyses and passes.
+#: The tile levels, which have analyses and passes.
 _OF_TILES = frozenset({"cuda_tile", "nv_tileaa", "nv_tileaa_passes"})
-#: All levels but sources, from the first down, by the keys that they have here.
+#: The keys of all levels except sources, from the highest.
 _ORDER = ("tile", "lowered", "final", *(key for key in LEVELS if key not in _OF_TILES))
 MAX_LINES = 20_000
-"""Lines of a level that are shown; what is beyond is counted."""
+"""The limit of displayed lines of a level; further ones are counted."""
 
-# Lines of a source file that are shown around those that the kernel came from.
+# Context lines of a source file around those of the kernel.
 _AROUND = 12
 _NUMBERED = re.compile(r"%\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a level. ``links`` are the numbers of the operations that it stands for: lines of
-    any levels that share one stand for each other."""
+    """A line of a level. ``links``: the operations to which it belongs; lines that share one correspond."""
 
     text: str
     links: tuple[int, ...] = ()
@@ -73,9 +72,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One form of the kernel. ``key`` is short and unique; ``first`` is the number of the first
-    line; ``operations`` counts those of the kernel by name, where it is IR. ``language`` is one of
-    those of ``stages.LevelKind``, or ``python`` for a source."""
+    """One form of the kernel. ``key`` is short and unique; ``first`` is the number of the first line; ``operations``
+    counts those of the kernel by name, for IR. ``language`` is that of ``stages.LevelKind``, or ``python`` for a
+    source.
+    """
 
     key: str
     title: str
@@ -88,11 +88,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRemarks:
-    """What the analyses found on a level of ``nv_tileaa``.
+    """The results of the analyses on a level of ``nv_tileaa``.
 
-    ``remarks`` has for each analysis, and each line from 1, what is said of it. ``peak`` tells the
-    most bytes of tiles alive at once, in words. ``tokens`` is the graph of the kernel as SVG,
-    whose nodes lead to the lines of the level; ``edges`` counts its arrows.
+    ``remarks``: by analysis and line, from 1. ``peak``: the maximum bytes of live tiles, as text. ``tokens``: the
+    kernel's token graph as SVG, whose nodes link to lines of the level; ``edges`` is its number of edges.
     """
 
     remarks: Mapping[str, Mapping[int, tuple[str, ...]]]
@@ -103,11 +102,10 @@ class AnalysisRemarks:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All levels of a kernel, from its source to what the passes leave.
+    """All levels of a kernel, from its source to the result of the passes.
 
-    ``module`` holds the kernel and what it needs; ``line_of`` tells for each operation of it the
-    line, from 1, in the level ``shown``. ``missing`` are the levels that cannot be shown, by title,
-    with the reason.
+    ``module`` contains the kernel and what it needs; ``line_of`` has the line, from 1, of each of its operations in the
+    level ``shown``. ``missing``: the reasons for levels that cannot be shown, by title.
     """
 
     module: Operation
@@ -122,7 +120,7 @@ class Explanation:
 
     @property
     def tile_kernel(self) -> KernelOp:
-        """The kernel, where it is one of tiles."""
+        """The kernel, which must be of a tile level."""
         kernel = self.kernel
         assert isinstance(kernel, EntryOp | FuncOp), "a kernel of threads"
         return kernel
@@ -138,14 +136,15 @@ def explain_kernel(
     folded: bool = False,
     below: Container[str] = tuple(LEVELS),
 ) -> Explanation:
-    """Follow a kernel of a verified module through the levels, from where it begins.
+    """Follow a kernel of a verified module through its levels.
 
-    The module, of ``cuda_tile``, ``nv_tileaa`` or ``gpu``, stays as it is. ``target`` is the GPU
-    architecture; ``grid`` is what the analyses may count on. ``folded`` leaves assumptions out of the
-    text and shows names as in Python, for kernels of cuTile. Of the levels below ``nv_tileaa`` those
-    are shown that ``below`` names. Raises ``TileIRError`` where there is no such kernel or target,
-    where a pass is unknown or of another level (``explain-passes``), and where the lowering to
-    ``nv_tileaa`` refuses the kernel; what other levels refuse is among the ``missing``.
+    The module, of ``cuda_tile``, ``nv_tileaa`` or ``gpu``, is not changed. ``target`` is the GPU architecture; ``grid``
+    is assumed by the analyses. ``folded`` omits assumptions and shows names as in Python, for kernels of cuTile.
+    ``below`` selects the levels below ``nv_tileaa``.
+
+    Raises ``TileIRError`` for unknown kernels and targets, for passes that are unknown or of another level
+    (``explain-passes``), and if the lowering to ``nv_tileaa`` rejects the kernel; errors at other levels are recorded
+    in ``missing``.
     """
     pipeline = checked_passes(passes)
     checked_target(target)
@@ -160,7 +159,7 @@ def explain_kernel(
 
 
 def checked_passes(text: str) -> list[TilePass]:
-    """The passes of a pipeline; a TileIRError where one is unknown, or no pass on nv_tileaa."""
+    """Parse a pipeline. Raises ``TileIRError`` for unknown passes, and for those that are not on nv_tileaa."""
     found = parse_pipeline(text)
     for each in found:
         if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
@@ -173,7 +172,7 @@ def checked_passes(text: str) -> list[TilePass]:
 
 
 def _module_of_kernel(module: Operation, kernel_name: str) -> Operation:
-    """A copy of a module without the kernels that are not asked for; values have names in it."""
+    """A copy of a module without the other kernels, whose values all have names."""
     copy = clone_with_locations(module, {})
     if isinstance(copy, ModuleOp):
         for other in [op for op in copy.entries if op.symbol != kernel_name]:
@@ -184,10 +183,10 @@ def _module_of_kernel(module: Operation, kernel_name: str) -> Operation:
 
 
 def name_for_good(module: Operation) -> Listing:
-    """Give every value the name that it is printed with, so that it keeps it through passes.
+    """Set the name of every value to its printed name, so that it survives passes.
 
-    A value that would be printed as a number gets that behind a letter, as in ``%v12``; a name
-    that the printer had to number becomes one of its own, ``%sum.3`` for ``%sum_3``.
+    Printed numbers get a letter, as in ``%v12``; names that the printer had to number get a new name, ``%sum.3`` for
+    ``%sum_3``.
     """
     listing = list_text(module)
     values = values_below(module)
@@ -202,8 +201,9 @@ def name_for_good(module: Operation) -> Listing:
 
 
 def _free_name(name: str, taken: Container[str | None]) -> str:
-    """A name like the printed one that no value has, and that xDSL takes as it is: it drops a
-    number behind ``_``, as one that a printer has put there."""
+    """An unused name similar to the printed one that xDSL keeps: it strips a number after ``_``, which it takes for one
+    that a printer has added.
+    """
     stem, mark, number = name.rpartition("_")
     if name.isdigit():
         stem, mark, number = "v", "", name
@@ -216,11 +216,10 @@ def _free_name(name: str, taken: Container[str | None]) -> str:
 
 
 class _Builder:
-    """Collects the levels of one kernel.
+    """Collects the levels of a kernel.
 
-    Operations of the first level are numbered. Later ones carry the source of the operation that
-    they stand for, which the lowering and the passes hand on; where they made one without, nothing
-    is claimed.
+    Operations of the first level are numbered. Those of later levels are identified by their source, which the lowering
+    and the passes propagate; operations without one get no link.
     """
 
     def __init__(
@@ -239,7 +238,7 @@ class _Builder:
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
         sources = [source_of(op) for op in self.numbers]
         uses = Counter(map(id, sources))
-        # The places are objects of their own for each operation; one that several share says nothing.
+        # Each operation has a source object of its own; a shared one does not identify an operation.
         self._by_source: dict[int, tuple[Source, int]] = {
             id(source): (source, number)
             for source, number in zip(sources, self.numbers.values(), strict=True)
@@ -250,8 +249,8 @@ class _Builder:
         self._add_sources()
         wanted = [key for key in LEVELS if key in below and key not in _OF_TILES]
         with ThreadPoolExecutor(1) as tools:
-            # Those of text need no level above but nvgpu. NVIDIA's tools, which are processes of their
-            # own and take long, run while the rest is made.
+            # Textual levels need only nvgpu. NVIDIA's tools, which are slow external processes, run in parallel with
+            # the other levels.
             for key in wanted:
                 if key not in ("sass", "asm"):
                     self._add_below(key)
@@ -280,8 +279,9 @@ class _Builder:
     def _add_tiles(
         self, passes: Sequence[TilePass]
     ) -> tuple[list[Change], AnyKernel, str, Mapping[Operation, int]]:
-        """Add the levels of tiles, if the kernel has them: what passes changed, the kernel, the key
-        of its first level of IR, and the lines there."""
+        """Add the tile levels, if the kernel has any. Returns the changes of passes, the kernel, the key of its first
+        IR level, and the lines there.
+        """
         changes: list[Change] = []
         if self.stages.is_of_threads:
             return changes, thread_kernel(self.module, self.kernel), "nvgpu", {}
@@ -297,7 +297,7 @@ class _Builder:
         return changes, kernel, shown, line_of
 
     def _add_below(self, key: str) -> None:
-        """Add a level below nv_tileaa, or the reason why it is not there."""
+        """Add a level below nv_tileaa, or record the reason why it is missing."""
         kind = LEVELS[key]
         if key in ("asm", "nv_tileas") and self.stages.is_of_threads:
             return
@@ -330,7 +330,7 @@ class _Builder:
     def _with_links(
         self, lines: Sequence[Line], line_of: Mapping[Operation, int]
     ) -> tuple[Line, ...]:
-        """Lines where also those have a number that stand for nothing above, as code stands for them."""
+        """Assign link numbers also to lines without higher-level operations, because generated code refers to them."""
         first = len(self.numbers)
         begun = set(line_of.values())
         return tuple(
@@ -339,8 +339,9 @@ class _Builder:
         )
 
     def _traced(self, key: str, text: str) -> tuple[Line, ...]:
-        """The lines of a level of text, which stand for what their code tells: lines of ``nvgpu``, or the
-        numbers of operations."""
+        """The lines of a textual level, linked by its line table: to lines of ``nvgpu``, or to the numbers of
+        operations.
+        """
         if key == "asm":
             return tuple(
                 Line(each, () if line is None else (line - 1,)) for each, line in READERS[key](text)
@@ -354,13 +355,14 @@ class _Builder:
         )
 
     def _own_text(self, module: Operation) -> SourceFile | None:
-        """The text that a module of threads was read from."""
+        """The text from which a module of ``gpu`` was parsed; None if it was not."""
         source = next((s for op in module.walk() if (s := source_of(op)) is not None), None)
         return source.file if isinstance(source, TextSource) else None
 
     def _lower(self, module: ModuleOp) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
-        """Add the level of ``cuda_tile`` and the one below; gives the module that passes run on,
-        the key of the first level of IR, and the lines of its operations."""
+        """Add the level of ``cuda_tile`` and the one below. Returns the module for the passes, the key of the first IR
+        level, and the lines of its operations.
+        """
         line_of = self._add_cuda_tile(module)
         lowered = lower_to_tileaa(module, TileAAOptions(self.stages.dialect_target))
         for op, origin in lowered.origins.items():
@@ -369,19 +371,19 @@ class _Builder:
         return lowered.module, "tile", line_of
 
     def _take_nv_tileaa(self) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
-        """Like ``_lower`` for a module that is of ``nv_tileaa`` already."""
+        """Like ``_lower``, for a module that is already of ``nv_tileaa``."""
         copy = clone_with_locations(self.module, {})
         assert isinstance(copy, builtin.ModuleOp), "functions stand in a builtin module"
         twins = list(zip(self.module.walk(), copy.walk(), strict=True))
         for op, twin in twins:
             self.numbers[twin] = self.numbers[op]
         listing = self._add_nv_tileaa("lowered", "nv_tileaa, as given", copy)
-        # A terminator that text leaves out has no line.
+        # Terminators that the text omits have no line.
         lines = listing.line_of
         return copy, "lowered", {op: lines[twin] + 1 for op, twin in twins if twin in lines}
 
     def _add_sources(self) -> None:
-        """A level for each source file that debug information names and that can be read."""
+        """Add a level for each readable source file that debug information names."""
         at: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         for op, number in self.numbers.items():
             if (position := source_position(op.location)) is not None:
@@ -389,7 +391,7 @@ class _Builder:
                 at[name][line].add(number)
         for name, links in at.items():
             file = read_source(name)
-            # A last line end is followed by nothing.
+            # A final line end starts no further line.
             end = 0 if file is None else file.line_count - file.text.endswith("\n")
             lines = [line for line in links if 1 <= line <= end]
             if file is None or not lines:
@@ -404,7 +406,7 @@ class _Builder:
             self.levels.append(Level(key, title, name, shown, first, None, "python"))
 
     def _add_cuda_tile(self, module: ModuleOp) -> Mapping[Operation, int]:
-        """The first level of IR: as the user wrote it where that was text; gives its lines."""
+        """Add the first level of IR, as the user wrote it if it was text; returns its lines."""
         counts = Counter(op.name for op in kernel_of(module, self.kernel).walk())
         if (file := _own_text(module)) is not None:
             line_of = _lines_in(module, file)
@@ -436,7 +438,7 @@ class _Builder:
         return tuple(Line(text, tuple(sorted(links[n]))) for n, text in enumerate(texts, 1))
 
     def _number(self, op: Operation) -> int | None:
-        """Which operation of the first level another one stands for; None where it is not known."""
+        """The operation of the first level to which another one corresponds; None if unknown."""
         if (known := self.numbers.get(op)) is not None:
             return known
         _, number = self._by_source.get(id(source_of(op)), (None, None))
@@ -466,13 +468,13 @@ class _Builder:
     def _run(
         self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]
     ) -> None:
-        """Run the passes, and keep what each one changed."""
+        """Run the passes, and record the changes of each."""
         before, text = self.list(module).text.splitlines(), list_text(module).text
         timings: list[PassTiming] = []
 
         def after(done: TilePass, changed: Operation) -> None:
             nonlocal before, text
-            # What has changed nothing need not be folded again, which costs a copy of the module.
+            # Folding copies the module, so it is skipped if nothing has changed.
             now = name_for_good(changed).text
             lines = before if now == text else self.list(changed).text.splitlines()
             changes.append(compare(str(done), timings[-1].seconds, before, lines))
@@ -482,8 +484,9 @@ class _Builder:
 
 
 def _own_text(module: ModuleOp) -> SourceFile | None:
-    """The text that a module was read from; None where it was none, or where values have numbers
-    in it, which are not those that they have in other places."""
+    """The text from which a module was parsed; None if it was not, or if it has numbered values, whose numbers differ
+    at other levels.
+    """
     kernels = [op for op in module.walk() if isinstance(op, EntryOp)]
     source = source_of(kernels[0]) if kernels else None
     if not isinstance(source, TextSource):
@@ -492,7 +495,7 @@ def _own_text(module: ModuleOp) -> SourceFile | None:
 
 
 def _lines_in(module: Operation, file: SourceFile) -> Mapping[Operation, int]:
-    """Where the operations begin in the text; a module that is only implied begins nowhere."""
+    """The lines where operations start in the text; an implicit module has none."""
     return {
         op: file.position(source.start)[0]
         for op in module.walk()

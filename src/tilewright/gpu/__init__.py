@@ -1,7 +1,7 @@
 """Compiles kernels of ``nvgpu`` for NVIDIA GPUs: LLVM IR, PTX, machine code, and launches.
 
-``compile_kernel`` needs no GPU and no CUDA toolkit. ``launch`` needs a GPU, its driver, and the package cuda-bindings. Names
-are imported when first used: a process that only runs LLVM needs no compiler.
+``compile_kernel`` needs no GPU and no CUDA toolkit. ``launch`` needs a GPU, its driver, and the package cuda-bindings.
+Names are imported when first used: a process that only runs LLVM needs no compiler.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Host arrays on a GPU for the duration of a launch.
 
-Arrays that share memory on the host share it on the GPU: they are one allocation, so that a kernel finds the same overlaps
-and distances, and results are copied back once.
+Arrays that share memory on the host share it on the GPU: they are one allocation, so that a kernel finds the same
+overlaps and distances, and results are copied back once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Messages of running kernels: printed texts and failed assertions, read from a buffer.
 
 A record consists of 64-bit words: the number of its site, from 1, then x and y of the block, z of the block and the
-thread (32 bits each), then the payload. The buffer begins with the number of bytes requested and its capacity in bytes; what
-does not fit is dropped. It lies in host memory, which survives a kernel that fails.
+thread (32 bits each), then the payload. The buffer begins with the number of bytes requested and its capacity in bytes;
+what does not fit is dropped. It lies in host memory, which survives a kernel that fails.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _Block = tuple[int, int, int]
 
 
 def decode(data: bytes, sites: Sequence[Site], folded: _Block | None = None) -> Messages:
-    """Decode a buffer, including its header. ``folded`` is the grid that was launched as one row (``linearize_grid``)."""
+    """Decode a buffer, including its header. ``folded``: the grid that was launched as one row (``linearize_grid``)."""
     asked, _ = struct.unpack_from("<qq", data)
     end = min(BUFFER_HEADER + asked, len(data))
     texts: dict[_Block, list[str]] = {}

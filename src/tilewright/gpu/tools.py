@@ -144,7 +144,7 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassemble(cubin: bytes, *, lines: bool = False) -> str:
-    """Disassemble machine code to text, with line comments if ``lines``. Raises ``TileIRError`` if nvdisasm is missing."""
+    """Disassemble machine code, with line comments if ``lines``. Raises ``TileIRError`` if nvdisasm is missing."""
     return _nvdisasm(cubin, *(("-g",) if lines else ()))
 
 

@@ -86,7 +86,7 @@ def kernels_of(module: Module) -> Sequence[KernelOp]:
 
 
 def kernel_of(module: Operation, name: str | None) -> KernelOp:
-    """The kernel of that name, or the only one for None. Raises ``TileIRError`` (``unknown-entry``) if there is none."""
+    """The kernel of that name; for None the only one. Raises ``TileIRError`` (``unknown-entry``) if there is none."""
     runnable = runnable_module(module)
     kernels = kernels_of(runnable)
     found = [op for op in kernels if name is None or op.symbol == name]

@@ -1,8 +1,8 @@
 """Layouts of the operands and accumulator of ``mma.sync``.
 
-From the PTX instruction set, "Matrix Fragments for mma": with ``group = lane / 4`` and ``place = lane % 4``, a 32-bit register
-of A holds adjacent elements along k of row ``group``, from ``place * per_register`` on; further registers are 8 rows further down, then 4
-registers further along k.
+From the PTX instruction set, "Matrix Fragments for mma": with ``group = lane / 4`` and ``place = lane % 4``, a 32-bit
+register of A holds adjacent elements along k of row ``group``, from ``place * per_register`` on; further registers are
+8 rows further down, then 4 registers further along k.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def _both(lanes: Sequence[int], thread: Sequence[int]) -> int | None:
 
 
 def spread_out(layout: Layout) -> Layout:
-    """Distribute the tile over as many threads as possible: of threads that hold the same elements each keeps a part."""
+    """Distribute the tile over as many threads as possible: those that hold the same elements each keep a part."""
     register = list(layout.without_copies().register)
     bits = list(layout.thread)
     for place, basis in enumerate(bits):

@@ -1,5 +1,7 @@
-"""Layouts of tile slices and concatenations. Extents and offsets are powers of two, so a part is selected by bits of the
-element's number."""
+"""Layouts of tile slices and concatenations.
+
+Extents and offsets are powers of two, so a part is selected by bits of the element's number.
+"""
 
 from __future__ import annotations
 

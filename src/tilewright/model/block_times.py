@@ -1,4 +1,4 @@
-"""Latencies of blocks alone on a multiprocessor, one event-driven run per kind of block, and what their warps wait for."""
+"""Latencies of blocks that run alone, one event-driven run per kind of block, and what their warps wait for."""
 
 from __future__ import annotations
 

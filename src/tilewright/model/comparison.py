@@ -102,7 +102,7 @@ def _line(cost: dict[str, Any]) -> str:
 
 
 def comparison_text(found: Sequence[Compared], name: str) -> str:
-    """A comparison as text."""
+    """The differences between two profiles, launch by launch, compared with the file ``name``."""
     return "\n".join(_lines(found, name)) + "\n"
 
 

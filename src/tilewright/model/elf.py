@@ -1,7 +1,7 @@
 """Reads cubins: the kernels of an ELF file, and the resources that each needs.
 
-A cubin is an ELF file of machine 190 (CUDA). Read are code (``.text.NAME``), static shared memory (``.nv.shared.NAME``) and
-attributes (``.nv.info.NAME`` and, for the whole file, ``.nv.info``), whose numbers NVIDIA's disassembler prints by
+A cubin is an ELF file of machine 190 (CUDA). Read are code (``.text.NAME``), static shared memory (``.nv.shared.NAME``)
+and attributes (``.nv.info.NAME`` and, for the whole file, ``.nv.info``), whose numbers NVIDIA's disassembler prints by
 name.
 """
 

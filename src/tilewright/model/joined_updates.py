@@ -1,4 +1,4 @@
-"""Warp-aggregated atomic updates: ptxas sums what the lanes of a warp add to one address, and one lane updates memory."""
+"""Warp-aggregated atomic updates: ptxas sums what the lanes of a warp add to an address; one lane updates memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """L2 misses: an LRU cache over what the blocks in flight load, in the order in which they run.
 
-Blocks start in grid order, as many as the GPU holds at once, and run side by side. What each loads is known from its code:
-the map and coordinates of bulk copies, the first lane's address of other loads. Two loads of the same address are the
-same data. Where addresses change evenly over the grid, blocks are extrapolated from a few of them; otherwise each is
-walked through. Long loops are truncated, and the cache with them.
+Blocks start in grid order, as many as the GPU holds at once, and run side by side. What each loads is known from its
+code: the map and coordinates of bulk copies, the first lane's address of other loads. Two loads of the same address are
+the same data. Where addresses change evenly over the grid, blocks are extrapolated from a few of them; otherwise each
+is walked through. Long loops are truncated, and the cache with them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prepares machine code for timing: instructions that need only issue slots and pipes are fused into one step.
 
-Each step lists its demands on the multiprocessor (``multiprocessor``), in clocks and bytes, so that no text is parsed while a
-block runs.
+Each step lists its demands on the multiprocessor (``multiprocessor``), in clocks and bytes, so that no text is parsed
+while a block runs.
 """
 
 from __future__ import annotations

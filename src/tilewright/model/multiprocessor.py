@@ -1,9 +1,10 @@
 """Event-driven simulation of a block alone on a multiprocessor.
 
-Each warp executes its path in order. It waits for scoreboards, for units in use, for block barriers, for phases of mbarriers
-until all arrivals and bytes are there, and for groups of copies and of products. Units serve in order of arrival: issue, pipes
-and tensor unit of each quarter, banks of shared memory, L1, bytes from L2, and one multiprocessor's share of DRAM bandwidth.
-A wait that nothing in the code would end is taken to end at once, and counted (``Result.forced``).
+Each warp executes its path in order. It waits for scoreboards, for units in use, for block barriers, for phases of
+mbarriers until all arrivals and bytes are there, and for groups of copies and of products. Units serve in order of
+arrival: issue, pipes and tensor unit of each quarter, banks of shared memory, L1, bytes from L2, and one
+multiprocessor's share of DRAM bandwidth. A wait that nothing in the code would end is taken to end at once, and counted
+(``Result.forced``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parses SASS: operands, control codes, basic blocks and loops.
 
-The text of instructions comes from nvdisasm (``nvdisasm -c -json -g``), which the caller provides; control codes are decoded
-here from the 128 bits of each instruction (Volta and later).
+The text of instructions comes from nvdisasm (``nvdisasm -c -json -g``), which the caller provides; control codes are
+decoded here from the 128 bits of each instruction (Volta and later).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Evaluates scalar SASS instructions, as far as branches can depend on them.
 
-``operation`` translates an instruction to a function on the registers of one thread. Registers are a dict from names (`R5`,
-`UR4`, `P0`) to values: 32-bit integers, booleans for predicates, nothing where a value is unknown. Values from memory and
-floats are unknown; an operation without a rule here makes its results unknown, so nothing is ever assumed.
+``operation`` translates an instruction to a function on the registers of one thread. Registers are a dict from names
+(`R5`, `UR4`, `P0`) to values: 32-bit integers, booleans for predicates, nothing where a value is unknown. Values from
+memory and floats are unknown; an operation without a rule here makes its results unknown, so nothing is ever assumed.
 """
 
 from __future__ import annotations

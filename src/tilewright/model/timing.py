@@ -3,12 +3,11 @@
     time = max(blocks of a multiprocessor / throughput of its resident blocks,
                bytes of the launch / bandwidth of the memory of the GPU)
 
-The work of a block is the sum over its warps of what each instruction on their paths costs (``walk``,
-``work``), for each unit; its latency is that of a run of the block alone, event by event
-(``multiprocessor``). Resident blocks share the unit that has most to do as customers share a server between times of thinking
-(``queueing``): one block takes its latency, many take what the unit needs. Blocks that differ
-are represented by a few of them (``sampling``), of which a run may have shown more than the code says
-(``Options.facts``). What the model does not see is in ``Profile.blind``.
+The work of a block is the sum over its warps of the cost of each instruction on their paths (``walk``, ``work``), for
+each unit; its latency is that of an event-driven run of the block alone (``multiprocessor``). Resident blocks share the
+busiest unit as customers share a server between think times (``queueing``): one block takes its latency, many take the
+time that the unit needs. Distinct blocks are represented by a sample (``sampling``), about which a run may have shown
+more than the code determines (``Options.facts``). ``Profile.blind`` lists what the model does not cover.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Region:
 
     @property
     def origin(self) -> int:
-        """The start rounded down to a multiple of 8, so that aligned elements are at multiples of their size from it."""
+        """The start rounded down to a multiple of 8, so aligned elements are at multiples of their size from it."""
         return self.start & -8
 
     def elements(self, dtype: np.dtype[Any]) -> tuple[int, Array]:

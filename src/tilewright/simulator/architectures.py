@@ -117,7 +117,7 @@ class Occupancy:
 def occupancy(
     arch: Architecture, threads: int, shared_bytes: int, registers: int | None = None
 ) -> Occupancy:
-    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory and ``registers`` per thread."""
+    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory, ``registers`` per thread."""
     warps = -(-threads // 32)
     limits = {"blocks": arch.max_blocks, "warps": arch.max_warps // warps}
     if shared_bytes:

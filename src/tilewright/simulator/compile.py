@@ -1,9 +1,9 @@
 """Translates a kernel into closures over the registers of a warp, once for all warps.
 
-Every SSA value gets a slot in ``warp.regs``. An operation becomes a step, a function of the warp with its types, attributes
-and slots resolved; constants become preset registers. Operations at which a warp may have to wait are ``Suspending`` steps,
-generators that yield what they wait for; so are operations whose regions contain such a step. Everything else is
-a plain function. For groups of warps each step has a second function, see ``groups``.
+Every SSA value gets a slot in ``warp.regs``. An operation becomes a step, a function of the warp with its types,
+attributes and slots resolved; constants become preset registers. Operations at which a warp may have to wait are
+``Suspending`` steps, generators that yield what they wait for; so are operations whose regions contain such a step.
+Everything else is a plain function. For groups of warps each step has a second function, see ``groups``.
 """
 
 from __future__ import annotations

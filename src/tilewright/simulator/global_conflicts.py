@@ -1,8 +1,8 @@
 """Unordered conflicting accesses to global memory by the warps of a block.
 
 Each block records what its warps read and wrote, by memrefs and by pointers, and looks for conflicts when it ends: two
-warps access one address, one of them writes, and the later one has not seen the earlier one's clock. Two writes of the same
-value are harmless. Accesses by memrefs are not compared with accesses by pointers. Programs with atomic updates or
+warps access one address, one of them writes, and the later one has not seen the earlier one's clock. Two writes of the
+same value are harmless. Accesses by memrefs are not compared with accesses by pointers. Programs with atomic updates or
 fences may order accesses in ways that clocks do not know; nothing is reported about them.
 """
 

@@ -1,7 +1,7 @@
 """Accumulators of ``wgmma`` in flight: values that only the next product may use.
 
-``nvvm.wgmma.product`` that leaves groups unfinished returns a ``Pending``. It passes through control flow and into the next
-product unchanged; any other operation that uses it checks whether its group has been waited for.
+``nvvm.wgmma.product`` that leaves groups unfinished returns a ``Pending``. It passes through control flow and into the
+next product unchanged; any other operation that uses it checks whether its group has been waited for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Global memory that one launch accesses by both the generic proxy (threads) and the async proxy (TMA).
 
-What one writes, the other sees only behind what PTX requires: a proxy fence somewhere between a store and the TMA load that
-reads it; and the wait for a TMA store's group, not only for its reads, before its result is used. Within a cluster the vector clocks
-tell what lies in between; between clusters, a fence of the writer behind its store, or of the reader, is assumed to lie
-on the way. Nothing is tracked for memory that no tensor map covers.
+What one writes, the other sees only behind what PTX requires: a proxy fence somewhere between a store and the TMA load
+that reads it; and the wait for a TMA store's group, not only for its reads, before its result is used. Within a cluster
+the vector clocks tell what lies in between; between clusters, a fence of the writer behind its store, or of the reader,
+is assumed to lie on the way. Nothing is tracked for memory that no tensor map covers.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def note_elements(
     is_write: bool,
     lanes: Array | None = None,
 ) -> None:
-    """Note an access to elements of a buffer by all lanes or those in ``lanes``, the same number of elements for each."""
+    """Note an access to elements of a buffer by all lanes or those in ``lanes``, equally many elements for each."""
     log = warp.launch.proxies
     if log is None:
         return

@@ -1,10 +1,10 @@
 """Records what a kernel's operations do in some blocks of a launch, to predict the time of the whole.
 
-A recorder is passed to ``Program.simulate``. Only its blocks run, and stores to arrays that cannot be written are dropped, so
-none of the caller's data changes. Long counted loops are truncated: the first iterations, one that stands for those
-left out, and the last ones. The number left out is a multiple of ``period``, so that rings of barriers find the phases they
-expect. What kernels compute is then wrong; the addresses they access are right, unless addresses or branches depend
-on data that they compute.
+A recorder is passed to ``Program.simulate``. Only its blocks run, and stores to arrays that cannot be written are
+dropped, so none of the caller's data changes. Long counted loops are truncated: the first iterations, one that stands
+for those left out, and the last ones. The number left out is a multiple of ``period``, so that rings of barriers find
+the phases they expect. What kernels compute is then wrong; the addresses they access are right, unless addresses or
+branches depend on data that they compute.
 """
 
 from __future__ import annotations

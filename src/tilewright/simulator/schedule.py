@@ -1,4 +1,6 @@
-"""Schedules the warps of a block: which one continues, when copies land, and what is reported when nothing can continue."""
+"""Schedules the warps of a block: which one continues, when copies land, and what is reported when nothing can
+continue.
+"""
 
 from __future__ import annotations
 

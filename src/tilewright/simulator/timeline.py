@@ -1,7 +1,7 @@
 """The timeline of a block's warps, and a drawing of it.
 
-Times come from a simple model: each operation takes one unit, copies and products take what the constants here say, and a
-wait lasts until what it waits for has ended. They show which stage waits for which, not how fast a GPU is.
+Times come from a simple model: each operation takes one unit, copies and products take what the constants here say, and
+a wait lasts until what it waits for has ended. They show which stage waits for which, not how fast a GPU is.
 """
 
 from __future__ import annotations

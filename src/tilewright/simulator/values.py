@@ -1,7 +1,7 @@
 """Representation of a warp's values.
 
-Integers and indices are a Python int if all lanes have the same (``bool`` for i1), else an array with a lane axis: 32, or as
-many as a group of warps has. Floats always have the lane axis, and vectors have it in front of their own axes.
+Integers and indices are a Python int if all lanes have the same (``bool`` for i1), else an array with a lane axis: 32,
+or as many as a group of warps has. Floats always have the lane axis, and vectors have it in front of their own axes.
 Everything else, memrefs and tokens and accumulators, is one object per warp.
 """
 

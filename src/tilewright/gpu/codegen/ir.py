@@ -1,7 +1,7 @@
 """LLVM IR as text: values, blocks and functions.
 
-Types are their spelling. llvmlite's own builder has no bfloat, no string attributes of parameters and no convergent inline
-assembly, all of which kernels need; LLVM checks the text when it parses it.
+Types are their spelling. llvmlite's own builder has no bfloat, no string attributes of parameters and no convergent
+inline assembly, all of which kernels need; LLVM checks the text when it parses it.
 """
 
 from __future__ import annotations

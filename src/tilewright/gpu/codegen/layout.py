@@ -1,7 +1,7 @@
 """Maps MLIR types to LLVM types, and memrefs to pointers with extents and strides.
 
-A value becomes a tuple of LLVM values. A scalar or a one-dimensional vector is one of them; a vector of more dimensions is one
-per row, so that a fragment has one per register; an accumulator one per register; a memref the pointer and
+A value becomes a tuple of LLVM values. A scalar or a one-dimensional vector is one of them; a vector of more dimensions
+is one per row, so that a fragment has one per register; an accumulator one per register; a memref the pointer and
 whatever its type leaves dynamic.
 """
 

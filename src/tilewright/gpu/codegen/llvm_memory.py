@@ -1,8 +1,8 @@
 """`llvm`: memory accesses by address, atomics, fences.
 
 LLVM turns masks into branches, and ptxas those into predicates. An i1 takes a byte. Atomic updates that the hardware
-has are emitted as inline PTX, because LLVM 22 drops their ordering and scope; LLVM expands the others to compare-exchange
-loops.
+has are emitted as inline PTX, because LLVM 22 drops their ordering and scope; LLVM expands the others to
+compare-exchange loops.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _both(f: Function, one: Value | None, other: Value) -> Value:
 def _mask_bits(
     f: Function, mask: SSAValue | None, axes: Sequence[int], shape: Sequence[int]
 ) -> dict[tuple[int, ...], Value]:
-    """The bits of a mask by position. It has the dimensions of the memref along which the vector goes, in their order."""
+    """The bits of a mask by position. It has the dimensions of the memref along which the vector goes, in order."""
     if mask is None:
         return {}
     places = product(*(range(shape[axis]) for axis in axes))

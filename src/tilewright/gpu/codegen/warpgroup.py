@@ -1,8 +1,8 @@
 """Products of a warpgroup: descriptors, `wgmma`, and stores of accumulators.
 
-A tile in shared memory consists of slabs whose rows are 128 bytes, with the 128-byte swizzle. A row of A, and of B without
-`transposeB`, is a row or column of the product and runs along k; with `transposeB`, a row of B is one k
-and runs along n.
+A tile in shared memory consists of slabs whose rows are 128 bytes, with the 128-byte swizzle. A row of A, and of B
+without `transposeB`, is a row or column of the product and runs along k; with `transposeB`, a row of B is one k and
+runs along n.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Moves elements that are contiguous in memory as whole vectors.
 
-Each thread holds its elements in chunks of adjacent ones (``layouts``). If a view has stride 1 along its innermost axis,
-a chunk is contiguous. It moves as one vector if the whole tile lies inside the view and chunks are aligned; that condition
-is uniform across threads and evaluated once per tile.
+Each thread holds its elements in chunks of adjacent ones (``layouts``). If a view has stride 1 along its innermost
+axis, a chunk is contiguous. It moves as one vector if the whole tile lies inside the view and chunks are aligned; that
+condition is uniform across threads and evaluated once per tile.
 """
 
 from __future__ import annotations

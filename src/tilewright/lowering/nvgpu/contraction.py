@@ -1,5 +1,6 @@
-"""``dot``: by the tensor cores where they support the types (``mma``), else through shared memory, each thread computing
-the elements it holds."""
+"""``dot``: by the tensor cores where they support the types (``mma``), else through shared memory, each thread
+computing the elements it holds.
+"""
 
 from __future__ import annotations
 

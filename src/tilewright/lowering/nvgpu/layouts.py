@@ -1,7 +1,7 @@
 """Which thread holds which elements of a tile, in the direct lowering.
 
-There is one layout per number of elements. Tiles of the same size, whatever their shape and element type, are distributed
-alike, so element-wise operations and reshapes move nothing. Elements are numbered in row-major order.
+There is one layout per number of elements. Tiles of the same size, whatever their shape and element type, are
+distributed alike, so element-wise operations and reshapes move nothing. Elements are numbered in row-major order.
 """
 
 from __future__ import annotations

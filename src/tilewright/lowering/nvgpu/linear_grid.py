@@ -1,7 +1,7 @@
 """Grids beyond the hardware's limits, launched as one row of blocks along x.
 
-A GPU takes at most 65,535 blocks along y and z, and 2**31 - 1 along x. A kernel with a linearized grid is launched with the
-product of all three extents, and recovers its block index from the extents, which are three further parameters.
+A GPU takes at most 65,535 blocks along y and z, and 2**31 - 1 along x. A kernel with a linearized grid is launched with
+the product of all three extents, and recovers its block index from the extents, which are three further parameters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loads and stores of global memory, and fences.
 
-A thread may read what another one has written only behind a barrier, so there is one wherever an access might touch what
-other threads have accessed since the last barrier. Tokens can only order more than that within a thread, which executes in
-program order anyway.
+A thread may read what another one has written only behind a barrier, so there is one wherever an access might touch
+what other threads have accessed since the last barrier. Tokens can only order more than that within a thread, which
+executes in program order anyway.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _with_background(
 
 
 def _load_each(low: ThreadLowering, op: Load, place: AddressRange) -> SSAValue:
-    """Load each element by its owner and broadcast it, as copies could see different values if others write meanwhile."""
+    """Load each element by its owner and broadcast it: copies could see different values if others write meanwhile."""
     result = op.moved
     element = element_type(T.element_of(result.type))
     assert element is not None

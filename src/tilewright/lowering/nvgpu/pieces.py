@@ -1,8 +1,8 @@
 """Tiles larger than a block's shared memory, exchanged piece by piece.
 
-The bits of an element's number say where it is: the lowest ones and those from ``dealt`` on select the register, those in
-between the thread. A tile that is cut in two along an upper bit is therefore two tiles in the layout of their size, and
-each thread holds half of its registers of each.
+The bits of an element's number say where it is: the lowest ones and those from ``dealt`` on select the register, those
+in between the thread. A tile that is cut in two along an upper bit is therefore two tiles in the layout of their size,
+and each thread holds half of its registers of each.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Operations with a region per element; reductions and scans, as trees in shared memory.
 
-Extents are powers of two. Each step of a reduction combines the two halves of what is left; each step of a scan combines an element
-with the one at a distance that doubles. Both take logarithmically many steps. The reference machine calls this order a tree.
-Identities take no part. A tile too large for shared memory is first reduced in registers, as far as a thread holds both elements of
-a pair, then some rows at a time. A scan of such a tile scans both halves, and combines the total of the first with
-the second.
+Extents are powers of two. Each step of a reduction combines the two halves of what is left; each step of a scan
+combines an element with the one at a distance that doubles. Both take logarithmically many steps. The reference machine
+calls this order a tree. Identities take no part. A tile too large for shared memory is first reduced in registers, as
+far as a thread holds both elements of a pair, then some rows at a time. A scan of such a tile scans both halves, and
+combines the total of the first with the second.
 """
 
 from __future__ import annotations

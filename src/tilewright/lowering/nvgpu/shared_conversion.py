@@ -1,7 +1,7 @@
 """Exchanges tile elements between threads through shared memory.
 
-A block has one buffer, as large as its largest exchange. An exchange begins once all threads have read what the previous
-one left there; it writes, executes a barrier, and reads.
+A block has one buffer, as large as its largest exchange. An exchange begins once all threads have read what the
+previous one left there; it writes, executes a barrier, and reads.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SharedConversion:
         self._offset = self.start = low.offset_for_conversion(needs)
 
     def buffer(self, element: Attribute, count: int) -> Buffer:
-        """Allocate ``count`` elements. Raises ``not-lowered-to-threads`` if they exceed the shared memory of a block."""
+        """Allocate ``count`` elements. Raises ``not-lowered-to-threads`` if they exceed a block's shared memory."""
         low = self._low
         held = in_bytes(element)
         start = self._offset

@@ -1,8 +1,8 @@
 """Shared-memory vectors aligned to their own size, so that each access is one instruction.
 
-The known alignment of an address is the attribute ``alignment`` of the access; newer versions of upstream's ``vector.load`` and
-``vector.store`` have it as a property. Without it LLVM must derive the alignment from the address computation, and fails to
-behind a multiplication by a run-time value.
+The known alignment of an address is the attribute ``alignment`` of the access; newer versions of upstream's
+``vector.load`` and ``vector.store`` have it as a property. Without it LLVM must derive the alignment from the address
+computation, and fails to behind a multiplication by a run-time value.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _for(op: Any, t: Translator) -> Suspending | Nested:
 
 
 def _counters(op: Any, t: Translator) -> tuple[tuple[int, int], ...]:
-    """Slots of loop-carried values that each iteration increments, with those of their increments, which are invariant."""
+    """Slots of loop-carried values that each iteration increments, with those of the invariant increments."""
     block = op.body.blocks[0]
     inside = {result for inner in op.walk() for result in inner.results}
     end = block.last_op
@@ -299,7 +299,7 @@ def _note_entry(warp: Warp, op: Operation) -> None:
 
 @implements("scf.while")
 def _while(op: Any, t: Translator) -> Suspending:
-    """Runs both regions alternately while the condition of any lane is true; lanes that have left keep their results."""
+    """Runs both regions alternately while any lane's condition is true; lanes that have left keep their results."""
     before, after = op.before_region.blocks[0], op.after_region.blocks[0]
     inits, results = t.slots(op.arguments), t.slots(op.results)
     heads, bodies = t.slots(before.args), t.slots(after.args)

@@ -397,7 +397,7 @@ def _always(x: Array, y: Array, element: str) -> Array:
 
 @implements("arith.cmpf", wide=True)
 def _cmpf(op: Any, t: Translator) -> Step | None:
-    """Compares floats. By upstream's numbers predicate 0 is false, 1 to 7 are ordered, 8 to 14 unordered, 15 is true."""
+    """Compares floats. In upstream's numbering predicate 0 is false, 1 to 7 are ordered, 8 to 14 unordered, 15 true."""
     number = op.predicate.value.data
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     kind = (number - 1) % 7

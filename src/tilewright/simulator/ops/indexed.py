@@ -124,7 +124,7 @@ def _record(
 
 @implements("vector.gather", wide=True)
 def _gather(op: Any, t: Translator) -> Step:
-    """Loads elements at indices along the last dimension where the mask is true; the others are those of ``pass_thru``."""
+    """Loads elements at indices along the last dimension where the mask is true, else those of ``pass_thru``."""
     selection = _Selection(op, t, op.result)
     other, result = t.slot(op.pass_thru), t.slot(op.result)
     element, shape = selection.element, selection.shape

@@ -179,7 +179,7 @@ def _atomic(op: Any, t: Translator) -> Step:
 
 @implements("memref.get_global")
 def _get_global(op: Any, t: Translator) -> None:
-    """A memref to a global: shared memory of each block, with its alignment, or global memory with the initial value."""
+    """A memref to a global: shared memory of each block, with its alignment, or initialized global memory."""
     name = op.properties["name"].root_reference.data
     known: list[Any] = [g for g in t.module.walk() if g.name == "memref.global"]
     found = next((g for g in known if g.properties["sym_name"].data == name), None)

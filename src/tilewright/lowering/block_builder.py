@@ -1,4 +1,4 @@
-"""What lowerings share: new operations at the end of a block, where the old ones stood."""
+"""Common to all lowerings: building operations at the end of a block, with the locations of those that they replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of functions: replaced by what the functions do, before anything is planned."""
+"""Inlines function calls, before anything is planned."""
 
 from __future__ import annotations
 

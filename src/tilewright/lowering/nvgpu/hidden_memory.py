@@ -1,7 +1,7 @@
 """Memory besides the arguments: globals, scratch memory of a block, and constants in tables.
 
-Globals live from launch to launch, so the launch provides their memory: one pointer parameter for each, behind those of
-the kernel. Scratch memory is one more pointer, with a part for each block.
+Globals persist across launches, so the launch provides their memory: one pointer parameter each, after those of the
+kernel. Scratch memory is one more pointer, with a part per block.
 """
 
 from __future__ import annotations

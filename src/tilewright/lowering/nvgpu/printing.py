@@ -1,5 +1,5 @@
-"""``print``: the first thread prints for the whole block, tiles from shared memory, one after the other, and piece by
-piece where they do not fit.
+"""``print``: the first thread prints for the whole block, one tile at a time, from shared memory, in pieces if they do
+not fit.
 """
 
 from __future__ import annotations

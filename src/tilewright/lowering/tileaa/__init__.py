@@ -1,4 +1,4 @@
-"""From ``cuda_tile`` to ``nv_tileaa``: one table of functions, one file for each family of operations."""
+"""Lowers ``cuda_tile`` to ``nv_tileaa``: one table of rules, with one module per family of operations."""
 
 from tilewright.lowering.tileaa.driver import Lowered, lower_to_tileaa
 from tilewright.lowering.tileaa.options import TileAAOptions

@@ -1,4 +1,4 @@
-"""Promises about values, and what people are told."""
+"""Assumptions about values: ``assume`` and the facts that it states."""
 
 from __future__ import annotations
 

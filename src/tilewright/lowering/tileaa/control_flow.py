@@ -1,14 +1,13 @@
-"""Control flow: structured exits from ``if`` and ``loop`` become values and nesting.
+"""Control flow: early exits from ``if`` and ``loop`` become results and nesting.
 
-In ``cuda_tile`` an ``if`` may end in ``break``, ``continue`` or ``return``; in ``scf`` every region
-runs to its end. What a region ends in is its *outcome*: one of some kinds, with values for it.
-A frame says which kinds a region can end in, and so which values tell its outcome: for all kinds
-but the last a flag, whether it is of that kind, and then the values of each kind in turn. The
-values of other kinds are poison, which nothing looks at.
+In ``cuda_tile`` an ``if`` may end in ``break``, ``continue`` or ``return``; in ``scf`` every region runs to its end.
+The *outcome* of a region is the kind of its exit and the values that it passes. A frame lists the kinds that are
+possible for a region, and so the values that encode its outcome: for all kinds but the last a flag, whether it is of
+that kind, then the values of each kind in turn. The values of the other kinds are poison, which is never used.
 
-What follows an ``if`` that can be left runs only where it falls through. Where one branch at most
-does, what follows goes into that branch. Else the ``if`` gives its outcome as results, and what
-follows goes into a second ``if`` on the flag. Nothing is written twice, so the size stays linear.
+The operations after an ``if`` with early exits only run if it falls through. If at most one branch does, they are moved
+into that branch. Otherwise the ``if`` returns its outcome as results, and they are moved into a second ``if`` on the
+flag. Nothing is duplicated, so the size stays linear.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lowering whole modules."""
+"""Lowers whole modules."""
 
 from __future__ import annotations
 

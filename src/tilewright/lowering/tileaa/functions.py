@@ -1,4 +1,4 @@
-"""Kernels, functions and globals, and what a kernel can ask about the grid."""
+"""Kernels, functions and globals, and grid queries."""
 
 from __future__ import annotations
 

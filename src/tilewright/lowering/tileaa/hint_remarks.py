@@ -1,4 +1,4 @@
-"""What becomes of the optimization hints of a kernel: each is honoured, or a remark says why not."""
+"""Remarks on the optimization hints of a kernel: whether each was applied, and why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimization hints that count: those of the target, else those for all targets."""
+"""The effective optimization hints: those of the target, else those for all targets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tokens and accesses through pointers, and what is ordered like them: fences, printing.
+"""Tokens, accesses through pointers, and other ordered operations: fences, printing.
 
-Every access takes a token and gives one. Where the source has none it takes the function's token
-that comes after nothing, so that no order arises that the source did not ask for.
+Every access takes a token and produces one. If the source has none, it takes the function's initial token, which adds
+no order that the source does not require.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the lowering is told beside the program."""
+"""Options of the lowering to ``nv_tileaa``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constants, shapes and parts of tiles."""
+"""Constants, shapes and slices of tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of lowering one module: values, the block being filled, what functions share."""
+"""The state of lowering one module: values, the insertion point, and what functions share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the types of ``cuda_tile`` become."""
+"""Maps the types of ``cuda_tile`` to those of ``nv_tileaa``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views: memrefs over memory, how tiles are cut out of them, and accesses through tiles."""
+"""Views: memrefs over memory, their partition into tiles, and accesses to tiles."""
 
 from __future__ import annotations
 

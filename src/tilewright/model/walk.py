@@ -1,8 +1,9 @@
 """Follows the path of warps through machine code, without data: which basic blocks each executes.
 
-One thread of each warp, its first, is followed. Only what branches depend on is computed (``scalars``): launch
-parameters, thread and block indices, loop counters. Waits for barriers succeed at once. A branch on data is unknown:
-loops then need a trip count, and other branches fall through; both are counted, so that whoever shows times can say so.
+The first thread of each warp is followed. Only the values on which branches depend are computed (``scalars``): launch
+parameters, thread and block indices, loop counters. Waits for barriers succeed immediately. A branch on data is
+unknown: loops then need a trip count, and other branches fall through; both are counted, so that reports can mention
+them.
 """
 
 from __future__ import annotations

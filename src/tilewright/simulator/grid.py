@@ -1,10 +1,10 @@
 """Schedules clusters of blocks: which one runs, how many are live, and what is reported when all of them wait.
 
-Seed 0: a cluster runs to its end, in ascending order, unless all its warps wait for memory; then the next one begins,
-as long as the GPU has room, and those that wait poll again. Other seeds let several be live at once and alternate: even
-ones at random, odd ones round-robin, after every atomic access or, for every other odd seed, after those by which locks
-are taken, so that blocks which take them in different orders come to hold one each. Clusters begin in ascending order,
-as on GPUs, or, if all of them fit, in any order.
+Seed 0: clusters run to completion in ascending order. If all warps of one wait for memory, the next one starts, as long
+as the GPU has room, and the waiting ones poll again. Other seeds keep several live and alternate between them: even
+seeds at random, odd seeds round-robin, after every atomic access or, for every other odd seed, after those that acquire
+locks, so that blocks that acquire them in different orders come to hold one each. Clusters start in ascending order, as
+on GPUs, or, if all of them fit, in any order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Groups of warps of a block that execute the same steps together, with all their lanes on one axis.
 
-A group holds the registers of its warps side by side. Steps that work on any number of lanes run once for all; the
-others run warp by warp, on slices of these registers. Where one warp would do something that another does not (a branch
-that suspends, a wait), the group splits, and warps that stand behind the same barrier form a group again. Clocks,
-copies, products and counters stay with each warp.
+A group holds the registers of its warps side by side. Steps that support any number of lanes run once for all; the
+others run warp by warp, on slices of these registers. If one warp would do something that another does not (a branch
+that suspends, a wait), the group splits, and warps that wait at the same barrier form a group again afterwards. Clocks,
+copies, products and counters are per warp.
 """
 
 from __future__ import annotations

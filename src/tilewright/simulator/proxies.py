@@ -1,9 +1,9 @@
-"""Global memory that one launch accesses by both the generic proxy (threads) and the async proxy (TMA).
+"""Global memory that one launch accesses through both the generic proxy (threads) and the async proxy (TMA).
 
-What one writes, the other sees only behind what PTX requires: a proxy fence somewhere between a store and the TMA load
-that reads it; and the wait for a TMA store's group, not only for its reads, before its result is used. Within a cluster
-the vector clocks tell what lies in between; between clusters, a fence of the writer behind its store, or of the reader,
-is assumed to lie on the way. Nothing is tracked for memory that no tensor map covers.
+Writes of one proxy are visible to the other only after the synchronization that PTX requires: a proxy fence between a
+store and the TMA load that reads it; and the wait for completion of a TMA store's group, not only of its reads, before
+its result is used. Within a cluster the vector clocks determine what is in between; between clusters, a fence of the
+writer after its store, or of the reader, is assumed to be. Memory without a tensor map is not tracked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Schedules the warps of a block: which one continues, when copies land, and what is reported when nothing can
-continue.
-"""
+"""Schedules the warps of a block: which one continues, when copies complete, and what is reported on a deadlock."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The history of each byte of a block's shared memory: who wrote and read it, and who has seen that.
+"""The access history of each byte of a block's shared memory: who wrote and read it, and to whom that is visible.
 
 Every warp and every mbarrier of a cluster is a thread of execution, with an entry in the vector clocks. A warp's own
-clock advances when it releases; barriers pass on what was seen before an arrival to whoever waits. An access is ordered
-behind a write if the warp has seen the writer's clock at the write. The bytes of a TMA load belong to its mbarrier, at
-the phase that they complete; bytes whose copy has not landed carry a clock that nobody has seen.
+clock advances when it releases; barriers pass what was visible before an arrival on to the waiters. An access is
+ordered after a write if the warp has seen the writer's clock at the write. The bytes of a TMA load belong to its
+mbarrier, at the phase that they complete; bytes of copies in flight have a clock that no thread has seen.
 
-Known of each byte are stamps, one of the last write and one of each warp's last read. A stamp packs a clock, the number
-of a thread of execution, and that of a site, which tells what was done. Bytes that were only ever accessed together
-share their stamps: a *granule* has 16 bytes until an access begins or ends inside it.
+Each byte has stamps: one of the last write, and one of each warp's last read. A stamp packs a clock, the number of a
+thread of execution, and that of a site, which describes the access. Bytes that were only ever accessed together share
+their stamps: a *granule* has 16 bytes until an access begins or ends inside it.
 """
 
 from __future__ import annotations

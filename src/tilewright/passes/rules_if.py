@@ -100,11 +100,11 @@ def boolean_results(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def outer_values(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``%r, %s = if c {.. yield a, x} else {.. yield b, y}`` makes ``%r = select(c, a, b)``.
+    """``%r, %s = if c {.. yield a, x} else {.. yield b, y}`` makes ``%r = select(c, a, b)`` for tiles
+    ``a`` and ``b`` defined outside the ``if``.
 
-    Applies to tiles ``a`` and ``b`` defined outside the ``if``, whatever ``x`` and ``y`` are. For a
-    ranked tile the condition is reshaped to 1x..x1 and broadcast. An ``if`` left with nothing to do
-    is erased; unused results are removed by another rule.
+    ``x`` and ``y`` may be anything. For a ranked tile the condition is reshaped to 1x..x1 and
+    broadcast. An ``if`` left with nothing to do is erased; unused results are removed by another rule.
     """
     then, other = branches(op)
     on_true, on_false = yielded(then), yielded(other)

@@ -1,4 +1,4 @@
-"""What pages say of a kernel beside its IR, and what they are known by."""
+"""What pages show about a kernel besides its IR, and the mark that identifies a page."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 MARK = '<meta name="generator" content="tilewright explain'
-"""What every page holds near its beginning."""
+"""Occurs near the beginning of every page."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of a kernel beside its IR.
+    """What is known of a kernel besides its IR.
 
-    ``place``: where it is in its program. ``kind``: what it was compiled for, by parameter. ``others``:
-    the further kernels of the program, each with a label, the page to go to or nothing, and a command.
+    ``place``: its location in the program. ``kind``: what it was compiled for, by parameter. ``others``: the
+    other kernels of the program, each with a label, the page to link to or nothing, and a command.
     """
 
     place: str = ""

@@ -1,4 +1,4 @@
-"""The analyses of ``nv_tileaa``, printed as comments above the operations that they are about."""
+"""Prints analyses of ``nv_tileaa`` as comments above the operations they are about."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tilewright.explain.token_graph import to_dot, to_svg
 from tilewright.nesting import deep_recursion
 from tilewright.text import Listing, list_text
 
-#: Ends every line number in a remark: the remarks shift the lines that they stand above.
+#: Marks line numbers in a remark as those without remarks, since remarks shift the lines below them.
 UNCOUNTED = " without remarks"
 
 Remarks = Iterator[tuple[Operation, str]]
-"""Remarks, each with the operation above which it stands."""
+"""Remarks, each with the operation above which it is printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Analysis:
 
 
 def functions(module: Operation) -> tuple[FuncOp, ...]:
-    """The functions of ``nv_tileaa`` at or below an operation."""
+    """Return the functions of ``nv_tileaa`` at or below an operation."""
     return tuple(op for op in module.walk() if isinstance(op, FuncOp))
 
 
 def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | None = None) -> str:
-    """The text of a module with remarks of the named analyses; it reads back as the same module."""
+    """Print a module with remarks of the named analyses. The text parses to the same module."""
     listing = list_text(module)
     remarks: dict[int, list[str]] = defaultdict(list)
     with deep_recursion():
@@ -53,7 +53,7 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
     lines = []
     for number, line in enumerate(listing.text.splitlines()):
         indent = line[: len(line) - len(line.lstrip())]
-        # A name may hold the end of a line, and with it that of the comment.
+        # A name may contain a newline, which would end the comment.
         lines += [f"{indent}// {printable(remark)}" for remark in remarks.get(number, ())]
         lines.append(line)
     return "\n".join(lines) + "\n"
@@ -62,21 +62,21 @@ def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | N
 def remarks_of(
     facts: Facts, listing: Listing, names: Iterable[str]
 ) -> Iterator[tuple[str, int, str]]:
-    """What the named analyses say of a function: the analysis, the line from 0, the remark."""
+    """Yield the remarks of the named analyses about a function: the analysis, the line from 0, the remark."""
     for name in names:
         for op, remark in ANALYSES[name].remarks(facts, listing):
             yield name, listing.line_of[op], remark
 
 
 def draw_tokens(module: Operation, form: Literal["dot", "svg"]) -> str:
-    """The token graph of the first function of a module; lines are those of its printed text."""
+    """Draw the token graph of the first function of a module; lines are those of its printed text."""
     listing = list_text(module)
     graph = TokenGraph.of(functions(module)[0])
     return to_dot(graph, listing) if form == "dot" else to_svg(graph, listing)
 
 
 def values_of(function: FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
-    """Every value of a function with the operation at whose line it is written."""
+    """Yield every value of a function with the operation on whose line it is printed."""
     for op in function.walk():
         for region in op.regions:
             for block in region.blocks:
@@ -87,7 +87,7 @@ def values_of(function: FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
 
 
 def accesses_of(function: FuncOp) -> Iterator[Access]:
-    """The accesses to memory in a function, in their order."""
+    """Yield the memory accesses of a function, in program order."""
     return (op for op in function.walk() if isinstance(op, Access))
 
 
@@ -166,7 +166,7 @@ def _lifetimes(facts: Facts, listing: Listing) -> Remarks:
 
 
 def line_name(listing: Listing, op: Operation) -> str:
-    """An operation as a reader finds it: its mnemonic and its line in the listing, from 1."""
+    """Return an operation's mnemonic and its line in the listing, from 1."""
     return (
         f"{op.name.removeprefix(f'{nv_tileaa.NAME}.')} (line {listing.line_of[op] + 1}{UNCOUNTED})"
     )

@@ -1,4 +1,4 @@
-"""What a pass did to the text of a module: the lines that went and that came."""
+"""The effect of a pass on the text of a module: removed and added lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a diff with its numbers, from 1, before and behind the pass."""
+    """A line of a diff with its numbers, from 1, before and after the pass."""
 
     kind: Literal["same", "removed", "added"]
     before: int | None
@@ -22,19 +22,19 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A pass that has run, how long it took, and the places that it changed, in order."""
+    """A pass that has run, its duration, and the hunks that it changed, in order."""
 
     name: str
     seconds: float
     hunks: tuple[tuple[DiffLine, ...], ...]
 
     def count(self, kind: str) -> int:
-        """How many lines the pass has ``added``, ``removed``, or left the ``same``."""
+        """Return how many lines the pass ``added``, ``removed``, or left the ``same``."""
         return sum(line.kind == kind for hunk in self.hunks for line in hunk)
 
 
 def compare(name: str, seconds: float, before: Sequence[str], after: Sequence[str]) -> Change:
-    """The change that a pass made of the lines of a module."""
+    """Return the change that a pass made to the lines of a module."""
     groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
     hunks: list[tuple[DiffLine, ...]] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""Lines of IR, assembly and Python as HTML, with names, types and comments told apart."""
+"""Renders lines of IR, assembly and Python as HTML with syntax highlighting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.diagnostics.display import printable
 
 _STRING = r"(?P<string>\"(?:[^\"\\]|\\.)*\")"
 _PYTHON_WORDS = "|".join(keyword.kwlist)
-#: What is coloured in each language; groups are named as in `_CLASSES`.
+#: The tokens highlighted in each language; groups are named as in `_CLASSES`.
 _TOKENS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "mlir": re.compile(
@@ -36,7 +36,7 @@ _TOKENS: Mapping[str, re.Pattern[str]] = MappingProxyType(
         ),
     }
 )
-#: Where the name of an operation stands.
+#: The position of an operation's name.
 _OPERATION: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "mlir": re.compile(r"\s*(?:%[^=]*= )?(?P<name>[A-Za-z_][\w$.]*)"),
@@ -50,12 +50,12 @@ _CLASSES = {"comment": "c", "string": "s", "value": "v", "symbol": "s", "type": 
 
 
 def html_text(text: str) -> str:
-    """Text as HTML; characters that could hide or reorder others are made visible."""
+    """Escape text as HTML; characters that could hide or reorder others are made visible."""
     return escape(printable(text))
 
 
 def coloured(text: str, language: str) -> str:
-    """A line of a language as HTML; the name of the operation stands out."""
+    """Return a line of a language as HTML, with the name of the operation emphasised."""
     parts: list[str] = []
     operation = _OPERATION.get(language)
     named = operation.match(text) if operation is not None else None
@@ -71,7 +71,7 @@ def coloured(text: str, language: str) -> str:
 
 
 def _with_name(text: str, start: int, end: int, name: tuple[int, int]) -> str:
-    """A part of a line; the name of the operation, if it lies in the part, stands out."""
+    """Return a part of a line; the name of the operation is emphasised if it is in the part."""
     first, last = name
     if not (start <= first < last <= end):
         return html_text(text[start:end])

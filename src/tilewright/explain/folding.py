@@ -1,4 +1,4 @@
-"""The text of a module as a person wants to read it: without what is only assumed of values."""
+"""Prints a module for reading: without the assumptions about values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _ASSUMPTIONS = frozenset({"cuda_tile.assume", AssumeOp.name})
 
 
 def is_assumption(op: Operation) -> bool:
-    """Whether an operation only tells what its operand is known to be."""
+    """Whether an operation only states facts about its operand."""
     return op.name in _ASSUMPTIONS
 
 
 def folded_listing(module: Operation) -> Listing:
-    """The text of a module without assumptions: the users of each name what it is about.
+    """Print a module without assumptions: their users refer to the underlying values instead.
 
-    Names stand as in Python (``%q.shape[0]``). Assumptions are at the line of what defines the value
-    that they are about, and its name is theirs.
+    Names are shown as in Python (``%q.shape[0]``). An assumption counts as being on the line of the
+    operation that defines its underlying value, and has its name.
     """
     values: dict[SSAValue, SSAValue] = {}
     copy = clone_with_locations(module, values)
@@ -36,7 +36,7 @@ def folded_listing(module: Operation) -> Listing:
             twin.detach()
             twin.erase()
     listing = list_text(copy)
-    # Ends of blocks that the text leaves out have no line.
+    # Terminators that the text omits have no line.
     line_of = {op: listing.line_of[t] for op, t in twins.items() if t in listing.line_of}
     for op in twins:
         if is_assumption(op):
@@ -45,14 +45,14 @@ def folded_listing(module: Operation) -> Listing:
 
 
 def about(value: SSAValue) -> SSAValue:
-    """The value itself, or what the assumption that it is the result of is about, to the end."""
+    """Return the value below all assumptions about it."""
     while isinstance(op := value.owner, Operation) and is_assumption(op):
         value = op.operands[0]
     return value
 
 
 def _definer(value: SSAValue) -> Operation:
-    """The operation at whose line a value is written."""
+    """Return the operation on whose line a value is printed."""
     owner = value.owner
     if isinstance(owner, Operation):
         return owner

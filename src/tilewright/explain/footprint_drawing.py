@@ -1,4 +1,4 @@
-"""Memory footprints drawn: each tensor with what every tile block touches of it, as SVG."""
+"""Draws memory footprints as SVG: each tensor with what every tile block touches of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.machine.grid import BlockId
 from tilewright.machine.tensors import Box
 
 _LENGTHS = (560.0, 300.0)
-"""The longest an axis may be: of columns, of rows."""
+"""The maximum length of an axis in pixels: columns, rows."""
 _CELL = 18.0
 _LEAST = 1.5
 _ROW = 34.0
@@ -23,7 +23,7 @@ MAX_RECTANGLES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A tensor as an SVG element, and what has to be said about it."""
+    """A tensor as an SVG element, with remarks about it."""
 
     tensor: str
     shape: tuple[int, ...]
@@ -33,13 +33,13 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Pixels for the indices of an axis, in proportion."""
+    """Maps the indices of an axis to pixels, proportionally."""
 
     extent: int
     length: float
 
     def range(self, first: int, end: int) -> tuple[float, float]:
-        """Where a range begins and how long it is: always long enough to be seen."""
+        """Return the start and the length of a range; the length is always large enough to be visible."""
         each = self.length / max(self.extent, 1)
         return first * each, max((end - first) * each, _LEAST)
 
@@ -47,8 +47,11 @@ class _Scale:
 def draw_tensors(
     accesses: Sequence[Footprint], blocks: Sequence[BlockId], links: Mapping[Footprint, str]
 ) -> list[Drawing]:
-    """A drawing for each tensor, in the order of the first access. Rectangles carry the kind as class, the position of the tile
-    block in ``blocks`` as ``data-block``, and the links of the access as ``data-links``."""
+    """Return a drawing for each tensor, in order of first access.
+
+    Rectangles carry the kind as their class, the position of the tile block in ``blocks`` as ``data-block``,
+    and the links of the access as ``data-links``.
+    """
     left = MAX_RECTANGLES
     drawings: list[Drawing] = []
     numbers = {block: number for number, block in enumerate(blocks)}
@@ -68,12 +71,12 @@ def draw_tensors(
 
 
 def _flat(box: Box) -> Box:
-    """The last two dimensions; one row for fewer."""
+    """Return the last two dimensions of a box; one row if it has fewer."""
     return ((0, 1), (0, 1), *box)[-2:]
 
 
 def _scales(shape: tuple[int, ...]) -> tuple[_Scale, _Scale]:
-    """Rows and columns, of square elements where those can be seen in the space there is."""
+    """Return the scales of rows and columns, with square elements if those are visible in the given space."""
     rows, columns = (1, 1, *shape)[-2:]
     across, down = _LENGTHS
     if len(shape) < 2:

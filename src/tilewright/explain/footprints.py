@@ -1,4 +1,4 @@
-"""Which elements of its arrays each tile block touches, recorded while the reference machine runs."""
+"""Records on the reference machine which array elements each tile block touches."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tilewright.numerics.arithmetic import REFERENCE
 from tilewright.numerics.arrays import Array
 
 MAX_ACCESSES = 20_000
-"""Accesses that are recorded; what is beyond is counted and told."""
+"""The maximum number of recorded accesses; further ones are only counted."""
 
 
 @dataclass(slots=True, eq=False)
 class Footprint:
     """The elements of one tensor that one operation touches.
 
-    ``kind`` is ``load``, ``store`` or ``atomic``. ``boxes`` has for each tile block the boxes, in
-    the order in which they were first touched. ``is_exact`` is false where some boxes hold
-    elements that were not touched, because those that were are scattered.
+    ``kind`` is ``load``, ``store`` or ``atomic``. ``boxes`` lists the boxes of each tile block, in order of
+    first access. ``is_exact`` is False if some boxes contain untouched elements, because the touched ones
+    are scattered.
     """
 
     op: Operation
@@ -48,7 +48,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Footprints:
-    """The accesses of a run. ``left_out`` are so many accesses that were not recorded."""
+    """The accesses of a run. ``left_out`` counts those that were not recorded."""
 
     grid: BlockId
     blocks: tuple[BlockId, ...]
@@ -58,7 +58,7 @@ class Footprints:
 
 @dataclass(slots=True)
 class _Recorder:
-    """An observer that keeps what accesses touch."""
+    """An observer that records accessed memory."""
 
     arrays: ArrayNames
     found: dict[tuple[Operation, str], Footprint] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class _Recorder:
         return hook
 
     def _locate(self, allocation: Allocation, offsets: Array, size: int) -> Elements:
-        # Tile blocks often touch the same elements, and to find out which costs a sort.
+        # Tile blocks often touch the same elements, and computing boxes requires a sort.
         key = allocation.base, size, blake2b(offsets.tobytes(), digest_size=16).digest()
         found = self._located.get(key)
         if found is None:
@@ -107,10 +107,9 @@ def record_footprints(
     max_iterations: int = DEFAULT_MAX_ITERATIONS,
     progress: Progress | None = None,
 ) -> Footprints:
-    """Run a kernel of ``cuda_tile`` over a grid and tell what its tile blocks touch.
+    """Run a ``cuda_tile`` kernel over a grid and return what its tile blocks touch.
 
-    Arrays among the arguments are changed as by ``machine.run``, whose errors this raises too.
-    Accesses stand in the order of the program.
+    Updates array arguments like ``machine.run``, and raises its errors. Accesses are in program order.
     """
     kernel = cuda_kernel_of(module, entry, "memory footprints")
     extents = check_grid(grid)

@@ -1,4 +1,4 @@
-"""A kernel on every level of its compilation, with the lines that stand for each other."""
+"""A kernel on every level of its compilation, with links between corresponding lines."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ NOT_SHOWN = define_code(
 
 #: The levels of tiles, which have analyses and passes.
 _OF_TILES = frozenset({"cuda_tile", "nv_tileaa", "nv_tileaa_passes"})
-#: All levels but sources, from the first down, by the keys that they have here.
+#: All levels except sources, from the top down, by their keys in this module.
 _ORDER = ("tile", "lowered", "final", *(key for key in LEVELS if key not in _OF_TILES))
 MAX_LINES = 20_000
-"""Lines of a level that are shown; what is beyond is counted."""
+"""The maximum number of lines shown per level; further ones are only counted."""
 
-# Lines of a source file that are shown around those that the kernel came from.
+# The number of source lines shown around those that the kernel came from.
 _AROUND = 12
 _NUMBERED = re.compile(r"%\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a level. ``links`` are the numbers of the operations that it stands for: lines of
-    any levels that share one stand for each other."""
+    """A line of a level. ``links`` are the numbers of the operations it represents; lines of any levels
+    that share a number correspond to each other."""
 
     text: str
     links: tuple[int, ...] = ()
@@ -73,9 +73,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One form of the kernel. ``key`` is short and unique; ``first`` is the number of the first
-    line; ``operations`` counts those of the kernel by name, where it is IR. ``language`` is one of
-    those of ``stages.LevelKind``, or ``python`` for a source."""
+    """One form of the kernel.
+
+    ``key`` is short and unique. ``first`` is the number of the first line. ``operations`` counts the
+    kernel's operations by name, for IR. ``language`` is one of ``stages.LevelKind``, or ``python`` for
+    a source.
+    """
 
     key: str
     title: str
@@ -88,11 +91,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRemarks:
-    """What the analyses found on a level of ``nv_tileaa``.
+    """The results of the analyses on a level of ``nv_tileaa``.
 
-    ``remarks`` has for each analysis, and each line from 1, what is said of it. ``peak`` tells the
-    most bytes of tiles alive at once, in words. ``tokens`` is the graph of the kernel as SVG,
-    whose nodes lead to the lines of the level; ``edges`` counts its arrows.
+    ``remarks`` maps each analysis, and each line from 1, to remarks. ``peak`` describes the maximum bytes of
+    tiles live at once. ``tokens`` is the kernel's token graph as SVG, whose nodes link to the lines of the
+    level; ``edges`` counts its arrows.
     """
 
     remarks: Mapping[str, Mapping[int, tuple[str, ...]]]
@@ -103,11 +106,10 @@ class AnalysisRemarks:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All levels of a kernel, from its source to what the passes leave.
+    """All levels of a kernel, from its source to the result of the passes.
 
-    ``module`` holds the kernel and what it needs; ``line_of`` tells for each operation of it the
-    line, from 1, in the level ``shown``. ``missing`` are the levels that cannot be shown, by title,
-    with the reason.
+    ``module`` contains the kernel and what it needs. ``line_of`` maps each of its operations to the line,
+    from 1, in the level ``shown``. ``missing`` maps the titles of levels that cannot be shown to the reason.
     """
 
     module: Operation
@@ -122,7 +124,7 @@ class Explanation:
 
     @property
     def tile_kernel(self) -> KernelOp:
-        """The kernel, where it is one of tiles."""
+        """The kernel, if it is at a level of tiles."""
         kernel = self.kernel
         assert isinstance(kernel, EntryOp | FuncOp), "a kernel of threads"
         return kernel
@@ -138,14 +140,14 @@ def explain_kernel(
     folded: bool = False,
     below: Container[str] = tuple(LEVELS),
 ) -> Explanation:
-    """Follow a kernel of a verified module through the levels, from where it begins.
+    """Follow a kernel of a verified module through the levels, from the one it is given on.
 
-    The module, of ``cuda_tile``, ``nv_tileaa`` or ``gpu``, stays as it is. ``target`` is the GPU
-    architecture; ``grid`` is what the analyses may count on. ``folded`` leaves assumptions out of the
-    text and shows names as in Python, for kernels of cuTile. Of the levels below ``nv_tileaa`` those
-    are shown that ``below`` names. Raises ``TileIRError`` where there is no such kernel or target,
-    where a pass is unknown or of another level (``explain-passes``), and where the lowering to
-    ``nv_tileaa`` refuses the kernel; what other levels refuse is among the ``missing``.
+    The module, of ``cuda_tile``, ``nv_tileaa`` or ``gpu``, is not modified. ``target`` is the GPU
+    architecture; ``grid`` is what the analyses may assume. ``folded`` omits assumptions from the text and
+    shows names as in Python, for kernels of cuTile. ``below`` names the levels below ``nv_tileaa`` to show.
+    Raises ``TileIRError`` if there is no such kernel or target, if a pass is unknown or of another level
+    (``explain-passes``), and if the lowering to ``nv_tileaa`` rejects the kernel. What other levels reject
+    is listed in ``missing``.
     """
     pipeline = checked_passes(passes)
     checked_target(target)
@@ -160,7 +162,7 @@ def explain_kernel(
 
 
 def checked_passes(text: str) -> list[TilePass]:
-    """The passes of a pipeline; a TileIRError where one is unknown, or no pass on nv_tileaa."""
+    """Return the passes of a pipeline. Raises TileIRError if one is unknown, or not a pass on nv_tileaa."""
     found = parse_pipeline(text)
     for each in found:
         if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
@@ -173,7 +175,7 @@ def checked_passes(text: str) -> list[TilePass]:
 
 
 def _module_of_kernel(module: Operation, kernel_name: str) -> Operation:
-    """A copy of a module without the kernels that are not asked for; values have names in it."""
+    """Return a copy of a module without its other kernels, with names for all values."""
     copy = clone_with_locations(module, {})
     if isinstance(copy, ModuleOp):
         for other in [op for op in copy.entries if op.symbol != kernel_name]:
@@ -184,10 +186,10 @@ def _module_of_kernel(module: Operation, kernel_name: str) -> Operation:
 
 
 def name_for_good(module: Operation) -> Listing:
-    """Give every value the name that it is printed with, so that it keeps it through passes.
+    """Give every value the name it is printed with, so that it keeps that through passes.
 
-    A value that would be printed as a number gets that behind a letter, as in ``%v12``; a name
-    that the printer had to number becomes one of its own, ``%sum.3`` for ``%sum_3``.
+    A value that would be printed as a number gets a letter before it, as in ``%v12``. A name that the
+    printer had to number becomes a name of its own: ``%sum.3`` for ``%sum_3``.
     """
     listing = list_text(module)
     values = values_below(module)
@@ -202,8 +204,8 @@ def name_for_good(module: Operation) -> Listing:
 
 
 def _free_name(name: str, taken: Container[str | None]) -> str:
-    """A name like the printed one that no value has, and that xDSL takes as it is: it drops a
-    number behind ``_``, as one that a printer has put there."""
+    """Return an unused name similar to the printed one that xDSL accepts unchanged: it strips a number
+    after ``_``, which a printer may have added."""
     stem, mark, number = name.rpartition("_")
     if name.isdigit():
         stem, mark, number = "v", "", name
@@ -218,9 +220,8 @@ def _free_name(name: str, taken: Container[str | None]) -> str:
 class _Builder:
     """Collects the levels of one kernel.
 
-    Operations of the first level are numbered. Later ones carry the source of the operation that
-    they stand for, which the lowering and the passes hand on; where they made one without, nothing
-    is claimed.
+    Operations of the first level are numbered. Later operations carry the source of the operation they
+    came from, which the lowering and the passes propagate. One created without a source is not linked.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class _Builder:
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
         sources = [source_of(op) for op in self.numbers]
         uses = Counter(map(id, sources))
-        # The places are objects of their own for each operation; one that several share says nothing.
+        # Each operation has its own source object; one shared by several would be ambiguous.
         self._by_source: dict[int, tuple[Source, int]] = {
             id(source): (source, number)
             for source, number in zip(sources, self.numbers.values(), strict=True)
@@ -250,8 +251,8 @@ class _Builder:
         self._add_sources()
         wanted = [key for key in LEVELS if key in below and key not in _OF_TILES]
         with ThreadPoolExecutor(1) as tools:
-            # Those of text need no level above but nvgpu. NVIDIA's tools, which are processes of their
-            # own and take long, run while the rest is made.
+            # Levels of text only depend on nvgpu. NVIDIA's tools are slow separate processes, so they run
+            # while the rest is being built.
             for key in wanted:
                 if key not in ("sass", "asm"):
                     self._add_below(key)
@@ -280,7 +281,7 @@ class _Builder:
     def _add_tiles(
         self, passes: Sequence[TilePass]
     ) -> tuple[list[Change], AnyKernel, str, Mapping[Operation, int]]:
-        """Add the levels of tiles, if the kernel has them: what passes changed, the kernel, the key
+        """Add the levels of tiles, if the kernel has them. Returns the changes by passes, the kernel, the key
         of its first level of IR, and the lines there."""
         changes: list[Change] = []
         if self.stages.is_of_threads:
@@ -297,7 +298,7 @@ class _Builder:
         return changes, kernel, shown, line_of
 
     def _add_below(self, key: str) -> None:
-        """Add a level below nv_tileaa, or the reason why it is not there."""
+        """Add a level below nv_tileaa, or the reason why it is missing."""
         kind = LEVELS[key]
         if key in ("asm", "nv_tileas") and self.stages.is_of_threads:
             return
@@ -330,7 +331,7 @@ class _Builder:
     def _with_links(
         self, lines: Sequence[Line], line_of: Mapping[Operation, int]
     ) -> tuple[Line, ...]:
-        """Lines where also those have a number that stand for nothing above, as code stands for them."""
+        """Also number lines that correspond to nothing above, since code corresponds to them."""
         first = len(self.numbers)
         begun = set(line_of.values())
         return tuple(
@@ -339,8 +340,8 @@ class _Builder:
         )
 
     def _traced(self, key: str, text: str) -> tuple[Line, ...]:
-        """The lines of a level of text, which stand for what their code tells: lines of ``nvgpu``, or the
-        numbers of operations."""
+        """Return the lines of a text level, linked by what the code says: lines of ``nvgpu``, or operation
+        numbers."""
         if key == "asm":
             return tuple(
                 Line(each, () if line is None else (line - 1,)) for each, line in READERS[key](text)
@@ -354,13 +355,13 @@ class _Builder:
         )
 
     def _own_text(self, module: Operation) -> SourceFile | None:
-        """The text that a module of threads was read from."""
+        """Return the text that a module of per-thread code was read from."""
         source = next((s for op in module.walk() if (s := source_of(op)) is not None), None)
         return source.file if isinstance(source, TextSource) else None
 
     def _lower(self, module: ModuleOp) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
-        """Add the level of ``cuda_tile`` and the one below; gives the module that passes run on,
-        the key of the first level of IR, and the lines of its operations."""
+        """Add the level of ``cuda_tile`` and the one below. Returns the module that passes run on, the key of
+        the first level of IR, and the lines of its operations."""
         line_of = self._add_cuda_tile(module)
         lowered = lower_to_tileaa(module, TileAAOptions(self.stages.dialect_target))
         for op, origin in lowered.origins.items():
@@ -369,19 +370,19 @@ class _Builder:
         return lowered.module, "tile", line_of
 
     def _take_nv_tileaa(self) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
-        """Like ``_lower`` for a module that is of ``nv_tileaa`` already."""
+        """Like ``_lower``, for a module that is already of ``nv_tileaa``."""
         copy = clone_with_locations(self.module, {})
         assert isinstance(copy, builtin.ModuleOp), "functions stand in a builtin module"
         twins = list(zip(self.module.walk(), copy.walk(), strict=True))
         for op, twin in twins:
             self.numbers[twin] = self.numbers[op]
         listing = self._add_nv_tileaa("lowered", "nv_tileaa, as given", copy)
-        # A terminator that text leaves out has no line.
+        # Terminators that the text omits have no line.
         lines = listing.line_of
         return copy, "lowered", {op: lines[twin] + 1 for op, twin in twins if twin in lines}
 
     def _add_sources(self) -> None:
-        """A level for each source file that debug information names and that can be read."""
+        """Add a level for each readable source file named by debug information."""
         at: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         for op, number in self.numbers.items():
             if (position := source_position(op.location)) is not None:
@@ -389,7 +390,7 @@ class _Builder:
                 at[name][line].add(number)
         for name, links in at.items():
             file = read_source(name)
-            # A last line end is followed by nothing.
+            # Do not count the empty line after a final newline.
             end = 0 if file is None else file.line_count - file.text.endswith("\n")
             lines = [line for line in links if 1 <= line <= end]
             if file is None or not lines:
@@ -404,7 +405,7 @@ class _Builder:
             self.levels.append(Level(key, title, name, shown, first, None, "python"))
 
     def _add_cuda_tile(self, module: ModuleOp) -> Mapping[Operation, int]:
-        """The first level of IR: as the user wrote it where that was text; gives its lines."""
+        """Add the first level of IR, as the user wrote it if it was text. Returns its lines."""
         counts = Counter(op.name for op in kernel_of(module, self.kernel).walk())
         if (file := _own_text(module)) is not None:
             line_of = _lines_in(module, file)
@@ -436,7 +437,7 @@ class _Builder:
         return tuple(Line(text, tuple(sorted(links[n]))) for n, text in enumerate(texts, 1))
 
     def _number(self, op: Operation) -> int | None:
-        """Which operation of the first level another one stands for; None where it is not known."""
+        """Return the number of the first-level operation that an operation came from, or None if unknown."""
         if (known := self.numbers.get(op)) is not None:
             return known
         _, number = self._by_source.get(id(source_of(op)), (None, None))
@@ -466,13 +467,13 @@ class _Builder:
     def _run(
         self, module: builtin.ModuleOp, passes: Sequence[TilePass], changes: list[Change]
     ) -> None:
-        """Run the passes, and keep what each one changed."""
+        """Run the passes, and record what each one changed."""
         before, text = self.list(module).text.splitlines(), list_text(module).text
         timings: list[PassTiming] = []
 
         def after(done: TilePass, changed: Operation) -> None:
             nonlocal before, text
-            # What has changed nothing need not be folded again, which costs a copy of the module.
+            # If nothing changed, skip folding again, which copies the module.
             now = name_for_good(changed).text
             lines = before if now == text else self.list(changed).text.splitlines()
             changes.append(compare(str(done), timings[-1].seconds, before, lines))
@@ -482,8 +483,8 @@ class _Builder:
 
 
 def _own_text(module: ModuleOp) -> SourceFile | None:
-    """The text that a module was read from; None where it was none, or where values have numbers
-    in it, which are not those that they have in other places."""
+    """Return the text that a module was read from. None if it was not text, or if it has numbered values,
+    whose numbers differ elsewhere."""
     kernels = [op for op in module.walk() if isinstance(op, EntryOp)]
     source = source_of(kernels[0]) if kernels else None
     if not isinstance(source, TextSource):
@@ -492,7 +493,7 @@ def _own_text(module: ModuleOp) -> SourceFile | None:
 
 
 def _lines_in(module: Operation, file: SourceFile) -> Mapping[Operation, int]:
-    """Where the operations begin in the text; a module that is only implied begins nowhere."""
+    """Return the lines of operations in the text; an implicit module has none."""
     return {
         op: file.position(source.start)[0]
         for op in module.walk()

@@ -1,7 +1,7 @@
-"""Levels of text whose code tells lines of the level above: its lines, and what they come from.
+"""Extracts line information from text levels: their lines, and the lines of the level above they come from.
 
-LLVM, its assembler output and NVIDIA's disassembler each say it in their own way. What says it is taken
-out, so that a level reads as it does without. Of the assembly of CPUs the lines are numbers of operations.
+LLVM, its assembler output and NVIDIA's disassembler each have their own notation. The annotations are
+removed, so that a level reads as if it had none. In CPU assembly the line numbers are operation numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 TracedLine: TypeAlias = tuple[str, int | None]
-"""A line of text, and the line that it comes from, from 1, where that is known."""
+"""A line of text, and the line it comes from, from 1, if known."""
 
 _LLVM_MARK = re.compile(r",? !dbg !(\d+)(?=$|, !| \{$)")
 _LLVM_LOCATION = re.compile(r"!(\d+) = (?:distinct )?!DILocation\(line: (\d+)")
@@ -33,7 +33,7 @@ _SASS_CODE = re.compile(r"\s*(/\*[0-9a-f]{4,}\*/)\s+(@!?U?P\w+)?\s*(.*)")
 
 
 def read_llvm(text: str) -> list[TracedLine]:
-    """LLVM IR with ``!dbg`` marks."""
+    """Parse LLVM IR with ``!dbg`` annotations."""
     lines = {found[1]: int(found[2]) for found in _LLVM_LOCATION.finditer(text)}
     traced: list[TracedLine] = []
     for line in text.splitlines():
@@ -51,7 +51,7 @@ def read_llvm(text: str) -> list[TracedLine]:
 
 
 def _renumbered(traced: list[TracedLine]) -> list[TracedLine]:
-    """Metadata counted from 0, as LLVM does it, where there is other metadata than that of lines."""
+    """Renumber metadata from 0, as LLVM does, if there is other metadata than that of lines."""
     kept = [found[1] for line, _ in traced if (found := _LLVM_NUMBER.match(line)) is not None]
     if not kept:
         return traced
@@ -64,7 +64,7 @@ def _renumbered(traced: list[TracedLine]) -> list[TracedLine]:
 
 
 def read_ptx(text: str) -> list[TracedLine]:
-    """PTX with ``.loc`` directives; code before the first one comes from nowhere."""
+    """Parse PTX with ``.loc`` directives; code before the first one has no line."""
     traced: list[TracedLine] = []
     here: int | None = None
     in_section = False
@@ -80,7 +80,7 @@ def read_ptx(text: str) -> list[TracedLine]:
 
 
 def read_asm(text: str) -> list[TracedLine]:
-    """Assembly of a CPU with ``.loc`` directives; those for debuggers and unwinding go, too."""
+    """Parse CPU assembly with ``.loc`` directives; removes directives for debuggers and unwinding as well."""
     traced: list[TracedLine] = []
     here: int | None = None
     for line in text.splitlines():
@@ -94,9 +94,9 @@ def read_asm(text: str) -> list[TracedLine]:
 
 
 def read_sass(text: str) -> list[TracedLine]:
-    """Instructions with the comments of ``nvdisasm -g``; of code that was inlined the line inside.
+    """Parse instructions with the comments of ``nvdisasm -g``; inlined code has the line inside the callee.
 
-    nvdisasm leaves more than a column's width free between address and instruction; here it is little.
+    Also narrows the wide gap that nvdisasm leaves between address and instruction.
     """
     traced: list[TracedLine] = []
     here: int | None = None
@@ -120,4 +120,4 @@ def read_sass(text: str) -> list[TracedLine]:
 READERS: Mapping[str, Callable[[str], list[TracedLine]]] = MappingProxyType(
     {"llvm": read_llvm, "ptx": read_ptx, "sass": read_sass, "asm": read_asm}
 )
-"""What reads a level, by its key."""
+"""The parser of each level, by its key."""

@@ -1,4 +1,4 @@
-"""A kernel on all its levels as one HTML page that needs nothing else: no network, no files."""
+"""Renders a kernel on all its levels as one self-contained HTML page: no network, no files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def render_page(
     how_to_run: str = "",
     about: About = _NOTHING,
 ) -> str:
-    """The page. Without ``footprints`` it says how to get them: ``how_to_run`` is a command."""
+    """Render the page. Without ``footprints`` it says how to get them: ``how_to_run`` is a command."""
     heading = f"Kernel {explanation.kernel.symbol}"
     body = [
         _header(explanation, heading, about),
@@ -62,7 +62,7 @@ def render_page(
 
 
 def _data(explanation: Explanation, footprints: Footprints | None) -> dict[str, object]:
-    """What the script needs beside the page itself."""
+    """Return the data that the script needs besides the page itself."""
     facts = {
         key: {name: dict(by_line) for name, by_line in found.remarks.items()}
         for key, found in explanation.findings.items()
@@ -93,7 +93,7 @@ def _header(explanation: Explanation, heading: str, about: About) -> str:
 
 
 def _others(about: About) -> str:
-    """The way to the further kernels of the program: links, and commands that make their pages."""
+    """Render the list of the program's other kernels: links, and commands that create their pages."""
     links = "".join(
         f'<li><a href="{_text(page)}">{_text(label)}</a></li>'
         for label, page, _ in about.others
@@ -156,7 +156,7 @@ def _type(kernel: AnyKernel, ty: object) -> str:
 
 
 def _hints(kernel: AnyKernel) -> str:
-    """What the kernel says about how it wants to be compiled."""
+    """Render the kernel's compilation hints."""
     for name in ("optimization_hints", "kernel_spec"):
         if (found := kernel.properties.get(name)) is not None:
             said = str(found).partition("<")[2].removesuffix(">")
@@ -171,11 +171,11 @@ def _counts(level: Level) -> str:
     last = Counter(name.partition(".")[2] for name in level.operations)
 
     def shown(name: str) -> str:
-        """Whole where dialects have the same: ``gpu.shuffle`` and ``vector.shuffle``."""
+        """Use full names if dialects share a mnemonic: ``gpu.shuffle`` and ``vector.shuffle``."""
         rest = name.partition(".")[2]
         return rest if last[rest] == 1 and rest else name
 
-    # A number stays on the line of its name.
+    # Keep each number on the line of its name.
     most = ", ".join(f"{count}\N{NO-BREAK SPACE}{shown(name)}" for name, count in ranked)
     return f'{total} <span class="faint">({_text(most)})</span>'
 
@@ -216,7 +216,7 @@ def _levels(explanation: Explanation) -> str:
 
 
 def _shown_first(explanation: Explanation) -> frozenset[str]:
-    """The levels that are seen at first: the source beside the first IR, or what there is of tiles."""
+    """Return the levels that are visible initially: source and first IR, else those of tiles, else nvgpu and PTX."""
     keys = [level.key for level in explanation.levels]
     if keys[0] == "source":
         return frozenset(("source", explanation.shown))
@@ -268,7 +268,7 @@ def _remarks(explanation: Explanation) -> str:
     levels = [level for level in explanation.levels if level.key in explanation.findings]
     if not levels:
         return ""
-    # What the passes leave comes first: it is what is compiled.
+    # The result of the passes comes first, since that is what is compiled.
     options = "".join(
         f'<option value="{level.key}">{_text(level.title)}</option>' for level in reversed(levels)
     )
@@ -404,7 +404,7 @@ def _links_of(explanation: Explanation, access: Footprint) -> Sequence[int]:
 
 
 def _touched(explanation: Explanation, footprints: Footprints) -> list[list[tuple[str, int, str]]]:
-    """For each tile block its accesses: kind, line, and the elements in words."""
+    """Return the accesses of each tile block: kind, line, and a description of the elements."""
     return [
         [
             (access.kind, explanation.line_of[access.op], _words(access, boxes))

@@ -1,4 +1,4 @@
-"""The script of the page of a kernel: lines that stand for each other, facts, and tile blocks."""
+"""The script of a kernel's page: links between lines, facts, and tile blocks."""
 
 SCRIPT = """\
 "use strict";

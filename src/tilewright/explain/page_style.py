@@ -1,4 +1,4 @@
-"""The style sheet of the page of a kernel, beside that of all our pages."""
+"""The style sheet of a kernel's page, in addition to that of all our pages."""
 
 from tilewright.machine.sanitize.page_style import STYLE as COMMON_STYLE
 

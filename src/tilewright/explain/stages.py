@@ -1,7 +1,7 @@
-"""What a kernel becomes on its way to hardware: every level, made when it is first asked for.
+"""The levels of a kernel on its way to hardware, each computed on first use.
 
-``LEVELS`` is the one list of them: pages, ``--save-ir`` and ``Compiled.text`` follow it. A new level
-is one more entry, and one more property of :class:`Stages` that makes it.
+``LEVELS`` is the single list of levels, used by pages, ``--save-ir`` and ``Compiled.text``. A new level
+is one more entry there, and one more property of :class:`Stages`.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ UNKNOWN_LEVEL = define_code(
 )
 
 DEFAULT_TARGET = "sm_100"
-#: What one passes through where `launching.threads` runs kernels on GPUs.
+#: The pipeline that `launching.threads` applies to kernels for GPUs.
 TILEAA_PASSES = "tileaa"
 
 
 class Stages:
     """One kernel of a verified module on all its levels, for one GPU architecture.
 
-    ``module`` is of ``cuda_tile``, of ``nv_tileaa`` or of ``gpu``; it stays as it is. What a level
-    cannot be made of is a TileIRError when it is asked for, which says why. ``lines``, where it is set
-    before the levels of text are asked for, has lines of operations of ``nvgpu``: these levels then tell
-    them, as ``line_tables`` reads it. ``number_of`` does the same for the assembly of the CPU: it gives
-    operations of ``nv_tileaa`` numbers, which are the lines less one.
+    ``module`` is of ``cuda_tile``, ``nv_tileaa`` or ``gpu``, and is not modified. Accessing a level that cannot
+    be made raises TileIRError with the reason. ``lines``, if set before the text levels are accessed, maps
+    operations of ``nvgpu`` to lines; these levels then carry them as line information, which ``line_tables``
+    reads. ``number_of`` does the same for CPU assembly: it numbers operations of ``nv_tileaa``, from 0, where
+    lines count from 1.
     """
 
     def __init__(self, module: Operation, kernel: str, target: str = DEFAULT_TARGET):
@@ -59,24 +59,24 @@ class Stages:
 
     @property
     def is_of_threads(self) -> bool:
-        """Whether the kernel begins as per-thread code."""
+        """Whether the kernel is given as per-thread code."""
         return is_of_threads(self.module)
 
     @property
     def dialect_target(self) -> str:
-        """The architecture as ``nv_tileaa`` knows it: without the letter of features of its own."""
+        """The architecture for ``nv_tileaa``: without the letter of architecture-specific features."""
         return self.target.rstrip("af")
 
     @cached_property
     def cuda_tile(self) -> ModuleOp:
-        """What was given, at the level of ``cuda_tile``; a TileIRError where it is at another."""
+        """The given module, if it is of ``cuda_tile``. Raises TileIRError otherwise."""
         if isinstance(self.module, ModuleOp):
             return self.module
         raise _has_none("cuda_tile", self.module)
 
     @cached_property
     def nv_tileaa(self) -> BuiltinModuleOp:
-        """The module lowered to ``nv_tileaa``, or as given; a TileIRError for one of threads."""
+        """The module lowered to ``nv_tileaa``, or as given. Raises TileIRError for per-thread code."""
         if isinstance(self.module, ModuleOp):
             return lower_to_tileaa(self.module, TileAAOptions(self.dialect_target)).module
         if self.is_of_threads:
@@ -97,7 +97,7 @@ class Stages:
 
     @cached_property
     def nvgpu(self) -> BuiltinModuleOp:
-        """The kernel as threads run it."""
+        """The kernel as per-thread code."""
         if self.is_of_threads:
             assert isinstance(self.module, BuiltinModuleOp)
             return self.module
@@ -111,7 +111,7 @@ class Stages:
 
     @cached_property
     def nv_tileas(self) -> BuiltinModuleOp:
-        """The kernel with layouts and a schedule; a TileIRError where it is lowered without."""
+        """The kernel with layouts and a schedule. Raises TileIRError if it is lowered without them."""
         if self.is_of_threads:
             raise _has_none("nv_tileas", self.module)
         program = self._tile_program
@@ -122,26 +122,26 @@ class Stages:
 
     @cached_property
     def gpu_code(self) -> CompiledKernel:
-        """The kernel as LLVM IR and PTX; a TileIRError where it cannot be compiled."""
+        """The kernel as LLVM IR and PTX. Raises TileIRError if it cannot be compiled."""
         from tilewright.gpu import compile_kernel
 
         return compile_kernel(self.nvgpu, self.target, self.kernel, lines=self.lines)
 
     @cached_property
     def machine_code(self) -> Assembled:
-        """The cubin of NVIDIA's assembler; a TileIRError where there is none."""
+        """The cubin of NVIDIA's assembler. Raises TileIRError if that is not installed."""
         return self.gpu_code.assemble()
 
     @cached_property
     def sass(self) -> str:
-        """NVIDIA's listing of the machine code; a TileIRError without its disassembler."""
+        """NVIDIA's listing of the machine code. Raises TileIRError without its disassembler."""
         from tilewright.gpu import disassemble
 
         return disassemble(self.machine_code.cubin, lines=self.lines is not None)
 
     @cached_property
     def cpu_assembly(self) -> str:
-        """The kernel in assembly for this processor; a TileIRError for one of threads."""
+        """The kernel in assembly for this processor. Raises TileIRError for per-thread code."""
         from tilewright.cpu.compile import compile_kernel
         from tilewright.cpu.runtime import engine
         from tilewright.cpu.target import HOST, cpu_target
@@ -155,7 +155,7 @@ class Stages:
         return engine.emit_assembly(parsed, target)
 
     def text(self, level: str) -> str:
-        """The text of a level; a TileIRError where there is none."""
+        """Return the text of a level. Raises TileIRError if there is none."""
         kind = LEVELS.get(level)
         if kind is None:
             raise TileIRError.single(
@@ -169,9 +169,9 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class LevelKind:
-    """A level: its title, what its files end in, and what it is made of: IR, or text.
+    """A level: its title, its file suffix, its language, and the function that makes it, as IR or text.
 
-    ``language`` decides on how lines are coloured. ``is_of_target``: it depends on the architecture.
+    ``language`` selects the syntax highlighting. ``is_of_target``: it depends on the architecture.
     """
 
     title: str
@@ -200,7 +200,7 @@ LEVELS: Mapping[str, LevelKind] = MappingProxyType(
 
 
 def made_of(kind: LevelKind, stages: Stages) -> Operation | str:
-    """What a level is; a TileIRError where it is none, also because a package is missing."""
+    """Return a level. Raises TileIRError if it cannot be made, also because a package is missing."""
     from tilewright.gpu.codes import MISSING_TOOL
 
     try:
@@ -222,7 +222,7 @@ def is_of_threads(module: Operation) -> bool:
 
 
 def thread_kernel(module: Operation, name: str | None) -> FuncOp:
-    """The kernel of that name, or the only one; a TileIRError where there is none."""
+    """Return the kernel of that name, or the only one. Raises TileIRError if there is none."""
     from tilewright.gpu.codes import UNKNOWN_KERNEL
     from tilewright.gpu.compile import kernels_of
 
@@ -238,9 +238,9 @@ def thread_kernel(module: Operation, name: str | None) -> FuncOp:
 
 
 def checked_target(target: str) -> None:
-    """A TileIRError for an architecture that is not known.
+    """Raise TileIRError for an unknown architecture.
 
-    Some have no code of ours: the levels that need it say so.
+    Known architectures without a code generator are accepted; the levels that need it report that.
     """
     TileAAOptions(target.rstrip("af"))
 

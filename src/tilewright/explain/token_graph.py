@@ -1,4 +1,4 @@
-"""The token graph drawn: as DOT for Graphviz, and as SVG without it."""
+"""Draws the token graph as DOT for Graphviz, and as SVG without it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _DASHES, _ASIDE = "5 4", 18
 
 
 def label(op: Operation, listing: Listing) -> str:
-    """An effect as a reader knows it: its line, its mnemonic and what it touches."""
+    """Return an effect's line, its mnemonic and what it touches."""
     name = op.name.removeprefix(f"{nv_tileaa.NAME}.")
     touched = f" {listing.name(op.operands[0])}" if op.operands else ""
     return f"{listing.line_of[op] + 1}: {name}{touched}"
 
 
 def to_dot(graph: TokenGraph, listing: Listing) -> str:
-    """The graph in Graphviz's language; dashed edges lead around a loop."""
+    """Return the graph in Graphviz's language; dashed edges go around a loop."""
     numbers = {op: index for index, op in enumerate(graph.effects)}
     name = _quoted(graph.function.properties["sym_name"].data)  # pyright: ignore[reportAttributeAccessIssue]
     lines = [f"digraph {name} {{", "  node [shape=box, fontname=monospace];"]
@@ -40,10 +40,10 @@ def _quoted(text: str) -> str:
 
 
 def to_svg(graph: TokenGraph, listing: Listing, *, page: str = "") -> str:
-    """A drawing: effects in the order of the text, order as arcs beside them.
+    """Return a drawing: effects in program order, with arcs for their token order.
 
-    Dashed arcs stand for order between iterations of a loop. ``page`` is for a drawing inside a
-    page where the listing stands: the beginning of the ids of its lines, to which effects lead.
+    Dashed arcs are orders between iterations of a loop. ``page`` is for a drawing inside a page that
+    contains the listing: the prefix of the ids of its lines, to which effects link.
     """
     rows = {op: index for index, op in enumerate(graph.effects)}
     edges = list(graph.edges())
@@ -71,7 +71,7 @@ def _arc(edge: Edge, rows: dict[Operation, int], x: int, arrow: str) -> str:
     start, end = (_ROW * (rows[op] + 1) for op in (edge.before, edge.after))
     bend = x - min(abs(rows[edge.before] - rows[edge.after]) + 1, 12) * _STEP
     if edge.around:
-        # Beside the arc within an iteration that may join the same two.
+        # Offset it from the arc within an iteration that may connect the same two.
         bend -= _ASIDE
     if edge.before is edge.after:
         start, end = start - 5, end + 5

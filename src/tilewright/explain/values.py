@@ -1,4 +1,4 @@
-"""The values of a module in an order that its text and its bytecode keep."""
+"""The values of a module in an order that its text and its bytecode preserve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 
 def values_below(module: Operation) -> list[SSAValue]:
-    """All results and block arguments: those of each operation, then what its blocks take."""
+    """Return all results and block arguments: those of each operation, then the arguments of its blocks."""
     found: list[SSAValue] = []
     for op in module.walk():
         found += op.results

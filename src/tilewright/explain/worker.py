@@ -1,8 +1,8 @@
-"""A second process that makes pages while the program whose kernels they show still runs.
+"""A worker process that renders pages while the program whose kernels they show is still running.
 
-Half of the time of ``tilewright explain PROGRAM.py`` goes into importing torch and running the program,
-the other half into the levels of a kernel. They share nothing but the kernel, which is sent as bytecode
-and names, so that two cores halve the wait. Whatever the worker cannot do, the command does itself.
+Importing torch and running the program takes half of the time of ``tilewright explain PROGRAM.py``, and
+computing the levels of a kernel the other half. They share only the kernel, which is sent as bytecode and
+names, so two cores halve the wait. Whatever the worker cannot do, the command does itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _START = (
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel on its way: its number, its module as bytecode, and the names of all values in it."""
+    """A kernel sent to the worker: its number, its module as bytecode, and the names of all its values."""
 
     number: int
     name: str
@@ -41,14 +41,14 @@ class _Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What is asked for: the page of a kernel that was sent."""
+    """A request for the page of a kernel sent before."""
 
     number: int
     about: About
 
 
 class PageWorker:
-    """Pages of kernels, from a process that starts now; to be closed."""
+    """Renders pages of kernels in a process that starts immediately. Must be closed."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,7 +65,7 @@ class PageWorker:
             return
 
     def begin(self, number: int, module: ModuleOp, name: str, *, target: str, passes: str) -> None:
-        """Have all levels of a kernel of a verified module made, as for a page of a cuTile program."""
+        """Start computing all levels of a kernel of a verified module, as for a page of a cuTile program."""
         from tilewright.bytecode import write
         from tilewright.explain.values import values_below
 
@@ -73,13 +73,13 @@ class PageWorker:
             return
         try:
             data = write(module)
-        except TileIRError:  # What no version of bytecode can say does not travel.
+        except TileIRError:  # not expressible in any version of bytecode
             return
         names = [value.name_hint for value in values_below(module)]
         self._send(_Kernel(number, name, data, names, target, passes))
 
     def page(self, number: int, about: About) -> str | None:
-        """The page of a kernel that was begun; None where the worker has none."""
+        """Return the page of a kernel passed to ``begin``; None if the worker has none."""
         if self._process is None:
             return None
         self._send(_Page(number, about))
@@ -100,7 +100,7 @@ class PageWorker:
             self.close()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Terminate the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -119,21 +119,21 @@ def _cores() -> Sequence[int]:
     return range(os.cpu_count() or 1)
 
 
-# In the worker.
+# The worker's side.
 
 
 def serve() -> None:
-    """Answer what comes on standard input until it ends, which ends the process at once."""
+    """Answer requests on standard input until it ends, then end the process at once."""
     import gc
     import queue
     import signal
     import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # Nothing here lives long enough for garbage to matter.
+    gc.disable()  # nothing here lives long enough for it to matter
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # Kernels are read while modules are still imported, so that the sender need not wait.
+    # Kernels are received while modules are still being imported, so that the sender need not wait.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
     from tilewright.explain.page import render_page
@@ -160,7 +160,7 @@ def _read(stream: IO[bytes], messages: Any) -> None:
 
 
 def _import_ahead() -> None:
-    """What the levels need that is otherwise imported when it is first asked for."""
+    """Import what the levels need and would otherwise import on first use."""
     import importlib
 
     for name in (
@@ -171,7 +171,7 @@ def _import_ahead() -> None:
     ):
         try:
             importlib.import_module(name)
-        except ImportError:  # The level that needs it says so.
+        except ImportError:  # reported by the level that needs it
             return
 
 

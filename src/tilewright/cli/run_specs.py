@@ -47,7 +47,7 @@ ARGUMENT_SPEC = define_code(
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w$.\-]*)=(?P<spec>.*)", re.DOTALL)
 _GROUP = "array:"
 _PART = re.compile(r"part:(?P<name>[^:]+)(?::(?P<start>\d+):(?P<stop>\d+))?")
-# In memory two of these elements share a byte, which is what an array can hold.
+# In memory two of these elements share a byte, so an array holds bytes.
 _MEMORY_FORMS = {"f4E2M1FN": "i8"}
 #: Element types; if several share a representation, the most usual comes first.
 _SHOWN = (

@@ -6,22 +6,22 @@ Each diagnostic is an object; every key is always present, and ``null`` means "n
 ``severity``              ``"error"``, ``"warning"`` or ``"note"``
 ``code``                  the stable code
 ``message``               what is wrong
-``label``                 the short text beside the place, or ``""``
-``help``                  a proposed mend, or ``""``
-``notes``                 a list of objects with ``message`` and the place keys below
+``label``                 the short text beside the location, or ``""``
+``help``                  a suggested fix, or ``""``
+``notes``                 a list of objects with ``message`` and the location keys below
 ========================  ======================================================================
 
-A diagnostic and each of its notes carry these place keys:
+A diagnostic and each of its notes have these location keys:
 
 ========================  ======================================================================
-``file``                  file name as given by the user, ``null`` if there is no place
+``file``                  file name as given by the user, ``null`` without a location
 ``line``, ``column``      from 1; of the first character
 ``end_line``,             from 1; just after the last character; text spans only
 ``end_column``
 ``start``, ``end``        character offsets from 0, ``end`` exclusive; text spans only
 ``byte_offset``,          offsets from 0, ``byte_end`` exclusive; binary files only
 ``byte_end``
-``what``                  the place in words (a function, a section), or ``""``
+``what``                  the location in words (a function, a section), or ``""``
 ========================  ======================================================================
 
 Columns and character offsets count Unicode code points. New keys may be added; those above keep

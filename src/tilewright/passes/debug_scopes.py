@@ -29,7 +29,7 @@ from tilewright.passes.base import TilePass, functions
 
 UNKNOWN_FILE = "<unknown>"
 
-#: File name as written, 1-based line, 1-based column; 0 where unknown.
+#: File name as written, 1-based line, 1-based column; 0 if unknown.
 Position = tuple[str, int, int]
 
 

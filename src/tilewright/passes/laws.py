@@ -1,16 +1,16 @@
-"""Rewrites as data: one law a line, ``law("equal_arms", "select(c, a, a) -> a")``.
+"""Rewrites as data: one law per line, ``law("equal_arms", "select(c, a, a) -> a")``.
 
 A law reads ``pattern -> replacement if condition``. In a pattern
 
-* ``addi(x, 0)`` is an operation with these operands; ``...`` stands for any that follow;
-* a name is a value, the same one wherever it stands again, and ``_`` is any value;
-* a number, ``true`` or ``false`` is a constant of which all elements are that;
-* ``p := mulf(a, b)`` gives a name to what the pattern on its right matches.
+* ``addi(x, 0)`` is an operation with these operands; ``...`` stands for any further ones;
+* a name is a value, the same one at every occurrence, and ``_`` is any value;
+* a number, ``true`` or ``false`` is a constant whose elements all equal it;
+* ``p := mulf(a, b)`` names the value matched by the pattern on its right.
 
-A replacement is a value, or an operation on values. A value only takes the place of a result of its own
-type: ``bitcast(x) -> x`` drops a cast that changes nothing. An operation of the matched kind takes over
-its properties; one inside of another has the type of its last operand. A condition is calls of the tests
-that :class:`Words` holds, ``op`` being the operation that is rewritten: ``a(op) and not b(x)``.
+A replacement is a value, or an operation on values. A value may replace only a result of its own type:
+``bitcast(x) -> x`` drops a cast that changes nothing. An operation of the matched class inherits the
+matched operation's properties; a nested operation has the type of its last operand. A condition consists of
+calls of the tests in :class:`Words`, where ``op`` is the operation being rewritten: ``a(op) and not b(x)``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pass ``licm``: moves what does not change in a loop out of it."""
+"""The pass ``licm``: moves loop-invariant operations out of loops."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def passes_within(level: Level) -> list[str]:
     return [name for name, cls in own if cls.LEVEL is level and cls.RESULT is None]
 
 
-#: Every pipeline, by name, as passes in the order in which they run. O3 is the default. None
+#: Every pipeline, by name, as passes in the order in which they run. O3 is the usual choice. None
 #: contains fuse-fma, which changes results: ask for `fuse-fma,O3`.
 PIPELINES: dict[str, tuple[str, ...]] = {
     "O0": (),

@@ -68,7 +68,7 @@ def _received(op: QueueGetOp) -> Sequence[SSAValue]:
 
 
 def unused_queue_values(op: CreateQueueOp, rewriter: PatternRewriter) -> None:
-    """Drop tuple elements that no consumer uses. One is kept, since consumers wait for it."""
+    """Drop tuple elements that no consumer uses. The last one stays: consumers wait for it."""
     ty = op.result.type
     assert isinstance(ty, T.QueueType)
     reach = _Reach.of(op.result) if len(ty.item_types) > 1 else None

@@ -1,4 +1,4 @@
-"""``weaken-atomics``: makes atomic updates relaxed where their memory order orders nothing."""
+"""``weaken-atomics``: makes atomic updates relaxed if nothing can observe their order."""
 
 from __future__ import annotations
 

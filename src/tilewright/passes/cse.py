@@ -22,7 +22,7 @@ class CommonSubexpressionElimination(TilePass):
     types; if, for, reduce and scan also need bodies that are equal up to the names of values. The
     first of several equal operations stays and keeps its source location. Dead operations are erased
     first. Memory operations, assume, alloca, assert and print_tko are left alone. Cost: linear in
-    the number of operations; operations with bodies cost their nesting depth in addition.
+    the number of operations, times the nesting depth for those with bodies.
     """
 
     name: ClassVar[str] = "cse"

@@ -65,8 +65,8 @@ class TileAACommonSubexpressionElimination(TileAAPass):
     """Replaces an effect-free operation by an equal one that dominates it.
 
     Fresh tokens are equal to each other, as are joins of the same tokens. Accesses, barriers and
-    other operations with effects stay; ``forward-memory`` merges loads. Cost: linear in the number
-    of operations; operations with bodies cost their nesting depth in addition.
+    other operations with effects stay; ``forward-memory`` merges loads. Cost: linear in
+    the number of operations, times the nesting depth for those with bodies.
     """
 
     name: ClassVar[str] = "tileaa-cse"

@@ -20,7 +20,8 @@ TypeLike = Attribute | str
 
 
 def element(name: TypeLike) -> Attribute:
-    """Return an element type by spelling, such as ``f32``. Raises ValueError if unknown, TypeError for a non-spelling."""
+    """Return an element type by spelling, such as ``f32``. Raises ValueError for an unknown
+    one, TypeError for what is not a spelling."""
     if isinstance(name, Attribute):
         return name
     if not isinstance(name, str):

@@ -62,7 +62,10 @@ def read_index(cursor: Cursor, limit: int, what: str) -> int:
 
 
 def bad_index(what: str, index: int, limit: int, start: int, end: int) -> DecodeError:
-    """Return the error for an index into a table of ``limit`` entries (``bytecode-bad-index``); start and end are its bytes."""
+    """Return the error for an index into a table of ``limit`` entries (``bytecode-bad-index``).
+
+    ``start`` and ``end`` are its byte offsets.
+    """
     have = f"there are {limit}" if limit != 1 else "there is 1"
     return DecodeError(
         BAD_INDEX, f"{what} {index} does not exist: {have}, counted from 0", start, end

@@ -28,8 +28,8 @@ _BROKEN = (
 def read_array(path: str, key: str | None = None, *, unknown: str) -> Array:
     """Return the array of an ``.npy`` file, or the named one of an ``.npz`` archive.
 
-    Raises ``UsageError``, with the code ``unknown`` for a name that an archive lacks, and for files that cannot be read,
-    are malformed, or claim more elements than they have. Memory is never allocated for missing data.
+    Raises ``UsageError``, with the code ``unknown`` for a name that an archive lacks, and for files that cannot be
+    read, are malformed, or claim more elements than they have. Memory is never allocated for missing data.
     """
     with _told(path):
         if key is None:

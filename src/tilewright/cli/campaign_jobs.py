@@ -218,8 +218,8 @@ def difference(
 ) -> tuple[int, float]:
     """Return how many elements differ by more than ``atol + rtol * abs(expected)``, and the largest difference.
 
-    Integers must be equal. By default both tolerances are ``UNITS`` units of the element type's precision: relative to an
-    element, and to the largest one. All NaNs are equal, and an infinity equals only itself.
+    Integers must be equal. By default both tolerances are ``UNITS`` units of the element type's precision: relative
+    to an element, and to the largest one. All NaNs are equal, and an infinity equals only itself.
     """
     if found.dtype.kind in "iub":
         wrong = found != expected

@@ -48,8 +48,9 @@ _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """Split a command line into the part up to the program, and the program's own arguments.
 
-    The latter are None if the command accepts no program, or is given another file. If a profile does not name its GPU before
-    the program, what follows up to `--` belongs to the command; the same holds for `tune` if that starts with one of its options.
+    The latter are None if the command accepts no program, or is given another file. If a profile does not name its
+    GPU before the program, what follows up to `--` belongs to the command; the same holds for `tune` if that starts
+    with one of its options.
     """
     words = list(arguments)
     if not words or words[0] not in COMMANDS:

@@ -313,7 +313,10 @@ def _configurations(
 def _constants(
     sets: Sequence[Axis], source: bytes, path: str, arguments: Sequence[str]
 ) -> list[str]:
-    """Return the names that are constants of the module; others must occur in the arguments. Raises UsageError if not."""
+    """Return the names that are constants of the module; others must occur in the arguments.
+
+    Raises UsageError if one does not.
+    """
     from tilewright.cutile.module_constants import constants_of
 
     try:

@@ -1,9 +1,9 @@
 """Translates a kernel into functions over register slots, once for all tile blocks.
 
-Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its types, shapes, attributes
-and slots already resolved. Constants become preset registers and need no step. A block of operations becomes one function
-that runs its steps (see ``fused_block``); a step that ends the block early returns a signal, which enclosing blocks pass
-on to the loop or kernel it is for.
+Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its types, shapes,
+attributes and slots already resolved. Constants become preset registers and need no step. A block of operations
+becomes one function that runs its steps (see ``fused_block``); a step that ends the block early returns a signal,
+which enclosing blocks pass on to the loop or kernel it is for.
 
 Tile blocks may have to wait for one another. Operations after which another block may run are ``SwitchPoint`` steps. A
 region that contains one runs as a generator that yields there; other regions run as plain functions.

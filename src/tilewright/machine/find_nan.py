@@ -1,9 +1,9 @@
 """The NaN finder: which operation produces the first NaN, from which values, and how far it spreads.
 
-An observer of the reference machine looks at the result of every operation. An operation produced an element's NaN if none
-of the elements that it was computed from is one, and an infinity if all of those were finite. Infinities that a
-kernel uses on purpose, as constants, as padding or from memory, such as the -inf of a masked softmax, are therefore not
-reported until they produce a NaN. Conversions are reported if a value does not fit the target type.
+An observer of the reference machine looks at the result of every operation. An operation produced an element's NaN if
+none of the elements that it was computed from is one, and an infinity if all of those were finite. Infinities that a
+kernel uses on purpose, as constants, as padding or from memory, such as the -inf of a masked softmax, are therefore
+not reported until they produce a NaN. Conversions are reported if a value does not fit the target type.
 """
 
 from __future__ import annotations

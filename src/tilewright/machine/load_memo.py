@@ -1,8 +1,8 @@
 """Load memoization: lets loads return an earlier tile instead of reading memory.
 
-Tile blocks of one kernel often load the same tile, as those in one row of a matrix product do, and products convert it to
-a wider type each time. A load returns its previous tile if view and index are equal and nothing has been written to the
-allocation since. Tiles are immutable, so a memoized one is indistinguishable from a new one.
+Tile blocks of one kernel often load the same tile, as those in one row of a matrix product do, and products convert
+it to a wider type each time. A load returns its previous tile if view and index are equal and nothing has been
+written to the allocation since. Tiles are immutable, so a memoized one is indistinguishable from a new one.
 
 Memoization is adaptive: it begins for an operation once an index repeats, and stops for the rest of the launch when
 memory changes or no index repeats.

@@ -1,7 +1,7 @@
 """Detects whether a waiting tile block can ever continue by itself.
 
-What a block does next depends on its position, its values and memory. A block that returns to the same position with the
-same values while memory is unchanged is in a cycle, and stays there until another block changes memory.
+What a block does next depends on its position, its values and memory. A block that returns to the same position with
+the same values while memory is unchanged is in a cycle, and stays there until another block changes memory.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Schedules live tile blocks: decides which one continues, and for how long. This is the part of a run that depends on the seed.
+"""Schedules live tile blocks: decides which one continues, and for how long.
 
-Seed 0: a block runs until it ends, or reaches a switch point without having changed memory since the last one. It may then
-be waiting, so the next block continues. Even seeds: a coin toss at every switch point. Odd seeds: likewise, but a block
-that has acquired a lock is held back while another block can continue; among those held back, the ones with fewest locks go
-first. Blocks that acquire two locks in different orders thus come to hold one each. A compare-and-swap or an exchange that
-changes memory counts as acquiring a lock; with every other odd seed, from 3 on, so does any atomic whose result is used,
-since tickets are drawn that way.
+This is the part of a run that depends on the seed.
+
+Seed 0: a block runs until it ends, or reaches a switch point without having changed memory since the last one. It may
+then be waiting, so the next block continues. Even seeds: a coin toss at every switch point. Odd seeds: likewise, but
+a block that has acquired a lock is held back while another block can continue; among those held back, the ones with
+fewest locks go first. Blocks that acquire two locks in different orders thus come to hold one each. A
+compare-and-swap or an exchange that changes memory counts as acquiring a lock; with every other odd seed, from 3 on,
+so does any atomic whose result is used, since tickets are drawn that way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Representation of register values.
 
-Tiles are NumPy arrays in the dtypes of ``numerics.arrays``, including rank 0; pointers are uint64. They are immutable, and
-may share memory with one another, but never with memory that a kernel accesses. A tile view is represented by its tensor
-view; everything else about it is in its type.
+Tiles are NumPy arrays in the dtypes of ``numerics.arrays``, including rank 0; pointers are uint64. They are
+immutable, and may share memory with one another, but never with memory that a kernel accesses. A tile view is
+represented by its tensor view; everything else about it is in its type.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     }
 
 Nothing in such a loop can observe whether a tile is loaded before or after the previous iteration's product. Several
-iterations therefore run together: their tiles are loaded and widened as one array and multiplied pairwise, and the products
-are added one after the other. Results and faults are those of the loop as written.
+iterations therefore run together: their tiles are loaded and widened as one array and multiplied pairwise, and the
+products are added one after the other. Results and faults are those of the loop as written.
 """
 
 from __future__ import annotations

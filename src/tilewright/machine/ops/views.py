@@ -1,8 +1,8 @@
 """Views: construction, extents, loads and stores of their tiles.
 
-A tile of a partition or strided view is a box of elements at fixed strides. It moves as one NumPy array over the bytes of
-its allocation, clipped to the tensor. Gather/scatter views, 4-bit elements and atomics go element by element through arrays
-of addresses.
+A tile of a partition or strided view is a box of elements at fixed strides. It moves as one NumPy array over the
+bytes of its allocation, clipped to the tensor. Gather/scatter views, 4-bit elements and atomics go element by element
+through arrays of addresses.
 """
 
 from __future__ import annotations

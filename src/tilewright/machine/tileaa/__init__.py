@@ -1,7 +1,7 @@
 """Translations of ``nv_tileaa``, ``arith``, ``math`` and ``scf``.
 
-Importing this package fills the table for that level. The functions in ``machine.ops``, which compute operations and access
-memory, are shared with ``cuda_tile``.
+Importing this package fills the table for that level. The functions in ``machine.ops``, which compute operations and
+access memory, are shared with ``cuda_tile``.
 """
 
 from tilewright.machine.tileaa import (

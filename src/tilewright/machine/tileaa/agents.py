@@ -1,7 +1,7 @@
 """``execute``: an agent that runs concurrently with what follows, until one of its results is used.
 
-The agent reads outside values as they were when it started. The operations after it continue until one uses a result, or
-until the enclosing region ends; those wait for the agent.
+The agent reads outside values as they were when it started. The operations after it continue until one uses a result,
+or until the enclosing region ends; those wait for the agent.
 """
 
 from __future__ import annotations

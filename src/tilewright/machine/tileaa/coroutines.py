@@ -1,7 +1,8 @@
 """The agents of one tile block, as coroutines.
 
-A coroutine yields the operation of a switch point, after which other tile blocks may run as well; ``PAUSE``, after which only
-other coroutines of its block may run; a :class:`Wait`, until which it cannot continue; or a :class:`Started` coroutine.
+A coroutine yields the operation of a switch point, after which other tile blocks may run as well; ``PAUSE``, after
+which only other coroutines of its block may run; a :class:`Wait`, until which it cannot continue; or a
+:class:`Started` coroutine.
 
 Without a seed the order is fixed: a started coroutine runs at once, and each coroutine runs until it ends, waits, or
 reaches a second switch point without a change of memory. With a seed every such point is a coin toss.

@@ -1,7 +1,7 @@
 """``nv_tileas``: layouts, which do not change values; storage of the block; asynchronous copies.
 
-An asynchronous copy reads global memory when it starts, and its target holds noise until its group has completed. A schedule
-that waits too little therefore computes wrong results here, too.
+An asynchronous copy reads global memory when it starts, and its target holds noise until its group has completed. A
+schedule that waits too little therefore computes wrong results here, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Queues: bounded channels of tuples between the agents of a tile block.
 
-A tuple leaves the queue when every consumer has received it. The consumers are the indices used by any get from the queue,
-wherever the queue is passed.
+A tuple leaves the queue when every consumer has received it. The consumers are the indices used by any get from the
+queue, wherever the queue is passed.
 """
 
 from __future__ import annotations

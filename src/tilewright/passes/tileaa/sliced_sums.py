@@ -1,15 +1,16 @@
 """Interchanges a loop that accumulates a tile with the reduction of that tile, so that it runs row by row.
 
 A loop such as ``total += load(k)``, followed by ``sum(total, axis)``, traverses all of ``total`` in every iteration.
-``sliced`` builds the kernel in which an outer loop goes over the rows of ``total`` and the loop over ``k`` runs inside,
-on tiles of one row; the results are combined row by row. Like ``wide_blocks``, whose kernels it serves, it is no pass of a
-pipeline: a slice of a tile at the edge of a view may lie outside the view altogether. The code generator reads that
-as padding, as it does for the rest of such a tile.
+``sliced`` builds the kernel in which an outer loop goes over the rows of ``total`` and the loop over ``k`` runs
+inside, on tiles of one row; the results are combined row by row. Like ``wide_blocks``, whose kernels it serves, it is
+no pass of a pipeline: a slice of a tile at the edge of a view may lie outside the view altogether. The code generator
+reads that as padding, as it does for the rest of such a tile.
 
-Proof. Each row of the loop-carried tile is computed from the same row of the tiles that it loads, and from values that are
-the same for all rows; element-wise operations, broadcasts, and reshapes that keep the axis act on each row separately. Every row
-therefore goes through the same operations in the same order. The reduction behind the loop is one commutative operation,
-which may take its elements in any order. The loop has no effects but weak loads, so it may run once per row.
+Proof. Each row of the loop-carried tile is computed from the same row of the tiles that it loads, and from values
+that are the same for all rows; element-wise operations, broadcasts, and reshapes that keep the axis act on each row
+separately. Every row therefore goes through the same operations in the same order. The reduction behind the loop is
+one commutative operation, which may take its elements in any order. The loop has no effects but weak loads, so it may
+run once per row.
 """
 
 from __future__ import annotations

@@ -4,18 +4,18 @@
 ``thinned`` the one that needs a block per row of tiles. Neither is a pass of a pipeline, since the grid must shrink or
 grow accordingly.
 
-Merging is possible where the block's index along the axis does nothing but select tiles of views, and where every tile that
-depends on such a load has one axis along which the tiles of neighbouring blocks lie side by side. Each element is
-then computed by the same operations, in the same order, as before.
+Merging is possible where the block's index along the axis does nothing but select tiles of views, and where every
+tile that depends on such a load has one axis along which the tiles of neighbouring blocks lie side by side. Each
+element is then computed by the same operations, in the same order, as before.
 
 Proof. A view's tile ``g`` of ``factor * E`` elements consists of its tiles ``factor * g`` and following of ``E``
 elements, edges included. By induction over the operations, the wide value of each tile is the concatenation of its
-neighbours' values: element-wise operations, and reductions and scans along other axes, act on each row separately, products on each
-column of their right operand, and a tile that is the same for all neighbours is repeated. Only weak accesses are
-admitted, and every store is to the block's own tile, so that blocks which would meet in memory have a race anyway; and
-nothing else has effects. Read from the wide kernel to the narrow one, this proves ``thinned``. A row of a tile
-at the edge of a view may lie outside the view altogether: code reads it as padding and does not write it, as it does for the
-rest of such a tile.
+neighbours' values: element-wise operations, and reductions and scans along other axes, act on each row separately,
+products on each column of their right operand, and a tile that is the same for all neighbours is repeated. Only weak
+accesses are admitted, and every store is to the block's own tile, so that blocks which access common memory have a
+race anyway; and nothing else has effects. Read from the wide kernel to the narrow one, this proves ``thinned``. A row
+of a tile at the edge of a view may lie outside the view altogether: code reads it as padding and does not write it,
+as it does for the rest of such a tile.
 """
 
 from __future__ import annotations

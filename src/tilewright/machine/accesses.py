@@ -23,7 +23,7 @@ from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
 
 Where = Callable[[Registers], tuple[Array, Array | None]]
-"""Return the byte address of every element of an access, and a mask of active lanes; None if all are."""
+"""Returns the byte address of every element of an access, and a mask of active lanes; None if all are."""
 
 
 @dataclass(frozen=True, slots=True)

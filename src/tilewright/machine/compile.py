@@ -33,7 +33,7 @@ BREAK, CONTINUE, RETURN = 1, 2, 3
 """Signals. A block that ends in a yield returns None."""
 
 Coroutine = Generator["Operation", None, Signal]
-"""Yield the operation of each switch point, after executing it."""
+"""Yields the operation of each switch point, after executing it."""
 
 
 # A nesting level takes several Python frames, here and in the run.

@@ -38,7 +38,7 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.element_types import FORMATS
 
 Lanes = Callable[[Registers], tuple[Array, Array | None]]
-"""Return the address of every element of an access, and a mask of those in bounds; None if all are."""
+"""Returns the address of every element of an access, and a mask of those in bounds; None if all are."""
 Make = Callable[[int, int | None], Step]
 """Builds the step of an access through pointers, given their slot and that of a mask."""
 

@@ -412,7 +412,7 @@ def _guard(each: TilePass, module: AnyModule) -> OrderGuard | None:
     if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
         return None
     if each.name.startswith("tileas-"):
-        # Asynchronous copies replace loads, which the guard would report as lost.
+        # Asynchronous copies replace loads, so the guard cannot match the effects before and after.
         return None
     return OrderGuard.watch(module)
 

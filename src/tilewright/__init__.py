@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Where each public name lives; imported when first used, so that ``import tilewright`` is cheap.
+#: The module of each public name, imported on first use so that ``import tilewright`` is cheap.
 _HOMES = {
     "Arithmetic": "tilewright.numerics.arithmetic",
     "Diagnostic": "tilewright.diagnostics",

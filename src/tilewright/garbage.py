@@ -1,8 +1,8 @@
-"""Cyclic garbage collection, kept rare while a module is read, changed or compiled.
+"""Makes cyclic garbage collection rare while a module is read, changed or compiled.
 
-IR is full of cycles (an operation knows its block, and the block its operations) and nearly all of it
-outlives the work that makes it, so that a collection walks a growing heap and frees next to nothing: at
-Python's thresholds that is half of the time of a compilation.
+IR is full of cycles (an operation refers to its block, and the block to its operations), and nearly all of
+it outlives the work that creates it. A collection therefore walks a growing heap and frees next to nothing:
+with Python's default thresholds, half of a compilation's time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-#: New objects between two collections of the youngest ones, in such a stretch.
+#: The number of new objects between collections of the youngest generation while the context is active.
 OBJECTS = 100_000
-#: A stretch in which so many modules were imported has made objects that stay, most of all.
+#: After this many module imports, the new objects are mostly permanent.
 _MODULES = 10
 
 
@@ -25,10 +25,10 @@ _R = TypeVar("_R")
 
 
 class RareCollections:
-    """A context, or a decorator, in which collections are rare, in all threads of the process.
+    """A context manager or decorator during which collections are rare, in all threads of the process.
 
-    Nested stretches, and those of several threads, count as one. Behind the last one the thresholds are
-    what they were, unless somebody else has set them in between.
+    Nested contexts, and those of several threads, count as one. After the last one exits, the thresholds are
+    restored, unless somebody else has changed them meanwhile.
     """
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class RareCollections:
 
 
 def _count_as_old() -> None:
-    """Let all objects be among the oldest, which are rarely looked through: else the next collection of the
-    youngest walks all that imports have made. Nothing is done where somebody keeps objects from collections."""
+    """Move all objects to the oldest generation, which is rarely scanned. Otherwise the next collection of the
+    youngest would walk everything that imports have created. Does nothing if objects are frozen by somebody else."""
     if hasattr(gc, "freeze") and gc.get_freeze_count() == 0:
         gc.freeze()
         gc.unfreeze()
 
 
-#: The one of the process.
+#: The instance of this process.
 rare_collections = RareCollections()

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Lazily imported names of a package."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 def lazy_names(
     package: dict[str, Any], homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of the package with these globals.
+    """Return ``__getattr__`` and ``__dir__`` for the package with these globals.
 
-    ``homes``: for each of its modules the names that are taken from it, with spaces between them. Importing
-    the package stays cheap: a module is loaded when one of its names is asked for.
+    ``homes`` maps each module of the package to the names taken from it, separated by spaces. A module is
+    imported when one of its names is first used, so importing the package stays cheap.
     """
     name_of_package: str = package["__name__"]
     where = {name: module for module, names in homes.items() for name in names.split()}

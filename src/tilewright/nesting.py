@@ -1,4 +1,4 @@
-"""Room for recursion over nested regions."""
+"""Raises the recursion limit for nested regions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import ParamSpec, TypeVar
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-#: Python frames that the deepest allowed nesting takes, with room to spare.
+#: The Python frames needed by the deepest allowed nesting, with a margin.
 _FRAMES = 12_000
 
 
 class _SharedLimit:
     """Python's recursion limit while at least one thread needs it raised.
 
-    The limit belongs to the process, not to a thread. So the first thread that enters raises it
-    and the last that leaves restores it: a thread that restored what it found on its own would cut
-    off the others, or keep the raised limit for good.
+    The limit belongs to the process, not to a thread, so the first thread that enters raises it and the last
+    one that leaves restores it. If each thread restored the value it found, it would cut off the others, or
+    leave the limit raised for good.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class _SharedLimit:
             current = sys.getrecursionlimit()
             if self._users == 0:
                 self._before = current
-            # Also for a later one: somebody else may have lowered the limit meanwhile.
+            # Not only for the first: somebody else may have lowered the limit meanwhile.
             if current < _FRAMES:
                 sys.setrecursionlimit(_FRAMES)
             self._users += 1
@@ -41,7 +41,7 @@ class _SharedLimit:
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
-            # A limit that somebody else has set in the meantime is theirs to keep.
+            # Keep a limit that somebody else has set meanwhile.
             if self._users == 0 and sys.getrecursionlimit() == _FRAMES > self._before:
                 sys.setrecursionlimit(self._before)
 
@@ -50,12 +50,14 @@ _limit = _SharedLimit()
 
 
 class deep_recursion:
-    """Raises Python's recursion limit while IR is read, printed, changed, compiled or run: it counts frames,
-    those of the caller too, of which one level of nesting takes several, and would refuse what our own limits
-    allow. A context, or a decorator, whose frame is ours: tracebacks that are shown leave it out.
+    """Raises Python's recursion limit while IR is read, printed, changed, compiled or run.
 
-    May be nested, and used by several threads at once: all see the raised limit until they leave,
-    and the process has its former limit when the last has left.
+    The limit counts frames, including the caller's, and one nesting level takes several, so the default limit
+    would reject IR that our own limits allow. Usable as a context manager or decorator; its frame is left out
+    of tracebacks shown to users.
+
+    May be nested, and used by several threads at once: all see the raised limit until they leave, and the
+    process gets its former limit back when the last one leaves.
     """
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""Files that this process may trust as its user's own: plain ones that nobody else may write to."""
+"""Reads files that this process may trust as its user's own: plain ones that nobody else may write to."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ import os
 import stat
 from pathlib import Path
 
-#: Who else may write to a file.
+#: The permissions by which others may write to a file.
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-#: Nothing kept is larger; a file that says it is (a sparse one costs nothing) must not fill the memory.
+#: The maximum size. A file that claims to be larger (a sparse one costs nothing) must not exhaust memory.
 LARGEST = 1 << 28
 
 
 def read_own(path: Path, most: int = LARGEST) -> bytes | None:
-    """The bytes of a plain file of this user that nobody else may write to; None for anything else, and
-    for more bytes than ``most``."""
+    """Return the bytes of a plain file of this user that nobody else may write to.
+
+    Returns None for anything else, and for more than ``most`` bytes.
+    """
     return _read(path, most, own=True)
 
 
 def read_plain(path: Path, most: int = LARGEST) -> bytes | None:
-    """The bytes of a plain file, whosever it is; None for pipes, devices and directories, and for more bytes than
-    ``most``. An OSError where there is no such file, or it may not be read."""
+    """Return the bytes of a plain file of any user.
+
+    Returns None for pipes, devices and directories, and for more than ``most`` bytes. Raises OSError if the file does
+    not exist or cannot be read.
+    """
     return _read(path, most, own=False)
 
 
 def _read(path: Path, most: int, *, own: bool) -> bytes | None:
-    # Not to wait for who writes to a pipe, and of what is trusted not to follow links.
+    # Do not wait for the writer of a pipe; do not follow links to a trusted file.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags | (getattr(os, "O_NOFOLLOW", 0) if own else 0))

@@ -1,8 +1,8 @@
-"""A pytest plugin: the cuTile launches of a test-suite run on a machine of ours, without a GPU.
+"""A pytest plugin that runs a test suite's cuTile launches on one of our machines, without a GPU.
 
     pytest -p tilewright.pytest --tilewright-machine=reference --tilewright-sanitize
 
-torch's device ``cuda`` is served by the CPU, so that tests parametrised over devices run.
+The CPU serves torch's device ``cuda``, so tests parametrised over devices run.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    # Before the first conftest.py: those of cuTile's users ask whether there is a GPU.
+    # Before the first conftest.py, since those of cuTile's users check for a GPU.
     _start(early_config, early_config.known_args_namespace)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if _stack not in config.stash:  # named by a conftest.py, not by -p
+    if _stack not in config.stash:  # loaded by a conftest.py, not by -p
         _start(config, config.option)
 
 

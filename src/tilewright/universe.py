@@ -1,4 +1,4 @@
-"""The entry point by which stock xDSL tools find our dialects and passes."""
+"""The entry point through which stock xDSL tools find our dialects and passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.dialects.loading import dialect_loader
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-#: Goes before the names of our passes in xDSL's tools, which have passes of the same names.
+#: Prefixes our passes' names in xDSL's tools, which have passes of the same names.
 PASS_PREFIX = "cuda-tile-"
 
 _PASS_NAMES = (
@@ -24,12 +24,12 @@ _PASS_NAMES = (
     "loop-split",
     "synthesize-debug-info-scopes",
 )
-#: Passes between levels, whose names nobody else uses.
+#: Passes between levels, whose names are unique.
 _LOWERINGS = ("lower-cuda-tile-to-tileaa", "lower-tileaa-to-nvgpu", "convert-tileas-to-nvgpu")
 
 
 def _pass(name: str, prefix: str = "") -> Callable[[], type[ModulePass]]:
-    """Loads a pass when a tool asks for it; xDSL wants the class to have the listed name."""
+    """Return a loader of a pass; xDSL requires the class to have the listed name."""
 
     def load_pass() -> type[ModulePass]:
         from tilewright.passes import PASSES

@@ -103,6 +103,14 @@ def test_list(command: Command) -> None:
     assert "loop-split{split-threshold=1}" in ran.text
 
 
+def test_listed_descriptions_are_complete_sentences(command: Command) -> None:
+    passes = command("opt", "--list-passes").text.partition("\nPipelines")[0]
+    descriptions = dict(re.findall(r"^  ([\w-]+) +(\S.*)$", passes, re.MULTILINE))
+    assert descriptions.keys() == set(PASSES)
+    cut_off = [name for name, text in descriptions.items() if not text.endswith(".")]
+    assert not cut_off
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

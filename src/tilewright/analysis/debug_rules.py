@@ -28,7 +28,7 @@ DEBUG_SCOPE = define_code(
 
 
 def check_module_scopes(module: ModuleOp, findings: DiagnosticCollector) -> None:
-    """Only functions have a debug info scope among the operations of a module."""
+    """Report debug info scopes on operations of a module that are not functions."""
     for region in module.regions:
         for block in region.blocks:
             for op in block.ops:
@@ -43,7 +43,7 @@ def check_module_scopes(module: ModuleOp, findings: DiagnosticCollector) -> None
 
 
 def check_function_scopes(function: EntryOp | FuncOp, findings: DiagnosticCollector) -> None:
-    """The scope of a function is its own, and those of its operations lead to it."""
+    """Check that the scope of a function is its own, and that its operations' scopes lead to it."""
     location = debug_location(function.location)
     own: DISubprogramAttr | None = None
     if isinstance(function.location, CALL_SITES):
@@ -90,7 +90,7 @@ def _check_name(
 
 
 def _foreign_scopes(function: Operation, own: DISubprogramAttr | None) -> Iterator[Operation]:
-    """The operations inside a function whose scope leads elsewhere than to ``own``."""
+    """Yield the operations inside a function whose scope does not lead to ``own``."""
     fits: dict[int, bool] = {}
     stack = [iter(block.ops) for region in function.regions for block in region.blocks]
     while stack:

@@ -1,4 +1,4 @@
-"""Dominance: every operand is defined before its use, in a region visible to it."""
+"""Dominance: checks that every operand is defined before its use and visible to it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ ISOLATED_REGION = define_code(
 
 @dataclass(slots=True)
 class _Frame:
-    """A block that is being walked.
+    """A block being walked.
 
-    ``visible`` holds the ids of the values that its operations may use; frames share it up to an
-    isolated region. ``pending`` become visible before the next operation. ``dominated`` are the
-    blocks that see what this one defines, each with those that it dominates itself.
+    ``visible`` holds the ids of the values that its operations may use; frames share it within an
+    isolated region. ``pending`` values become visible before the next operation. ``dominated`` are
+    the blocks dominated by this one, each with those that it dominates itself.
     """
 
     ops: Iterator[Operation]
@@ -65,7 +65,7 @@ class _Dominated:
 
 
 def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
-    """Report every operand that its operation cannot use. Nesting may be of any depth."""
+    """Report every operand that its operation may not use. Handles any nesting depth."""
     frames = _frames_of(root, set())
     while frames:
         frame = frames[-1]
@@ -85,9 +85,9 @@ def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
 
 
 def _frames_of(op: Operation, visible: set[int]) -> list[_Frame]:
-    """The blocks of an operation, the last one first.
+    """Return frames for the blocks of an operation, in reverse order.
 
-    Blocks that are never reached are left out: nothing in them runs.
+    Unreachable blocks are left out, since they never run.
     """
     isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
     return [
@@ -102,7 +102,7 @@ def _frame_of(node: _Dominated, visible: set[int]) -> _Frame:
 
 
 def _dominator_tree(region: Region) -> _Dominated:
-    """The tree of a region's blocks that can be reached from the first."""
+    """Return the dominator tree of the blocks reachable from a region's entry."""
     entry = region.blocks[0]
     if entry.next_block is None:
         return _Dominated(entry)
@@ -124,7 +124,7 @@ def _successors(block: Block) -> Sequence[Block]:
 
 
 def _reverse_postorder(entry: Block) -> list[Block]:
-    """The blocks that can be reached, each after one of its predecessors at least."""
+    """Return the reachable blocks, each after at least one of its predecessors."""
     found, postorder = {entry}, list[Block]()
     stack = [(entry, iter(_successors(entry)))]
     while stack:
@@ -140,7 +140,7 @@ def _reverse_postorder(entry: Block) -> list[Block]:
 
 
 def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
-    """For blocks numbered in reverse postorder, the nearest block on every way to each.
+    """Return the immediate dominator of each block; blocks are numbered in reverse postorder.
 
     Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
     """
@@ -164,7 +164,7 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _report(op: Operation, visible: set[int], findings: DiagnosticCollector) -> None:
-    """One error for each value that is not visible, at its first use by the operation."""
+    """Report one error for each invisible value, at its first use by the operation."""
     operands = list(op.operands)
     for index, value in enumerate(operands):
         if id(value) in visible or any(value is earlier for earlier in operands[:index]):
@@ -176,7 +176,7 @@ def _report(op: Operation, visible: set[int], findings: DiagnosticCollector) -> 
 
 
 def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:
-    """The code and the reason for a value that is not visible at an operation."""
+    """Return the code and the reason why a value is not visible at an operation."""
     home = value.owner if isinstance(value.owner, Block) else value.owner.parent
     if home is None:
         return VALUE_NOT_VISIBLE, "is defined by an operation that is not in the module"

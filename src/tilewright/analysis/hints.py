@@ -27,7 +27,7 @@ HINT_VALUE = define_code(
 )
 
 HintMode = Literal["ignore", "warn", "error"]
-"""What becomes of a doubtful hint; NVIDIA's tools ignore it."""
+"""What to do about an invalid hint; NVIDIA's tools ignore it."""
 
 TARGETS = (
     "sm_80",
@@ -44,7 +44,7 @@ TARGETS = (
     "sm_121",
     "default",
 )
-#: Targets whose thread blocks do not form clusters.
+#: Targets without thread block clusters.
 _WITHOUT_CLUSTERS = frozenset({"sm_80", "sm_86", "sm_87", "sm_88", "sm_89"})
 
 _MEMORY = frozenset({"load_ptr_tko", "store_ptr_tko", "load_view_tko", "store_view_tko"})
@@ -54,9 +54,9 @@ _ENTRY = frozenset({"entry"})
 
 @dataclass(frozen=True, slots=True)
 class HintRule:
-    """A hint: the operations that take it, and its values as a test by target.
+    """A hint: the operations that accept it, and a test of its value per target.
 
-    ``expected`` words the test. A hint without a test is a boolean.
+    ``expected`` describes the test in messages. A hint without a test is a boolean.
     """
 
     ops: frozenset[str]
@@ -73,7 +73,7 @@ def _in_range(ops: frozenset[str], limit: int) -> HintRule:
 
 
 def _power_of_two(limit: int, alone: frozenset[str] = frozenset()) -> HintRule:
-    """A power of two up to ``limit``, and only 1 on the targets ``alone``."""
+    """A power of two up to ``limit``, but only 1 on the targets ``alone``."""
 
     def most(target: str) -> int:
         return 1 if target in alone else limit
@@ -95,7 +95,7 @@ RULES: dict[str, HintRule] = {
 
 
 def check_hints(op: TileOp, findings: DiagnosticCollector, severity: Severity) -> None:
-    """Report targets, names and values of hints that have no meaning for the operation."""
+    """Report targets, names and values of hints that are invalid for the operation."""
     hints = op.properties.get("optimization_hints")
     if not isinstance(hints, OptimizationHintsAttr):
         return
@@ -112,7 +112,7 @@ def check_hints(op: TileOp, findings: DiagnosticCollector, severity: Severity) -
 
 
 def _problem(op: TileOp, target: str, name: str, value: Attribute) -> tuple[str, str, str] | None:
-    """The code, message and help for a hint, or None where it is legal."""
+    """Return the code, message and help for an invalid hint, or None if it is valid."""
     rule = RULES.get(name)
     if rule is None:
         known = [hint for hint, r in RULES.items() if op.mnemonic() in r.ops]

@@ -22,12 +22,12 @@ from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
 from tilewright.dialects.declare import Details
 from tilewright.dialects.source_map import Part, TextSource, location_of, source_of
 
-#: Where to point instead when a part was not written: types are often inferred.
+#: Where to point if a part is not in the text; types, for instance, are often inferred.
 _OTHER_KIND = {"type": "operand", "operand": "type"}
 
 
 def best_place(op: Operation, part: Part | None) -> SourceLocation | None:
-    """The place of a part, else of the value or type that goes with it, else of the operation."""
+    """Return the location of a part, else of its value or type, else of the operation."""
     source = source_of(op)
     if part is not None and isinstance(source, TextSource):
         kind, name, index = part
@@ -54,8 +54,8 @@ class DiagnosticCollector:
         help: str = "",
         label: str = "",
     ) -> None:
-        """A diagnostic at a part of an operation, at the best position that is known; where it has
-        none in a text, a note shows the operation."""
+        """Add a diagnostic at a part of an operation, at the best location known. If it has no location
+        in a text, a note shows the operation."""
         place = best_place(op, part)
         related = [Note(n.message, best_place(n.op, n.part)) for n in notes]
         if not isinstance(place, Span):
@@ -72,19 +72,19 @@ class DiagnosticCollector:
         notes: Sequence[Related] = (),
         help: str = "",
     ) -> None:
-        """The same as an error."""
+        """Like :meth:`add`, with severity error."""
         self.add(Severity.ERROR, code, message, op, part, notes, help)
 
     def __len__(self) -> int:
         return len(self._found)
 
     def in_source_order(self) -> list[Diagnostic]:
-        """The findings by file and position; those without a place last, in order of discovery."""
+        """Return the diagnostics by file and position; those without a location last, in discovery order."""
         return sorted(self._found, key=_position)
 
 
 class OpReport:
-    """Reports about ``op``, which the caller moves from operation to operation."""
+    """Reports on ``op``; the caller sets it as it moves from operation to operation."""
 
     def __init__(self, findings: DiagnosticCollector, op: Operation):
         self.findings = findings
@@ -127,7 +127,7 @@ def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:
 
 
 def _context(op: Operation) -> Note:
-    """Names the operation where no text shows it, and the program line that it came from."""
+    """A note that names the operation and its program line, for when there is no text to show."""
     current: Operation | None = op
     while current is not None and not isinstance(current, FUNCTIONS):
         current = current.parent_op()

@@ -37,9 +37,9 @@ _I1 = IntegerType(1)
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """What a region takes in, and how it ends.
+    """What a region takes as arguments, and how it ends.
 
-    ``optional`` where it may be empty; ``missing`` says why it may not.
+    ``optional``: it may be empty. ``missing``: why it may not.
     """
 
     arguments: Sequence[Attribute]
@@ -99,7 +99,7 @@ _RULES: dict[str, Callable[[Operation, OpReport], list[_Body] | None]] = {
 
 
 def check_structured(op: Operation, report: OpReport) -> None:
-    """Report what is wrong with the bodies of a loop or branch of ``scf``; others are passed by."""
+    """Report invalid bodies of a loop or branch of ``scf``. Ignores other operations."""
     rule = _RULES.get(op.name)
     bodies = None if rule is None else rule(op, report)
     if bodies is None or len(bodies) != len(op.regions):

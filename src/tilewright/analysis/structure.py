@@ -1,6 +1,6 @@
-"""Structural rules of every operation: numbers and types of operands and results, properties, regions.
+"""Structural rules of every operation: number and types of operands and results, properties, regions.
 
-Each operation class's declaration is compiled once into tuples, which the checks run over.
+The declaration of each operation class is compiled once into tuples, which the checks iterate over.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SEGMENTS_PROPERTY = "operandSegmentSizes"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Consecutive operands or results under one name; ``most`` is None for any number."""
+    """Consecutive operands or results under one name. ``most`` is None if unbounded."""
 
     name: str
     constraint: NamedConstraint
@@ -82,8 +82,8 @@ class Group:
 class Structure:
     """The compiled declaration of an operation class.
 
-    ``relations`` pairs each relation with the positions of its values, operands before results,
-    where these are the same for every operation of the class.
+    ``relations`` pairs each relation with the positions of its values, operands before results. The
+    positions are None if they differ between operations of the class.
     """
 
     operands: tuple[Group, ...]
@@ -94,7 +94,7 @@ class Structure:
     defaults: dict[str, str]
     regions: tuple[str, ...]
     any_regions: bool
-    """Whether the only region stands for any number of them."""
+    """Whether the single declared region stands for any number of regions."""
     optional_bodies: frozenset[int]
     control_flow_bodies: frozenset[int]
     needs_terminators: bool
@@ -104,17 +104,17 @@ class Structure:
 
     @property
     def segmented(self) -> bool:
-        """Whether a property says how many operands each group has."""
+        """Whether a property gives the size of each operand group."""
         return self.segments is not None
 
     def knows(self, name: str) -> bool:
-        """Whether there is a property of that name."""
+        """Whether a property of that name is declared."""
         return name in self.optional or any(name == known for known, _ in self.required)
 
 
 @cache
 def structure_of(cls: type[DeclaredOp]) -> Structure:
-    """The declaration of a class, in the form that the checks use."""
+    """Return the compiled declaration of a class."""
     definition = cls.get_irdl_definition()
     operands = tuple(_group(name, d) for name, d in definition.operands)
     results = tuple(_group(name, d) for name, d in definition.results)
@@ -170,7 +170,7 @@ def _positions(
 
 
 def segment_sizes(op: Operation, structure: Structure) -> list[int] | None:
-    """How many operands each group has, or None where the operation does not say so properly."""
+    """Return the size of each operand group, or None if the operation does not state them correctly."""
     if structure.segments is not None:
         sizes = structure.segments.container(op).get(_SEGMENTS_PROPERTY)
         if not isinstance(sizes, DenseArrayBase) or not isinstance(sizes.elt_type, IntegerType):
@@ -186,7 +186,7 @@ def segment_sizes(op: Operation, structure: Structure) -> list[int] | None:
 
 
 def _spread(groups: Sequence[Group], count: int) -> list[int] | None:
-    """Sizes of groups, at most one of them of free size, that share ``count`` values."""
+    """Distribute ``count`` values over groups, at most one of them variadic. Returns their sizes, or None."""
     spare = count - sum(group.least for group in groups)
     if spare < 0:
         return None
@@ -201,7 +201,7 @@ def _spread(groups: Sequence[Group], count: int) -> list[int] | None:
 
 
 def operand_part(op: Operation, index: int) -> Part | None:
-    """The part that names an operand, where the operation's groups can be told."""
+    """Return the part that names an operand, or None if its group cannot be determined."""
     if not isinstance(op, DeclaredOp):
         return None
     structure = structure_of(type(op))
@@ -214,18 +214,18 @@ def operand_part(op: Operation, index: int) -> Part | None:
 
 
 class StructureChecker:
-    """Checks operations one by one; remembers which types each constraint takes.
+    """Checks operations one by one, and caches which types each constraint accepts.
 
-    Types are remembered by identity: they must stay alive while the checker is in use.
+    Types are cached by identity, so they must outlive the checker.
     """
 
     def __init__(self) -> None:
         self._accepted: set[tuple[int, int]] = set()
 
     def is_sound(self, op: DeclaredOp, report: OpReport) -> bool:
-        """Report what is wrong with the structure of an operation; True where nothing is.
+        """Report what is wrong with the structure of an operation. Returns whether it is sound.
 
-        Rules that look further may rely on the structure of sound operations only.
+        Further rules may rely on the structure of sound operations only.
         """
         structure = structure_of(type(op))
         sound = self._values_fit(op, structure, report)
@@ -257,7 +257,7 @@ class StructureChecker:
     def _rejected(
         self, what: str, groups: tuple[Group, ...], sizes: list[int], values: Sequence[SSAValue]
     ) -> list[_Rejected]:
-        """The values whose types their groups do not take."""
+        """Return the values whose types their groups do not accept."""
         found: list[_Rejected] = []
         accepted, position = self._accepted, 0
         for group, size in zip(groups, sizes, strict=True):
@@ -276,7 +276,7 @@ class StructureChecker:
 
 @dataclass(frozen=True, slots=True)
 class _Rejected:
-    """A value of a type that its group does not take; ``index`` counts within the group."""
+    """A value of a type that its group does not accept; ``index`` counts within the group."""
 
     what: str
     position: int
@@ -286,7 +286,7 @@ class _Rejected:
 
 
 def _report_types(op: DeclaredOp, rejected: list[_Rejected], report: OpReport) -> None:
-    """One error for values of one type and one rule: often the text shows their type once."""
+    """Report one error for all values of one type and one rule, since the text often shows their type once."""
     seen: list[tuple[NamedConstraint, Attribute]] = []
     for value in rejected:
         group = value.group
@@ -362,7 +362,7 @@ def _properties_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> b
 
 
 def _other_properties_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool:
-    """Optional properties are of the right kind, and there are none beyond the declared ones."""
+    """Check that optional properties are of the declared kind, and that none is undeclared."""
     fits = True
     required = {name for name, _ in structure.required}
     for name, value in op.properties.items():
@@ -411,7 +411,7 @@ def _regions_fit(op: DeclaredOp, structure: Structure, report: OpReport) -> bool
 
 
 def check_terminators(op: DeclaredOp, report: OpReport) -> None:
-    """Each block of the operation ends in a terminator, and has no other."""
+    """Check that each block of the operation ends in a terminator and has no other."""
     for index, region in enumerate(op.regions):
         for block in region.blocks:
             last = block.last_op
@@ -426,7 +426,7 @@ def check_terminators(op: DeclaredOp, report: OpReport) -> None:
 
 
 def check_terminator_is_last(op: DeclaredOp, report: OpReport) -> None:
-    """Report a terminator with operations behind it."""
+    """Report a terminator with operations after it."""
     if op.next_op is not None:
         report.error(
             TERMINATOR_NOT_LAST,

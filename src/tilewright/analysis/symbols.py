@@ -27,13 +27,13 @@ _Table = dict[str, Operation]
 
 
 class SymbolTables:
-    """The symbols of each operation that holds some; made when first asked for."""
+    """The symbol tables of operations, built on first use."""
 
     def __init__(self) -> None:
         self._tables: dict[int, _Table] = {}
 
     def enclosing(self, op: Operation) -> _Table:
-        """The symbols visible at an operation: those of the nearest symbol table."""
+        """Return the symbols visible at an operation: those of the nearest symbol table."""
         current = op.parent_op()
         while current is not None and not current.has_trait(SymbolTable):
             current = current.parent_op()
@@ -58,7 +58,7 @@ def _symbols(table: Operation) -> list[tuple[str, Operation]]:
 
 
 def check_unique(table: Operation, findings: DiagnosticCollector) -> None:
-    """Each symbol directly in ``table`` has a name of its own."""
+    """Report duplicate names among the symbols directly in ``table``."""
     first: _Table = {}
     for name, op in _symbols(table):
         if (earlier := first.setdefault(name, op)) is not op:
@@ -72,7 +72,7 @@ def check_unique(table: Operation, findings: DiagnosticCollector) -> None:
 
 
 def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: DiagnosticCollector) -> None:
-    """The symbol names a global, and the result points at its elements."""
+    """Check that the symbol names a global, and that the result points to its element type."""
     reference = op.properties["name"]
     assert isinstance(reference, SymbolRefAttr)
     path = [reference.root_reference.data, *(n.data for n in reference.nested_references)]

@@ -1,7 +1,7 @@
 """The verifier: checks modules against the rules of Tile IR and reports all independent errors in one run.
 
-An operation with a broken structure is not examined further, nor are rules of other operations that build on it, so
-that one mistake gives one error.
+An operation with an invalid structure is not examined further, nor are rules of other operations that depend on it, so
+that one mistake causes one error.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _NONE = NoneAttr()
 def find_problems(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:
-    """Everything wrong with ``module`` and all in it, in the order of the source.
+    """Return every problem in ``module`` and everything inside it, in source order.
 
-    ``module`` is a ``cuda_tile.module`` or a ``builtin.module`` around some. Types and attributes
-    are taken as well-formed: they were verified when they were made. ``hints`` says what becomes of
-    optimization hints that have no meaning.
+    ``module`` is a ``cuda_tile.module``, or a ``builtin.module`` that contains some. Types and
+    attributes are assumed to be well-formed, since their constructors verify them. ``hints`` says
+    how to treat invalid optimization hints.
     """
     run = _Run(allow_unregistered, hints)
     run.check_structure(module)
@@ -74,7 +74,7 @@ def find_problems(
 def verify(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:
-    """The warnings about ``module``; raises TileIRError with all findings if one is an error."""
+    """Return the warnings about ``module``. Raises TileIRError with all problems if one is an error."""
     found = find_problems(module, allow_unregistered=allow_unregistered, hints=hints)
     if any(diagnostic.is_error for diagnostic in found):
         raise TileIRError(found)
@@ -82,10 +82,10 @@ def verify(
 
 
 def find_further_problems(error: TileIRError) -> list[Diagnostic]:
-    """What is wrong with operations that could be read although their text has errors elsewhere.
+    """Return the problems of operations that were read although their text has errors elsewhere.
 
-    Only rules that look at one operation, its operands and results: whatever depends on the
-    operations that are missing might be their fault.
+    Applies only rules about one operation with its operands and results; other problems could be
+    consequences of the missing operations.
     """
     run = _Run(allow_unregistered=True, hints="ignore")
     for root in error.partial:
@@ -95,10 +95,10 @@ def find_further_problems(error: TileIRError) -> list[Diagnostic]:
 
 
 def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> list[Diagnostic]:
-    """What is wrong with one operation, its operands, results and properties.
+    """Return the problems of one operation, its operands, results and properties.
 
-    Not looked at is where it stands: a terminator's rules, symbols, and order of values. Who asks
-    often gives one ``checker``, which remembers the shapes of operations.
+    Does not check its context: rules of terminators, symbols, dominance. Frequent callers pass one
+    ``checker``, which caches the structure of operation classes.
     """
     findings = DiagnosticCollector()
     report = OpReport(findings, op)
@@ -113,9 +113,9 @@ def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> li
 
 
 def without_custom_form(module: Operation) -> set[Operation]:
-    """The operations in ``module`` that have no faithful text in custom form.
+    """Return the operations in ``module`` that the custom form cannot represent faithfully.
 
-    Their operands, results, attributes, bodies or types are not what the form takes for granted.
+    Their operands, results, attributes, bodies or types are not what the form assumes.
     """
     run = _Run(allow_unregistered=True, hints="ignore")
     run.check_structure(module)
@@ -129,7 +129,7 @@ def without_custom_form(module: Operation) -> set[Operation]:
 
 
 def operations(root: Operation) -> Iterator[Operation]:
-    """``root`` and all operations inside it, each before those in its regions, at any depth."""
+    """Yield ``root`` and all operations inside it, in preorder. Not recursive."""
     yield root
     stack = [iter(block.ops) for region in reversed(root.regions) for block in region.blocks]
     while stack:
@@ -157,7 +157,7 @@ class _Run:
         self.broken: set[Operation] = set()
 
     def check_structure(self, root: Operation) -> None:
-        """Sort the operations into sound and broken ones."""
+        """Classify the operations as sound or broken."""
         checker, report = StructureChecker(), OpReport(self.findings, root)
         for op in operations(root):
             report.op = op
@@ -177,7 +177,7 @@ class _Run:
                 check_terminator_is_last(op, report)
 
     def check_single_operations(self, root: Operation) -> None:
-        """Check each operation that stands in the source by itself, whatever is around it."""
+        """Check each operation in the source by itself, whatever its context."""
         checker, report = StructureChecker(), OpReport(self.findings, root)
         for op in operations(root):
             report.op = op
@@ -191,19 +191,19 @@ class _Run:
                 op.check(report)
 
     def _check_guest(self, op: Operation, report: OpReport) -> None:
-        """An operation inside one of cuda_tile that is not of cuda_tile itself."""
+        """Check an operation of another dialect inside one of cuda_tile."""
         if not isinstance(op, UnregisteredOp):
             report.error(FOREIGN_OP, f"'{op.name}' cannot stand inside a cuda_tile operation")
 
     def _check_other(self, op: Operation, report: OpReport) -> None:
-        """An operation that is not declared by us; xDSL gives its first error only."""
+        """Check an operation that is not declared by us. xDSL reports only its first error."""
         if isinstance(op, BuiltinModuleOp):
             check_unique(op, self.findings)
         elif isinstance(op, UnregisteredOp):
             if not self.allow_unregistered:
                 report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is no known operation")
         else:
-            # Most programs hold no such operation, and need not pay for the import.
+            # Most programs hold no such operation and need not pay for the import.
             from tilewright.analysis.scf_rules import check_structured
 
             known = len(self.findings)
@@ -262,15 +262,15 @@ def _check_relations(op: DeclaredOp, report: OpReport) -> None:
 
 
 def _agree(relation: Relation, types: list[Attribute]) -> bool:
-    """The relation itself, without the finding of groups that a message needs."""
+    """Whether a relation holds, without computing the groups that a message needs."""
     first = types[0]
     wanted = relation.key(first)
     return all(ty is first or relation.key(ty) == wanted for ty in types)
 
 
 def _check_layouts(op: DeclaredOp, report: OpReport) -> None:
-    """Operations on elements take tiles of one layout, whatever dialect they are of; what only gives
-    elements other places keeps them in their threads."""
+    """Check that an operation on elements takes tiles of one layout, whatever its dialect, and that one
+    that only moves elements keeps them in their threads."""
     if all(getattr(value.type, "layout", _NONE) == _NONE for value in (*op.operands, *op.results)):
         return
     from tilewright.dialects.nv_tileas.base import LAYOUT

@@ -10,12 +10,12 @@
     text = tilewright.print_text(module.build())
 
 Every operation is a method named by its mnemonic (``assert_``, ``break_``, ``continue_``,
-``return_``, ``yield_`` and ``global_`` where Python has the word). Operands stand in the order of
-the operation's text; a Python number or NumPy array stands for a constant of the type of its
-neighbours. Properties are keywords, enumerations by their spelling; loads and stores are ``weak``
-unless told otherwise. Result types are computed where the operation fixes them; elsewhere ``to=``
-(an element type), ``shape=`` or ``type=`` says. Values have operators, structure is written
-``with k.for_(...)`` and ``with k.if_(...)``. Every call is checked at once: ``docs/builder.md``.
+``return_``, ``yield_`` and ``global_``, since Python reserves these words). Operands are in the order
+of the operation's text; a Python number or NumPy array becomes a constant of its neighbours' type.
+Properties are keyword arguments, with enumerations by their spelling; loads and stores are ``weak``
+by default. Result types are computed if the operation determines them; otherwise pass ``to=`` (an
+element type), ``shape=`` or ``type=``. Values have operators. Structure is written ``with k.for_(...)``
+and ``with k.if_(...)``. Every call is checked immediately. See ``docs/builder.md``.
 """
 
 from __future__ import annotations

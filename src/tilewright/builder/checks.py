@@ -1,4 +1,4 @@
-"""Arguments of the builder's own methods, checked by what their signatures say."""
+"""Checks arguments of the builder's own methods against their annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is a whole number, of Python or NumPy; a truth is none."""
+    """Whether a value is an integer of Python or NumPy; bools are not."""
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
@@ -28,7 +28,7 @@ def is_bool(value: object) -> bool:
 
 
 def listed(value: object, holds: Callable[[object], bool]) -> bool:
-    """Whether a value is a list, tuple or array of which this holds for each element."""
+    """Whether a value is a list, tuple or array whose elements all satisfy the predicate."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         return False
     return all(map(holds, value))
@@ -42,8 +42,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-#: By annotation: what an argument has to be, and how that is said. Element types and operands are
-#: judged where they are used.
+#: For each annotation, a test of arguments and its description. Element types and operands are
+#: checked where they are used.
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (is_bool, "True or False"),
     "int": (is_integer, "a whole number"),
@@ -55,7 +55,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def rule_of(annotation: Any) -> tuple[Callable[[Any], bool], str, bool] | None:
-    """(test, words, whether None will do) of an annotation; None where anything will do."""
+    """Return (test, description, whether None is allowed) of an annotation; None if anything is."""
     if not isinstance(annotation, str):
         return None
     text = annotation.removesuffix(" | None")
@@ -65,10 +65,10 @@ def rule_of(annotation: Any) -> tuple[Callable[[Any], bool], str, bool] | None:
 
 
 def checked(what: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A method of the builder whose errors are those of the operation ``what``.
+    """Decorates a method of the builder whose errors are reported as those of ``what``.
 
-    Arguments that are not what the annotations of ``RULES`` ask for raise ``BuilderError`` at the
-    line of the caller, as do those that the method does not have.
+    Arguments that violate their annotations in ``RULES``, and arguments that the method does not
+    have, raise ``BuilderError`` at the caller's line.
     """
 
     def decorate(method: Callable[_P, _R]) -> Callable[_P, _R]:

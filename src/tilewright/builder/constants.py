@@ -1,4 +1,4 @@
-"""Python numbers and arrays of NumPy as constants, without loss."""
+"""Converts Python numbers and NumPy arrays to constants without loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.dialects.cuda_tile.constants import TileConstantAttr, value_to_b
 from tilewright.numerics.arrays import dtype_of
 from tilewright.numerics.element_types import FORMATS
 
-#: The element types that a dtype can stand for; of several with one dtype, the common one.
+#: The element type of each dtype; if several share a dtype, the common one.
 _OF_DTYPE = {
     dtype_of(name): name
     for name in reversed([n for n in T.ELEMENT_TYPES if n not in ("tf32", "i4")])
@@ -21,14 +21,14 @@ _OF_DTYPE = {
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number of Python or NumPy, or an array of such."""
+    """Whether a value is a number of Python or NumPy, or an array of numbers."""
     return isinstance(value, Real | np.generic | np.ndarray)
 
 
 def element_of_dtype(dtype: np.dtype[Any]) -> str:
-    """The element type of an array; ValueError where Tile IR has none."""
+    """Return the element type of an array. Raises ValueError if Tile IR has none."""
     if dtype.kind == "u":
-        # Integers have no sign in Tile IR; the bits are kept.
+        # Integers have no signedness in Tile IR; the bits are kept.
         dtype = np.dtype(f"i{dtype.itemsize}")
     if (found := _OF_DTYPE.get(dtype)) is None:
         raise ValueError(f"no element type of Tile IR is like NumPy's {dtype}")
@@ -36,7 +36,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def shape_of(value: object) -> tuple[int, ...]:
-    """The shape of nested lists or of an array, () for a number."""
+    """Return the shape of nested lists or of an array, () for a number."""
     if isinstance(value, np.ndarray):
         return value.shape
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -45,10 +45,10 @@ def shape_of(value: object) -> tuple[int, ...]:
 
 
 def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
-    """The constant of a type: a number fills it, lists and arrays give its elements row by row.
+    """Return a constant of a type: a number fills it, lists and arrays give its elements in row-major order.
 
-    ValueError for other numbers of elements, and for numbers that the element type does not have:
-    fractions and too large ones for integers. Floats are rounded to nearest.
+    Raises ValueError for a wrong number of elements, and for numbers that the element type cannot hold:
+    fractions and out-of-range values for integers. Floats are rounded to nearest.
     """
     flat = _flatten(value)
     count = len(flat)
@@ -61,7 +61,7 @@ def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
 
 
 def element_bits(value: Any, element: str) -> int:
-    """The bits of a number as an element; ValueError where the type has no such number."""
+    """Return the bits of a number as an element. Raises ValueError if the type cannot hold it."""
     fmt = FORMATS.get(element)
     if fmt is None:
         raise ValueError(f"there are no constants of type {element}")

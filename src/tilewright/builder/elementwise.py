@@ -1,4 +1,4 @@
-"""Operators and helpers: operations chosen by element type, operands broadcast as in NumPy."""
+"""Operators and helpers: choose operations by element type, and broadcast operands as in NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 
 _SIGNED = {"signedness": "signed"}
-#: By operator: the operation on floats and that on integers, each with its properties.
+#: For each operator: the float and the integer operation, and their properties.
 _BINARY: dict[str, tuple[str | None, str | None, dict[str, str]]] = {
     "+": ("addf", "addi", {}),
     "-": ("subf", "subi", {}),
@@ -47,15 +47,15 @@ _UNARY = {"-": ("negf", "negi"), "abs": ("absf", "absi")}
 _SIGNS = frozenset({*_BINARY, *_COMPARISONS, "%"})
 _SIGNS_OF_ONE = frozenset({*_UNARY, "~"})
 _FOLDS = {"sum": "+", "max": "maximum", "min": "minimum"}
-#: By the element type of the factors: that of the accumulator of a product.
+#: The accumulator type of a product, by the element type of its factors.
 _ACCUMULATORS = {"f64": "f64", "i8": "i32"}
 
 
 class Elementwise(Operations):
-    """What ``Builder`` has beside one method for each operation."""
+    """The methods of ``Builder`` other than the one for each operation."""
 
     def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
-        """A value of the program, or the constant that a number stands for; ``what`` names it in
+        """Return a value of the program unchanged, or a constant for a number. ``what`` names it in
         messages."""
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class Elementwise(Operations):
     # Operands
 
     def value_of(self, what: str, value: Any, like: Attribute | None = None) -> SSAValue:
-        """A value of the program: itself, or a constant of the type ``like`` for a number."""
+        """Return a value of the program unchanged, or a constant of the type ``like`` for a number."""
         if isinstance(value, Value):
             return value.ssa
         if isinstance(value, SSAValue):
@@ -77,7 +77,7 @@ class Elementwise(Operations):
         return self.constant_for(what, value, like).ssa
 
     def _tiles(self, what: str, *operands: Any) -> list[Value]:
-        """Operands as tiles of one element type and shape; numbers take the type of the others."""
+        """Return operands as tiles of one element type and shape; numbers take the type of the others."""
         known = [self._as_tile(what, v) for v in operands if isinstance(v, Value | SSAValue)]
         if not known:
             arrays = [v for v in operands if hasattr(v, "dtype")]
@@ -136,7 +136,7 @@ class Elementwise(Operations):
     # Operators
 
     def binary(self, sign: str, lhs: Any, rhs: Any) -> Value:
-        """What an operator of Python between two operands stands for."""
+        """Build the operation for a binary Python operator."""
         _check_sign(sign, _SIGNS)
         if sign in _COMPARISONS:
             return self.compare(sign, lhs, rhs)
@@ -157,7 +157,7 @@ class Elementwise(Operations):
         return self.op(mnemonic, a, b, **({} if is_float else fields))
 
     def unary(self, sign: str, operand: Any) -> Value:
-        """What an operator of Python on one operand stands for."""
+        """Build the operation for a unary Python operator."""
         _check_sign(sign, _SIGNS_OF_ONE)
         value = self._as_tile(sign, operand)
         if sign == "~":
@@ -171,7 +171,7 @@ class Elementwise(Operations):
 
     @checked("compare")
     def compare(self, sign: str, lhs: Any, rhs: Any, *, signed: bool = True) -> Value:
-        """A tile of i1. NaN is unequal to everything and in no order."""
+        """Compare elements; returns a tile of i1. NaN is unequal to everything and unordered."""
         _check_sign(sign, _COMPARISONS)
         a, b = self._tiles(sign, lhs, rhs)
         fields: dict[str, str] = {"comparison_predicate": _COMPARISONS[sign]}
@@ -184,7 +184,7 @@ class Elementwise(Operations):
         return self.op("cmpi", a, b, **fields, signedness="signed" if signed else "unsigned")
 
     def _moved_pointer(self, sign: str, lhs: Any, rhs: Any) -> Value | None:
-        """A pointer plus or minus numbers of elements; None where there is no pointer."""
+        """Add elements to or subtract them from a pointer; None if no operand is a pointer."""
         pointer, distance = lhs, rhs
         if sign == "+" and not _is_pointer(lhs):
             pointer, distance = rhs, lhs
@@ -211,7 +211,7 @@ class Elementwise(Operations):
         )
 
     def _modulo(self, a: Value, b: Value) -> Value:
-        """As in Python, with the sign of the divisor; ``remi`` and ``remf`` have that of ``a``."""
+        """Modulo as in Python, with the sign of the divisor; ``remi`` and ``remf`` have that of ``a``."""
         if a.element not in T.INTEGER_NAMES:
             fail("%", f"there is no such operation on {a.element}", "for floats there is remf")
         quotient = self.op("divi", a, b, **_BINARY["//"][2])
@@ -221,8 +221,8 @@ class Elementwise(Operations):
 
     @checked("broadcast_to")
     def broadcast_to(self, value: Any, shape: Sequence[int], what: str = "broadcast_to") -> Value:
-        """A tile in a shape that it broadcasts to, as in NumPy: extents of 1 grow, and missing
-        axes are added in front."""
+        """Broadcast a tile to a shape as in NumPy: extents of 1 grow, and missing axes are added in
+        front."""
         found, wanted = self._as_tile(what, value), tuple(shape)
         if found.shape == wanted:
             return found
@@ -246,12 +246,12 @@ class Elementwise(Operations):
 
     @checked("maximum")
     def maximum(self, lhs: Any, rhs: Any) -> Value:
-        """The larger of each two elements; integers are signed, a NaN gives way to a number."""
+        """The element-wise maximum. Integers are signed; of a NaN and a number the result is the number."""
         return self.binary("maximum", lhs, rhs)
 
     @checked("minimum")
     def minimum(self, lhs: Any, rhs: Any) -> Value:
-        """The smaller of each two elements; integers are signed, a NaN gives way to a number."""
+        """The element-wise minimum. Integers are signed; of a NaN and a number the result is the number."""
         return self.binary("minimum", lhs, rhs)
 
     @checked("full")
@@ -268,13 +268,13 @@ class Elementwise(Operations):
 
     @checked("arange")
     def arange(self, count: int, elem: TypeLike = "i32") -> Value:
-        """The numbers from 0 up, ``iota``."""
+        """The numbers from 0 up, by ``iota``."""
         return self.op("iota", type=self._tile_type("arange", (count,), elem))
 
     @checked("convert")
     def convert(self, value: Any, elem: TypeLike, *, signed: bool = True, **fields: Any) -> Value:
-        """The elements as another type: by ``ftof``, ``ftoi``, ``itof``, ``exti`` or ``trunci``,
-        to which ``fields`` go (``rounding_mode``, ``saturating``, ``overflow``)."""
+        """Convert the elements to another type by ``ftof``, ``ftoi``, ``itof``, ``exti`` or ``trunci``,
+        which receive ``fields`` (``rounding_mode``, ``saturating``, ``overflow``)."""
         found = self._as_tile("convert", value)
         wanted = self._tile_type("convert", found.shape, elem)
         source, target = found.element, wanted.element
@@ -296,8 +296,8 @@ class Elementwise(Operations):
 
     @checked("@")
     def mma(self, lhs: Any, rhs: Any, acc: Any = None) -> Value:
-        """``lhs @ rhs + acc``, on tensor cores; without ``acc`` from zeros, of f32 for floats (f64
-        for f64) and of i32 for i8, which is signed."""
+        """``lhs @ rhs + acc``, on tensor cores. ``acc`` defaults to zeros: of f32 for floats (f64 for f64),
+        and of i32 for i8, which is signed."""
         a, b = self._as_tile("@", lhs), self._as_tile("@", rhs)
         if len(a.shape) not in (2, 3) or len(a.shape) != len(b.shape):
             fail("@", f"expected two matrices, got the shapes {list(a.shape)} and {list(b.shape)}")
@@ -312,7 +312,7 @@ class Elementwise(Operations):
 
     @checked("fold")
     def fold(self, what: str, value: Any, axis: int | None, keepdims: bool) -> Value:
-        """A sum, maximum or minimum along an axis, or of all elements where it is None."""
+        """The sum, maximum or minimum along an axis, or of all elements if it is None."""
         _check_sign(what, _FOLDS)
         found = self._as_tile(what, value)
         rank = len(found.shape)

@@ -1,4 +1,4 @@
-"""What is wrong with a call of the builder, told at once and at the caller's line of Python."""
+"""Errors in calls of the builder, raised immediately and located at the caller's line of Python."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OURS = (str(Path(__file__).parent), contextlib.__file__)
 
 
 class BuilderError(TileIRError, TypeError, ValueError):
-    """A call that makes no legal operation. ``diagnostics`` names the operation and the line."""
+    """A call that does not form a legal operation. ``diagnostics`` names the operation and the line."""
 
 
 def caller() -> tuple[str, int]:
-    """(file, line) of the nearest frame outside of the builder."""
+    """Return (file, line) of the nearest frame outside of the builder."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
@@ -34,14 +34,14 @@ def caller() -> tuple[str, int]:
 
 def fail(what: str, message: str, help: str = "") -> NoReturn:
     """Raise the error of an operation or operator named ``what``."""
-    # The name of the operation leads, as sentence or as label.
+    # The name of the operation comes first, as part of the sentence or as a label.
     text = message if message.startswith(what) else f"{what}: {message}"
     location = NamedLocation(*caller())
     raise BuilderError([Diagnostic(Severity.ERROR, BUILDER, text, location, help=help)])
 
 
 def fail_with(what: str, problems: Iterable[Diagnostic]) -> NoReturn:
-    """Raise what the verifier finds wrong with an operation named ``what``."""
+    """Raise the verifier's errors about an operation named ``what``."""
     location = NamedLocation(*caller())
     raise BuilderError(
         Diagnostic(d.severity, d.code, f"{what}: {d.message}", location, d.label, (), d.help)

@@ -1,4 +1,4 @@
-"""The body of a kernel: operations as methods, constants, and the structure around them."""
+"""The body of a kernel: operations as methods, constants, and structured control flow."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Body = Callable[..., "Sequence[Value | SSAValue] | Value | SSAValue | None"]
 
 
 def hints_attribute(hints: Any) -> OptimizationHintsAttr | None:
-    """Hints from nested mappings: target, then name, then a number or a truth."""
+    """Convert nested mappings to hints: target, then name, then a number or bool."""
     if not hints:
         return None
     return OptimizationHintsAttr(
@@ -80,11 +80,11 @@ class Arguments(SimpleNamespace):
 
 
 class Builder(Elementwise):
-    """Appends operations to the innermost open block. ``args`` holds an entry's parameters by
-    name, ``arguments`` in order.
+    """Appends operations to the innermost open block.
 
-    Every operation of the dialect is a method; each call is checked at once and raises
-    ``BuilderError`` where it makes no legal operation.
+    ``args`` holds an entry's parameters by name, ``arguments`` in order. Every operation of the dialect
+    is a method. Each call is checked immediately and raises ``BuilderError`` if it does not form a
+    legal operation.
     """
 
     args: Arguments
@@ -99,16 +99,16 @@ class Builder(Elementwise):
 
     @property
     def block(self) -> Block:
-        """Where the next operation goes, at the end."""
+        """The block to which the next operation is appended."""
         return self._open[-1]
 
     # Operations
 
     def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any:
-        """Append an operation; gives its result, a tuple of several, or the operation if none.
+        """Append an operation. Returns its result, a tuple of several, or the operation if it has none.
 
-        Raises ``BuilderError`` for operands or keywords that the operation does not have, and for
-        what the verifier says about it.
+        Raises ``BuilderError`` for operands or keywords that the operation does not have, and for the
+        verifier's errors about it.
         """
         if not isinstance(mnemonic, str) or (cls := OPERATIONS.get(mnemonic)) is None:
             fail(f"{mnemonic}", "is no operation of cuda_tile")
@@ -120,7 +120,7 @@ class Builder(Elementwise):
             fail(mnemonic, str(error).strip().split("\n", 1)[0])
 
     def append(self, made: Operation) -> Any:
-        """Append an operation that was made elsewhere, checked like any other."""
+        """Append an operation created elsewhere, checked like any other."""
         what = made.name.removeprefix("cuda_tile.")
         block = self.block
         if is_terminator(block.last_op):
@@ -142,7 +142,7 @@ class Builder(Elementwise):
         return results[0] if len(results) == 1 else results
 
     def _check_visible(self, what: str, made: Operation) -> None:
-        """The operands are defined in an open block, or in one around."""
+        """Check that the operands are defined in an open block or one that encloses it."""
         for position, value in enumerate(made.operands):
             owner = value.owner
             block = owner if isinstance(owner, Block) else owner.parent
@@ -191,7 +191,7 @@ class Builder(Elementwise):
     def _operand_groups(
         self, cls: type[TileOp], operands: tuple[Any, ...], fields: dict[str, Any]
     ) -> dict[str, list[Any]]:
-        """Operands by group: positional ones in order, optional ones also by keyword."""
+        """Return operands by group: positional ones in order, optional ones also by keyword."""
         groups: dict[str, list[Any]] = {}
         positional = list(operands)
         for name, group in cls.get_irdl_definition().operands:
@@ -218,7 +218,7 @@ class Builder(Elementwise):
         return groups
 
     def _operand(self, cls: type[TileOp], name: str, value: Any) -> Any:
-        """A value without its wrapping, or a number as it is."""
+        """Unwrap a value; numbers are returned unchanged."""
         if isinstance(value, Value):
             return value.ssa
         if isinstance(value, SSAValue) or is_number(value):
@@ -254,7 +254,7 @@ class Builder(Elementwise):
     def _materialised(
         self, cls: type[TileOp], groups: dict[str, list[Any]]
     ) -> dict[str, list[SSAValue]]:
-        """Turn numbers into constants of the type that the operation asks for there."""
+        """Turn numbers into constants of the type that the operation requires there."""
         known: dict[str, list[SSAValue]] = {}
         for name, values in groups.items():
             known[name] = [
@@ -278,12 +278,12 @@ class Builder(Elementwise):
     # Constants and views
 
     def constant(self, value: Any, type: TypeLike | None = None) -> Value:
-        """A constant tile: a number fills it; nested lists and NumPy arrays give the elements row
-        by row. An array tells its type itself, by its shape and dtype."""
+        """A constant tile: a number fills it; nested lists and NumPy arrays give the elements in row-major
+        order. The type of an array is given by its shape and dtype."""
         return self.constant_for("constant", value, type)
 
     def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
-        """A constant for an operation or operator named ``what``, whose errors they are."""
+        """A constant for an operation or operator named ``what``, to which errors are attributed."""
         try:
             if type is None:
                 if not hasattr(value, "dtype"):
@@ -389,8 +389,8 @@ class Builder(Elementwise):
 
     @contextmanager
     def inside(self, block: Block, loop: Loop | None = None) -> Iterator[None]:
-        """Append to another block meanwhile, the body of ``loop`` if there is one; its operations
-        see those of the blocks around."""
+        """Append to another block during the context, the body of ``loop`` if given. Its operations may use
+        values of the enclosing blocks."""
         self._open.append(block)
         if loop is not None:
             self._loops.append(loop)
@@ -409,10 +409,10 @@ class Builder(Elementwise):
         otherwise: Body | None = None,
         **values: Any,
     ) -> Any:
-        """An ``if``.
+        """Build an ``if``.
 
-        Without functions for ``with``: see :class:`IfBranches`. Else each branch is a function that
-        builds it and returns what it yields, and the results are given.
+        Without functions, for use with ``with``; see :class:`IfBranches`. Otherwise each branch is a
+        function that builds it and returns what it yields, and the results are returned.
         """
         branches = IfBranches(self, condition, values)
         self._last_if = None
@@ -422,7 +422,7 @@ class Builder(Elementwise):
 
     @checked("if")
     def else_(self) -> IfBranches:
-        """The other branch of the ``if`` that stands directly above: ``with k.else_():``."""
+        """The else branch of the ``if`` directly before: ``with k.else_():``."""
         if self._last_if is None:
             fail("if", "else_ comes directly behind an if_")
         return self._last_if.else_()
@@ -439,10 +439,10 @@ class Builder(Elementwise):
         unsigned: bool = False,
         **values: Any,
     ) -> Any:
-        """A ``for``; with one bound, from 0.
+        """Build a ``for``; with one bound, from 0.
 
-        Without ``body`` for ``with``: see :class:`ForLoop`. Else ``body(builder, index, *carried)``
-        returns the values for the next iteration, and the results are given.
+        Without ``body``, for use with ``with``; see :class:`ForLoop`. Otherwise ``body(builder, index,
+        *carried)`` returns the values for the next iteration, and the results are returned.
         """
         bounds = (0, lower, step) if upper is None else (lower, upper, step)
         loop = ForLoop(self, bounds, carried, values, unsigned)
@@ -456,9 +456,9 @@ class Builder(Elementwise):
         result_types: Sequence[TypeLike] | None = None,
         **values: Any,
     ) -> Any:
-        """A ``loop``, which a ``break_`` in a branch of an ``if_`` leaves.
+        """Build a ``loop``, which is left by a ``break_`` in a branch of an ``if_``.
 
-        Without ``body`` for ``with``: see :class:`WhileLoop`.
+        Without ``body``, for use with ``with``; see :class:`WhileLoop`.
         """
         types: list[Attribute] | None = None
         if result_types is not None:
@@ -470,12 +470,12 @@ class Builder(Elementwise):
 
     @checked("break")
     def break_(self, operands: Sequence[Any] | None = None) -> Operation:
-        """Leave the ``loop`` with these values; without any, with what its names stand for."""
+        """Leave the ``loop`` with these values, by default the current values of its names."""
         return self.op("break", self._outgoing("break", operands))
 
     @checked("continue")
     def continue_(self, operands: Sequence[Any] | None = None) -> Operation:
-        """End the iteration with these values; without any, with what the loop's names stand for."""
+        """End the iteration with these values, by default the current values of the loop's names."""
         return self.op("continue", self._outgoing("continue", operands))
 
     def _outgoing(self, what: str, operands: Sequence[Any] | None) -> Sequence[Any]:
@@ -487,21 +487,21 @@ class Builder(Elementwise):
         return loop.break_values(values) if what == "break" else loop.next_values(values)
 
     def ended(self, branches: IfBranches) -> None:
-        """Called by an ``if`` at the end of a branch: the next ``else_`` may be its other one."""
+        """Called by an ``if`` at the end of a branch: the next ``else_`` may belong to it."""
         self._last_if = branches
 
     # Reductions
 
     @checked("reduce")
     def reduce(self, operands: Any, dim: int, identities: Any, body: Body) -> Any:
-        """A ``reduce``; ``body(builder, a, b, ...)`` combines a pair for each operand."""
+        """Build a ``reduce``; ``body(builder, a, b, ...)`` combines a pair for each operand."""
         return self._fold("reduce", operands, dim, identities, body, {})
 
     @checked("scan")
     def scan(
         self, operands: Any, dim: int, identities: Any, body: Body, *, reverse: bool = False
     ) -> Any:
-        """An inclusive ``scan``, from the last element down where ``reverse``."""
+        """Build an inclusive ``scan``, from the last element down if ``reverse``."""
         extra: dict[str, Attribute] = {"reverse": BoolAttr.from_bool(reverse)}
         return self._fold("scan", operands, dim, identities, body, extra)
 
@@ -557,8 +557,8 @@ class Builder(Elementwise):
         terminator: type[TileOp],
         loop: Loop | None = None,
     ) -> list[SSAValue] | None:
-        """Build a block of an operation by a function; it ends with the returned values unless it
-        has ended itself: then the result is None."""
+        """Build a block of an operation by a function. It ends with the returned values, unless it already
+        has a terminator; then the result is None."""
         arguments = [Value(self, a) for a in block.args]
         _check_takes(what, body, self, *arguments)
         with self.inside(block, loop):
@@ -586,10 +586,10 @@ def _padding(padding: str | None) -> PaddingValue | None:
 
 
 def _check_takes(what: str, body: Body, *arguments: object) -> None:
-    """A function that builds a body takes the builder and the values of the block."""
+    """Check that a function that builds a body accepts the builder and the block's values."""
     try:
         signature = inspect.signature(body)
-    except (TypeError, ValueError):  # of functions written in C
+    except (TypeError, ValueError):  # for functions written in C
         return
     try:
         signature.bind(*arguments)
@@ -605,9 +605,9 @@ def _anything(value: object) -> bool:
     return True
 
 
-#: By what a property holds: whether a Python value is of that kind, so that none is bent into it.
+#: For each kind of property, a test of Python values, so that none is converted to another kind.
 _IS_KIND: dict[str, Callable[[Any], bool]] = {
-    "enum": _anything,  # whose members are known
+    "enum": _anything,  # checked against its members later
     "unit": is_bool,
     "int": is_integer,
     "bool": is_bool,
@@ -620,7 +620,7 @@ _IS_KIND: dict[str, Callable[[Any], bool]] = {
 
 
 def _property(cls: type[TileOp], name: str, constraint: object, value: Any) -> Attribute:
-    """A property from a Python value, by its kind."""
+    """Convert a Python value to a property by its kind."""
     if isinstance(value, Attribute):
         return value
     assert isinstance(constraint, FieldKind)

@@ -1,4 +1,4 @@
-"""Modules of kernels and globals, made in Python."""
+"""Builds modules of kernels and globals in Python."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tilewright.dialects.source_map import PythonSource, set_source
 
 
 class ModuleBuilder:
-    """Collects kernels and globals; ``build()`` gives the verified module.
+    """Collects kernels and globals; ``build()`` returns the verified module.
 
-    With ``debug_info`` operations carry the lines of Python that made them, also into bytecode.
+    With ``debug_info``, operations carry the Python lines that created them, also in bytecode.
     """
 
     @checked("module")
@@ -49,7 +49,7 @@ class ModuleBuilder:
         parameters: Mapping[str, TypeLike] | Sequence[TypeLike] = (),
         hints: Mapping[str, Mapping[str, int | bool]] | None = None,
     ) -> AbstractContextManager[Builder]:
-        """A kernel; leaves with a ``return`` appended unless the body ends in one."""
+        """Build a kernel in a context. Appends a ``return`` at the end unless the body has a terminator."""
         return self._entry(name, parameters, hints)
 
     @contextmanager
@@ -97,7 +97,7 @@ class ModuleBuilder:
         constant: bool = False,
         private: bool = False,
     ) -> None:
-        """A global of rank 1 with these values: a list of numbers, or an array of NumPy."""
+        """Add a global of rank 1 with these values: a list of numbers, or a NumPy array."""
         try:
             ty = tile((len(values),), elem)
             attribute = constant_attribute(values, ty)
@@ -118,7 +118,7 @@ class ModuleBuilder:
         self._add("global", made)
 
     def _add(self, what: str, made: EntryOp | GlobalOp) -> None:
-        """Append a kernel or a global, checked."""
+        """Append a kernel or a global after checking it."""
         name = symbol_name(made)
         if any(symbol_name(other) == name for other in self.module.block.ops):
             fail(what, f"the module has a symbol {name!r} already")
@@ -128,6 +128,6 @@ class ModuleBuilder:
             fail_with(what, problems)
 
     def build(self) -> ModuleOp:
-        """The module, verified; raises TileIRError with every error otherwise."""
+        """Return the verified module. Raises TileIRError with every error."""
         verify(self.module)
         return self.module

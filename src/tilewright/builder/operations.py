@@ -1,7 +1,7 @@
 """Every operation of ``cuda_tile`` as a method named by its mnemonic.
 
-The methods are made from the operations when this module is loaded; ``operations.pyi``, written
-by ``stub.py``, tells editors and type checkers the same.
+The methods are generated from the operations when this module is loaded. ``operations.pyi``,
+written by ``stub.py``, describes them to editors and type checkers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 
 cuda_tile.load()
 
-#: Methods whose names Python has taken; the mnemonic without the underscore.
+#: Methods whose mnemonics are reserved words in Python; without the underscore.
 PYTHON_WORDS = frozenset(
     ("assert_", "break_", "continue_", "return_", "yield_", "for_", "if_", "loop_", "global_")
 )
-#: Accesses that are ``weak`` unless told otherwise: what ordinary code wants.
+#: Accesses that are ``weak`` by default, as ordinary code needs.
 WEAK_BY_DEFAULT = frozenset({"load_ptr_tko", "store_ptr_tko", "load_view_tko", "store_view_tko"})
 SEGMENTS = "operandSegmentSizes"
 
@@ -31,20 +31,20 @@ _Parameter = inspect.Parameter
 
 
 def method_name(mnemonic: str) -> str:
-    """How an operation is called in Python: ``if`` is ``if_``."""
+    """Return the Python name of an operation: ``if`` is ``if_``."""
     return f"{mnemonic}_" if f"{mnemonic}_" in PYTHON_WORDS else mnemonic
 
 
 def python_name(name: str) -> str:
-    """How an operand or property is called in Python: ``global`` is ``global_``."""
+    """Return the Python name of an operand or property: ``global`` is ``global_``."""
     return f"{name}_" if iskeyword(name) else name
 
 
 class Operations:
-    """The methods; what they share is ``op``, which ``Builder`` has."""
+    """The operation methods; all call ``op``, which ``Builder`` implements."""
 
     def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any:
-        """Add the operation of that name; gives its result, a tuple of several, or None."""
+        """Append an operation by name. Returns its result, a tuple of several, or the operation if none."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -56,7 +56,7 @@ class Operations:
 
 
 def parameters_of(cls: type[TileOp]) -> list[inspect.Parameter]:
-    """Operands in the order of the text, then properties and the result type as keywords."""
+    """Return operands in the order of the text, then properties and the result type as keywords."""
     definition = cls.get_irdl_definition()
     found: list[inspect.Parameter] = []
     trailing = True
@@ -96,7 +96,7 @@ def _method(cls: type[TileOp]) -> Callable[..., Any]:
 
 
 def document(cls: type[TileOp]) -> str:
-    """The meaning of an operation, and how its text is written."""
+    """Return the meaning of an operation, and its syntax."""
     text = inspect.cleandoc(cls.__doc__ or "")
     form = " ".join(part.grammar() for part in cls.SYNTAX)
     return f"{text}\n\nAs text: {cls.mnemonic()} {form}".rstrip() if form else text

@@ -1,4 +1,4 @@
-"""Result types that follow from operands and properties, and the types of constants."""
+"""Result types inferred from operands and properties, and the types of constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ TypeLike = Attribute | str
 
 
 def element(name: TypeLike) -> Attribute:
-    """The element type of a spelling such as ``f32``; ValueError for an unknown one, TypeError for what is no spelling."""
+    """Return an element type by spelling, such as ``f32``. Raises ValueError for an unknown
+    one, TypeError for what is not a spelling."""
     if isinstance(name, Attribute):
         return name
     if not isinstance(name, str):
@@ -31,25 +32,25 @@ def element(name: TypeLike) -> Attribute:
 
 
 def tile(shape: Sequence[int], elem: TypeLike) -> T.TileType:
-    """``tile<AxBxelem>``; xDSL's VerifyException where the shape is no legal tile shape."""
+    """Return ``tile<AxBxelem>``. Raises xDSL's VerifyException for an illegal tile shape."""
     return T.tile(tuple(shape), element(elem))
 
 
 def ptr(pointee: TypeLike) -> T.TileType:
-    """``tile<ptr<pointee>>``, the type of a pointer parameter."""
+    """Return ``tile<ptr<pointee>>``, the type of a pointer parameter."""
     return T.tile((), T.PtrType(element(pointee)))
 
 
 def type_like(like: TypeLike) -> Attribute:
-    """A type; a spelling means a scalar tile of that element type; errors as those of ``element``."""
+    """Return a type; a spelling means a scalar tile of that element type. Raises like ``element``."""
     return like if isinstance(like, Attribute) else T.tile((), element(like))
 
 
 def constant_type(
     cls: type[TileOp], groups: Mapping[str, Sequence[Any]], name: str
 ) -> T.TileType | None:
-    """The type of a constant for an operand: its only legal one, or that of a related operand;
-    None where nothing tells."""
+    """Return the type of a constant operand: the only legal one, or that of a related operand; None if
+    undetermined."""
     fixed = fixed_type(cls, name)
     if isinstance(fixed, T.TileType):
         return fixed
@@ -69,9 +70,9 @@ def constant_type(
 def result_types(
     cls: type[TileOp], values: Values, properties: Properties, fields: dict[str, Any]
 ) -> list[Attribute]:
-    """The types of the results; takes ``to`` and ``shape`` out of ``fields``.
+    """Return the result types. Removes ``to`` and ``shape`` from ``fields``.
 
-    TypeError where they do not follow and nothing says them.
+    Raises TypeError if they cannot be inferred and are not given.
     """
     definition = cls.get_irdl_definition()
     if not definition.results:
@@ -92,7 +93,7 @@ def result_types(
 
 
 def needs_result_type(cls: type[TileOp]) -> bool:
-    """Whether a caller has to say the type of the result: ``to=``, ``shape=`` or ``type=``."""
+    """Whether the caller must give the result type: ``to=``, ``shape=`` or ``type=``."""
     results = cls.get_irdl_definition().results
     if not results or cls.mnemonic() in _RULES:
         return False
@@ -161,7 +162,7 @@ def _joined(values: Values, properties: Properties) -> T.TileType:
     return lhs.with_shape(dims)
 
 
-#: Result types that follow from operands and properties, apart from relations.
+#: Result types inferred from operands and properties other than by relations.
 _RULES: dict[str, Callable[[Values, Properties], list[Attribute]]] = {
     "cmpf": lambda v, p: [_tile_of(v["lhs"][0]).with_element(T.i1)],
     "cmpi": lambda v, p: [_tile_of(v["lhs"][0]).with_element(T.i1)],

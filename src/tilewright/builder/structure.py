@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Named:
-    """Values by name: read and assigned as attributes."""
+    """Named values, read and assigned as attributes."""
 
     _what: str
     _values: dict[str, Any]
@@ -42,12 +42,12 @@ class _Named:
 
 
 class Loop(_Named, ABC):
-    """What ``for`` and ``loop`` have in common.
+    """The base of ``for`` and ``loop``.
 
-    A value that the loop carries has a name, given with its start value: inside, ``loop.name`` is
-    what it is in this iteration, and assigning it says what it will be in the next one; behind the
-    loop it is the result. Values given as a list have no names: the loop is taken apart into them,
-    and ``k.continue_([...])`` gives the next ones.
+    A loop-carried value has a name, given with its start value. Inside, ``loop.name`` is its value in
+    this iteration, and assigning to it sets its value in the next one; after the loop it is the result.
+    Values given as a list have no names: unpacking the loop yields them, and ``k.continue_([...])``
+    passes the next ones.
     """
 
     def __init__(self, k: Builder, carried: Sequence[Any], values: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Loop(_Named, ABC):
 
     @abstractmethod
     def _arguments(self) -> list[Attribute]:
-        """The types of the block's arguments before those of the carried values."""
+        """Return the types of the block's arguments before the loop-carried values."""
 
     @abstractmethod
     def _operation(self, region: Region) -> Operation: ...
@@ -141,7 +141,7 @@ class Loop(_Named, ABC):
         self._values[name] = Value(self._k, given)
 
     def current(self, what: str) -> list[Any]:
-        """The values that the names stand for now."""
+        """Return the current values of the names."""
         if not self._by_name:
             return []
         if self._start and not self._names:
@@ -149,11 +149,11 @@ class Loop(_Named, ABC):
         return [self._values[name] for name in self._names]
 
     def next_values(self, values: Sequence[Any]) -> list[SSAValue]:
-        """What a ``continue`` gives, checked; numbers become constants."""
+        """Return the checked operands of a ``continue``; numbers become constants."""
         return self._matched("continue", values, [v.type for v in self._start])
 
     def break_values(self, values: Sequence[Any]) -> list[SSAValue]:
-        """What a ``break`` gives, checked."""
+        """Return the checked operands of a ``break``."""
         fail(
             "break",
             f"a {self._what} has no early end; it stands in one",
@@ -184,13 +184,13 @@ class Loop(_Named, ABC):
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """The results, behind the loop."""
+        """The results, after the loop."""
         if self._results is None:
             fail(self._what, "has no results before it has ended")
         return self._results
 
     def build_from(self, body: Body) -> tuple[Value, ...]:
-        """The loop with a body that a function builds; the results."""
+        """Build the loop with a body built by a function. Returns the results."""
         from tilewright.dialects.cuda_tile.ops.control_flow import ContinueOp
 
         self._by_name = False
@@ -223,7 +223,7 @@ class ForLoop(Loop):
 
     @property
     def index(self) -> Value:
-        """What counts from the lower bound up to, but not including, the upper one."""
+        """The induction variable, from the lower bound up to, but excluding, the upper one."""
         if self._block is None:
             fail("for", "has no index outside of its body")
         return Value(self._k, self._block.args[0])
@@ -243,10 +243,9 @@ class ForLoop(Loop):
 
 
 class WhileLoop(Loop):
-    """``with k.loop_(x=start) as loop:``, left by ``k.break_()`` inside of an ``if_``.
+    """``with k.loop_(x=start) as loop:``, left by ``k.break_()`` inside an ``if_``.
 
-    The results have the types of what the breaks give, which is by itself what the names stand for
-    at the break.
+    The results have the types of the operands of the breaks, by default the current values of the names.
     """
 
     _what = "loop"
@@ -278,9 +277,9 @@ class WhileLoop(Loop):
 class IfBranches(_Named):
     """``with k.if_(condition, y=start) as branch:`` and ``with branch.else_():``
 
-    ``branch.y = ...`` in a branch says what ``y`` is if it is taken, ``branch.y`` behind them what
-    it has become. A branch that says nothing leaves the start value; without one, both have to say.
-    A branch may end in ``continue_``, ``break_`` or ``return_`` instead.
+    ``branch.y = ...`` in a branch sets the value of ``y`` if that branch is taken; after both,
+    ``branch.y`` is the result. A branch that does not assign it keeps the start value; without one, both
+    must assign it. A branch may end in ``continue_``, ``break_`` or ``return_`` instead.
     """
 
     _what = "if"
@@ -322,7 +321,7 @@ class IfBranches(_Named):
             self._k.ended(self)
 
     def else_(self) -> IfBranches:
-        """The other branch, directly behind the first."""
+        """The else branch, directly after the first."""
         if len(self._blocks) != 1 or self._entered is not None:
             fail("if", "else_ comes once, behind the branch that is taken")
         if self._made is None or self._k.block.last_op is not self._made:
@@ -359,7 +358,7 @@ class IfBranches(_Named):
         return self._values[name]
 
     def _yielded(self) -> list[str]:
-        """The names that every branch that goes on has a value for."""
+        """Return the names for which every branch that does not exit has a value."""
         goes_on = [g for g, b in zip(self._given, self._blocks, strict=True) if self._goes_on(b)]
         names = list(dict.fromkeys([*self._start, *(n for g in goes_on for n in g)]))
         if len(self._blocks) == 1:
@@ -372,7 +371,7 @@ class IfBranches(_Named):
         return not is_terminator(last) or (last is not None and last.name == "cuda_tile.yield")
 
     def _finish(self) -> None:
-        """Make the operation, anew once the other branch is there."""
+        """Create the operation; it is recreated once the else branch exists."""
         from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 
         if self._made is not None:
@@ -415,11 +414,11 @@ class IfBranches(_Named):
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """The results by position: in the order in which their names were first given."""
+        """The results by position, in the order in which their names were first given."""
         return self._results or ()
 
     def build_from(self, then: Body, otherwise: Body | None) -> tuple[Value, ...]:
-        """The ``if`` with branches that functions build; the results."""
+        """Build the ``if`` with branches built by functions. Returns the results."""
         from tilewright.dialects.cuda_tile.ops.control_flow import IfOp, YieldOp
 
         regions: list[Region] = []

@@ -1,7 +1,7 @@
-"""The stub ``operations.pyi``: what the methods of the builder take, for editors and checkers.
+"""The stub ``operations.pyi``: signatures of the builder's methods, for editors and type checkers.
 
-It is written from the operations by ``python -m tilewright.builder.stub``; a test holds it against
-what is written here.
+Generated from the operations by ``python -m tilewright.builder.stub``; a test compares the file with
+the generator's output.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Operations:
     def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any: ...
 '''
 
-#: By what a property holds: the type of what a caller gives for it.
+#: The argument type for each kind of property.
 _KINDS = {
     "unit": "bool",
     "int": "int",
@@ -69,18 +69,18 @@ _KINDS = {
     "tagged": "AssumePredicateAttr",
 }
 _OF_RESULTS = {"to": "_Type", "shape": "Sequence[int]", "type": "_Type | Sequence[_Type]"}
-#: What stands in a module, and not in the body of a kernel.
+#: Operations that occur in a module but not in the body of a kernel.
 _NOT_IN_BODIES = frozenset({"module", "entry", "global"})
 
 
 def stub_text() -> str:
-    """The stub of ``operations.py``, with one method for each operation."""
+    """Return the stub of ``operations.py``, with one method for each operation."""
     return _HEAD + "".join(f"{line}\n" for cls in _documented() for line in _method(cls))
 
 
 def _documented() -> Iterator[type[TileOp]]:
-    """The operations whose methods are what they are, family by family, whichever was imported first: the others have methods
-    of their own."""
+    """Yield the operations with generated methods, family by family, regardless of import order. Others have
+    handwritten methods."""
     for mnemonic, cls in sorted(OPERATIONS.items(), key=lambda item: item[1].__module__):
         name = method_name(mnemonic)
         own = getattr(Builder, name, None) is not getattr(Operations, name, None)

@@ -1,4 +1,4 @@
-"""Values with operators: what the builder gives for each result."""
+"""Values with operators, which the builder returns for each result."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tilewright.dialects.cuda_tile.types import TileType
 if TYPE_CHECKING:
     from tilewright.builder.kernel import Builder
 
-#: What stands where a value is expected: numbers become constants, as do arrays of NumPy.
+#: Accepted wherever a value is expected; numbers and NumPy arrays become constants.
 Operand = "Value | SSAValue | SupportsFloat | Any"
 
 
 class Value:
-    """A value of the program, ``ssa``, with operators that build operations where the builder is.
+    """A value of the program, ``ssa``. Its operators append operations at the builder's position.
 
     Arithmetic follows Python: ``//`` rounds down and ``%`` has the sign of the divisor; ``/`` is for
-    floats. Integers are signed; for others there are the methods of the builder. Operands are
-    broadcast as in NumPy, and never converted: element types must agree, a Python number takes
-    that of the other side. Comparisons give tiles of ``i1``, so a value has no truth of its own.
+    floats. Integers are signed; for unsigned ones use the methods of the builder. Operands are broadcast
+    as in NumPy but never converted: element types must agree, and a Python number takes that of the other
+    side. Comparisons return tiles of ``i1``, so a value has no bool conversion.
     """
 
     __slots__ = ("_k", "ssa")
-    #: NumPy leaves ``array + value`` to us.
+    #: Makes NumPy defer ``array + value`` to this class.
     __array_ufunc__ = None
 
     def __init__(self, k: Builder, ssa: SSAValue) -> None:
@@ -40,12 +40,12 @@ class Value:
 
     @property
     def type(self) -> Attribute:
-        """The type, a tile, a view or a token."""
+        """The type: a tile, a view or a token."""
         return self.ssa.type
 
     @property
     def tile(self) -> TileType:
-        """The type of a tile; BuilderError for views and tokens."""
+        """The type of a tile. Raises BuilderError for views and tokens."""
         ty = self.ssa.type
         if not isinstance(ty, TileType):
             fail("value", f"expected a tile, got {format_type(ty)}")
@@ -58,7 +58,7 @@ class Value:
 
     @property
     def element(self) -> str:
-        """The element type of a tile as it is spelled, ``f32`` for example; ``ptr`` for pointers."""
+        """The spelling of a tile's element type, such as ``f32``; ``ptr`` for pointers."""
         return self.tile.element
 
     @property
@@ -68,7 +68,7 @@ class Value:
 
     @checked("value")
     def named(self, name: str) -> Value:
-        """The value itself, printed under this name."""
+        """Set the name under which the value is printed. Returns the value itself."""
         try:
             self.ssa.name_hint = name
         except ValueError:
@@ -235,11 +235,11 @@ class Value:
         return self._k.reshape(self, shape=_flat("reshape", shape))
 
     def broadcast_to(self, *shape: int | Sequence[int]) -> Value:
-        """The tile in a shape that it broadcasts to, as in NumPy."""
+        """The tile broadcast to a shape, as in NumPy."""
         return self._k.broadcast_to(self, _flat("broadcast_to", shape))
 
     def transpose(self, *axes: int) -> Value:
-        """The tile with its axes permuted; reversed without an argument."""
+        """The tile with its axes permuted; reversed by default."""
         order = axes or tuple(reversed(range(len(self.shape))))
         return self._k.permute(self, permutation=list(order))
 
@@ -250,7 +250,7 @@ class Value:
 
     @checked("convert")
     def to(self, element: str | Attribute, **fields: Any) -> Value:
-        """The elements converted; integers count as signed. See ``Builder.convert``."""
+        """The elements converted; integers are signed. See ``Builder.convert``."""
         return self._k.convert(self, element, **fields)
 
     # Reductions

@@ -1,6 +1,6 @@
 """Tile IR bytecode, versions 13.1 to 13.5: ``read``, ``write`` and ``is_bytecode``.
 
-The functions are loaded when first used, so that importing this package costs next to nothing.
+The functions are loaded on first use, so importing this package is nearly free.
 """
 
 from typing import TYPE_CHECKING

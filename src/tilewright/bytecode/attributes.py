@@ -1,4 +1,4 @@
-"""Fields of operations whose kind the operation fixes: enumerations, numbers, strings and so on."""
+"""Encodings of untagged attribute fields, whose kind the operation fixes: enumerations, numbers, strings."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ FieldReader = Callable[[Cursor, Tables, Attribute | None], Attribute]
 #: Appends a field's value, which is known to be of the right kind.
 FieldWriter = Callable[[Output, ByteWriter, Attribute], None]
 
-#: ``false`` for up to so many elements, shared.
+#: Shared arrays of ``false``, by number of elements.
 _FALSE = [bool_array((False,) * count) for count in range(9)]
 
 
 def false_for_each(count: int) -> DenseArrayBase:
-    """An array of that many ``false``."""
+    """Return an array of that many ``false``."""
     return _FALSE[count] if count < len(_FALSE) else bool_array((False,) * count)
 
 
@@ -123,7 +123,7 @@ def _read_hints(cursor: Cursor, tables: Tables, first_result: Attribute | None) 
 
 
 def _tagged_reader(kind: FieldKind) -> FieldReader:
-    """Reads an attribute with a tag and refuses one that the field cannot hold."""
+    """Return a reader of a tagged attribute that rejects those the field cannot hold."""
 
     def read(cursor: Cursor, tables: Tables, first_result: Attribute | None) -> Attribute:
         start = cursor.pos
@@ -151,7 +151,7 @@ _READERS: dict[str, FieldReader] = {
 
 
 def field_reader(kind: FieldKind, version: Version) -> FieldReader:
-    """How a field of a kind is read from a file of a version."""
+    """Return the reader of a kind of field in files of a version."""
     if kind.wire == "enum":
         return _enum_reader(kind.enum, version)
     if kind.wire == "int":
@@ -241,5 +241,5 @@ _WRITERS: dict[str, FieldWriter] = {
 
 
 def field_writer(kind: FieldKind) -> FieldWriter:
-    """How a field of a kind is written."""
+    """Return the writer of a kind of field."""
     return _int_writer(kind.width) if kind.wire == "int" else _WRITERS[kind.wire]

@@ -1,7 +1,7 @@
 """Reading the bodies of kernels: operations, blocks and regions.
 
-What has to be done for an operation is worked out once for each version, from its layout; a
-``_Plan`` holds the outcome in the order of reading.
+For each operation and version, the layout is compiled once into a ``_Plan``, whose fields are in
+reading order.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ _UNIT = UnitAttr()
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How an operation is read from files of one version."""
+    """How to read an operation from files of one version."""
 
     op: type[TileOp]
     name: str
     counts_results: bool
-    #: Fewest results; also the most, unless the last group is variadic.
+    #: The minimum number of results; also the maximum, unless the last group is variadic.
     result_count: int
     has_variadic_results: bool
     absent_results: tuple[Attribute, ...]
-    #: All flags that have a meaning; 0 where there is no flags field.
+    #: The mask of all defined flags; 0 if there is no flags field.
     flags: int
     units: tuple[tuple[str, int], ...]
     #: Name, mask of the flag or 0, reader.
     attributes: tuple[tuple[str, int, FieldReader], ...]
     defaults: tuple[tuple[str, Attribute], ...]
-    #: Attributes of one ``false`` for each operand of a group, by the group's position.
+    #: Attributes with one ``false`` for each operand of a group, by the group's position.
     false_for_each: tuple[tuple[str, int], ...]
     counts_operands: bool
-    #: Fewest and most operands, where they are counted; -1 for no limit.
+    #: The minimum and maximum number of operands, if they are counted; -1 for no limit.
     operand_range: tuple[int, int]
-    #: Arity and mask of each group, or None for one that is absent at this version.
+    #: Arity and mask of each group; None for one absent at this version.
     groups: tuple[tuple[Arity, int] | None, ...]
     has_segments: bool
     #: For each region, whether it may have no block.
@@ -114,13 +114,13 @@ def _make_plan(layout: OpLayout, version: Version) -> _Plan:
 
 @cache
 def plans(version: Version) -> dict[int, _Plan]:
-    """The plans of all operations of a version, by opcode."""
+    """Return the plans of all operations of a version, by opcode."""
     return {opcode: _make_plan(layout, version) for opcode, layout in layouts(version).items()}
 
 
 @lru_cache(maxsize=1024)
 def segment_sizes(sizes: tuple[int, ...]) -> DenseArrayBase:
-    """The property that divides operands or results into groups of these sizes, made once."""
+    """Return the property with the sizes of operand or result groups, shared by equal sizes."""
     return DenseArrayBase.from_list(builtin_i32, sizes)
 
 
@@ -145,13 +145,13 @@ class BodyReader:
         self._symbol = symbol
         self._values: list[SSAValue] = []
         self._depth = 0
-        #: Operations begun so far.
+        #: The number of operations begun so far.
         self._count = 0
-        #: Number and name of the operation that is being read.
+        #: Number and name of the operation being read.
         self._current: tuple[int, str] | None = None
 
     def describe(self) -> str:
-        """Where reading stands, in words."""
+        """Describe the current position for messages."""
         if self._current is None:
             return f"function @{self._symbol}"
         number, name = self._current
@@ -180,7 +180,7 @@ class BodyReader:
         )
 
     def _operation(self, block: Block) -> bool:
-        """Read an operation to the end of a block; whether it is a terminator."""
+        """Read an operation and append it to a block. Returns whether it is a terminator."""
         cursor = self._cursor
         start = cursor.pos
         number = self._count
@@ -254,7 +254,7 @@ class BodyReader:
     def _attributes(
         self, plan: _Plan, properties: dict[str, Attribute], result_types: list[Attribute]
     ) -> int:
-        """Read flags and attributes into ``properties``; returns the flags."""
+        """Read flags and attributes into ``properties``. Returns the flags."""
         cursor, tables = self._cursor, self._tables
         flags = 0
         if plan.flags:

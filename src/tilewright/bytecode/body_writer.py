@@ -50,14 +50,14 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How an operation is written to files of one version."""
+    """How to write an operation to files of one version."""
 
     layout: OpLayout
     name: str
     fields: tuple[_Field, ...]
     #: Every attribute that the operation can have.
     properties: frozenset[str]
-    #: Fewest and most operands, where no sizes are recorded; -1 for no limit.
+    #: The minimum and maximum number of operands, if no sizes are recorded; -1 for no limit.
     operand_range: tuple[int, int]
     absent_results: frozenset[str]
     is_terminator: bool
@@ -94,7 +94,7 @@ def _make_plan(layout: OpLayout) -> _Plan:
 
 @cache
 def _plan_of(op: type[Operation], version: Version) -> _Plan | None:
-    """The plan of an operation; None where a version has no form for it. Made when it is first asked for:
+    """Return the plan of an operation, or None if a version has no form for it. Built on first use, since
     most modules have few kinds of operations."""
     if issubclass(op, TileOp) and stands_in_bodies(op, version):
         return _make_plan(layout_of(op, version))
@@ -173,7 +173,7 @@ class BodyWriter:
             self._out.problem(NOT_STORABLE, f"bytecode has no form for the operation {op.name}")
 
     def _group_sizes(self, op: Operation, plan: _Plan) -> tuple[int, ...]:
-        """The size of each operand group where the operation records them, else ()."""
+        """Return the size of each operand group if the operation records them, else ()."""
         if not plan.layout.has_segments:
             return ()
         recorded = op.properties.get(SEGMENT_SIZES)
@@ -208,7 +208,7 @@ class BodyWriter:
                         ": it is used",
                     )
                     self._out.part = None
-                    # Its uses are no problem of their own.
+                    # Do not report its uses as well.
                     self._indices[result] = 0
             results = results[:-absent]
         if layout.counts_results:

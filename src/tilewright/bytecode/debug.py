@@ -1,4 +1,4 @@
-"""The debug section: locations and the scopes that they lie in."""
+"""The debug section: locations and their scopes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _AttrT = TypeVar("_AttrT", bound=Attribute)
 
 
 class _PartMissing(Exception):
-    """An entry refers to another that has to be read first; stays in this module."""
+    """An entry refers to another that must be read first. Internal to this module."""
 
     def __init__(self, reference: int) -> None:
         super().__init__(reference)
@@ -64,7 +64,7 @@ class DebugTable:
         self._cursor = cursor
         if cursor is not None:
             self._read_tables(cursor)
-        #: By index; the number counts the parts of an entry, those of shared entries at each use.
+        #: By index. The number counts the parts of an entry; shared entries count at each use.
         self._decoded: dict[int, tuple[Attribute, int]] = {}
         self._parts = 0
 
@@ -79,9 +79,9 @@ class DebugTable:
         self._spans = read_spans(cursor, "debug entries", 4, base)
 
     def first_reference(self, function: int, start: int, end: int) -> int:
-        """Where the locations begin that a function's debug number, counted from 1, stands for.
+        """Return the position of a function's first location; its debug number counts from 1.
 
-        The first is the function's own, the others those of its operations, an operation before
+        The first is the function's own location, the others those of its operations, an operation before
         those in its regions.
         """
         if function > len(self._starts):
@@ -91,7 +91,7 @@ class DebugTable:
         return self._starts[function - 1]
 
     def location(self, index: int, start: int) -> Attribute:
-        """The location that the reference of an index leads to; ``start`` is where it is used."""
+        """Return the location that a reference index denotes; ``start`` is where it is used."""
         if index >= len(self._references):
             raise DecodeError(
                 BAD_INDEX,
@@ -129,9 +129,9 @@ class DebugTable:
             )
 
     def _decode(self, reference: int) -> tuple[Attribute, int]:
-        """Read an entry and all that it is made of: any depth will do, as nothing recurses.
+        """Read an entry and all its parts. Not recursive, so any depth works.
 
-        An entry that refers to one that is not known yet is put off until that one is read.
+        An entry that refers to an unread one is deferred until that one is read.
         """
         stack, opened = [reference], {reference}
         outer = self._parts
@@ -152,7 +152,7 @@ class DebugTable:
         return self._decoded[reference]
 
     def _read_entry(self, reference: int) -> None:
-        """Read one entry, whose parts are known; ``_PartMissing`` where one is not."""
+        """Read one entry whose parts are known. Raises ``_PartMissing`` if one is not."""
         start, end = self._spans[reference - 1]
         assert self._cursor is not None
         entry = self._cursor.sub(start, end)
@@ -169,7 +169,7 @@ class DebugTable:
         self._decoded[reference] = (found, self._parts)
 
     def part(self, entry: Cursor, cls: type[_AttrT]) -> _AttrT:
-        """The entry that is referred to next, which must be of a class."""
+        """Return the entry referred to next, which must be of a class."""
         start = entry.pos
         reference = entry.varint()
         found: Attribute = UNKNOWN
@@ -282,7 +282,7 @@ _READERS: dict[int, Callable[[Cursor, DebugTable], Attribute]] = {
 
 
 def _shown(attribute: Attribute) -> str:
-    """A location in a few words: in full it may be of any length."""
+    """Return a location in a few words; in full it may be of any length."""
     if isinstance(attribute, FUSED):
         return "a fused location"
     if isinstance(attribute, NAMED):
@@ -298,13 +298,13 @@ class DebugWriter:
         self._pool = Pool()
         self._starts: list[int] = []
         self._references: list[int] = []
-        # By identity, with the attribute kept so that no other takes its id.
+        # By identity; the attribute is kept alive so that its id is not reused.
         self._known: dict[int, tuple[Attribute, int]] = {}
 
     def add_function(self, references: list[int]) -> int:
-        """Store a function's location and those of its operations; returns its debug number.
+        """Store a function's location and those of its operations. Returns its debug number.
 
-        Where nothing is known there is nothing to store and the number is 0.
+        If no location is known, nothing is stored and the number is 0.
         """
         if not any(references):
             return 0
@@ -313,7 +313,7 @@ class DebugWriter:
         return len(self._starts)
 
     def location(self, location: Attribute) -> int:
-        """The debug index of a location; one that bytecode cannot hold is reported."""
+        """Return the debug index of a location. Reports one that bytecode cannot hold."""
         if isinstance(location, UnknownLoc):
             return 0
         if not isinstance(location, DILocAttr | CallSiteAttr):
@@ -326,7 +326,7 @@ class DebugWriter:
         return self._index(location)
 
     def write(self, buffer: ByteWriter) -> bool:
-        """Append the section, if there is anything to say."""
+        """Append the section, if there is anything in it. Returns whether there is."""
         if not self._starts:
             return False
         for values, size in ((self._starts, 4), (self._references, 8)):
@@ -338,7 +338,7 @@ class DebugWriter:
         return True
 
     def _index(self, attribute: Attribute) -> int:
-        """The number of an attribute, whose parts get theirs before; any depth will do."""
+        """Return the number of an attribute; its parts are numbered first. Not recursive."""
         stack = [attribute]
         while stack:
             top = stack[-1]
@@ -379,7 +379,7 @@ class DebugWriter:
 
     @property
     def version(self) -> Version:
-        """The version that is written."""
+        """The version being written."""
         return self._out.version
 
     def refer(self, entry: ByteWriter, attribute: Attribute) -> None:
@@ -391,7 +391,7 @@ class DebugWriter:
         entry.varint(self._out.string(text.data))
 
     def number(self, entry: ByteWriter, value: IntAttr) -> None:
-        """Append a line or column; one outside of 64 bits is reported (``bytecode-not-storable``)."""
+        """Append a line or column. Reports one that exceeds 64 bits (``bytecode-not-storable``)."""
         if not 0 <= value.data < 2**64:
             self._out.problem(
                 NOT_STORABLE, f"the line or column {value.data} is not in 0 .. 2**64 - 1"

@@ -1,7 +1,7 @@
-"""Bytes in and out: a bounds-checked cursor and a writer, with the primitives of the format.
+"""Low-level encoding: a bounds-checked cursor and a writer, with the primitives of the format.
 
-Integers wider than a byte are little-endian. A *varint* is unsigned LEB128 of at most 64 bits; a
-*svarint* is its zigzag form, so that small negative numbers stay short.
+Integers wider than a byte are little-endian. A *varint* is unsigned LEB128 of at most 64 bits; an
+*svarint* is its zigzag form, which keeps small negative numbers short.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _U32_STRUCT, _U64_STRUCT = Struct("<I"), Struct("<Q")
 
 
 class DecodeError(Exception):
-    """What is wrong with some bytes; the reader adds in which part of the file they lie."""
+    """Malformed bytes. The reader adds which part of the file they are in."""
 
     def __init__(self, code: str, message: str, start: int, end: int):
         super().__init__(message)
@@ -29,7 +29,7 @@ class DecodeError(Exception):
         self.end = end
 
 
-#: Told of dropped varint bits: start and end of the varint.
+#: Called with the start and end of a varint whose excess bits were dropped.
 OnDropped = Callable[[int, int], None]
 
 
@@ -41,8 +41,8 @@ def _ignore(start: int, end: int) -> None:
 class Cursor:
     """Reads forward through ``data[pos:end]``; offsets are those of the whole file.
 
-    Every method raises DecodeError, and reads nothing, where the bytes do not suffice. Counts are
-    checked against the bytes that are left before anything is allocated.
+    Every method raises DecodeError, and reads nothing, if there are not enough bytes. Counts are checked
+    against the remaining bytes before anything is allocated.
     """
 
     data: bytes
@@ -52,16 +52,16 @@ class Cursor:
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left."""
+        """The number of remaining bytes."""
         return self.end - self.pos
 
     def sub(self, start: int, end: int) -> Cursor:
-        """A cursor over a part of the file, which must lie inside it."""
+        """Return a cursor over a part of the file, which must be inside it."""
         assert 0 <= start <= end <= len(self.data)
         return Cursor(self.data, start, end, self.on_dropped)
 
     def truncated(self, wanted: int) -> DecodeError:
-        """The error for ``wanted`` bytes that are not there."""
+        """Return the error for ``wanted`` bytes that do not exist."""
         return DecodeError(
             TRUNCATED,
             f"expected {wanted} more byte{'s' if wanted != 1 else ''}, got {self.remaining}",
@@ -70,7 +70,7 @@ class Cursor:
         )
 
     def byte(self) -> int:
-        """The next byte."""
+        """Read a byte."""
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(1)
@@ -78,7 +78,7 @@ class Cursor:
         return self.data[pos]
 
     def varint(self) -> int:
-        """A number of seven bits a byte, the lowest first; bits beyond 64 are dropped and told."""
+        """Read a number of seven bits a byte, lowest first. Bits beyond 64 are dropped and reported."""
         pos = self.pos
         if pos < self.end:
             byte = self.data[pos]
@@ -113,11 +113,11 @@ class Cursor:
         )
 
     def svarint(self) -> int:
-        """A signed number, as a varint in zigzag form."""
+        """Read a signed number: a varint in zigzag form."""
         return unzigzag(self.varint())
 
     def count(self, what: str, least_bytes: int = 1) -> int:
-        """A varint that counts things of at least ``least_bytes`` bytes each, still to come."""
+        """Read a varint that counts following items of at least ``least_bytes`` bytes each."""
         start = self.pos
         found = self.varint()
         if found * least_bytes > self.end - self.pos:
@@ -131,7 +131,7 @@ class Cursor:
         return found
 
     def take(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
+        """Read ``size`` bytes."""
         if size > self.end - self.pos:
             raise self.truncated(size)
         start = self.pos
@@ -146,31 +146,31 @@ class Cursor:
         return found
 
     def u16(self) -> int:
-        """Two bytes as an unsigned number, little-endian."""
+        """Read two bytes as an unsigned number, little-endian."""
         return self._fixed(1, "H", 2)[0]
 
     def u32s(self, count: int) -> tuple[int, ...]:
-        """``count`` unsigned numbers of four bytes each, little-endian."""
+        """Read ``count`` unsigned numbers of four bytes each, little-endian."""
         return self._fixed(count, "I", 4)
 
     def u64s(self, count: int) -> tuple[int, ...]:
-        """``count`` unsigned numbers of eight bytes each, little-endian."""
+        """Read ``count`` unsigned numbers of eight bytes each, little-endian."""
         return self._fixed(count, "Q", 8)
 
     def i8_array(self) -> tuple[int, ...]:
-        """A count and that many signed bytes."""
+        """Read a count and that many signed bytes."""
         return self._fixed(self.count("elements"), "b", 1)
 
     def i32_array(self) -> tuple[int, ...]:
-        """A count and that many signed numbers of four bytes."""
+        """Read a count and that many signed numbers of four bytes."""
         return self._fixed(self.count("elements", 4), "i", 4)
 
     def i64_array(self) -> tuple[int, ...]:
-        """A count and that many signed numbers of eight bytes."""
+        """Read a count and that many signed numbers of eight bytes."""
         return self._fixed(self.count("elements", 8), "q", 8)
 
     def align(self, alignment: int, base: int) -> None:
-        """Skip padding up to the next multiple of ``alignment`` from ``base``; any value pads."""
+        """Skip padding up to the next multiple of ``alignment`` from ``base``. Padding may have any value."""
         pad = (base - self.pos) % alignment
         if pad > self.end - self.pos:
             raise self.truncated(pad)
@@ -178,12 +178,12 @@ class Cursor:
 
 
 def zigzag(value: int) -> int:
-    """The unsigned form of a signed 64-bit value: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Return the unsigned form of a signed 64-bit value: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return ((value << 1) ^ (value >> 63)) & _U64
 
 
 def unzigzag(value: int) -> int:
-    """The signed value of an unsigned form, the inverse of :func:`zigzag`."""
+    """Return the signed value of an unsigned form, the inverse of :func:`zigzag`."""
     return (value >> 1) ^ -(value & 1)
 
 

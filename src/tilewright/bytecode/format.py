@@ -1,4 +1,4 @@
-"""The constants of the bytecode format and the codes of what can be wrong with a file."""
+"""The constants of the bytecode format, and the diagnostic codes for malformed files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.dialects.versions import (
 MAGIC = b"\x7fTileIR\x00"
 #: Magic, version and tag.
 HEADER_SIZE = 12
-#: The name that a module read from bytecode gets: the format does not store one.
+#: The name given to modules read from bytecode, which does not store one.
 MODULE_NAME = "kernels"
 
 NOT_BYTECODE = define_code(
@@ -136,7 +136,7 @@ class SectionId(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SectionRule:
-    """``alignment`` of the payload in the file, which must be a multiple of it; 0 for none."""
+    """The required ``alignment`` of the payload; the file may state a multiple of it. 0 for none."""
 
     name: str
     alignment: int = 0
@@ -152,12 +152,12 @@ SECTIONS: dict[SectionId, SectionRule] = {
     SectionId.GLOBAL: SectionRule("global"),
     SectionId.PRODUCER: SectionRule("producer"),
 }
-#: Marks, in a section's first byte, that an alignment follows.
+#: The bit in a section's first byte that says an alignment follows.
 ALIGNED = 0x80
 
 
 class TypeTag(IntEnum):
-    """Tags of types that are no numbers; those of numbers are in ``numerics``."""
+    """Tags of types other than numbers; those of numbers are in ``numerics``."""
 
     PTR = 12
     TILE = 13
@@ -173,10 +173,10 @@ TYPE_SINCE: dict[TypeTag, Version] = {
     tag: V13_3 if tag in (TypeTag.GATHER_SCATTER_VIEW, TypeTag.STRIDED_VIEW) else V13_1
     for tag in TypeTag
 }
-#: From here on, pointers and tensor views start with a field of flags.
+#: From this version on, pointers and tensor views start with a field of flags.
 POINTER_FLAGS_SINCE: Version = V13_4
-#: From here on, a partition view starts with a field of flags; before, a byte stands in its
-#: place at the end.
+#: From this version on, a partition view starts with a field of flags; before, it ends with a byte
+#: instead.
 VIEW_FLAGS_SINCE: Version = V13_3
 
 
@@ -205,7 +205,7 @@ class DebugTag(IntEnum):
     CALL_SITE = 6
 
 
-#: From here on, a subprogram ends with flags.
+#: From this version on, a subprogram ends with flags.
 SUBPROGRAM_FLAGS_SINCE: Version = V13_5
 DECLARATION = 1
 
@@ -213,13 +213,13 @@ PRIVATE_KERNEL = 1
 KERNEL = 2
 #: Up to 13.4: hints follow the header of the kernel.
 KERNEL_HINTS = 4
-#: From here on, hints and argument attributes always follow the header.
+#: From this version on, hints and argument attributes always follow the header.
 ARGUMENT_ATTRIBUTES_SINCE: Version = V13_5
-#: From here on, a global has its visibility and constancy.
+#: From this version on, a global has visibility and constancy.
 GLOBAL_FIELDS_SINCE: Version = V13_3
 PRODUCER_SINCE: Version = V13_3
 
-#: The largest opcode of each version; larger ones are unknown to its readers.
+#: The largest opcode of each version; readers reject larger ones.
 MAX_OPCODE: dict[Version, int] = {
     V13_1: 0x6D,
     V13_2: 0x6E,
@@ -229,11 +229,11 @@ MAX_OPCODE: dict[Version, int] = {
 }
 FIRST_PREVIEW_OPCODE = 0x4000
 
-#: As deep as text may be nested.
+#: Equal to the nesting limit of text.
 MAX_REGION_DEPTH = 200
 MAX_ATTRIBUTE_DEPTH = 32
 MAX_TYPE_DEPTH = 8
-#: Parts that one debug entry may have, those of shared entries counted at each use.
+#: The maximum number of parts of a debug entry; shared entries count at each use.
 MAX_DEBUG_PARTS = 1_000_000
 
 

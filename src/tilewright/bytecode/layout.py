@@ -1,20 +1,20 @@
 """The wire layout of every operation at every version, derived from its declaration.
 
-An operation is written as: opcode, result types, flags, attributes, operands, regions. How each
-part looks follows from the declared fields:
+An operation is written as opcode, result types, flags, attributes, operands, regions. The encoding of
+each part follows from the declared fields:
 
-* **results**: a count stands before the types where any group of operands or results is variadic;
+* **results**: if any group of operands or results is variadic, a count precedes the types;
 * **flags**: a bit for each optional attribute, each unit attribute and, in operations with operand
   segments, each optional operand. Bits are ordered by the version of their field, then attributes
-  before operands, then as declared, so newer versions only append. No bits, no flags;
-* **attributes**: in declaration order, optional ones where their bit is set; a unit attribute is
-  its bit;
+  before operands, then as declared, so newer versions only append. Without bits there is no flags field;
+* **attributes**: in declaration order; optional ones only if their bit is set; a unit attribute is
+  just its bit;
 * **operands**: in declaration order. With segments, a variadic group has its own count and an
-  optional operand its bit. Without, one count of all operands stands first where any group is
-  variadic or optional, and nothing does where all are single;
+  optional operand its bit. Without, a single count of all operands comes first if any group is
+  variadic or optional, and none if all are single;
 * **regions**: a count, then the regions.
 
-A field that is younger than the file is left out and takes its default.
+A field newer than the file's version is omitted and takes its default.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.syntax.engine import fixed_type
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version
 
-#: Where an operation in memory records the sizes of its operand groups; never on the wire.
+#: The property that records the sizes of operand groups in memory; never written.
 SEGMENT_SIZES = "operandSegmentSizes"
 
 #: Attributes whose default depends on the operation: one ``false`` for each operand of the group.
@@ -49,12 +49,12 @@ FALSE_FOR_EACH = {"inbounds": "index"}
 #: Regions that may have no block: an ``if`` without else.
 OPTIONAL_REGIONS = frozenset({("if", "else_region")})
 
-#: Declarations with an opcode that stand in sections of their own, never in a body.
+#: Operations with an opcode that have their own sections and never occur in a body.
 NOT_IN_BODIES = frozenset({"module", "entry", "global"})
 
 
 class Arity(Enum):
-    """How many operands a group has."""
+    """The number of operands in a group."""
 
     ONE = ""
     OPTIONAL = "?"
@@ -63,7 +63,7 @@ class Arity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AttributeField:
-    """An attribute; ``bit`` is its mask in the flags where it is optional, else 0."""
+    """An attribute. ``bit`` is its mask in the flags if it is optional, else 0."""
 
     name: str
     kind: FieldKind
@@ -72,9 +72,9 @@ class AttributeField:
 
 @dataclass(frozen=True, slots=True)
 class OperandField:
-    """A group of operands; ``bit`` is its mask in the flags where it has one, else 0.
+    """A group of operands. ``bit`` is its mask in the flags if it has one, else 0.
 
-    ``present`` is False for a group that is younger than the file: it is empty.
+    ``present`` is False for a group newer than the file's version, which is empty.
     """
 
     name: str
@@ -85,7 +85,7 @@ class OperandField:
 
 @dataclass(frozen=True, slots=True)
 class AbsentField:
-    """An attribute that is younger than the file; ``default`` is None where it is just not set."""
+    """An attribute newer than the file's version; ``default`` is None if it is just not set."""
 
     name: str
     kind: FieldKind
@@ -102,26 +102,26 @@ class OpLayout:
     #: Result groups on the wire; the last may be variadic.
     results: tuple[str, ...]
     has_variadic_results: bool
-    #: A count stands before the result types.
+    #: Whether a count precedes the result types.
     counts_results: bool
     #: Results that exist in memory but not at this version: name and type.
     absent_results: tuple[tuple[str, Attribute], ...]
-    #: Names by bit, from bit 0; empty where there is no flags field.
+    #: Names by bit, from bit 0; empty if there is no flags field.
     flags: tuple[str, ...]
     #: Unit attributes: name and mask.
     units: tuple[tuple[str, int], ...]
     attributes: tuple[AttributeField, ...]
     absent: tuple[AbsentField, ...]
     operands: tuple[OperandField, ...]
-    #: One count of all operands stands before them.
+    #: Whether one count of all operands precedes them.
     counts_operands: bool
-    #: Operand groups have their sizes recorded in the operation.
+    #: Whether the operation records the sizes of operand groups.
     has_segments: bool
-    #: Name of each region and whether it may have no block.
+    #: Name of each region, and whether it may have no block.
     regions: tuple[tuple[str, bool], ...]
 
     def __str__(self) -> str:
-        """The layout in one line, for people and tests.
+        """Return the layout on one line, for documentation and tests.
 
         ``types(a)`` or, with a count before, ``types#(a*)``; ``flags(x, y)`` from bit 0;
         ``name:kind`` and ``name?:kind``; ``%a``, ``%a?``, ``%a*`` or ``#(a, b*)``; ``regions(1)``.
@@ -145,19 +145,19 @@ class OpLayout:
 
 
 def plain(name: str) -> str:
-    """A field's name without the underscore that keeps it apart from a Python name."""
+    """Return a field's name without the underscore that avoids a clash with a Python name."""
     return name.removesuffix("_")
 
 
 def kind_name(kind: FieldKind) -> str:
-    """The kind of a field as the documentation of a layout names it: ``int32``, an enumeration's name, or its wire form."""
+    """Return the documented name of a field's kind: ``int32``, an enumeration's name, or its wire form."""
     if kind.wire == "enum":
         return kind.enum.__name__.removesuffix("Attr")
     return f"int{kind.width}" if kind.wire == "int" else kind.wire
 
 
 def _property_kinds(definition: OpDef) -> dict[str, FieldKind]:
-    """The declared attributes; operand segment sizes are not among them."""
+    """Return the declared attributes, without operand segment sizes."""
     return {
         name: prop.constr
         for name, prop in definition.properties.items()
@@ -182,7 +182,7 @@ def _has_segments(definition: OpDef) -> bool:
 
 
 def _type_of_younger_result(op: type[TileOp], name: str) -> Attribute:
-    """The type of a result that older files do not write: its declaration leaves no choice."""
+    """Return the type of a result that older files do not write; its declaration determines it."""
     only = fixed_type(op, name)
     assert only is not None, f"result {name} of {op.name} is younger and has one possible type"
     return only
@@ -196,7 +196,7 @@ def _arity(definition: object) -> Arity:
 
 @cache
 def layout_of(op: type[TileOp], version: Version) -> OpLayout:
-    """The layout of an operation that has an opcode at a version; it must exist there."""
+    """Return the layout of an operation at a version. The operation must have an opcode and exist there."""
     assert op.OPCODE is not None and version >= op.SINCE
     definition = op.get_irdl_definition()
     flags = _flag_names(op, definition, version)
@@ -249,7 +249,7 @@ def layout_of(op: type[TileOp], version: Version) -> OpLayout:
 
 @cache
 def layouts(version: Version) -> dict[int, OpLayout]:
-    """The layouts of all operations that can stand in a body at a version, by opcode."""
+    """Return the layouts of all operations that can occur in a body at a version, by opcode."""
     assert version in BYTECODE_VERSIONS
     cuda_tile.load()
     return {
@@ -260,7 +260,7 @@ def layouts(version: Version) -> dict[int, OpLayout]:
 
 
 def stands_in_bodies(op: type[TileOp], version: Version) -> bool:
-    """Whether an operation can stand in a body at a version, so that ``layout_of`` has its layout."""
+    """Whether an operation can occur in a body at a version, so that ``layout_of`` accepts it."""
     return (
         op.OPCODE is not None
         and version >= op.SINCE

@@ -1,4 +1,4 @@
-"""What every part of the writer shares: pools to refer into, and the list of problems."""
+"""State shared by all parts of the writer: the pools, and the list of problems."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tilewright.dialects.versions import Version, format_version
 
 
 class Output:
-    """A file that is being written: its version, its pools and what it cannot say.
+    """A file being written: its version, its pools, and the problems found.
 
-    After a problem writing goes on, with a number that means nothing, to find the others.
+    After a problem, writing continues with a meaningless number to find further problems.
     """
 
     def __init__(self, version: Version):
@@ -25,16 +25,16 @@ class Output:
         self.constants = Pool()
         self.types = TypeWriter(version, self.problem)
         self.collector = Collector()
-        #: What is being written, and which part of it: problems point there.
+        #: The operation and part being written, for the locations of problems.
         self.op: Operation | None = None
         self.part: Part | None = None
 
     def at(self, op: Operation | None, part: Part | None = None) -> None:
-        """Tell what is written next: problems will point there."""
+        """Set the operation and part being written, for the locations of problems."""
         self.op, self.part = op, part
 
     def problem(self, code: str, message: str) -> None:
-        """Report an error at what is being written; writing goes on, and fails in the end."""
+        """Report an error at what is being written. Writing continues, but fails at the end."""
         location = None if self.op is None else location_of(self.op, self.part)
         self.collector.error(code, message, location)
 
@@ -43,7 +43,7 @@ class Output:
         self.problem(NEEDS_VERSION, needs_message(what, since, self.version) + why)
 
     def string(self, text: str) -> int:
-        """The index of a string; lone surrogates stand for bytes that are not UTF-8."""
+        """Return the index of a string; lone surrogates stand for bytes that are not UTF-8."""
         try:
             return self.strings.index(text.encode("utf-8", "surrogateescape"))
         except UnicodeEncodeError:
@@ -51,7 +51,7 @@ class Output:
             return 0
 
     def enum_code(self, value: TileEnumAttribute) -> int:
-        """The number of an enumeration value; reported where it is younger than the version (``needs-version``)."""
+        """Return the number of an enumeration value. Reports one newer than the version (``needs-version``)."""
         member = value.data
         since = value.SINCE.get(member)
         if since is not None and since > self.version:
@@ -60,5 +60,5 @@ class Output:
 
 
 def needs_message(what: str, since: Version, version: Version) -> str:
-    """What is said of something that is younger than the version asked for."""
+    """Return the message about something newer than the requested version."""
     return f"{what} needs {format_version(since)}, but {format_version(version)} was asked for"

@@ -53,11 +53,11 @@ from tilewright.numerics.element_types import signed
 def read(
     data: bytes, filename: str = "<bytes>", *, warnings: list[Diagnostic] | None = None
 ) -> ModuleOp:
-    """The module of a bytecode file of any version.
+    """Decode a bytecode file of any version into a module.
 
-    Only decodes: types are legal and every reference leads somewhere, but the operations still
-    have to be verified. Bad input raises TileIRError with one error, which names the bytes and
-    what they belong to. ``warnings`` takes what is odd but readable.
+    Types are checked and every reference is valid, but operations still have to be verified. Bad input
+    raises TileIRError with one error, which names the bytes and what they belong to. ``warnings``
+    receives diagnostics about odd but readable input.
     """
     reader = _FileReader(bytes(data), filename, [] if warnings is None else warnings)
     try:
@@ -151,7 +151,7 @@ class _FileReader:
         return version
 
     def _sections(self) -> dict[SectionId, Cursor]:
-        """The payloads; what has no alignment rule may have any."""
+        """Return the section payloads. Sections without an alignment rule may have any alignment."""
         cursor = self._cursor
         found: dict[SectionId, Cursor] = {}
         self._reading("section header")
@@ -327,7 +327,7 @@ def _read_signature(cursor: Cursor, tables: Tables) -> FunctionType:
 
 
 def _read_kernel_flags(cursor: Cursor, version: Version) -> bool:
-    """Whether hints follow; refuses everything that is no public kernel."""
+    """Return whether hints follow. Rejects everything but public kernels."""
     start = cursor.pos
     flags = cursor.byte()
     always = version >= ARGUMENT_ATTRIBUTES_SINCE
@@ -355,7 +355,7 @@ def _read_kernel_flags(cursor: Cursor, version: Version) -> bool:
 
 
 def _read_kernel_hints(cursor: Cursor, tables: Tables) -> OptimizationHintsAttr | None:
-    """The hints; None where there are none, which newer files cannot tell from empty ones."""
+    """Return the hints, or None if there are none; newer files do not distinguish these from empty ones."""
     start = cursor.pos
     found = read_tagged(cursor, tables)
     if not isinstance(found, OptimizationHintsAttr):
@@ -366,7 +366,7 @@ def _read_kernel_hints(cursor: Cursor, tables: Tables) -> OptimizationHintsAttr 
 
 
 def _read_argument_attributes(cursor: Cursor, tables: Tables, parameters: int) -> ArrayAttr | None:
-    """A dictionary for each parameter; a lone dictionary stands for a list of one."""
+    """Return a dictionary for each parameter; a lone dictionary stands for a list of one."""
     start = cursor.pos
     found = read_tagged(cursor, tables)
     given = cast(ArrayAttr[Attribute], found).data if isinstance(found, ArrayAttr) else (found,)

@@ -1,4 +1,4 @@
-"""The pools of a file: strings, types and constants by index, decoded when first used."""
+"""The pools of a file: strings, types and constants by index, decoded on first use."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Span = tuple[int, int]
 
 
 def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = None) -> list[Span]:
-    """The byte ranges of a table's entries: a count, offsets of 4 or 8 bytes, then the data.
+    """Return the byte ranges of a table's entries: a count, offsets of 4 or 8 bytes, then the data.
 
-    An entry reaches up to the next one, the last up to the end of the cursor. The offsets are
-    aligned relative to ``base``, by default the start of the table.
+    Each entry extends to the next one, the last to the end of the cursor. The offsets are aligned
+    relative to ``base``, by default the start of the table.
     """
     base = cursor.pos if base is None else base
     count = cursor.count(what, offset_size)
@@ -53,7 +53,7 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
 
 
 def read_index(cursor: Cursor, limit: int, what: str) -> int:
-    """An index below ``limit``."""
+    """Read an index below ``limit``."""
     start = cursor.pos
     index = cursor.varint()
     if index >= limit:
@@ -62,7 +62,10 @@ def read_index(cursor: Cursor, limit: int, what: str) -> int:
 
 
 def bad_index(what: str, index: int, limit: int, start: int, end: int) -> DecodeError:
-    """The error for an index into a table of ``limit`` entries (``bytecode-bad-index``); start and end are its bytes."""
+    """Return the error for an index into a table of ``limit`` entries (``bytecode-bad-index``).
+
+    ``start`` and ``end`` are its byte offsets.
+    """
     have = f"there are {limit}" if limit != 1 else "there is 1"
     return DecodeError(
         BAD_INDEX, f"{what} {index} does not exist: {have}, counted from 0", start, end
@@ -70,14 +73,14 @@ def bad_index(what: str, index: int, limit: int, start: int, end: int) -> Decode
 
 
 def shown_type(ty: Attribute) -> str:
-    """A type in a message. Function types are described: they can be much larger than the file."""
+    """Format a type for a message. Function types are only described: they can be much larger than the file."""
     if isinstance(ty, FunctionType):
         return f"a function type with {len(ty.inputs.data)} inputs"
     return f"'{format_type(ty)}'"
 
 
 class StringTable:
-    """The strings of a file. Bytes that are not UTF-8 survive as lone surrogates."""
+    """The strings of a file. Bytes that are not UTF-8 are preserved as lone surrogates."""
 
     def __init__(self, cursor: Cursor):
         self._data = cursor.data
@@ -87,7 +90,7 @@ class StringTable:
         self._references: dict[str, SymbolRefAttr] = {}
 
     def attribute(self, cursor: Cursor) -> StringAttr:
-        """The string whose index comes next."""
+        """Read an index; returns that string."""
         index = read_index(cursor, len(self._spans), "string")
         found = self._attributes.get(index)
         if found is None:
@@ -97,11 +100,11 @@ class StringTable:
         return found
 
     def text(self, cursor: Cursor) -> str:
-        """The string whose index comes next; bytes that are not UTF-8 are lone surrogates."""
+        """Read an index; returns that string, with bytes that are not UTF-8 as lone surrogates."""
         return self.attribute(cursor).data
 
     def symbol(self, cursor: Cursor) -> StringAttr:
-        """The symbol name whose index comes next: not empty, and UTF-8."""
+        """Read an index; returns that symbol name, which must be nonempty UTF-8."""
         index = read_index(cursor, len(self._spans), "string")
         found = self._symbols.get(index)
         if found is None:
@@ -118,7 +121,7 @@ class StringTable:
         return found
 
     def reference(self, cursor: Cursor) -> SymbolRefAttr:
-        """A reference to the symbol whose index comes next."""
+        """Read an index; returns a reference to that symbol."""
         name = self.symbol(cursor).data
         found = self._references.get(name)
         if found is None:
@@ -127,18 +130,18 @@ class StringTable:
 
 
 class ConstantTable:
-    """The untyped blobs of a file; their use says what they hold."""
+    """The untyped blobs of a file, interpreted by their uses."""
 
     def __init__(self, cursor: Cursor | None):
         self._cursor = cursor
         self._spans = [] if cursor is None else read_spans(cursor, "constants", 8)
         self._blobs: dict[int, bytes] = {}
         self._elements: dict[tuple[int, str, int], BytesAttr] = {}
-        # By identity: the type table keeps every type alive, and hashing one is slow.
+        # By identity: the type table keeps every type alive, and hashing types is slow.
         self._constants: dict[tuple[int, int], TileConstantAttr] = {}
 
     def constant(self, cursor: Cursor, ty: Attribute) -> TileConstantAttr:
-        """The constant of a type whose index comes next."""
+        """Read an index; returns that constant of a type."""
         start = cursor.pos
         index = read_index(cursor, len(self._spans), "constant")
         found = self._constants.get((index, id(ty)))
@@ -155,7 +158,7 @@ class ConstantTable:
         return found
 
     def _data(self, index: int, ty: TileType) -> BytesAttr:
-        """The elements' bytes, checked against the type; shared by all uses of a blob."""
+        """Return the elements' bytes, checked against the type; shared by all uses of a blob."""
         count = ty.element_count
         key = (index, ty.element, count)
         found = self._elements.get(key)
@@ -199,13 +202,13 @@ _DIGITS_OF_BITS = bytes.maketrans(b"\x00\x01", b"01")
 
 
 def _decode_bits(raw: bytes, ty: TileType) -> bytes | None:
-    """One byte for each element. A lone byte fills a tile that it is too small to hold packed."""
+    """Return one byte for each element. A lone byte too small for a packed tile fills the tile."""
     count = ty.element_count
     if raw in (b"\x00", b"\xff") or (len(raw) == 1 and count > 8):
         return bytes([raw[0] & 1])
     if len(raw) != (count + 7) // 8:
         return None
-    # Through binary digits, which takes linear time; NumPy would double the time of a start.
+    # Through binary digits, in linear time; importing NumPy would double the startup time.
     digits = f"{int.from_bytes(raw, 'little'):0{8 * len(raw)}b}"[::-1]
     return digits[:count].encode().translate(_BITS_OF_DIGITS)
 
@@ -220,7 +223,7 @@ def _expected_sizes(ty: TileType) -> str:
 
 
 class Tables:
-    """What every part of a file refers to."""
+    """The tables that every part of a file refers to."""
 
     __slots__ = ("constants", "strings", "types", "version", "warn")
 
@@ -236,7 +239,7 @@ class Tables:
         self.strings = strings
         self.types = types
         self.constants = constants
-        #: Takes code, message, start and end.
+        #: Called with code, message, start and end.
         self.warn = warn
 
 
@@ -250,7 +253,7 @@ class Pool:
         return len(self._indices)
 
     def index(self, data: bytes) -> int:
-        """The index of an entry, which is added if it is new."""
+        """Return the index of an entry, adding it if it is new."""
         return self._indices.setdefault(data, len(self._indices))
 
     def write(self, out: ByteWriter, offset_size: int) -> None:
@@ -266,7 +269,7 @@ class Pool:
 
 
 def constant_entry(constant: TileConstantAttr) -> bytes:
-    """A constant as it stands in the pool: its size, then its elements."""
+    """Return a constant as stored in the pool: its size, then its elements."""
     data = constant.data.data
     if constant.type.element == "i1":
         data = _encode_bits(data)

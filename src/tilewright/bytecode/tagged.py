@@ -1,4 +1,4 @@
-"""Attributes that carry a tag: elements of arrays, values of dictionaries, assume predicates."""
+"""Tagged attributes: elements of arrays, values of dictionaries, assume predicates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tilewright.dialects.cuda_tile.types import ELEMENT_TYPES, element_name
 from tilewright.numerics.element_types import FORMATS, ElementFormat, signed
 from tilewright.numerics.floats import bits_to_float, float_to_bits
 
-#: Sized arrays of integers in attributes cannot hold these; the format keeps them for itself.
+#: Values that sized integer arrays in attributes cannot hold; the format reserves them.
 I32_EXTREMES = (-(2**31), 2**31 - 1)
 I64_EXTREMES = (-(2**63), 2**63 - 1)
 
@@ -49,7 +49,7 @@ I64_EXTREMES = (-(2**63), 2**63 - 1)
 def check_extremes(
     values: tuple[int, ...], extremes: tuple[int, int], start: int, end: int
 ) -> None:
-    """Refuse array elements that the format does not allow in attributes."""
+    """Reject array elements that the format does not allow in attributes."""
     for extreme in extremes:
         if extreme in values:
             raise DecodeError(
@@ -59,12 +59,12 @@ def check_extremes(
 
 @lru_cache(maxsize=4096)
 def integer(value: int, width: int) -> IntegerAttr:
-    """An integer attribute, shared by equal uses; true is stored as xDSL stores it."""
+    """Return an integer attribute, shared by equal uses; true is stored as in xDSL."""
     return IntegerAttr(value, IntegerType(width))
 
 
 def read_int_pattern(cursor: Cursor, width: int) -> int:
-    """A varint that holds a two's complement pattern of ``width`` bits, as a signed value."""
+    """Read a varint with a two's complement pattern of ``width`` bits, as a signed value."""
     start = cursor.pos
     bits = cursor.varint()
     if bits >> width:
@@ -77,7 +77,7 @@ def read_int_pattern(cursor: Cursor, width: int) -> int:
 def read_tagged(
     cursor: Cursor, tables: Tables, depth: int = 0, *, in_dictionary: bool = False
 ) -> Attribute:
-    """A tag and what follows it."""
+    """Read a tag and the attribute that follows it."""
     start = cursor.pos
     if depth == MAX_ATTRIBUTE_DEPTH:
         raise DecodeError(
@@ -137,7 +137,7 @@ def _float(cursor: Cursor, tables: Tables, in_dictionary: bool) -> Attribute:
 def _float_attribute(
     ty: Attribute, fmt: ElementFormat, bits: int, in_dictionary: bool
 ) -> Attribute:
-    """Hints hold MLIR's float attribute, as in text, where it can hold the bits; else our own."""
+    """Return MLIR's float attribute for hints, as in text, if it can hold the bits; else our own."""
     if in_dictionary and isinstance(ty, AnyFloat):
         value = bits_to_float(bits, fmt)
         if float_to_bits(value, fmt) == bits:
@@ -158,7 +158,7 @@ def _string(cursor: Cursor, tables: Tables, depth: int) -> Attribute:
 
 
 def read_array(cursor: Cursor, tables: Tables, depth: int = 0) -> Attribute:
-    """A count and that many tagged attributes."""
+    """Read a count and that many tagged attributes."""
     count = cursor.count("array elements")
     return ArrayAttr([read_tagged(cursor, tables, depth + 1) for _ in range(count)])
 
@@ -176,7 +176,7 @@ def _dictionary(cursor: Cursor, tables: Tables, depth: int) -> DictionaryAttr:
 
 
 def read_hints(cursor: Cursor, tables: Tables, depth: int = 0) -> Attribute:
-    """A dictionary of optimization hints; ill-formed ones raise DecodeError (``bytecode-bad-attribute``)."""
+    """Read a dictionary of optimization hints. Raises DecodeError (``bytecode-bad-attribute``) if ill-formed."""
     start = cursor.pos
     entries = _dictionary(cursor, tables, depth)
     try:
@@ -232,7 +232,7 @@ _TAGGED_READERS: dict[int, Callable[[Cursor, Tables, int], Attribute]] = {
 
 
 def write_tagged(out: Output, buffer: ByteWriter, attribute: Attribute, depth: int = 0) -> None:
-    """Append a tag and what follows it; what bytecode cannot hold is reported."""
+    """Append a tag and the attribute. Reports what bytecode cannot hold."""
     if depth == MAX_ATTRIBUTE_DEPTH:
         out.problem(NOT_STORABLE, f"attributes are nested deeper than {depth} levels")
         return

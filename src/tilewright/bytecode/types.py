@@ -1,4 +1,4 @@
-"""The type section: a table of types, read when first used and written once each."""
+"""The type section: a table of types, decoded on first use, and written once each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EnumT = TypeVar("_EnumT", bound=TileEnumAttribute)
 
 
 def read_enum(cursor: Cursor, cls: type[_EnumT], version: Version) -> _EnumT:
-    """The enumeration value that comes next; it must exist in the version."""
+    """Read an enumeration value, which must exist in the version."""
     start = cursor.pos
     code = cursor.varint()
     found = cls.from_code(code)
@@ -73,13 +73,13 @@ class TypeTable:
         self.version = version
         self._cursor = cursor
         self._spans = [] if cursor is None else read_spans(cursor, "types", 4)
-        #: By index; None where not decoded yet.
+        #: By index; None if not decoded yet.
         self.decoded: list[Attribute | None] = [None] * len(self._spans)
         self._open: list[int] = []
         self._interned: dict[Attribute, Attribute] = {}
 
     def type(self, cursor: Cursor) -> Attribute:
-        """The type whose index comes next."""
+        """Read an index; returns that type."""
         index = read_index(cursor, len(self.decoded), "type")
         return self.decoded[index] or self._decode(index)
 
@@ -133,7 +133,7 @@ class TypeTable:
 
 
 def _part(entry: Cursor, table: TypeTable) -> Attribute:
-    """The type that comes next as a part of another one: no function type.
+    """Read a type that is part of another one; rejects function types.
 
     Nested function types could double in size at every level.
     """
@@ -147,7 +147,7 @@ def _part(entry: Cursor, table: TypeTable) -> Attribute:
 
 
 def _flag(entry: Cursor) -> bool:
-    """The only flag that a type can have."""
+    """Read the only flag that a type can have."""
     start = entry.pos
     flags = entry.varint()
     if flags & ~_HAS_ATTRIBUTE:
@@ -170,7 +170,7 @@ def _padding(entry: Cursor, table: TypeTable, present: bool) -> PaddingValue | N
 
 
 def _check_tile_size(dims: tuple[int, ...], start: int, end: int) -> None:
-    """Refuse an oversized tile before its extents are multiplied: the product may be enormous."""
+    """Reject an oversized tile before its extents are multiplied, since the product may be enormous."""
     count = 1
     for dim in dims:
         count *= max(dim, 1)
@@ -262,20 +262,20 @@ _READERS: dict[int, Callable[[Cursor, TypeTable], Attribute]] = {
 
 
 class TypeWriter:
-    """Gives every type an index, parts before what they are part of."""
+    """Assigns an index to every type, parts before the types that contain them."""
 
     def __init__(self, version: Version, problem: Callable[[str, str], None]):
         self.version = version
         self.problem = problem
         self._pool = Pool()
-        # By identity, which is fast to look up; the type is kept so that no other takes its id.
+        # By identity, which is fast to look up; the type is kept alive so that its id is not reused.
         self._known: dict[int, tuple[Attribute, int]] = {}
 
     def __len__(self) -> int:
         return len(self._pool)
 
     def index(self, ty: Attribute) -> int:
-        """The index of a type. What the version cannot say is reported at the first use."""
+        """Return the index of a type. At first use, reports what the version cannot express."""
         known = self._known.get(id(ty))
         if known is None:
             known = self._known[id(ty)] = (ty, self._add(ty))
@@ -306,7 +306,7 @@ class TypeWriter:
         return self._pool.index(bytes(entry.buffer))
 
     def require(self, since: Version, ty: Attribute, what: str = "") -> None:
-        """Report a type that is younger than the version asked for (``needs-version``)."""
+        """Report a type newer than the requested version (``needs-version``)."""
         if since > self.version:
             self.problem(
                 NEEDS_VERSION,
@@ -318,7 +318,7 @@ class TypeWriter:
 def _write_pointer_flags(
     entry: ByteWriter, types: TypeWriter, ty: T.PtrType | T.TensorViewType
 ) -> None:
-    """The flags of a pointer or tensor view, where the version has them."""
+    """Write the flags of a pointer or tensor view, if the version has them."""
     found = ty.ptr_attr
     if isinstance(found, PtrAttrAttr):
         types.require(found.SINCE[found.data], ty, f"{found.data.value} of ")

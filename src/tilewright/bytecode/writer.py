@@ -44,12 +44,12 @@ _NO_HINTS = OptimizationHintsAttr(DictionaryAttr({}))
 @rare_collections
 @deep_recursion()
 def write(module: Operation, version: Version = LATEST) -> bytes:
-    """The bytecode of a ``cuda_tile.module``, or of a builtin module around just one.
+    """Encode a ``cuda_tile.module``, or a builtin module around exactly one.
 
-    Does not verify. Raises TileIRError with everything that the version, or bytecode at all,
-    cannot say; fields that are too new but have their default value are left out. The module's
-    name is not stored, and below 13.3 neither is its producer. The same module gives the same
-    bytes. ValueError for a version that does not exist.
+    Does not verify. Raises TileIRError with everything that the version, or bytecode in general, cannot
+    express; fields that are too new but have their default value are omitted. The module's name is not
+    stored, and below 13.3 neither is its producer. Output is deterministic. Raises ValueError for a
+    version that does not exist.
     """
     if version not in BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode version {version}")
@@ -99,7 +99,7 @@ class _FileWriter:
         return self._assemble(sections)
 
     def _pools(self, module: ModuleOp) -> list[tuple[SectionId, ByteWriter]]:
-        """The sections that can be written once everything refers to them."""
+        """Return the sections that are written after everything that refers to them."""
         out = self._out
         found: list[tuple[SectionId, ByteWriter]] = []
         if len(out.constants):
@@ -136,7 +136,7 @@ class _FileWriter:
         return bytes(file.buffer)
 
     def _check_attributes(self, op: ModuleOp | EntryOp | GlobalOp) -> None:
-        """Point the output at an operation and report what it has beside its fields."""
+        """Set the output's location to an operation, and report attributes that are not fields."""
         self._out.at(op)
         known = op.get_irdl_definition().properties
         for name in (*op.attributes, *(key for key in op.properties if key not in known)):
@@ -219,7 +219,7 @@ class _FileWriter:
         buffer.raw(body.buffer.buffer)
 
     def _hints_and_attributes(self, header: ByteWriter, op: EntryOp) -> int:
-        """Append what stands between a kernel's debug number and its body; returns its flags."""
+        """Append what is between a kernel's debug number and its body. Returns its flags."""
         out = self._out
         hints = op.hints or _NO_HINTS
         flags = KERNEL
@@ -244,7 +244,7 @@ class _FileWriter:
 
 
 def _has_entries(attributes: object) -> bool:
-    """Whether an array of dictionaries holds anything."""
+    """Whether an array of dictionaries has any entry."""
     return isinstance(attributes, ArrayAttr) and any(
         not isinstance(item, DictionaryAttr) or item.data
         for item in cast(ArrayAttr[Attribute], attributes).data

@@ -1,4 +1,4 @@
-"""Types of arguments that several commands take."""
+"""Argument types shared by several commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 
 def positive(text: str) -> int:
-    """A number of at least 1; argparse shows the message of the ``ArgumentTypeError`` for another text."""
+    """Parse a number of at least 1. Otherwise argparse shows the message of the ``ArgumentTypeError``."""
     if not text.isdecimal() or int(text) == 0:
         raise ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
     return int(text)

@@ -1,4 +1,4 @@
-"""Arrays in files of NumPy, whatever the files say of themselves."""
+"""Reads arrays from NumPy files without trusting their headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.cli.session import UNREADABLE_INPUT, UsageError, reason
 from tilewright.numerics.arrays import Array
 
 _MAGIC = b"\x93NUMPY"
-#: What NumPy and the modules below it raise for files that are not what they seem.
+#: The exceptions that NumPy and the modules below it raise for malformed files.
 _BROKEN = (
     *(ValueError, TypeError, ArithmeticError, LookupError, AttributeError, SyntaxError, EOFError),
     *(MemoryError, RuntimeError, struct.error, tokenize.TokenError, zlib.error, zipfile.BadZipFile),
@@ -26,10 +26,10 @@ _BROKEN = (
 
 
 def read_array(path: str, key: str | None = None, *, unknown: str) -> Array:
-    """The array of an ``.npy`` file, or the named one of an ``.npz`` archive.
+    """Return the array of an ``.npy`` file, or the named one of an ``.npz`` archive.
 
-    Raises ``UsageError`` with the code ``unknown`` for a name that an archive lacks, and for files that cannot be read, that are broken, or that promise more elements
-    than they have; memory for what is not there is never asked for.
+    Raises ``UsageError``, with the code ``unknown`` for a name that an archive lacks, and for files that cannot be
+    read, are malformed, or claim more elements than they have. Memory is never allocated for missing data.
     """
     with _told(path):
         if key is None:
@@ -46,9 +46,9 @@ def read_array(path: str, key: str | None = None, *, unknown: str) -> Array:
 
 
 def array_size(path: str) -> tuple[list[int], int]:
-    """Extents and bytes of the array in an ``.npy`` file, of which nothing but the header is read.
+    """Return extents and bytes of the array in an ``.npy`` file, reading only the header.
 
-    Raises ``UsageError`` as ``read_array`` does.
+    Raises ``UsageError`` like ``read_array``.
     """
     with _told(path):
         _check_size(path)
@@ -58,7 +58,7 @@ def array_size(path: str) -> tuple[list[int], int]:
 
 @contextmanager
 def _told(path: str) -> Iterator[None]:
-    """Whatever is wrong with a file is raised as a ``UsageError``."""
+    """Turn any error about a file into a ``UsageError``."""
     try:
         yield
     except OSError as error:
@@ -75,7 +75,7 @@ def _told(path: str) -> Iterator[None]:
 
 
 def _check_size(path: str) -> None:
-    """A file has the elements that its header promises; a ValueError if not."""
+    """Check that a file has the elements that its header claims. Raises ValueError if not."""
     with open(path, "rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
             return

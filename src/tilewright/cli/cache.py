@@ -1,4 +1,4 @@
-"""``tilewright cache``: the compiled kernels that are kept on disk."""
+"""``tilewright cache``: shows and clears the compiled kernels on disk."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tilewright.launching.options import LaunchOptions
 
 REFERENCE = "reference"
-#: Without --rtol and --atol: so many units of the element type's precision, of an element and of the largest one.
+#: The default tolerance without --rtol and --atol, in units of the element type's precision.
 UNITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is asked of a job. ``compares``: results with those of the reference machine, else checks are on.
-    ``rtol``, ``atol``: None for what element types have."""
+    """The parameters of a job. ``compares``: compare results with the reference machine, instead of enabling checks.
+    ``rtol``, ``atol``: None for the defaults of element types."""
 
     machine: str
     seed: int
@@ -37,7 +37,7 @@ class Task:
 
     @property
     def data(self) -> list[object]:
-        """The same for the key of a job."""
+        """The parameters, for the key of a job."""
         return [
             self.machine,
             self.seed,
@@ -50,7 +50,7 @@ class Task:
 
 @dataclass(slots=True)
 class _Found:
-    """What a job has found so far: ``findings``, each once, the number of launches, and ``notes``."""
+    """The results of a job so far: ``findings`` without duplicates, the number of launches, and ``notes``."""
 
     findings: dict[tuple[str, str, str], None] = field(default_factory=dict[Any, None])
     launches: int = 0
@@ -78,7 +78,7 @@ class _Found:
 
 
 def options_for(task: Task) -> LaunchOptions:
-    """The options of launches: every check that the machine has, or none where results are compared."""
+    """Return launch options: all checks of the machine, or none if results are compared."""
     from dataclasses import replace
 
     from tilewright.launching.machine import machine_named
@@ -96,7 +96,7 @@ def options_for(task: Task) -> LaunchOptions:
 
 
 def check_program(program: KeptProgram, task: Task) -> dict[str, Any]:
-    """What is found in all launches of a cuTile program, and how it ends."""
+    """Check all launches of a cuTile program. Returns the findings and how the program ended."""
     from tilewright.cutile.errors import diagnostics_in_python
     from tilewright.cutile.kept_programs import run_kept
     from tilewright.cutile.settings import Settings
@@ -137,7 +137,7 @@ def _count(found: _Found) -> None:
 
 
 class _Twin:
-    """Runs each launch on the reference machine as well, on copies, and compares."""
+    """Runs each launch on the reference machine as well, on copies, and compares the results."""
 
     def __init__(self, task: Task, found: _Found):
         self._task, self._found = task, found
@@ -146,7 +146,7 @@ class _Twin:
     def before(
         self, compiled: Specialisation, grid: tuple[int, int, int], values: Sequence[Value]
     ) -> bool:
-        """Run it there first; it is to run here as well."""
+        """Run the launch on the reference machine first. Returns True: it is to run here as well."""
         from tilewright.launching.described import ListValue, arrays_of, row_of
         from tilewright.launching.machine import machine_named
         from tilewright.launching.options import LaunchOptions
@@ -169,7 +169,7 @@ class _Twin:
         return True
 
     def _copied(self, value: ArrayValue, copies: dict[tuple[int, Layout], Array]) -> ArrayValue:
-        """The same array in other memory."""
+        """Return a copy of the array in other memory."""
         from tilewright.launching.described import row_of
 
         place = value.address, value.layout
@@ -181,7 +181,7 @@ class _Twin:
         return value._replace(address=address, owner=copy)
 
     def after(self) -> None:
-        """Compare, once it has run here."""
+        """Compare the results after the launch."""
         from tilewright.launching.described import row_of
 
         self._found.launches += 1
@@ -191,7 +191,7 @@ class _Twin:
 
 
 def _overlap(rows: Sequence[Array]) -> bool:
-    """Whether two arrays that are not the same one share memory."""
+    """Whether two different arrays share memory."""
     spans = sorted({(row.__array_interface__["data"][0], row.nbytes) for row in rows if row.size})
     return any(first + size > second for (first, size), (second, _) in pairwise(spans))
 
@@ -203,7 +203,7 @@ def _compare(
     task: Task,
     found: _Found,
 ) -> None:
-    """Say which arrays differ by more than they may."""
+    """Report the arrays that differ by more than the tolerance."""
     for name, one, other in zip(names, rows, expected, strict=True):
         differing, worst = difference(one, other, task.rtol, task.atol)
         if differing:
@@ -216,10 +216,10 @@ def _compare(
 def difference(
     found: Array, expected: Array, rtol: float | None, atol: float | None
 ) -> tuple[int, float]:
-    """How many elements differ by more than ``atol + rtol * abs(expected)``, and the largest difference.
+    """Return how many elements differ by more than ``atol + rtol * abs(expected)``, and the largest difference.
 
-    Integers must be equal. Without bounds, both are ``UNITS`` units of the precision of the element type: of an element,
-    and of the largest one. Any NaN equals any other, and an infinity only itself.
+    Integers must be equal. By default both tolerances are ``UNITS`` units of the element type's precision: relative
+    to an element, and to the largest one. All NaNs are equal, and an infinity equals only itself.
     """
     if found.dtype.kind in "iub":
         wrong = found != expected
@@ -236,7 +236,7 @@ def difference(
             (one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other)
         )
         bound = most + (unit if rtol is None else rtol) * np.abs(other)
-        # Of infinities nothing is near.
+        # No finite number is close to an infinity.
         wrong = ~(apart <= np.where(np.isfinite(bound), bound, 0.0))
     worst = apart[wrong]
     return int(np.count_nonzero(wrong)), float(np.nan_to_num(worst, nan=np.inf).max(initial=0.0))
@@ -250,7 +250,7 @@ def check_file(
     arguments: Sequence[str],
     task: Task,
 ) -> dict[str, Any]:
-    """What is found in one launch of a kernel of Tile IR, with the SPECs of ``tilewright run``."""
+    """Check one launch of a Tile IR kernel, with the SPECs of ``tilewright run``. Returns the findings."""
     from tilewright.cli.modules import machine_module
     from tilewright.cli.run import entry_of
     from tilewright.cli.run_specs import bind, parameters_of
@@ -284,7 +284,7 @@ def check_file(
 
 
 def verify_file(name: str, source: bytes) -> dict[str, Any]:
-    """What the verifier finds in a file."""
+    """Verify a file. Returns the findings."""
     from tilewright.cli.modules import all_findings
 
     found = _Found()
@@ -297,7 +297,7 @@ def verify_file(name: str, source: bytes) -> dict[str, Any]:
 
 
 def verified(name: str, source: bytes) -> Any:
-    """The verified module of a file; a TileIRError for one that is none."""
+    """Return the verified module of a file. Raises TileIRError if it is not one."""
     from tilewright import bytecode, text
     from tilewright.analysis import verifier
 

@@ -1,4 +1,4 @@
-"""What commands that run campaigns share: where jobs run, and where their results are kept."""
+"""Shared by commands that run campaigns: where jobs run, and where their results are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_campaign_options(parser: argparse.ArgumentParser) -> None:
-    """``--jobs``, ``--dask``, ``--resume``, ``--no-keep`` and ``--job-limit``."""
+    """Add ``--jobs``, ``--dask``, ``--resume``, ``--no-keep`` and ``--job-limit``."""
     group = parser.add_argument_group("campaign")
     group.add_argument(
         "--jobs",
@@ -58,7 +58,7 @@ def _seconds(text: str) -> float:
 
 
 def where_of(options: argparse.Namespace) -> Where:
-    """Where jobs run; a UsageError where two places are named."""
+    """Return where jobs run. Raises UsageError if two places are given."""
     from tilewright.campaign.runner import Where
 
     if options.dask is not None and options.jobs is not None:
@@ -69,7 +69,7 @@ def where_of(options: argparse.Namespace) -> Where:
 
 
 def store_of(options: argparse.Namespace, subject: str) -> Store:
-    """Where outcomes are kept: in the file of ``--resume``, else in one of the command and its subject."""
+    """Return where results are stored: in the file of ``--resume``, else in one for the command and its subject."""
     from tilewright.campaign.store import Store
 
     if options.no_keep:

@@ -1,4 +1,4 @@
-"""``tilewright check``: report everything that is wrong with files."""
+"""``tilewright check``: report every error in files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Check every file, whatever is wrong with those before it."""
+    """Check every file, regardless of errors in earlier ones."""
     if options.campaign is not None:
         from tilewright.cli.check_campaign import execute as run_campaign
 
@@ -86,7 +86,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def _check_program(options: argparse.Namespace, session: Session) -> int:
-    """Check each kernel that a cuTile program compiles; places are lines of Python."""
+    """Check each kernel that a cuTile program compiles; locations are lines of Python."""
     if len(options.files) > 1:
         raise UsageError.because("a cuTile program is checked alone: it comes first")
     program = take(options.files[0], options, session)

@@ -1,4 +1,4 @@
-"""``tilewright check --campaign``: a folder of programs and kernels, on several machines, under several seeds."""
+"""``tilewright check --campaign``: a directory of programs and kernels, on several machines, under several seeds."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ DIFFERS = define_code(
     "Each launch runs on both, with the same arrays. Machines add in different orders, so that floats differ a little; "
     "--rtol and --atol say how much is too much.",
 )
-#: The version of the form of the JSON.
+#: The version of the JSON format.
 FORMAT = 1
 _JOBS = "tilewright.cli.campaign_jobs"
 _KERNELS = (".tileir", ".mlir", ".tileirbc")
-#: How a file says how it is run, as `// $ tilewright run FILE --grid 8`.
+#: A comment that says how to run the file, such as `// $ tilewright run FILE --grid 8`.
 _COMMAND = re.compile(rb"^(?://|#) \$ tilewright run (.+)$", re.MULTILINE)
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A job of the campaign: a program, the machine and the seed, or None for a file that is only verified."""
+    """A job of the campaign: a program, the machine and the seed; None for a file that is only verified."""
 
     program: str
     machine: str | None
@@ -47,7 +47,7 @@ class Planned:
 
 
 def add_campaign_arguments(parser: argparse.ArgumentParser) -> None:
-    """What concerns campaigns only."""
+    """Add the options specific to campaigns."""
     from tilewright.cli.arguments import positive
     from tilewright.cli.campaigns import add_campaign_options
 
@@ -77,8 +77,8 @@ def add_campaign_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Run the campaign, and write its report. Exit status 0 where nothing was found, 1 where something was, or a job
-    has failed or was lost."""
+    """Run the campaign and write its report. Returns 0 if nothing was found, 1 if something was, or if a job failed or
+    was lost."""
     from tilewright.campaign.runner import executor, run_campaign
     from tilewright.cli.progress import working
 
@@ -123,7 +123,7 @@ def _planned(folder: Path, options: argparse.Namespace) -> Iterator[Planned]:
             continue
         if path.suffix == ".py":
             source = path.read_bytes()
-            # Helpers of programs are no programs.
+            # A module without launches is not a program.
             if b"cuda.tile" in source and b"launch" in source:
                 for task in tasks:
                     yield _of_program(path, name, source, task, options)
@@ -176,7 +176,7 @@ def _of_program(
 
 
 def _words(source: bytes) -> list[str]:
-    """The words of the first `tilewright run` that a file names, from its own name on."""
+    """Return the words of the first `tilewright run` command in a file, from the file name on."""
     found = _COMMAND.search(source)
     if found is None:
         return []
@@ -188,7 +188,7 @@ def _words(source: bytes) -> list[str]:
 def _of_kernel(
     path: Path, name: str, source: bytes, tasks: Sequence[Task], options: argparse.Namespace
 ) -> Iterator[Planned]:
-    """A launch on each machine, where the file says how it is launched; else it is verified."""
+    """Yield a launch on each machine if the file says how to launch it; otherwise the file is only verified."""
     from tilewright.campaign.jobs import Job, content_key
     from tilewright.cli.run import grid_extents
 

@@ -1,4 +1,4 @@
-"""``tilewright compile``: code of a kernel for a CPU or a GPU, and how it came about."""
+"""``tilewright compile``: compiles a kernel for a CPU or a GPU, and shows intermediate forms."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tilewright.cli.modules import Module
     from tilewright.cpu.runtime.engine import Timings
 
-#: The stages on the way to native code, in order, with what can be shown behind each.
+#: The stages on the way to native code, in order, with what can be shown after each.
 STAGES = {
     "nv_tileaa": "the kernel after lowering to nv_tileaa",
     "codegen": "the LLVM IR that was generated",
     "llvm": "the LLVM IR after LLVM's passes",
     "asm": "the assembly",
 }
-#: What can be emitted for the CPU, and what it is.
+#: What can be emitted for the CPU, with descriptions.
 EMITS = {
     "llvm": "the LLVM IR after LLVM's passes",
     "asm": "the assembly",
@@ -107,7 +107,7 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
 
 
 def _elsewhere(emit: str, target: str) -> str:
-    """Which target emits what this one does not."""
+    """Return which target emits what this one does not."""
     if target == CPU and emit in compile_gpu.EMITS:
         return f"; {emit} needs the target of a GPU, such as --target sm_90"
     return f"; {emit} needs --target {CPU}" if target != CPU and emit in EMITS else ""
@@ -156,7 +156,7 @@ def write_output(session: Session, path: str | None, output: str | bytes) -> Non
 
 
 class Compilation:
-    """One kernel on its way to native code."""
+    """The compilation of one kernel to native code."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Compilation:
         self._timings = timings
 
     def run(self) -> str | bytes:
-        """What is to be emitted."""
+        """Return the requested output."""
         from tilewright.cpu.compile import CompileOptions, compile_kernel
         from tilewright.cpu.runtime import engine
         from tilewright.cpu.target import HOST, cpu_target
@@ -225,7 +225,7 @@ class Compilation:
 
 
 def timing_table(timings: Timings) -> str:
-    """A row for each step, with milliseconds and its share of the whole."""
+    """Return a table with the milliseconds and the share of each step."""
     total = timings.total or 1.0
     width = max(map(len, timings.seconds))
     rows = [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.passes.tileas.decisions import Decisions
     from tilewright.passes.tileas.remarks import Remark
 
-#: What can be emitted for GPUs, and what it is.
+#: What can be emitted for GPUs, with descriptions.
 EMITS = {
     "tileas": "the kernel with layouts and schedules (nv_tileas)",
     "nvgpu": "per-thread code that a kernel of Tile IR becomes",
@@ -29,7 +29,7 @@ EMITS = {
     "cubin": "machine code, by ptxas",
     "sass": "the text of the machine code, by ptxas and nvdisasm",
 }
-#: The architectures, as `tilewright.gpu` knows them; written again here so that help is quick.
+#: The architectures that `tilewright.gpu` knows, repeated here so that --help stays fast.
 TARGETS = (
     *("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a"),
     *("sm_103", "sm_103a", "sm_120", "sm_120a", "sm_121", "sm_121a"),
@@ -38,7 +38,7 @@ _CPU_ONLY = ("cpu", "checked", "print_after", "timing")
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Emit what the options ask for of a kernel of the file."""
+    """Emit what the options ask for, for a kernel of the file."""
     refuse_options_of_cpu(options)
     if options.emit == "cubin":
         refuse_terminal(options.output)
@@ -53,14 +53,14 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def refuse_options_of_cpu(options: argparse.Namespace) -> None:
-    """A UsageError for options that concern native code."""
+    """Raise UsageError for options that concern native code."""
     for name in _CPU_ONLY:
         if getattr(options, name):
             raise UsageError.because(f"--{name.replace('_', '-')} needs --target cpu")
 
 
 def emitted(source: Source, options: argparse.Namespace, session: Session) -> str | bytes:
-    """What the options ask for of a kernel."""
+    """Return what the options ask for, for a kernel."""
     emit = options.emit or "ptx"
     if options.remarks:
         for line in source.remarks():
@@ -75,14 +75,14 @@ def emitted(source: Source, options: argparse.Namespace, session: Session) -> st
     return _machine_code(compiled, emit, session, source.stages())
 
 
-#: The kinds of remarks that belong to what a block takes: its stages and its agents.
+#: The kinds of remarks about what a block uses: its stages and its agents.
 _SHAPE = ("ring", "agents")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel of a file: the module of ``nvgpu`` that it is or becomes, that of ``nv_tileas`` on the way,
-    what compiles it, lines of remarks, and those of them that tell of stages and agents."""
+    """A kernel of a file: its module of ``nvgpu`` (given or lowered), the module of ``nv_tileas`` on the way, the
+    function that compiles it, the remarks as lines, and those of them about stages and agents."""
 
     threads: Callable[[], ModuleOp]
     scheduled: Callable[[], ModuleOp]
@@ -92,14 +92,16 @@ class Source:
 
 
 def refuse_decisions(options: argparse.Namespace) -> None:
-    """A UsageError for decisions, where there are none to be made."""
+    """Raise UsageError for decisions if there are none to make."""
     if options.decide or options.decisions is not None:
         raise UsageError.because("--decide and --decisions are for GPUs: they need --target sm_NN")
 
 
 def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> Decisions:
-    """What the command line decides about a kernel in the compiler's stead. A UsageError for what is not well formed, and for a
-    record of another kernel or target."""
+    """Return the decisions that the command line makes in place of the compiler for a kernel.
+
+    Raises UsageError for malformed ones, and for a record of another kernel or target.
+    """
     from tilewright.diagnostics import TileIRError
     from tilewright.passes.tileas.decisions import FREE, Decisions
 
@@ -133,7 +135,7 @@ def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> 
 def source_of(
     module: Module, options: argparse.Namespace, session: Session, name: str | None = None
 ) -> Source:
-    """The kernel of a module that ``--entry`` names, or the only one; ``name``: what a program calls it."""
+    """Return the kernel named by ``--entry``, or the only one; ``name`` is its name in a program."""
     from tilewright.gpu import CompileOptions
     from tilewright.launching.modules import is_tile_ir
 
@@ -178,7 +180,7 @@ def _no_schedule() -> ModuleOp:
 
 
 def shown(remark: Remark) -> str:
-    """A remark as a line of text."""
+    """Format a remark as a line of text."""
     from tilewright.diagnostics.render_text import describe_location
 
     where = "" if remark.location is None else f"{describe_location(remark.location)}: "
@@ -186,7 +188,7 @@ def shown(remark: Remark) -> str:
 
 
 def gpu_module(module: Module) -> ModuleOp:
-    """A module without kernels of Tile IR, as one that may hold kernels of `gpu`."""
+    """Return a module without Tile IR kernels as one that may contain kernels of `gpu`."""
     from xdsl.dialects.builtin import ModuleOp
 
     assert isinstance(module, ModuleOp)

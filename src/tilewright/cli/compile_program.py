@@ -9,7 +9,7 @@ from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
 from tilewright.cli.programs import Taken, only, take
 from tilewright.cli.session import Session, UsageError
 
-#: How a line becomes a comment in what is emitted.
+#: The comment syntax of each output form.
 _COMMENTS = {
     "asm": "#",
     "llvm": ";",
@@ -22,7 +22,7 @@ _BINARY = frozenset({"obj", "cubin"})
 
 
 def compile_program(options: argparse.Namespace, session: Session) -> int:
-    """Emit the code of each kernel that is chosen; of several below comments, and as text only."""
+    """Emit the code of each chosen kernel; several are separated by comments, and must be text."""
     is_cpu = options.target == "cpu"
     if options.entry is not None:
         raise UsageError.because("--entry is for modules: kernels of a program go by --kernel")
@@ -51,7 +51,7 @@ def compile_program(options: argparse.Namespace, session: Session) -> int:
 
 
 def _compiled(taken: Taken, options: argparse.Namespace, session: Session) -> str | bytes:
-    """The code of one kernel."""
+    """Return the code of one kernel."""
     kernel = taken.kernel
     if options.target != "cpu":
         return compile_gpu.emitted(

@@ -1,7 +1,7 @@
-"""``tilewright completion``: a completion script for a shell, made from the command's own parser.
+"""``tilewright completion``: a completion script for a shell, generated from the command's parser.
 
-The script lists what this version knows, operation names and passes included: print it anew after
-an update.
+The script lists what this version knows, including operation names and passes, so regenerate it after an
+update.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def commands() -> list[Command]:
-    """Every sub-command with its options, in the order of ``--help``."""
+    """Return every sub-command with its options, in the order of ``--help``."""
     from tilewright.cli.main import COMMANDS, build_parser
 
-    # argparse has no public way to ask a parser for what has been added to it.
+    # argparse has no public way to list the sub-parsers.
     (subparsers,) = (
         action
         for action in build_parser()._actions
@@ -110,7 +110,7 @@ def _pass_names() -> Sequence[str]:
     return list(PASSES)
 
 
-#: Where the words come from that an argument takes, by sub-command and destination.
+#: Where an argument's possible words come from, by sub-command and destination.
 _LISTS: dict[tuple[str, str], Callable[[], Sequence[str]]] = {
     ("explain", "name"): _explainable,
     ("opt", "passes"): _pass_names,
@@ -180,7 +180,7 @@ def _zsh(found: list[Command]) -> str:
         elif command.takes_files:
             specs.append(_quoted("*:file:_files"))
         joined = " \\\n        ".join(specs)
-        # The words before the sub-command's own are dropped, as _arguments wants them.
+        # Drop the words before the sub-command's own, as _arguments requires.
         lines += [
             f"    {command.name})",
             "      shift words; (( CURRENT-- ))",
@@ -192,7 +192,7 @@ def _zsh(found: list[Command]) -> str:
 
 
 def _zsh_option(option: Option) -> str:
-    """One ``_arguments`` specification; the spellings of an option exclude each other."""
+    """Return one ``_arguments`` specification; the spellings of an option exclude each other."""
     about = option.help.translate({ord(c): f"\\{c}" for c in "[]:\\"})
     value = ""
     if option.takes_value:
@@ -242,7 +242,7 @@ def _fish_option(option: Option) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In single quotes for bash and zsh."""
+    """Quote with single quotes for bash and zsh."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""What is left behind by an internal error: one file that lets somebody else see it."""
+"""The reproducer of an internal error: one file from which others can reproduce it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.cli.session import Session
 
 
 def describe(error: BaseException) -> str:
-    """The exception's type, message and the last place in our code on its way, on one line."""
+    """Return the exception's type, message and innermost location in our code, on one line."""
     what = type(error).__name__
     if message := " ".join(str(error).split()):
         what += f": {message[:200]}"
@@ -29,7 +29,7 @@ def describe(error: BaseException) -> str:
 
 
 def write_reproducer(session: Session, error: BaseException) -> str:
-    """Write command line, versions, traceback and inputs to a new zip file; returns its path."""
+    """Write command line, versions, traceback and inputs to a new zip file. Returns its path."""
     handle, path = tempfile.mkstemp(prefix="tilewright-bug-", suffix=".zip")
     with (
         os.fdopen(handle, "wb") as stream,

@@ -67,10 +67,10 @@ def _printed(module: Module, options: argparse.Namespace, *, bare: bool) -> str:
 
 
 def _program(options: argparse.Namespace, session: Session) -> int:
-    """Each kernel that a cuTile program compiles, below a comment that tells which it is."""
+    """Print each kernel that a cuTile program compiles, below a comment that identifies it."""
     program = take(options.file, options, session)
     names = {taken.kernel.name for taken in program.chosen}
-    # Kernels of one name need modules of their own.
+    # Kernels with equal names need separate modules.
     bare = not options.module and len(names) == len(program.chosen)
     parts = [
         f"// {taken}\n{_printed(taken.kernel.module, options, bare=bare)}"

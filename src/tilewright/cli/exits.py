@@ -1,10 +1,10 @@
-"""What the exit status of ``tilewright`` says."""
+"""The exit statuses of ``tilewright``."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The exit statuses; ``docs/cli.md`` and ``tilewright --help`` list them."""
+    """The exit statuses, which ``docs/cli.md`` and ``tilewright --help`` list."""
 
     OK = 0
     FINDINGS = 1

@@ -1,4 +1,4 @@
-"""``tilewright explain``: tell about an operation, a type or a diagnostic code, or show a kernel."""
+"""``tilewright explain``: explains an operation, a type or a diagnostic code, or shows a kernel."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ UNKNOWN_NAME = define_code(
     "`tilewright explain --list` lists all of them.",
 )
 
-# Modules that define no codes and should not be imported: one runs the command, the other loads
-# all of xDSL.
+# Modules that define no codes and must not be imported: one runs the command, the other loads all
+# of xDSL.
 _NO_CODES = frozenset({"tilewright.__main__", "tilewright.universe"})
 #: Dialects whose operations are explained by their full names.
 _DIALECTS = frozenset(
@@ -68,7 +68,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def _find(text: str) -> list[Facts]:
-    """What is known under a name; most names mean one thing."""
+    """Return the facts known under a name; most names have one meaning."""
     from tilewright.cli.op_facts import op_facts
     from tilewright.cli.type_facts import type_facts
     from tilewright.dialects import cuda_tile
@@ -92,8 +92,8 @@ def _find(text: str) -> list[Facts]:
 
 
 def _plain(text: str) -> str:
-    """``addi`` for ``cuda_tile.addi``, ``tile`` for ``!cuda_tile.tile<4xf32>``, ``syntax`` for
-    ``error[syntax]``."""
+    """Strip decoration: ``addi`` for ``cuda_tile.addi``, ``tile`` for ``!cuda_tile.tile<4xf32>``, ``syntax``
+    for ``error[syntax]``."""
     text = text.strip()
     for severity in ("error", "warning", "note"):
         if text.startswith(f"{severity}[") and text.endswith("]"):
@@ -102,7 +102,7 @@ def _plain(text: str) -> str:
 
 
 def _other_operations() -> dict[str, type[DeclaredOp]]:
-    """The operations of the dialects beside cuda_tile, by full name."""
+    """Return the operations of dialects other than cuda_tile, by full name."""
     found: dict[str, type[DeclaredOp]] = {}
     for dialect in ("nv_tileaa", "nv_tileas", "arith", "nvgpu"):
         import_module(f"tilewright.dialects.{dialect}").load()
@@ -113,15 +113,15 @@ def _other_operations() -> dict[str, type[DeclaredOp]]:
     upstream = import_module("tilewright.dialects.upstream.base.operations").OPERATIONS
     ours = import_module("tilewright.dialects.nvgpu.wgmma").OPERATIONS
     for operations in (*upstream.values(), ours):
-        # Of operations that tiles have too, those of tiles are told.
+        # If an operation exists for tiles as well, explain the one for tiles.
         found = {op.name: op for op in operations.values()} | found
     return found
 
 
 def load_all_codes() -> None:
-    """Import every module of ours, so that all diagnostic codes are known.
+    """Import all our modules, so that all diagnostic codes are defined.
 
-    A module that needs an optional package which is not installed is left out.
+    Skips modules that need an optional package which is not installed.
     """
     import tilewright
 
@@ -136,7 +136,7 @@ def load_all_codes() -> None:
 
 
 def all_names() -> list[str]:
-    """Every name that can be explained."""
+    """Return every name that can be explained."""
     return [name for _, rows in _sections() for name, _ in rows]
 
 

@@ -34,7 +34,7 @@ _OWN_OPTIONS = (
 
 
 def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
-    """What concerns the page of a kernel only."""
+    """Add the options specific to a kernel's page."""
     group = parser.add_argument_group("the page of a kernel")
     group.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
     group.add_argument(
@@ -66,12 +66,12 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def is_kernel(name: str) -> bool:
-    """Whether a name is that of a file, or of standard input, rather than of something known."""
+    """Whether a name is a file or standard input rather than something to be explained."""
     return name == "-" or os.path.isfile(name) or name.endswith(_SUFFIXES) or os.sep in name
 
 
 def refuse_kernel_options(options: argparse.Namespace) -> None:
-    """A UsageError where an option is given that only the page of a kernel takes."""
+    """Raise UsageError for an option that only a kernel's page accepts."""
     for name in _OWN_OPTIONS:
         if getattr(options, name) is not None:
             shown = {"arguments": "arg"}.get(name, name.replace("_", "-"))
@@ -83,7 +83,7 @@ def refuse_kernel_options(options: argparse.Namespace) -> None:
 
 
 def explain(options: argparse.Namespace, session: Session) -> int:
-    """Write the page of the kernel in the file that ``name`` is, or of those of a program."""
+    """Write the page of the kernel in the file ``name``, or the pages of a program's kernels."""
     if options.format != "text":
         raise UsageError.because("--format json tells about names; a kernel becomes a page")
     if is_program(options.name):
@@ -123,7 +123,7 @@ def _refuse_launch(options: argparse.Namespace) -> None:
 
 
 def _footprints(options: argparse.Namespace, found: Explanation) -> Footprints | None:
-    """What tile blocks touch; None where nothing is said about a launch."""
+    """Return the memory that tile blocks touch, or None if no launch is described."""
     kernel = found.tile_kernel
     if options.arguments is None and (options.grid is None or kernel.block.args):
         return None
@@ -145,7 +145,7 @@ def _footprints(options: argparse.Namespace, found: Explanation) -> Footprints |
 
 
 def _how_to_run(options: argparse.Namespace, found: Explanation) -> str:
-    """A command that records footprints, with arguments to be filled in."""
+    """Return a command that records footprints, with placeholders for the arguments."""
     from tilewright.cli.run_specs import parameters_of
 
     name = "FILE" if options.name == "-" else shlex.quote(options.name)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from tilewright.explain.about import About
     from tilewright.explain.worker import PageWorker
 
-#: What is shown where nothing else is asked for; a test compares it with what `explain` has.
+#: The defaults; a test compares them with those of `explain`.
 _PASSES, _TARGET = "tileaa", "sm_100"
 _FOR_MODULES = {"entry": "entry", "arguments": "arg", "seed": "seed", "grid": "grid"}
 
 
 def explain_program(options: argparse.Namespace, session: Session) -> int:
-    """Write a page for each kernel, of several specialisations the first, unless one is named."""
+    """Write a page for each kernel; of several specialisations the first, unless one is named."""
     for name, shown in _FOR_MODULES.items():
         if getattr(options, name) is not None:
             raise UsageError.because(
@@ -56,7 +56,7 @@ def explain_program(options: argparse.Namespace, session: Session) -> int:
 
 
 class _Ahead:
-    """Sends each kernel that is to be shown to the worker, as soon as the program has compiled it."""
+    """Sends each kernel to be shown to the worker as soon as the program has compiled it."""
 
     def __init__(self, worker: PageWorker, wanted: str | None, chosen: Chosen):
         self._worker, self._wanted, self._chosen = worker, wanted, chosen
@@ -80,7 +80,7 @@ def _first_of_each(kernels: Sequence[Taken]) -> tuple[Taken, ...]:
 
 
 def _paths(options: argparse.Namespace, shown: Sequence[Taken]) -> dict[str, str]:
-    """Where pages go, by label: the first to ``-o``, further ones beside it."""
+    """Return the page path for each label: ``-o`` for the first, others beside it."""
     if options.output == "-":
         if len(shown) > 1:
             raise UsageError.because(
@@ -119,14 +119,14 @@ def _page(taken: Taken, about: About, chosen: Chosen) -> str:
 
 
 class Chosen(TypedDict):
-    """What the levels of a page depend on."""
+    """The parameters that determine the levels of a page."""
 
     passes: str
     target: str
 
 
 def explain_options(options: argparse.Namespace) -> Chosen:
-    """The target and the passes that are asked for; UsageErrors where there are none."""
+    """Return the requested target and passes. Raises UsageError if they do not exist."""
     chosen: Chosen = {
         "passes": _PASSES if options.passes is None else options.passes,
         "target": options.target or _TARGET,

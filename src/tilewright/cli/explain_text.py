@@ -1,4 +1,4 @@
-"""The facts of ``tilewright explain`` as text for people."""
+"""Formats the facts of ``tilewright explain`` as text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _INDENT = "  "
 
 
 def facts_text(facts: Facts) -> str:
-    """All facts of one thing, without a newline at the end."""
+    """Return all facts about one subject, without a newline at the end."""
     return _RENDERERS[facts["kind"]](facts)
 
 
 def code_facts(code: Code) -> Facts:
-    """What there is to tell about a diagnostic code, for text and JSON."""
+    """Return the facts about a diagnostic code, for text and JSON."""
     return {
         "kind": "diagnostic",
         "name": code.name,
@@ -33,7 +33,7 @@ def code_facts(code: Code) -> Facts:
 
 
 def listing(sections: Iterable[tuple[str, Sequence[tuple[str, str]]]]) -> str:
-    """Titled tables of names and summaries, a name and its summary on a line."""
+    """Return titled tables of names and summaries, one per line."""
     blocks: list[str] = []
     for title, rows in sections:
         width = min(max((len(name) for name, _ in rows), default=0), 34)
@@ -75,7 +75,7 @@ def _operation_text(facts: Facts) -> str:
 
 
 def _rest_of(facts: Facts) -> list[str]:
-    """The description below its first line, which is the summary."""
+    """Return the description after its first line, which is the summary."""
     rest = facts["description"].partition("\n")[2].strip()
     return [_paragraphs(rest)] if rest else []
 

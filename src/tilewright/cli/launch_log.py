@@ -1,4 +1,4 @@
-"""What is kept and told of the launches of a program."""
+"""Records and reports the launches of a program."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ FORMAT = 1
 
 @dataclass(slots=True)
 class Sanitized:
-    """What the sanitizer found: the launches with findings, and how many were checked."""
+    """The sanitizer's results: the launches with findings, and how many were checked."""
 
     launches: int = 0
     reports: list[tuple[SanitizeReport, Any]] = field(default_factory=list[Any])
 
     def keep(self, module: Any, report: SanitizeReport | None) -> None:
-        """Count a launch, and keep its report if it has one."""
+        """Count a launch, and store its report if it has findings."""
         self.launches += 1
         if report is not None:
             self.reports.append((report, module))
 
 
 class LaunchLog:
-    """Collects what a run of a program is asked for beside its own output, and writes it."""
+    """Collects and writes the requested outputs of a program run other than the program's own."""
 
     def __init__(self, options: argparse.Namespace, session: Session):
         self._options, self._session = options, session
@@ -55,20 +55,20 @@ class LaunchLog:
 
     @property
     def owns_stdout(self) -> bool:
-        """Whether standard output is for us, and what the program prints goes elsewhere."""
+        """Whether our output goes to standard output, so that the program's must go elsewhere."""
         options = self._options
         is_report = options.command == "sanitize" and options.format != "text"
         return is_report or options.trace == "-" or getattr(options, "json", False)
 
     @property
     def wants_launches(self) -> bool:
-        """Whether an option asks for what launches did, so that they must be kept."""
+        """Whether an option reports on launches, so that they must be recorded."""
         options = self._options
         return bool(options.counters or options.timeline or getattr(options, "json", False))
 
     @property
     def trace(self) -> Trace:
-        """What is recorded of each launch: all tile blocks, unless some are named."""
+        """The trace settings of a launch: all tile blocks, unless some are named."""
         from tilewright.machine.inspect.trace import Trace
 
         options = self._options
@@ -85,15 +85,15 @@ class LaunchLog:
         grid: tuple[int, int, int],
         args: tuple[Any, ...],
     ) -> None:
-        """Keep a kernel that was compiled, once, and none of its arguments."""
+        """Record a compiled kernel, once, without its arguments."""
         from tilewright.cutile.compilation import of_specialisation
 
         if all(known.module is not made.module for known in self._kernels):
-            # Of the arguments only the kinds count here: arrays must not live longer for our sake.
+            # Only the kinds of arguments matter here; keeping arrays would extend their lifetime.
             self._kernels.append(of_specialisation(dispatcher, made, grid, ()))
 
     def stops(self) -> tuple[LineBreakpoint, ...]:
-        """The breakpoints of the command line; whether a launch came to them is kept."""
+        """Return the breakpoints of the command line, which record whether a launch reached them."""
         return tuple(map(self._noted, self._options.breakpoints))
 
     def _noted(self, given: LineBreakpoint) -> LineBreakpoint:
@@ -106,18 +106,18 @@ class LaunchLog:
         return replace(given, action=stopped)
 
     def keep_launch(self, launched: Launched) -> None:
-        """Keep a launch, and print its counters at once where they are asked for."""
+        """Record a launch, and print its counters immediately if requested."""
         self._launches.append(launched)
         if self._options.counters:
             self._session.say(_counted(launched))
 
     def keep_trace(self, trace: Trace) -> None:
-        """Append the record of a launch to the file, which the first one empties."""
+        """Append a launch's trace to the file; the first one truncates it."""
         options = self._options
         as_text = options.trace_format == "text"
         text = trace.to_text() if as_text else trace.to_json_lines()
         if options.trace == "-":
-            # What the program prints goes elsewhere meanwhile.
+            # The program's output is redirected meanwhile.
             with redirect_stdout(self._stdout):
                 self._session.write_stdout(text)
         else:
@@ -126,7 +126,7 @@ class LaunchLog:
         self._traced.append(trace)
 
     def finish(self, script: str, status: int) -> int:
-        """Write what was asked for; the exit status."""
+        """Write the requested outputs. Returns the exit status."""
         from tilewright.cutile.children import has_children
 
         options, session = self._options, self._session
@@ -195,7 +195,7 @@ class LaunchLog:
         return status or (Exit.FINDINGS if told or not launched else Exit.OK)
 
     def _write_pages(self, path: str) -> None:
-        """A page for each launch with findings, the first under the name that was given."""
+        """Write a page for each launch with findings; the first has the given name."""
         from tilewright.machine.sanitize import render_html
 
         stem, suffix = os.path.splitext(path)

@@ -1,4 +1,4 @@
-"""Options of launches that several commands have."""
+"""Launch options shared by several commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import inf
 
 
 def add_time_limit(parser: argparse._ActionsContainer) -> None:
-    """``--time-limit``, which all machines have whose launches can be stopped."""
+    """Add ``--time-limit``, for machines whose launches can be stopped."""
     parser.add_argument(
         "--time-limit",
         type=_seconds,
@@ -18,7 +18,7 @@ def add_time_limit(parser: argparse._ActionsContainer) -> None:
 
 
 def add_find_nan(parser: argparse._ActionsContainer) -> None:
-    """``--find-nan``, which the reference machine has."""
+    """Add ``--find-nan``, for the reference machine."""
     parser.add_argument(
         "--find-nan",
         action="store_true",

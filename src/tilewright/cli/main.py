@@ -1,7 +1,7 @@
-"""The ``tilewright`` command: finds the sub-command, runs it, and turns failures into messages.
+"""The ``tilewright`` command: finds and runs the sub-command, and turns failures into messages.
 
-A sub-command is a module with two functions: ``add_arguments(parser)`` and
-``execute(options, session) -> int``. It is imported only when it is used.
+A sub-command is a module with two functions, ``add_arguments(parser)`` and
+``execute(options, session) -> int``. It is imported only when used.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ PROGRAM = "tilewright"
 
 
 class SubCommand(Protocol):
-    """What the module of a sub-command has."""
+    """The interface of a sub-command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the options and arguments of the sub-command; imports nothing heavy, as
-        ``--help`` runs it."""
+        """Declare the options and arguments of the sub-command. Must not import anything heavy, since
+        ``--help`` calls it."""
 
     def execute(self, options: argparse.Namespace, session: Session) -> int:
-        """Run the sub-command; the exit status. Raises TileIRError for bad input, UsageError for
-        options that do not go together."""
+        """Run the sub-command and return the exit status. Raises TileIRError for bad input, UsageError for
+        conflicting options."""
         ...
 
 
@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def build_parser(filled: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The command's parser; only the sub-commands in ``filled`` get their options."""
+    """Return the command's parser; only the sub-commands in ``filled`` get their options."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Read, write, verify, optimise and run CUDA Tile IR.",
@@ -95,16 +95,16 @@ def _module_of(command: str) -> SubCommand:
     return cast("SubCommand", import_module(f"tilewright.cli.{COMMANDS[command][0]}"))
 
 
-#: Programs that are run, and what tells of objects that were not destroyed.
+#: Modules whose presence means that destructors must run: executed programs, and Triton.
 _WITH_DESTRUCTORS = ("tilewright.cli.run_script", "triton")
 
 
 def command() -> int:
-    """``main`` as the last thing that a process does; returns the exit status.
+    """Run ``main`` as the last action of a process. Returns the exit status.
 
-    Python looks for garbage once more when it ends, which takes half a second where torch and modules
-    of IR are in memory. What is left then is the system's to take back; but the destructors of a
-    program that was run are called, as by Python itself.
+    When Python exits it collects garbage once more, which takes half a second with torch and IR modules in
+    memory. The operating system reclaims that memory faster. Destructors of an executed program still run, as
+    Python itself would run them.
     """
     status = main()
     if sys.modules.keys().isdisjoint(_WITH_DESTRUCTORS):
@@ -113,7 +113,7 @@ def command() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line ``argv`` (without the program's name); returns the exit status."""
+    """Run the command line ``argv`` (without the program's name) and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["run"], ["sanitize"]):
         try:
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from tilewright.cli import run_script
 
                 return run_script.main(arguments, owns_process=argv is None)
-        except KeyboardInterrupt as stop:  # While the program runs it is the program's own.
+        except KeyboardInterrupt as stop:  # not while the program itself runs
             return _interrupted(Session(arguments), stop)
     own, theirs = programs.split(arguments)
     session = Session(arguments, theirs or ())
@@ -144,7 +144,7 @@ def _guarded(arguments: list[str], session: Session) -> int:
     except KeyboardInterrupt as stop:
         return _interrupted(session, stop)
     except MemoryError:
-        pass  # The frames that it holds keep the memory until here.
+        pass  # the frames it holds keep the memory alive until here
     except Exception as error:  # noqa: BLE001 (the top: what arrives here is a bug of ours)
         with contextlib.suppress(MemoryError):
             return _report_bug(session, error)
@@ -155,19 +155,19 @@ def _guarded(arguments: list[str], session: Session) -> int:
 
 
 def _interrupted(session: Session, stop: KeyboardInterrupt) -> int:
-    """Say so, and in which loop a kernel was, where its machine has noted that."""
+    """Report the interruption, and in which loop a kernel was, if its machine recorded that."""
     where = [note.removeprefix(f"{PROGRAM}: ") for note in getattr(stop, "__notes__", ())]
     session.say("; ".join([f"{PROGRAM}: interrupted", *where]))
     return Exit.INTERRUPTED
 
 
 def _run(arguments: list[str], session: Session) -> int:
-    # Top-level options take no values, so the first plain word is the sub-command.
+    # Top-level options take no values, so the first word without a dash is the sub-command.
     command = next((word for word in arguments if not word.startswith("-")), "")
     refuse_endless_numbers(arguments)
     try:
         options = build_parser([command]).parse_args(arguments)
-    except SystemExit as stop:  # how argparse ends: after --help with 0, after an error with 2
+    except SystemExit as stop:  # argparse exits this way: 0 after --help, 2 after an error
         session.write_stdout("")
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     session.color = options.color

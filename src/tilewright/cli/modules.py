@@ -1,4 +1,4 @@
-"""Input files as modules: the options that say how to read them, and the reading."""
+"""Reads input files as modules, and defines the options for reading them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_ONE_MODULE = define_code(
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """The options that change how text is read."""
+    """Add the options that change how text is read."""
     parser.add_argument(
         "--allow-unregistered",
         action="store_true",
@@ -43,7 +43,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_generic_options(group: argparse._ActionsContainer) -> None:
-    """``--generic`` and ``--nvidia-generic``, for commands that print text."""
+    """Add ``--generic`` and ``--nvidia-generic``, for commands that print text."""
     group.add_argument(
         "--generic",
         action="store_const",
@@ -61,7 +61,7 @@ def add_generic_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_version_option(parser: argparse.ArgumentParser) -> None:
-    """``--bytecode-version``, for commands that write bytecode."""
+    """Add ``--bytecode-version``, for commands that write bytecode."""
     from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, format_version
 
     parser.add_argument(
@@ -74,14 +74,14 @@ def add_version_option(parser: argparse.ArgumentParser) -> None:
 
 
 def requested_version(options: argparse.Namespace) -> Version:
-    """The version that ``--bytecode-version`` names."""
+    """Return the version that ``--bytecode-version`` names."""
     from tilewright.dialects.versions import parse_version
 
     return parse_version(options.bytecode_version)
 
 
 def is_bytecode(source: InputFile) -> bool:
-    """Whether the contents begin as bytecode does."""
+    """Whether the contents start like bytecode."""
     from tilewright import bytecode
 
     return bytecode.is_bytecode(source.data)
@@ -90,9 +90,10 @@ def is_bytecode(source: InputFile) -> bool:
 def parse_source(
     source: InputFile, options: argparse.Namespace, warnings: list[Diagnostic]
 ) -> Module:
-    """The module of a file, not verified; the format is recognised by its content.
+    """Read the module of a file without verifying it; the format is detected from the content.
 
-    ``warnings`` takes what is odd but readable. Raises ``TileIRError`` for what cannot be read.
+    ``warnings`` receives diagnostics about odd but readable input. Raises ``TileIRError`` if the file
+    cannot be read.
     """
     if is_bytecode(source):
         from tilewright import bytecode
@@ -102,7 +103,7 @@ def parse_source(
 
 
 def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
-    """The module of a file that is no bytecode."""
+    """Read the module of a file that is not bytecode."""
     zero = source.data.find(0)
     if zero >= 0:
         raise TileIRError.single(
@@ -122,7 +123,7 @@ def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
 
 
 def all_findings(error: TileIRError) -> list[Diagnostic]:
-    """The errors that stopped the reading of a file, and those of what could be read, in order."""
+    """Return the errors that stopped the reading of a file, and those of the parts that were read, in order."""
     if not error.partial:
         return list(error.diagnostics)
     from tilewright.analysis import verifier
@@ -134,10 +135,9 @@ def all_findings(error: TileIRError) -> list[Diagnostic]:
 def load(
     path: str, options: argparse.Namespace, session: Session, *, verify: bool = True
 ) -> Module:
-    """The module of a file, verified unless told otherwise; its warnings are reported.
+    """Read and, by default, verify the module of a file; its warnings are reported.
 
-    Raises ``UsageError`` where the file cannot be read, ``TileIRError`` with every finding where
-    the input has errors.
+    Raises ``UsageError`` if the file cannot be read, ``TileIRError`` with every error in the input.
     """
     source = session.read(path)
     warnings: list[Diagnostic] = []
@@ -154,8 +154,8 @@ def load(
 
 
 def machine_module(module: Module, name: str) -> Module:
-    """The module that the machine runs: the one cuda_tile module, or one with functions of
-    ``nv_tileaa``; ``TileIRError`` where there is neither."""
+    """Return the module that the machine runs: the only cuda_tile module, or one with functions of
+    ``nv_tileaa``. Raises ``TileIRError`` if there is neither."""
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
     from tilewright.dialects.nv_tileaa import FUNC
 
@@ -165,7 +165,7 @@ def machine_module(module: Module, name: str) -> Module:
 
 
 def one_module(module: Module, name: str) -> ModuleOp:
-    """The one cuda_tile module that ``module`` is or holds; ``TileIRError`` for another number."""
+    """Return the only cuda_tile module that ``module`` is or contains. Raises ``TileIRError`` otherwise."""
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 
     if isinstance(module, ModuleOp):
@@ -183,7 +183,7 @@ def one_module(module: Module, name: str) -> ModuleOp:
 
 
 def _other_dialects(module: builtin.ModuleOp) -> str:
-    """What a module is of that is not one of cuda_tile's; empty where that is no other dialect."""
+    """Return the names of the other dialects in a module without cuda_tile; empty if there is none."""
     names = {op.dialect_name() for op in module.walk()} - {"builtin", "cuda_tile"}
     if not names:
         return ""

@@ -1,4 +1,4 @@
-"""What an operation's class declares, as plain values for ``tilewright explain``."""
+"""Extracts what an operation's class declares as plain values, for ``tilewright explain``."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _COUNTS = {
     OptRegionDef: "optional",
     OptPropertyDef: "optional",
 }
-# Kept by xDSL so that operand groups can be told apart; no field of the operation's own.
+# Kept by xDSL to distinguish operand groups; not fields of the operation's own.
 _SEGMENTS = frozenset({"operandSegmentSizes", "resultSegmentSizes"})
 _MAX_CALL_DEPTH = 4
 
 
 def op_facts(cls: type[DeclaredOp]) -> Facts:
-    """Everything that the class declares, in the order in which ``explain`` shows it.
+    """Return everything that the class declares, in the order in which ``explain`` shows it.
 
-    Operations of ``cuda_tile`` go by their mnemonic, others by their full name. Only those of
-    ``cuda_tile`` have aliases, a version and an opcode; others have None, and no aliases.
+    Operations of ``cuda_tile`` are named by their mnemonic, others by their full name. Only those of
+    ``cuda_tile`` have aliases, a version and an opcode; for others these are empty or None.
     """
     definition = cls.get_irdl_definition()
     text = inspect.cleandoc(cls.__doc__ or "")
@@ -116,7 +116,7 @@ def _since_of(cls: type[DeclaredOp], name: str) -> str | None:
 
 
 def _words(constraint: object) -> str:
-    """The constraint in words, as our own say it; xDSL's print themselves."""
+    """Describe a constraint: ours in their own words, xDSL's by printing them."""
     return getattr(constraint, "description", None) or str(constraint)
 
 
@@ -128,14 +128,14 @@ def _default_words(default: Any) -> str:
 
 
 def _tileaa_rules() -> Mapping[type[Operation], Sequence[Rule]]:
-    # Most questions are about cuda_tile, and loading these takes longer than to answer them.
+    # Most queries are about cuda_tile, and importing these takes longer than answering them.
     from tilewright.passes.tileaa.canonicalize import RULES as TILEAA_RULES
 
     return TILEAA_RULES
 
 
 def _rewrites_of(cls: type[DeclaredOp]) -> Iterator[str]:
-    """What ``canonicalize`` makes of the operation: the law that each of its rules states."""
+    """Yield the rewrites of the operation by ``canonicalize``: the law that each rule states."""
     rules = RULES if issubclass(cls, TileOp) else _tileaa_rules()
     for rule in rules.get(cls, ()):
         law = inspect.cleandoc(rule.__doc__ or "").partition("\n\n")[0]
@@ -144,10 +144,10 @@ def _rewrites_of(cls: type[DeclaredOp]) -> Iterator[str]:
 
 
 def _codes_of(cls: type[DeclaredOp]) -> Iterator[str]:
-    """The diagnostic codes that the operation's own syntax and rules can report.
+    """Yield the diagnostic codes that the operation's own syntax and rules can report.
 
-    They are the code constants that the methods, and the functions of the dialect that these call,
-    refer to.
+    These are the code constants referred to by its methods, and by the dialect's functions that these
+    call.
     """
     if cls.RELATIONS:
         yield TYPE_RELATION

@@ -1,4 +1,4 @@
-"""``tilewright opt``: run passes and show what they do."""
+"""``tilewright opt``: run passes and show their effects."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class _Driver:
         self._rewrites: list[Rewrite] | None = [] if options.trace_rewrites else None
 
     def transform(self, parts: Sequence[InputFile]) -> int:
-        """Write what becomes of the parts; nothing if one of them has an error."""
+        """Write the transformed parts; nothing if one of them has an error."""
         options, session = self._options, self._session
         if options.emit == "bytecode" and len(parts) > 1:
             raise UsageError.because("--emit bytecode takes a file with one part")
@@ -196,7 +196,7 @@ class _Driver:
         return Exit.OK
 
     def verify_diagnostics(self, parts: Sequence[InputFile]) -> int:
-        """Compare the diagnostics of each part with those that its comments announce."""
+        """Compare the diagnostics of each part with the expectations in its comments."""
         from tilewright.diagnostics import check_expectations
 
         findings: list[Diagnostic] = []
@@ -208,7 +208,7 @@ class _Driver:
         return Exit.FINDINGS if findings else Exit.OK
 
     def _run(self, part: InputFile) -> tuple[Module | None, list[Diagnostic]]:
-        """The transformed module, or None where there were errors; and all diagnostics."""
+        """Return the transformed module, or None if there were errors, and all diagnostics."""
         from tilewright.analysis import verifier
         from tilewright.passes import run_pipeline
 
@@ -259,12 +259,12 @@ class _Driver:
 
 
 def _split(source: InputFile) -> list[InputFile]:
-    """The parts of a text; each keeps the line numbers of the whole."""
+    """Split a text into parts, which keep the line numbers of the whole."""
     from tilewright.diagnostics import split_input
 
     if is_bytecode(source):
         raise UsageError.because("--split-input-file takes text, not bytecode")
-    # Bytes that are no UTF-8 survive, for the parser to report.
+    # Bytes that are not UTF-8 are preserved, for the parser to report.
     text = source.data.decode("utf-8", "surrogateescape")
     return [
         InputFile(source.name, part.encode("utf-8", "surrogateescape"))
@@ -273,7 +273,7 @@ def _split(source: InputFile) -> list[InputFile]:
 
 
 def _load(sources: Sequence[str]) -> None:
-    """Enter the passes of ``--load``; ``UsageError`` where there are none."""
+    """Register the passes of ``--load``. Raises ``UsageError`` if there are none."""
     from tilewright.passes import PASSES, load_passes
 
     try:
@@ -285,7 +285,7 @@ def _load(sources: Sequence[str]) -> None:
 
 
 def _passes(options: argparse.Namespace) -> list[TilePass]:
-    """The passes to run; ``UsageError`` for a name or option that no pass has."""
+    """Return the passes to run. Raises ``UsageError`` for an unknown pass or option."""
     from tilewright.passes import PASSES, parse_pipeline
 
     try:
@@ -326,7 +326,7 @@ def _analysis_list() -> str:
 
 
 def _check_analyses(options: argparse.Namespace) -> None:
-    """Refuse names of analyses that do not exist, and options that contradict each other."""
+    """Reject names of unknown analyses, and conflicting options."""
     if not options.print_analysis:
         if options.grid is not None or options.analysis_format != "text":
             raise UsageError.because("--grid and --analysis-format go with --print-analysis")
@@ -368,7 +368,7 @@ def _grid(text: str) -> tuple[int, ...]:
 
 
 def _rewrite_list(rewrites: Sequence[Rewrite]) -> str:
-    """A line for each rule that was applied, in order."""
+    """Return a line for each rule that was applied, in order."""
     from tilewright.diagnostics.render_text import describe_location
 
     return "\n".join(
@@ -378,7 +378,7 @@ def _rewrite_list(rewrites: Sequence[Rewrite]) -> str:
 
 
 def _timing_table(timings: Sequence[PassTiming]) -> str:
-    """Each pass run, in order, with milliseconds and its share."""
+    """Return a table of the passes that ran, in order, with milliseconds and share."""
     total = sum(timing.seconds for timing in timings)
     rows = [(timing.name, timing.seconds) for timing in timings]
     lines = [

@@ -1,4 +1,4 @@
-"""Output files, written whole or not at all."""
+"""Writes output files completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tilewright.cli.session import (
 
 
 def write_text(session: Session, path: str | None, text: str) -> None:
-    """Write UTF-8 text to a file, or to standard output where ``path`` is None or ``-``."""
+    """Write UTF-8 text to a file, or to standard output if ``path`` is None or ``-``."""
     write_files(session, {path or "-": text.encode("utf-8", "surrogateescape")})
 
 
 def write_binary(session: Session, path: str | None, data: bytes) -> None:
-    """Like ``write_text`` for bytes; ``UsageError`` where they would go to a terminal."""
+    """Like ``write_text`` for bytes. Raises ``UsageError`` rather than write to a terminal."""
     refuse_terminal(path)
     write_files(session, {path or "-": data})
 
 
 def refuse_terminal(path: str | None) -> None:
-    """``UsageError`` where binary output to ``path`` would go to a terminal."""
+    """Raise ``UsageError`` if binary output to ``path`` would go to a terminal."""
     if path in (None, "-") and is_terminal(sys.stdout):
         raise UsageError.because(
             "refusing to write bytecode to a terminal",
@@ -39,14 +39,14 @@ def refuse_terminal(path: str | None) -> None:
 def write_files(session: Session, contents: Mapping[str, bytes]) -> None:
     """Write files by path; ``-`` is standard output.
 
-    Every file is complete beside its target before the first target is replaced. On failure
-    (``UsageError``) and on interruption no target is half-written and no temporary file is left.
+    Every file is complete beside its target before the first target is replaced. On failure (``UsageError``)
+    or interruption no target is half-written and no temporary file is left.
     """
     staged: dict[str, str] = {}
     try:
         for path, data in contents.items():
             if path != "-":
-                target = os.path.realpath(path)  # a symbolic link stays one
+                target = os.path.realpath(path)  # preserve symbolic links
                 if target in staged:
                     raise UsageError.because(f"two outputs are to be written to '{path}'")
                 staged[target] = _stage(path, target, data)
@@ -62,9 +62,9 @@ def write_files(session: Session, contents: Mapping[str, bytes]) -> None:
 
 
 def _stage(path: str, target: str, data: bytes) -> str:
-    """The path of a temporary file with ``data`` beside ``target``.
+    """Write ``data`` to a temporary file beside ``target``. Returns its path.
 
-    "" where the target is a device or a pipe: that cannot be replaced, so it has been written.
+    Returns "" if the target is a device or a pipe, which cannot be replaced and is written directly.
     """
     temporary = ""
     try:

@@ -1,4 +1,4 @@
-"""Where the page of a kernel goes."""
+"""Chooses the file for a kernel's page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tilewright.cli.session import UsageError
 
 
 def page_path(chosen: str | None, source: str) -> str:
-    """The file for a page of ``source``: the one that was chosen, or one beside it.
+    """Return the file for a page of ``source``: the chosen one, or one beside the source.
 
-    A name that nobody chose replaces nothing but an earlier page.
+    A default name never replaces anything but an earlier page.
     """
     if chosen is not None:
         return chosen

@@ -1,4 +1,4 @@
-"""``tilewright profile``: how fast launches would be, by the performance model."""
+"""``tilewright profile``: estimates the speed of launches by the performance model."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def refuse_options_of_programs(options: argparse.Namespace) -> None:
-    """A UsageError where an option is given that only programs have."""
+    """Raise UsageError for an option that applies only to programs."""
     for name in ("save_ir", "machine"):
         if getattr(options, name) is not None:
             shown = name.replace("_", "-")
@@ -137,7 +137,7 @@ def _show_constants(gpu: Gpu, session: Session) -> None:
 
 
 def _write(launches: list[Launch], options: argparse.Namespace, session: Session, gpu: Gpu) -> int:
-    """Write what was found, in all the forms that are asked for."""
+    """Write the results in all requested forms."""
     from tilewright.model.comparison import compared, comparison_text, read_profile
     from tilewright.model.report import as_data, as_text
 

@@ -1,4 +1,4 @@
-"""Arguments of ``tilewright profile``: the SPECs of ``tilewright run``, of which only the sizes are made."""
+"""Arguments of ``tilewright profile``: the SPECs of ``tilewright run``, of which only the sizes matter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.cli.session import UsageError
 
-#: Where the arrays of the modelled launch begin: far from each other, and well aligned.
+#: The addresses of the modelled launch's arrays: far apart and well aligned.
 _FIRST_ADDRESS, _APART = 1 << 36, 1 << 36
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w$.\-]*)=(?P<spec>.*)", re.DOTALL)
 _ARRAY = re.compile(
@@ -20,15 +20,15 @@ _NUMBER = re.compile(r"(?:\w+:)?(?P<number>[-+]?[\d.]+(e[-+]?\d+)?|true|false)")
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Values of parameters in order, None for those that are not given, and the bytes of all arrays, None
-    where none was given."""
+    """Values of parameters in order, None for those not given, and the total bytes of the arrays, None if none was
+    given."""
 
     values: tuple[int | float | None, ...]
     array_bytes: int | None
 
 
 def read_arguments(given: Sequence[str], names: Sequence[str]) -> Arguments:
-    """What ``--arg`` options say for parameters of these names; a UsageError for what says nothing, or is one
+    """Parse ``--arg`` options for parameters of these names. Raises UsageError for malformed options and for
     too many."""
     values: list[int | float | None] = [None] * len(names)
     total: int | None = None
@@ -71,7 +71,7 @@ def _place(name: str | None, names: Sequence[str], values: Sequence[object], tex
 
 
 def _array(spec: str) -> tuple[list[int], int] | None:
-    """Extents and bytes of an array; None where the SPEC is none."""
+    """Return extents and bytes of an array, or None if the SPEC is not one."""
     if spec.endswith(".npy"):
         from tilewright.cli.array_files import array_size
 

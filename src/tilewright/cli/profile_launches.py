@@ -1,4 +1,4 @@
-"""The launches that ``tilewright profile`` is asked about: of programs, of modules, of machine code."""
+"""Determines the launches for ``tilewright profile``: of programs, of modules, of machine code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.model.tables import Gpu
     from tilewright.profiling import Asked, Profiler
 
-#: Arrays with more elements are zeros: what they hold decides on nothing but loops on data.
+#: Larger arrays are zeros: their contents only matter to data-dependent loops.
 _FILLED = 1 << 22
 _SIZED = re.compile(
     r"(?P<head>(array:)?)(random|normal|ones|iota|full):(?P<rest>\w+:(?P<dims>\d+(x\d+)*))"
@@ -30,7 +30,7 @@ _OF_LAUNCHES = {"grid": "grid", "block": "block", "cubin": "cubin"}
 
 
 def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple[list[Launch], int]:
-    """The launches of a cuTile program, those of one kind together, and the status of the command."""
+    """Return the launches of a cuTile program, grouped by kind, and the exit status."""
     from tilewright.cli.programs import take
     from tilewright.launching.described import Value, kind_of
     from tilewright.model.report import Launch
@@ -75,7 +75,7 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
 def _name(
     label: str, grid: tuple[int, int, int], values: Sequence[Any], same: Sequence[Sequence[Any]]
 ) -> str:
-    """A kernel's name, with its grid where it is launched in several ways, and extents where that is not enough."""
+    """Return a kernel's name, with its grid if it is launched in several ways, and extents if that is not enough."""
     from tilewright.launching.described import ArrayValue
 
     if len(same) == 1:
@@ -113,7 +113,7 @@ def _asked(options: argparse.Namespace, kernel: Kernel) -> Asked:
 
 
 def of_file(options: argparse.Namespace, session: Session, gpu: Gpu) -> Launch:
-    """The launch of a kernel of a module or of machine code."""
+    """Return the launch of a kernel of a module or of machine code."""
     grid = options.grid or (1, 1, 1)
     if math.prod(grid) < 1 or (options.block is not None and math.prod(options.block) < 1):
         raise UsageError.because("a launch needs blocks and threads: an extent is 0")
@@ -150,7 +150,7 @@ def of_file(options: argparse.Namespace, session: Session, gpu: Gpu) -> Launch:
 
 
 def light(text: str) -> str:
-    """A SPEC, of zeros where it is for a large array."""
+    """Return a SPEC; of zeros for a large array."""
     name, equals, spec = (
         text.partition("=") if re.match(r"[A-Za-z_][\w$.\-]*=", text) else ("", "", text)
     )
@@ -162,7 +162,7 @@ def light(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """Machine code of a kernel; ``names`` of its parameters, where they are known."""
+    """Machine code of a kernel, and the ``names`` of its parameters if known."""
 
     kernel: Kernel
     names: Sequence[str]
@@ -187,7 +187,7 @@ def _from_cubin(options: argparse.Namespace, session: Session) -> _Code:
 def _static(
     code: _Code, options: argparse.Namespace, gpu: Gpu, grid: tuple[int, int, int]
 ) -> Launch:
-    """The profile of machine code with what is known of the launch."""
+    """Profile machine code with what is known of the launch."""
     from tilewright.model.profile import Options
     from tilewright.model.report import Launch
     from tilewright.model.timing import profile
@@ -229,7 +229,7 @@ def _threads(kernel: Kernel, options: argparse.Namespace) -> tuple[int, int, int
 def _sized(
     kernel: Kernel, values: Sequence[int | float | None]
 ) -> list[tuple[int, int | float | None]]:
-    """The values with the bytes of their parameters."""
+    """Return the values with the byte sizes of their parameters."""
     places = kernel.file.parameters
     if len(values) > len(places):
         values = values[: len(places)]

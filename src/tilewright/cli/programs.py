@@ -1,4 +1,4 @@
-"""Commands on a cuTile program: it is run, and each kernel that it compiles is taken."""
+"""Commands on a cuTile program: the program is run, and the kernels it compiles are collected."""
 
 from __future__ import annotations
 
@@ -40,23 +40,24 @@ UNKNOWN_KERNEL = define_code(
     "arguments, NAME#2 is the second of them, in the order of the launches.",
 )
 
-#: The commands that take programs.
+#: The commands that accept programs.
 COMMANDS = frozenset({"check", "dis", "compile", "explain", "profile", "tune", "sanitize", "run"})
 _OTHER_INPUTS = (".tileir", ".mlir", ".tileirbc")
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """A command line up to and with the program, and the program's own arguments.
+    """Split a command line into the part up to the program, and the program's own arguments.
 
-    None for those where the command takes no program, or another file. Of a profile that does not name its GPU before
-    the program, what follows up to `--` is the command's own; of `tune`, where it begins with an option of its own.
+    The latter are None if the command accepts no program, or is given another file. If a profile does not name its
+    GPU before the program, what follows up to `--` belongs to the command; the same holds for `tune` if that starts
+    with one of its options.
     """
     words = list(arguments)
     if not words or words[0] not in COMMANDS:
         return words, None
     found = (n for n, word in enumerate(words) if word.endswith(".py") and word[:1] != "-")
     position = next(found, None)
-    # A file of Tile IR takes arguments by options only, so that no other word may come before.
+    # A Tile IR file takes arguments by options only, so no other word may precede the program.
     before = words[1 : position or 0]
     if position is None or any(
         word == "--arg" or (not previous.startswith("-") and _is_other_input(word))
@@ -76,12 +77,12 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _options(command: str) -> frozenset[str]:
-    """The options of a command."""
+    """Return the options of a command."""
     from importlib import import_module
 
     parser = argparse.ArgumentParser(add_help=False)
     import_module(f"tilewright.cli.{command}").add_arguments(parser)
-    # argparse has no public way to ask a parser for what has been added to it.
+    # argparse has no public way to list the options of a parser.
     return frozenset(name for action in parser._actions for name in action.option_strings)
 
 
@@ -95,7 +96,7 @@ def is_program(path: str) -> bool:
 
 
 def add_program_options(parser: argparse.ArgumentParser, *, kernel: bool = True) -> None:
-    """What concerns programs only; ``kernel``: the command has no such option otherwise."""
+    """Add the options specific to programs. ``kernel``: including ``--kernel``."""
     group = parser.add_argument_group(
         "cuTile programs",
         "FILE ends in .py; it is run, each kernel that it compiles is taken, and the words that follow "
@@ -126,7 +127,7 @@ def add_program_options(parser: argparse.ArgumentParser, *, kernel: bool = True)
 
 
 def refuse_program_options(options: argparse.Namespace, path: str) -> None:
-    """A UsageError where an option is given that only programs have."""
+    """Raise UsageError for an option that applies only to programs."""
     for name in ("kernel", "save_ir"):
         if getattr(options, name, None) is not None:
             shown = name.replace("_", "-")
@@ -135,10 +136,10 @@ def refuse_program_options(options: argparse.Namespace, path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A kernel of a program under the name that tells it from all others.
+    """A kernel of a program under a unique name.
 
-    ``label`` is ``forward``, or ``forward#2``; ``difference`` is what it was compiled for that the
-    other specialisations were not; ``file_name`` is the label for names of files.
+    ``label`` is ``forward``, or ``forward#2``; ``difference`` is what distinguishes it from other
+    specialisations; ``file_name`` is the label in a form for file names.
     """
 
     label: str
@@ -147,7 +148,7 @@ class Taken:
 
     @property
     def file_name(self) -> str:
-        """The label as part of a file's name."""
+        """The label in a form for file names."""
         return self.label.replace("#", "-")
 
     def __str__(self) -> str:
@@ -156,7 +157,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The kernels of a program: all, and those that are asked for; ``status`` is how it ended."""
+    """The kernels of a program: all, and the chosen ones. ``status`` is the program's exit status."""
 
     path: str
     kernels: tuple[Taken, ...]
@@ -164,7 +165,7 @@ class Program:
     status: int
 
     def finish(self, status: int) -> int:
-        """The exit status of a command whose own part ended like this."""
+        """Return the exit status of a command whose own part ended with ``status``."""
         return status or (Exit.FINDINGS if self.status else Exit.OK)
 
 
@@ -177,19 +178,19 @@ def take(
     instead: LaunchStandIn | None = None,
     settled: Callable[[Settings], Settings] | None = None,
 ) -> Program:
-    """Run a program and take its kernels, as the options want it. ``instead`` decides on its launches, ``settled`` changes
+    """Run a program and collect its kernels as the options say. ``instead`` handles its launches, ``settled`` adjusts
     the settings.
 
-    What the program prints goes to standard error. Where it fails after a launch, its traceback is
-    shown and the kernels are taken all the same. A UsageError where it cannot be started or has no
-    kernel of that name, a TileIRError where it launches none.
+    The program's output goes to standard error. If the program fails after a launch, its traceback is
+    shown and the kernels are still collected. Raises UsageError if it cannot be started or has no kernel
+    of that name, TileIRError if it launches none.
     """
     run = _run(path, options, session, told, instead, settled)
     if isinstance(run.error, KeyboardInterrupt):
         raise run.error
     if not run.kernels:
         raise _nothing(path, run)
-    # Where launches do not run, their results are not right, and a program may well find so.
+    # If launches do not run, their results are wrong, and the program may fail because of that.
     expected = instead is not None and options.machine is None
     if run.error is not None and not expected:
         from tilewright.cutile.program import show_exception
@@ -247,7 +248,7 @@ def _run(
 
 
 def default_machine() -> str:
-    """The fastest machine that is there: a program is run for what it compiles."""
+    """Return the fastest available machine, since the program is run only for what it compiles."""
     from importlib.util import find_spec
 
     return "cpu" if find_spec("llvmlite") is not None else "reference"
@@ -257,7 +258,7 @@ _SHORT = {"-o": "output"}
 
 
 def _warn_of_options(options: argparse.Namespace, session: Session) -> None:
-    """Say so where words behind the program look like options that were meant for us."""
+    """Warn if words after the program look like options that were meant for us."""
     for word in session.program_arguments:
         name = _SHORT.get(word) or (word[2:].partition("=")[0] if word[:2] == "--" else "")
         if name and hasattr(options, name.replace("-", "_")):
@@ -269,7 +270,7 @@ def _warn_of_options(options: argparse.Namespace, session: Session) -> None:
 
 
 def _nothing(path: str, run: ProgramRun) -> TileIRError:
-    """What is to be said of a program that launched no kernel."""
+    """Return the error for a program that launched no kernel."""
     error = run.error
     if error is None:
         how = f"ended with status {run.status}" if run.status else "ran to its end"
@@ -298,7 +299,7 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
 
 
 def _place(error: BaseException) -> NamedLocation | None:
-    """The innermost line of the program's own, or of what it imports, where an exception arose."""
+    """Return the innermost line of the program, or of its imports, where an exception was raised."""
     from tilewright.cutile.program import is_ours
 
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
@@ -315,7 +316,7 @@ def _place(error: BaseException) -> NamedLocation | None:
 
 
 def labelled(kernels: Sequence[Compiled]) -> tuple[Taken, ...]:
-    """Kernels with the names that tell them apart, in their order."""
+    """Return kernels with unique names, in order."""
     from tilewright.cutile.specialisation import differences
 
     groups: dict[tuple[str, tuple[str, int]], list[Compiled]] = {}
@@ -333,7 +334,7 @@ def labelled(kernels: Sequence[Compiled]) -> tuple[Taken, ...]:
 
 
 def choose(kernels: Sequence[Taken], wanted: str | None, path: str) -> tuple[Taken, ...]:
-    """The kernels of that name, or with that label; all for None. A UsageError for none."""
+    """Return the kernels of that name, or with that label; all for None. Raises UsageError if there is none."""
     chosen = tuple(k for k in kernels if wanted in (None, k.label, k.kernel.name))
     if not chosen:
         raise UsageError.because(
@@ -345,12 +346,12 @@ def choose(kernels: Sequence[Taken], wanted: str | None, path: str) -> tuple[Tak
 
 
 def listed(kernels: Sequence[Taken]) -> str:
-    """The kernels in words, with what tells specialisations apart."""
+    """Format a list of kernels, with what distinguishes specialisations."""
     return ", ".join(map(str, kernels))
 
 
 def only(program: Program, why: str) -> Taken:
-    """The one kernel that was chosen; a UsageError where there are several."""
+    """Return the only chosen kernel. Raises UsageError if there are several."""
     if len(program.chosen) == 1:
         return program.chosen[0]
     raise UsageError.because(

@@ -1,4 +1,4 @@
-"""Signs of life during long work, on a terminal only."""
+"""Progress display during long work, on a terminal only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from tilewright.cli.session import is_terminal
 
 Progress = Callable[[int, int], object]
-"""Told how many steps are done, and how many there are."""
+"""Called with the number of steps done and the total."""
 
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[Progress | None]:
-    """A progress bar on standard error while the body runs, with the steps that are done and the
-    time that is left; None where that is no terminal."""
+    """Show a progress bar on standard error while the body runs, with the steps done and the remaining
+    time. Yields None if that is not a terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return

@@ -1,4 +1,4 @@
-"""``tilewright run``: run a kernel and look at its results."""
+"""``tilewright run``: run a kernel and show its results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ tilewright run --help PROGRAM.py lists all.
 
 
 def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
-    """What tells which kernel to launch, on which grid, with which arguments."""
+    """Add the options that say which kernel to launch, on which grid, with which arguments."""
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
     parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
@@ -94,7 +94,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is done with the arrays that the kernel wrote."""
+    """Add the options for the arrays that the kernel wrote."""
     results = parser.add_argument_group("results")
     results.add_argument(
         "--out", action="append", default=[], metavar="NAME=OUT", help="save an array as .npy"
@@ -133,7 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def grid_extents(text: str) -> tuple[int, int, int]:
-    """The grid that an option names, with three extents."""
+    """Parse a grid option into three extents."""
     parts = text.replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(f"expected one to three numbers, found '{text}'")
@@ -142,14 +142,14 @@ def grid_extents(text: str) -> tuple[int, int, int]:
 
 
 def count_of(text: str) -> int:
-    """The number that an option names."""
+    """Parse a number option."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
     return int(text)
 
 
 def parse_arithmetic(text: str) -> Arithmetic:
-    """The arithmetic that an option names. Raises argparse's error with the reason."""
+    """Parse an arithmetic option. Raises argparse's error with the reason."""
     from tilewright.diagnostics import TileIRError
     from tilewright.numerics.arithmetic import Arithmetic
 
@@ -160,7 +160,7 @@ def parse_arithmetic(text: str) -> Arithmetic:
 
 
 def arithmetic_of(options: argparse.Namespace, session: Session) -> Arithmetic:
-    """The arithmetic that is asked for, which is said unless it is the reference."""
+    """Return the requested arithmetic, and report it unless it is the reference."""
     from tilewright.numerics.arithmetic import REFERENCE
 
     chosen: Arithmetic = options.arithmetic or REFERENCE
@@ -181,7 +181,7 @@ def _positive(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel of the file: the module that a machine loads, and the parameters that arguments are for."""
+    """A kernel of the file: the module that a machine loads, and the parameters for arguments."""
 
     name: str
     module: Module
@@ -190,7 +190,7 @@ class _Kernel:
 
 
 def _kernel(options: argparse.Namespace, machine: Machine, session: Session) -> _Kernel:
-    """The kernel that the command line names; of ``nvgpu`` where the machine runs threads."""
+    """Return the kernel that the command line names; of ``nvgpu`` if the machine runs threads."""
     from tilewright.cli import run_sim, run_specs
     from tilewright.launching.modules import is_tile_ir
     from tilewright.launching.options import NVGPU, TILE_IR
@@ -207,8 +207,8 @@ def _kernel(options: argparse.Namespace, machine: Machine, session: Session) -> 
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Run a kernel on the machine that is asked for; what goes wrong is reported, and arrays are kept
-    all the same where the machine says more than an error."""
+    """Run a kernel on the requested machine and report errors. Arrays are saved even then, if the machine
+    returns a result besides an error."""
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import bind, with_elements
     from tilewright.launching.machine import machine_named
@@ -223,12 +223,12 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         if not options.json:
             session.write_stdout(text)
 
-    # Arrays overlap only where `part:` asks for it.
+    # Arrays overlap only if `part:` asks for it.
     further = {"allow_overlap": True, "print_to": emit, "trace": trace, "strict": False}
     wanted = launch_options(options, machine, kernel.level, **further)
     values = bind(kernel.parameters, options.arguments, options.seed)
     parameters = with_elements(kernel.parameters, values)
-    # Whatever is wrong with the command line is found before the kernel runs.
+    # Report all command line errors before the kernel runs.
     results = Results(parameters, values, options)
     arithmetic_of(options, session)
     machine.check()
@@ -252,7 +252,7 @@ def _report(
     facts: dict[str, object],
     printed: list[str],
 ) -> int:
-    """Show what was asked for; the exit status."""
+    """Show what was requested. Returns the exit status."""
     from tilewright.cli import run_sim
 
     simulated = cast("SimulationResult", found) if hasattr(found, "counters") else None
@@ -285,7 +285,7 @@ def _report(
 
 
 def entry_of(module: Module, name: str | None) -> KernelOp:
-    """The kernel of that name, or the only one; a UsageError where there is none."""
+    """Return the kernel of that name, or the only one. Raises UsageError if there is none."""
     from tilewright.diagnostics import TileIRError
     from tilewright.launching.modules import kernel_of
 

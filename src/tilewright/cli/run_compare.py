@@ -1,4 +1,4 @@
-"""Comparing what a kernel computed with what was expected."""
+"""Compares what a kernel computed with the expected results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far an element may be from the expected one.
+    """How much an element may differ from the expected one.
 
-    With ``ulp``: that many units in the last place. With ``atol`` or ``rtol``: at most
-    ``atol + rtol * abs(expected)``. With none of them: the same bits. Any NaN equals any other.
+    With ``ulp``: by that many units in the last place. With ``atol`` or ``rtol``: by at most
+    ``atol + rtol * abs(expected)``. With none of them: bits must be equal. All NaNs are equal.
     """
 
     atol: float | None = None
@@ -42,7 +42,7 @@ class Tolerance:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The result for one array. ``first`` holds the first differing elements as (index, expected,
-    found); the maxima are over all elements, infinite where only one side is NaN or infinite."""
+    found). The maxima are over all elements, infinite if only one side is NaN or infinite."""
 
     name: str
     tolerance: Tolerance
@@ -59,7 +59,7 @@ class Comparison:
         return self.differing == 0
 
     def to_json(self) -> dict[str, object]:
-        """The comparison as ``run.schema.json`` has it."""
+        """Return the comparison in the form of ``run.schema.json``."""
         return {
             "name": self.name,
             "ok": self.ok,
@@ -87,8 +87,8 @@ def compare(
 ) -> Comparison:
     """Compare arrays of one shape.
 
-    ``expected_element`` is the type of the expected elements where it is not ``element``; that
-    needs a tolerance by which elements are compared as numbers.
+    ``expected_element`` is the type of the expected elements if it is not ``element``; that requires a
+    tolerance that compares elements as numbers.
     """
     one, other = numbers_of(found, element), numbers_of(expected, expected_element or element)
     difference = _difference(one, other)
@@ -120,7 +120,7 @@ def compare(
 
 
 def report(comparison: Comparison) -> list[str]:
-    """The differing elements, one line each, and the largest errors."""
+    """Return the differing elements, one line each, and the largest errors."""
     lines = [
         f"at {list(index)}: expected {expected}, found {found}"
         for index, expected, found in comparison.first
@@ -135,12 +135,12 @@ def report(comparison: Comparison) -> list[str]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity: None stands for it."""
+    """Return None for infinity, which JSON lacks."""
     return value if np.isfinite(value) else None
 
 
 def numbers_of(array: Array, element: str) -> Array:
-    """The values: floats widened to float64, integers as they are."""
+    """Return the values: floats widened to float64, integers unchanged."""
     if FORMATS[element].is_float:
         return ftof(array, element, to="f64")
     return array
@@ -155,8 +155,8 @@ def _is_nan(numbers: Array) -> Array:
 
 
 def _difference(one: Array, other: Array) -> Array:
-    """The distance of each pair as float64: 0 for equal values and for two NaNs, infinite where
-    one is NaN or infinite and the other is not."""
+    """Return the distance of each pair as float64: 0 for equal values and for two NaNs, infinite if only
+    one is NaN or infinite."""
     if one.dtype.kind != "f" and other.dtype.kind != "f":
         wide_one, wide_other = one.astype(np.int64), other.astype(np.int64)
         low, high = np.minimum(wide_one, wide_other), np.maximum(wide_one, wide_other)
@@ -176,9 +176,9 @@ def _relative(difference: Array, expected: Array) -> Array:
 
 
 def _ulp_distance(found: Array, expected: Array, element: str) -> Array:
-    """How many steps of the type lie between each pair, as float64; for integers the difference.
+    """Return the number of steps of the type between each pair, as float64; for integers the difference.
 
-    0 for two NaNs and for zeros of either sign, infinite where only one side is NaN.
+    0 for two NaNs and for zeros of either sign, infinite if only one side is NaN.
     """
     form = FORMATS[element]
     one, other = numbers_of(found, element), numbers_of(expected, element)

@@ -1,4 +1,4 @@
-"""``tilewright run --machine``: which machine runs the kernel, and the options of its launch."""
+"""``tilewright run --machine``: the machine that runs the kernel, and its launch options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 REFERENCE, CPU, SIM, CUDA = "reference", "cpu", "sim", "cuda"
 DEFAULT_ARCH = "sm_90a"
-#: Options of a launch that the command line calls otherwise.
+#: Launch options that have another name on the command line.
 _SPELLED = {"dynamic_shared_bytes": "dynamic_shared"}
-#: What one machine only does for this command.
+#: Options that apply to results of one machine only.
 _RESULTS_OF = {"timeline": SIM, "counters": SIM, "seeds": SIM}
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which machine, and what concerns the compiled one."""
+    """Add the choice of machine, and the options of the compiled one."""
     group = parser.add_argument_group("machine")
     group.add_argument(
         "--machine",
@@ -58,7 +58,7 @@ def _machine(text: str) -> str:
 
 
 def add_cpu_option(parser: argparse._ActionsContainer) -> None:
-    """``--cpu``, for commands that generate native code."""
+    """Add ``--cpu``, for commands that generate native code."""
     parser.add_argument(
         "--cpu",
         metavar="NAME",
@@ -69,10 +69,10 @@ def add_cpu_option(parser: argparse._ActionsContainer) -> None:
 def launch_options(
     options: argparse.Namespace, machine: Machine, level: str, **further: Any
 ) -> LaunchOptions:
-    """The options of the launch that the command line asks for, with further ones.
+    """Return the launch options that the command line asks for, with further ones.
 
-    A ``UsageError`` for those that the machine does not have. ``--seed`` decides on random arguments,
-    too, and is left out where the machine has no schedules.
+    Raises ``UsageError`` for options that the machine does not have. ``--seed`` also determines random
+    arguments, and is not passed to machines without schedules.
     """
     from tilewright.launching.options import OPTIONS, LaunchOptions, missing_options
 
@@ -80,7 +80,7 @@ def launch_options(
     given: dict[str, Any] = {}
     for name in OPTIONS:
         value = getattr(options, _SPELLED.get(name, name), None)
-        # A trace is a file here.
+        # On the command line, a trace is a file.
         if value is not None and name != "trace":
             given[name] = value
     if kind not in OPTIONS["seed"].machines:

@@ -1,4 +1,4 @@
-"""What happens to the arrays of a run: saved, shown, compared."""
+"""Saves, shows and compares the arrays of a run."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SHOWN_ELEMENTS = 64
 
 
 class Results:
-    """The arrays of a launch by parameter name, and what the options want done with them.
+    """The arrays of a launch by parameter name, and what the options request for them.
 
-    ``arguments`` are the launch's own arrays, which the machine updates in place. Construction
-    raises ``UsageError`` for whatever cannot be done, before anything has run.
+    ``arguments`` are the launch's own arrays, which the machine updates in place. The constructor raises
+    ``UsageError`` for everything that cannot be done, before anything has run.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Results:
         parameter, spec = self._split(text, "--expect")
         reference, element = None, parameter.element
         if self._tolerance.is_numeric and parameter.element != "f64":
-            # A float64 reference is what most programs have; it can be compared as numbers.
+            # Most programs have a float64 reference, which can be compared as numbers.
             as_f64 = Parameter(parameter.index, parameter.name, "f64", True)
             try:
                 reference, element = array_of(spec, as_f64, _generator(seed, parameter)), "f64"
@@ -95,7 +95,7 @@ class Results:
         return parameter, reference, element
 
     def save(self, session: Session) -> None:
-        """Write all ``.npy`` files; all of them or none."""
+        """Write all ``.npy`` files, or none."""
         directories = {os.path.dirname(path) for path in self._saved} - {""}
         for directory in directories:
             try:
@@ -107,7 +107,7 @@ class Results:
         write_files(session, {path: _npy(self._arrays[p.index]) for path, p in self._saved.items()})
 
     def compare(self) -> list[Diagnostic]:
-        """An error for every array that is not as expected."""
+        """Return an error for every array that differs from what is expected."""
         self._comparisons = [
             compare(
                 parameter.name,
@@ -122,11 +122,11 @@ class Results:
         return [_mismatch(found) for found in self._comparisons if not found.ok]
 
     def shown(self) -> str:
-        """The arrays that the options want printed."""
+        """Return the arrays to be printed, as text."""
         return "".join(_array_text(p, self._arrays[p.index]) for p in self._shown)
 
     def to_json(self, launch: Mapping[str, object]) -> str:
-        """All about the run; values of the arrays that the options want printed."""
+        """Return everything about the run, with the values of the arrays to be printed."""
         shown = {p.index for p in self._shown}
         arrays: list[dict[str, object]] = []
         for parameter in self._parameters:
@@ -183,7 +183,7 @@ def _mismatch(found: Comparison) -> Diagnostic:
 
 
 def _array_text(parameter: Parameter, array: Array) -> str:
-    """One line about the array and its values, the middle of a large one left out."""
+    """Return one line about the array and its values, with the middle of a large one left out."""
     numbers = numbers_of(array, parameter.element)
     about = f"{parameter.name}: {parameter.element} {_dims(array.shape)}"
     if numbers.size and numbers.dtype.kind != "b":
@@ -198,7 +198,7 @@ def _array_text(parameter: Parameter, array: Array) -> str:
 
 
 def _json_values(array: Array, element: str) -> object:
-    """Nested lists; NaN and infinities, which JSON lacks, as the strings nan, inf and -inf."""
+    """Return nested lists; nan, inf and -inf are strings, since JSON has no such numbers."""
     numbers = numbers_of(array, element)
     if numbers.dtype.kind != "f" or bool(np.isfinite(numbers).all()):
         return numbers.tolist()

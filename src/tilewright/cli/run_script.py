@@ -1,4 +1,4 @@
-"""``tilewright run PROGRAM.py`` and ``sanitize PROGRAM.py``: a cuTile program on a machine of ours."""
+"""``tilewright run PROGRAM.py`` and ``sanitize PROGRAM.py``: a cuTile program on one of our machines."""
 
 from __future__ import annotations
 
@@ -169,10 +169,10 @@ def _line(text: str) -> LineBreakpoint:
 
 
 def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
-    """Run ``run OPTIONS PROGRAM.py ARGUMENTS``; the exit status is that of the program, or tells what
-    was found.
+    """Run ``run OPTIONS PROGRAM.py ARGUMENTS``. Returns the program's exit status, or one that reports
+    findings.
 
-    With ``owns_process`` what the program does while Python ends is served, too.
+    With ``owns_process``, launches during interpreter shutdown are served, too.
     """
     own, theirs = programs.split(arguments)
     parser = _parser(own[0])
@@ -180,13 +180,13 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
         options = parser.parse_args(own[1:-1])
         options.command = own[0]
         _check(parser, options)
-    except SystemExit as stop:  # how argparse ends
+    except SystemExit as stop:  # argparse exits this way
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     session = Session(arguments, theirs or ())
     try:
         refuse_endless_numbers(own[1:-1])
         if owns_process:
-            # Behind the functions that the program registers: those are called first.
+            # Registered before the program's own exit functions, so that the program's run first.
             stack = ExitStack()
             atexit.register(stack.close)
             return _run(options, own[-1], session, stack)
@@ -224,7 +224,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 
 def _run(options: argparse.Namespace, script: str, session: Session, stack: ExitStack) -> int:
-    """The exit status; what the program is served with is left open in ``stack``."""
+    """Return the exit status. What serves the program's launches is left open in ``stack``."""
     from tilewright.cutile.errors import RefusedError
     from tilewright.cutile.frontend import FrontEndError
     from tilewright.cutile.machines import check_settings
@@ -251,7 +251,7 @@ def _run(options: argparse.Namespace, script: str, session: Session, stack: Exit
     try:
         with redirect_stdout(sys.stderr) if log.owns_stdout else nullcontext():
             status = run_program(script, session.program_arguments, show=show)
-    except BrokenPipeError as error:  # of what was printed last
+    except BrokenPipeError as error:  # while flushing the program's output
         closed = session.is_of_closed_stdout(error)
         if not closed:
             raise
@@ -264,7 +264,7 @@ def _fail(options: argparse.Namespace, message: str) -> int:
     return Exit.USAGE
 
 
-#: Options of launches by the names that the command line gives them, unless they are not given.
+#: Launch options by their command line names, as far as they are given.
 _GIVEN = (
     *("max_iterations", "arithmetic", "threads", "checked", "cpu", "numerics", "registers"),
     *("find_nan", "time_limit"),

@@ -1,4 +1,4 @@
-"""What ``tilewright run`` has for the simulator, and for kernels of ``nvgpu`` on any machine."""
+"""``tilewright run`` for the simulator, and for kernels of ``nvgpu`` on any machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_sim_arguments(parser: argparse.ArgumentParser) -> None:
-    """What concerns the simulator."""
+    """Add the options of the simulator."""
     from tilewright.cli.run import count_of, grid_extents
 
     group = parser.add_argument_group("simulator (--machine sim:sm_90a)")
@@ -58,7 +58,7 @@ def add_sim_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def thread_kernel(module: Any, name: str | None) -> Any:
-    """The kernel of ``nvgpu`` of that name, or the only one; a ``UsageError`` where there is none."""
+    """Return the ``nvgpu`` kernel of that name, or the only one. Raises ``UsageError`` if there is none."""
     from tilewright.dialects.upstream.gpu.kernels import FuncOp
 
     kernels = [op for op in module.walk() if isinstance(op, FuncOp) and op.is_kernel]
@@ -75,8 +75,8 @@ def thread_kernel(module: Any, name: str | None) -> Any:
 
 
 def parameters_of(kernel: Any) -> list[Parameter]:
-    """The parameters of a kernel as the command line sees them: memrefs, tensor maps and pointers
-    take arrays."""
+    """Return a kernel's parameters for the command line: memrefs, tensor maps and pointers take
+    arrays."""
     from xdsl.dialects.builtin import MemRefType
     from xdsl.dialects.llvm import LLVMPointerType
 
@@ -101,7 +101,7 @@ def parameters_of(kernel: Any) -> list[Parameter]:
 
 
 def draw(found: SimulationResult, path: str | None, title: str, session: Session) -> None:
-    """The timeline, where the command line asks for one."""
+    """Write the timeline if requested."""
     if path is None:
         return
     timeline = found.timeline
@@ -110,7 +110,7 @@ def draw(found: SimulationResult, path: str | None, title: str, session: Session
 
 
 def facts(found: SimulationResult) -> dict[str, object]:
-    """What is known of a simulated launch, for JSON."""
+    """Return the facts about a simulated launch, for JSON."""
     return {
         "completed": found.completed,
         "seconds": found.seconds,
@@ -121,7 +121,7 @@ def facts(found: SimulationResult) -> dict[str, object]:
 
 
 def counted(found: SimulationResult) -> str:
-    """What was counted, and the occupancy, one line each."""
+    """Return the counters and the occupancy, one line each."""
     lines = [f"{name}: {number}" for name, number in found.counters.as_dict().items() if number]
     lines.append(f"shared memory of a block: {found.shared_bytes} bytes")
     lines.append(f"occupancy: {found.occupancy}")

@@ -47,9 +47,9 @@ ARGUMENT_SPEC = define_code(
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w$.\-]*)=(?P<spec>.*)", re.DOTALL)
 _GROUP = "array:"
 _PART = re.compile(r"part:(?P<name>[^:]+)(?::(?P<start>\d+):(?P<stop>\d+))?")
-# In memory two of these elements share a byte, which is what an array can hold.
+# In memory two of these elements share a byte, so an array holds bytes.
 _MEMORY_FORMS = {"f4E2M1FN": "i8"}
-#: The types of elements, each before others that are held alike.
+#: Element types; if several share a representation, the most usual comes first.
 _SHOWN = (
     *("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN"),
     *("i64", "i32", "i16", "i8", "i1"),
@@ -62,8 +62,8 @@ _NPZ = re.compile(r"(?P<path>.*\.npz):(?P<key>.+)", re.DOTALL)
 class Parameter:
     """A parameter of a kernel.
 
-    ``element`` is the type of the number, or of what the pointer points to: i8 for f4E2M1FN,
-    whose elements are passed in pairs; empty for a pointer to elements of any type.
+    ``element`` is the type of the number, or of the pointee: i8 for f4E2M1FN, whose elements are passed
+    in pairs; empty for a pointer to elements of any type.
     """
 
     index: int
@@ -79,13 +79,13 @@ class Parameter:
 
 
 Value = Any
-"""An array for a pointer, a Python number for everything else."""
+"""An array for a pointer, a Python number otherwise."""
 
 
 def parameters_of(entry: KernelOp) -> list[Parameter]:
-    """The parameters, by the names in the text; ``arg0``, ``arg1``, ... where it gives none.
+    """Return the parameters, by the names in the text, or ``arg0``, ``arg1``, ... if it has none.
 
-    A UsageError for one that is neither a number nor a pointer.
+    Raises UsageError for one that is neither a number nor a pointer.
     """
     from tilewright.launching.value_types import is_pointer, pointee_in, tile_like
 
@@ -101,7 +101,7 @@ def parameters_of(entry: KernelOp) -> list[Parameter]:
 
 
 def with_elements(parameters: Sequence[Parameter], values: Sequence[Value]) -> list[Parameter]:
-    """The parameters; pointers to elements of any type point to those of their arrays."""
+    """Return the parameters, with pointers to any type given the element types of their arrays."""
     return [
         parameter if parameter.element else replace(parameter, element=_element_of(value.dtype))
         for parameter, value in zip(parameters, values, strict=True)
@@ -109,7 +109,7 @@ def with_elements(parameters: Sequence[Parameter], values: Sequence[Value]) -> l
 
 
 def _element_of(dtype: np.dtype[Any]) -> str:
-    """The element type of an array, as numbers are shown."""
+    """Return the element type of an array, for printing numbers."""
     signed = np.dtype(f"i{dtype.itemsize}") if dtype.kind == "u" else dtype
     found = next((name for name in _SHOWN if dtype_of(name) == signed), None)
     if found is None:
@@ -118,10 +118,10 @@ def _element_of(dtype: np.dtype[Any]) -> str:
 
 
 def bind(parameters: Sequence[Parameter], texts: Sequence[str], seed: int) -> list[Value]:
-    """A value for every parameter, from arguments ``[NAME=]SPEC``.
+    """Return a value for every parameter, from arguments ``[NAME=]SPEC``.
 
-    Arguments without a name go to the first parameters that are still free. ``seed`` and the
-    parameter's position decide on random values. Raises ``UsageError``.
+    Unnamed arguments go to the first parameters that are still unset. Random values depend on ``seed``
+    and the parameter's position. Raises ``UsageError``.
     """
     by_name = {p.name: p.index for p in parameters}
     by_name |= {f"arg{p.index}": p.index for p in parameters if f"arg{p.index}" not in by_name}
@@ -177,7 +177,7 @@ def _expand(
 
 
 def number_of(spec: str, parameter: Parameter) -> int | float:
-    """The number that a SPEC gives to a parameter that is no pointer."""
+    """Return the number that a SPEC specifies for a parameter that is not a pointer."""
     element, colon, text = spec.rpartition(":")
     if colon and element != parameter.element:
         raise _bad(f"'{spec}' does not fit parameter {parameter}")
@@ -196,7 +196,7 @@ def array_of(
     generator: np.random.Generator,
     arrays: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array:
-    """A writable, C-ordered array that a SPEC gives to a pointer: a fresh one, or a part of one of
+    """Return the writable, C-ordered array that a SPEC specifies for a pointer: a new one, or a part of one of
     ``arrays``, those of other parameters by name."""
     if (part := _PART.fullmatch(spec)) is not None:
         return _part(part, spec, parameter, arrays)
@@ -262,7 +262,7 @@ def _made(
 
 
 def _from_numbers(numbers: Array, element: str) -> Array:
-    """Numbers as elements: floats rounded once, integers reduced to the width of the type."""
+    """Convert numbers to elements: floats rounded once, integers modulo the width of the type."""
     if FORMATS[element].is_float:
         wide = np.asarray(numbers, np.float64)
         return np.ascontiguousarray(ftof(wide, "f64", to=element)).copy()
@@ -300,7 +300,7 @@ def _iota(element: str, shape: tuple[int, ...], _: float, __: np.random.Generato
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """How to make an array; ``extra`` is what may or must follow the extents."""
+    """A constructor of arrays; ``extra`` is what may or must follow the extents."""
 
     make: Callable[[str, tuple[int, ...], float, np.random.Generator], Array]
     extra: str = "none"
@@ -317,10 +317,10 @@ _MAKERS: dict[str, _Maker] = {
 
 
 def _typed(array: Array, spec: str, parameter: Parameter) -> Array:
-    """A C-ordered copy with the dtype of the parameter's elements.
+    """Return a C-ordered copy with the dtype of the parameter's elements.
 
-    Signed and unsigned integers of one width are the same to a kernel. NumPy stores the narrow
-    floats as raw bytes, so raw bytes of the right size are taken for elements too.
+    Signed and unsigned integers of one width are equivalent to a kernel. NumPy stores narrow floats as raw
+    bytes, so raw bytes of the right size are accepted as elements, too.
     """
     given = array.dtype
     wanted = dtype_of(parameter.element) if parameter.element else given

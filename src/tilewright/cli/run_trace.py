@@ -1,4 +1,4 @@
-"""``tilewright run --trace``: what tile blocks did, written to a file."""
+"""``tilewright run --trace``: writes what tile blocks did to a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEFAULT_LIMIT = 10_000
 
 
 def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is recorded of a run, and where it goes."""
+    """Add the options that say what to record of a run, and where to write it."""
     group = parser.add_argument_group("trace")
     group.add_argument(
         "--trace",
@@ -57,9 +57,9 @@ def _block(text: str) -> tuple[int, ...] | str:
 
 
 def trace_of(options: argparse.Namespace) -> Trace | None:
-    """The trace that the options want, to be recorded; None where they want none.
+    """Return the trace that the options request, or None.
 
-    A ``UsageError`` where the options do not go together.
+    Raises ``UsageError`` for conflicting options.
     """
     chosen = ("block", "values", "limit", "format")
     if options.trace is None:
@@ -74,7 +74,7 @@ def trace_of(options: argparse.Namespace) -> Trace | None:
 
 @contextmanager
 def written(trace: Trace | None, options: argparse.Namespace, session: Session) -> Iterator[None]:
-    """Writes the trace, if there is one, when a run is over, however it ends."""
+    """Write the trace, if there is one, when a run is over, however it ends."""
     try:
         yield
     finally:
@@ -97,7 +97,7 @@ def _trace(options: argparse.Namespace) -> Trace:
 def _write(trace: Trace, options: argparse.Namespace, session: Session) -> None:
     from tilewright.cli.outputs import write_text
 
-    if not trace.launch:  # the launch was refused before anything ran
+    if not trace.launch:  # the launch was rejected before anything ran
         return
     as_text = options.trace_format == "text"
     write_text(session, options.trace, trace.to_text() if as_text else trace.to_json_lines())

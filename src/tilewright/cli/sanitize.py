@@ -1,4 +1,4 @@
-"""``tilewright sanitize``: run a kernel with every check on and report what must not happen."""
+"""``tilewright sanitize``: run a kernel with every check enabled and report violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of the command: what it reads, what it says, and where."""
+"""The state of one run of the command: inputs, messages and output streams."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OUT_OF_MEMORY = define_code(
 )
 
 STDIN_NAME = "<stdin>"
-#: Inputs that never end (a device, a pipe) must not fill the memory.
+#: Inputs that never end (a device, a pipe) must not exhaust memory.
 MAX_INPUT_BYTES = 1 << 28
 _MIN_WIDTH, _MAX_WIDTH, _DEFAULT_WIDTH = 60, 160, 100
 # Windows reports a closed pipe as an invalid argument.
@@ -48,21 +48,21 @@ _CLOSED_PIPE = frozenset({errno.EPIPE, errno.EINVAL})
 
 
 class UsageError(TileIRError):
-    """The command cannot do what it is asked, whatever the input means; exit status 2."""
+    """The command cannot do what it is asked, whatever the input; exit status 2."""
 
     @classmethod
     def because(cls, message: str, *, code: str = BAD_USAGE, help: str = "") -> UsageError:
-        """The error with one diagnostic of this message."""
+        """Return the error with one diagnostic of this message."""
         return cls(TileIRError.single(code, message, help=help).diagnostics)
 
 
-#: Digits that a number on the command line can have; names of files have fewer in a row, too.
+#: The maximum number of digits of a number on the command line, also in file names.
 _MOST_DIGITS = 1000
 _ENDLESS = re.compile(rf"\d{{{_MOST_DIGITS + 1},}}")
 
 
 def refuse_endless_numbers(arguments: Iterable[str]) -> None:
-    """A ``UsageError`` for numbers that Python would not read, or that nothing below can hold."""
+    """Raise ``UsageError`` for numbers that Python would not parse, or that nothing can hold."""
     for argument in arguments:
         if found := _ENDLESS.search(argument):
             raise UsageError.because(
@@ -71,24 +71,23 @@ def refuse_endless_numbers(arguments: Iterable[str]) -> None:
 
 
 class OutputClosedError(Exception):
-    """Nobody reads standard output any more."""
+    """Standard output has no reader any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """The bytes of an input under the name that diagnostics use for it."""
+    """The bytes of an input, and its name in diagnostics."""
 
     name: str
     data: bytes
 
 
 class Session:
-    """The inputs and the streams of one run.
+    """The inputs and streams of one run.
 
-    ``color`` is ``"auto"`` (on a terminal, unless ``NO_COLOR`` is set and not empty),
-    ``"always"`` or ``"never"``. ``inputs`` keeps what was read: diagnostics show it, and the
-    report of an internal error holds a copy. ``program_arguments`` are those that a cuTile program
-    is given.
+    ``color`` is ``"auto"`` (on a terminal, unless ``NO_COLOR`` is set and not empty), ``"always"`` or
+    ``"never"``. ``inputs`` stores what was read, for diagnostics and the report of an internal error.
+    ``program_arguments`` are passed to a cuTile program.
     """
 
     def __init__(self, arguments: Sequence[str], program_arguments: Sequence[str] = ()) -> None:
@@ -98,17 +97,17 @@ class Session:
         self.inputs: dict[str, bytes] = {}
 
     def read(self, path: str) -> InputFile:
-        """The contents of a file, of standard input for ``-``; ``UsageError`` where it fails."""
+        """Return the contents of a file, of standard input for ``-``. Raises ``UsageError`` on failure."""
         if path == "-":
             return self._keep(STDIN_NAME, self._read_stdin())
         try:
             with open(path, "rb") as stream:
                 return self._keep(path, _read_all(stream, f"'{path}'"))
-        except (OSError, ValueError) as error:  # ValueError: a name that no file system can hold
+        except (OSError, ValueError) as error:  # ValueError: an invalid file name
             raise _unreadable(f"'{path}'", error) from error
 
     def check_readable(self, path: str) -> None:
-        """Raise the ``UsageError`` that ``read`` would, of a program that Python reads itself."""
+        """Raise the ``UsageError`` that ``read`` would, for a program that Python reads itself."""
         try:
             with open(path, "rb"):
                 pass
@@ -151,7 +150,7 @@ class Session:
         return self.color == "always"
 
     def say(self, text: str) -> None:
-        """Write a line or more to standard error; a closed one is no error."""
+        """Write one or more lines to standard error; ignores a closed one."""
         if sys.stderr is None:
             return
         try:
@@ -161,7 +160,7 @@ class Session:
             _silence(sys.stderr)
 
     def is_of_closed_stdout(self, error: BaseException) -> bool:
-        """Whether a program has ended because nobody reads its output any more; the rest of it is dropped."""
+        """Whether a program ended because its output has no reader any more. Discards the rest of the output."""
         if isinstance(error, BrokenPipeError) and not _has_no_reader(sys.stdout):
             return False  # a pipe of the program's own
         if not isinstance(error, OutputClosedError | BrokenPipeError):
@@ -197,7 +196,7 @@ def is_terminal(stream: object) -> bool:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """The operating system's words for a failure, without numbers and file names."""
+    """Return the operating system's message for a failure, without numbers and file names."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
@@ -223,21 +222,21 @@ def _terminal_width() -> int:
 
 
 def _has_no_reader(stream: object) -> bool:
-    """Whether a stream is a pipe that nobody reads any more, as far as the system tells."""
+    """Whether a stream is a pipe without a reader, as far as the system tells."""
     try:
         found = select.poll()
         found.register(stream.fileno(), 0)  # pyright: ignore[reportAttributeAccessIssue]
         return any(event & select.POLLERR for _, event in found.poll(0))
-    except (OSError, ValueError, AttributeError):  # closed, no file of the system, or Windows
+    except (OSError, ValueError, AttributeError):  # closed, not a system file, or Windows
         return False
 
 
 def _silence(stream: object) -> None:
-    """Point a broken stream at the null device, so that the interpreter's last flush succeeds."""
+    """Redirect a broken stream to the null device, so that the interpreter's last flush succeeds."""
     try:
         descriptor = stream.fileno()  # pyright: ignore[reportAttributeAccessIssue]
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, descriptor)
         os.close(null)
-    except (OSError, ValueError, AttributeError):  # a stream that is no file of the system
+    except (OSError, ValueError, AttributeError):  # not a system file
         return

@@ -1,4 +1,4 @@
-"""``tilewright tune``: which configuration of a kernel would be the fastest, by the performance model."""
+"""``tilewright tune``: finds the fastest configuration of a kernel by the performance model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.model.tables import Gpu
     from tilewright.tuning.ranking import Ranking
 
-#: How many are measured where there is a GPU.
+#: How many configurations are measured if there is a GPU.
 _MEASURED = 3
 _EPILOG = """\
 Times are modelled for the GPU that is named, and the best few are measured where there is one. A cuTile program that
@@ -163,7 +163,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
 
 def _check_decisions(options: argparse.Namespace) -> None:
-    """A UsageError for options about decisions that do not go together."""
+    """Raise UsageError for conflicting options about decisions."""
     if options.search and (options.sets or options.hints or options.decided or options.conditions):
         raise UsageError.because(
             "--search chooses what it tries by itself: --set, --hint, --decide and --where do not go with it"
@@ -192,7 +192,7 @@ def _save(rankings: list[Ranking], options: argparse.Namespace, session: Session
 
 
 def _measured(options: argparse.Namespace) -> tuple[int, str]:
-    """How many configurations are measured, and why none is, if nobody asked for none."""
+    """Return how many configurations are measured, and why none is if nobody asked for that."""
     from tilewright.diagnostics import TileIRError
     from tilewright.launching.machine import machine_named
 

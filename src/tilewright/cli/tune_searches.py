@@ -1,4 +1,4 @@
-"""What ``tilewright tune`` searches: spaces of the command line, and those of programs."""
+"""The search spaces of ``tilewright tune``: of the command line, and of programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Searching:
-    """What all searches of a command share. ``measured``: how many of the best are."""
+    """The parameters shared by all searches of a command. ``measured``: how many of the best are measured."""
 
     options: argparse.Namespace
     session: Session
@@ -43,7 +43,7 @@ class Searching:
 
 
 def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
-    """The searches that a program makes by cuTile's tuner, and the status of the command."""
+    """Run the searches that a program makes with cuTile's tuner. Returns rankings and the exit status."""
     from dataclasses import replace
 
     from tilewright.cli.programs import take
@@ -102,7 +102,7 @@ def _spaces(path: str) -> str:
 
 
 def of_program(asked: Searching) -> list[Ranking]:
-    """The space that the command line gives a cuTile program."""
+    """Search the space that the command line defines for a cuTile program."""
     from tilewright.cutile.kept_programs import KeptProgram, imports_of
     from tilewright.cutile.tuned_programs import measure_job, model_job
     from tilewright.tuning.jobs import gpu_text
@@ -142,7 +142,7 @@ def of_program(asked: Searching) -> list[Ranking]:
 
 
 def of_file(asked: Searching) -> list[Ranking]:
-    """The hints that the command line gives a kernel of Tile IR."""
+    """Search the hints that the command line gives for a Tile IR kernel."""
     from dataclasses import replace
 
     from tilewright.tuning.codes import NO_SPACE
@@ -173,7 +173,7 @@ def of_file(asked: Searching) -> list[Ranking]:
 
 
 def _launch_of(asked: Searching) -> tuple[Any, Any, tuple[int, int, int], Any]:
-    """The module of a file, a kernel of it, and the launch of the command line: grid and arguments."""
+    """Return the module of a file, one of its kernels, and the launch of the command line: grid and arguments."""
     from tilewright.cli.modules import load, machine_module
     from tilewright.cli.profile_launches import light
     from tilewright.cli.run import entry_of
@@ -202,7 +202,7 @@ def _searcher_of(asked: Searching) -> Any:
 
 
 def of_decisions(asked: Searching) -> list[Ranking]:
-    """The search over what the compiler decides about the kernels of a program, or the one of a file."""
+    """Search over the compiler's decisions about the kernels of a program, or the kernel of a file."""
     from tilewright.cli.programs import is_program
     from tilewright.tuning.decided import search
     from tilewright.tuning.ranking import measure_best
@@ -219,7 +219,7 @@ def of_decisions(asked: Searching) -> list[Ranking]:
 
 
 def _of_program(asked: Searching) -> Callable[[Mapping[str, Any]], Candidate]:
-    """What makes the candidate for decisions about the kernels of a program."""
+    """Return a function that makes the candidate for decisions about a program's kernels."""
     from tilewright.cutile.kept_programs import KeptProgram, imports_of
     from tilewright.cutile.tuned_programs import model_job
     from tilewright.tuning.decided import label_of
@@ -242,7 +242,7 @@ def _of_program(asked: Searching) -> Callable[[Mapping[str, Any]], Candidate]:
 
 
 def _of_launch(asked: Searching) -> tuple[str, Callable[[Mapping[str, Any]], Candidate]]:
-    """The kernel of a file, and what makes the candidate for decisions about it."""
+    """Return the kernel of a file, and a function that makes the candidate for decisions about it."""
     from dataclasses import replace
 
     from tilewright.tuning.decided import label_of
@@ -262,14 +262,14 @@ def _of_launch(asked: Searching) -> tuple[str, Callable[[Mapping[str, Any]], Can
 def _finished(
     found: Ranking, asked: Searching, hints: Sequence[Axis], measure_best: Callable[..., Ranking]
 ) -> Ranking:
-    """The ranking with what is measured, and with what is to be said of the hints."""
+    """Return the ranking with measurements, and with remarks about the hints."""
     from dataclasses import replace
 
     from tilewright.campaign.runner import Where, executor
     from tilewright.tuning.hints import UNUSED
 
     if asked.measured:
-        # One at a time: they would share the GPU otherwise.
+        # One at a time, since they would otherwise share the GPU.
         with executor(Where(1)) as alone:
             found = measure_best(found, asked.measured, asked.machine, alone)
     if any(axis.name == UNUSED and len(axis.values) > 1 for axis in hints):
@@ -279,7 +279,7 @@ def _finished(
 
 
 def _axes(asked: Searching) -> tuple[list[Axis], list[Axis], list[Axis]]:
-    """What the command line gives values: constants, hints, decisions."""
+    """Return the axes given on the command line: constants, hints, decisions."""
     from tilewright.model.tables import TARGETS
     from tilewright.passes.tileas.decisions import Decisions
     from tilewright.tuning.hints import check_axis
@@ -313,7 +313,10 @@ def _configurations(
 def _constants(
     sets: Sequence[Axis], source: bytes, path: str, arguments: Sequence[str]
 ) -> list[str]:
-    """The names that are constants of the module; others must be in the arguments. A UsageError where they are not."""
+    """Return the names that are constants of the module; others must occur in the arguments.
+
+    Raises UsageError if one does not.
+    """
     from tilewright.cutile.module_constants import constants_of
 
     try:
@@ -336,12 +339,12 @@ def _constants(
 
 
 def _filled(word: str, configuration: dict[str, Any]) -> str:
-    """A word of the program's arguments with values in the places of names."""
+    """Substitute values for names in a word of the program's arguments."""
     return _PLACE.sub(lambda at: str(configuration.get(at[1], at[0])), word)
 
 
 def _need_tools(options: argparse.Namespace) -> None:
-    """A TileIRError where this machine lacks a tool, which each configuration would say otherwise."""
+    """Raise TileIRError if a tool is missing here, which every configuration would otherwise report."""
     from tilewright.gpu.tools import need
 
     for tool in ("ptxas", "nvdisasm"):

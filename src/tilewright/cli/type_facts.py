@@ -1,4 +1,4 @@
-"""What is known of a type, as plain values for ``tilewright explain``."""
+"""Extracts what is known of a type as plain values, for ``tilewright explain``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.numerics import FORMATS, ElementFormat
 
 _TENSOR = T.TensorViewType(T.ELEMENT_TYPES["f32"], (T.DYNAMIC, 64), (64, 1))
 
-#: A type of each class, to show how it is written.
+#: A sample of each type class, to show its syntax.
 _SAMPLES: dict[type[Attribute], Callable[[], Attribute]] = {
     T.TileType: lambda: T.TileType((16, 32), T.ELEMENT_TYPES["f32"]),
     T.PtrType: lambda: T.PtrType(T.ELEMENT_TYPES["f32"]),
@@ -32,12 +32,12 @@ _SAMPLES: dict[type[Attribute], Callable[[], Attribute]] = {
 
 
 def type_names() -> list[str]:
-    """Every type by its spelling: those of the dialect, then the element types."""
+    """Return every type by its spelling: those of the dialect, then the element types."""
     return [*_classes(), *FORMATS]
 
 
 def type_facts(name: str) -> Facts | None:
-    """What is known of the type spelled ``name``, or None where there is none."""
+    """Return what is known of the type spelled ``name``, or None if there is no such type."""
     if name in FORMATS:
         return _element_facts(FORMATS[name])
     cls = _classes().get(name)

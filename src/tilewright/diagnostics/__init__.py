@@ -1,7 +1,7 @@
-"""Spans, diagnostics, codes and their renderers. Stands below everything else.
+"""Spans, diagnostics, codes and their renderers: the lowest layer of the package.
 
-The renderers and the expectation checker are loaded when first used, so that importing this
-package costs next to nothing.
+Renderers and the expectation checker are loaded on first use, so importing this package is nearly
+free.
 """
 
 from typing import TYPE_CHECKING

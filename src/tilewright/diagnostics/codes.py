@@ -1,4 +1,4 @@
-"""The registry of diagnostic codes: what each means, told by ``tilewright explain CODE``."""
+"""The registry of diagnostic codes, with the explanations that ``tilewright explain CODE`` prints."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A stable kind of finding.
+    """A stable kind of diagnostic.
 
-    ``summary`` is one sentence. ``explanation`` says which rule is broken, why it exists and
-    how programs usually come to break it. ``wrong`` and ``right`` are small programs (may be
-    empty) that a test checks: the first is reported with this code, the second is not.
+    ``summary`` is one sentence. ``explanation`` says which rule is broken, why it exists, and how
+    programs usually break it. ``wrong`` and ``right`` are small programs (may be empty) that a test
+    checks: the first is reported with this code, the second is not.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Code:
 
 
 _REGISTRY: dict[str, Code] = {}
-#: The code for each name that an earlier version had for it.
+#: Maps names from earlier versions to the present code.
 _FORMER: dict[str, str] = {}
 
 
@@ -38,7 +38,7 @@ def define_code(
 ) -> str:
     """Register a code and return its name, so that a module can say ``X = define_code("x", ...)``.
 
-    ``was`` are former names, which :func:`find_code` and expectations take for one version.
+    ``was`` are former names, which :func:`find_code` and expectations accept for one version.
     """
     if name in _REGISTRY:
         raise ValueError(f"diagnostic code {name!r} is defined twice")
@@ -48,12 +48,12 @@ def define_code(
 
 
 def find_code(name: str) -> Code | None:
-    """The code of that name, or None where no module imported so far defines it."""
+    """Return the code of that name, or None if no module imported so far defines it."""
     return _REGISTRY.get(present_name(name))
 
 
 def present_name(name: str) -> str:
-    """What a code is called today: a former name gives its successor, with a DeprecationWarning."""
+    """Return the present name of a code. A former name is resolved with a DeprecationWarning."""
     if name not in _FORMER:
         return name
     warnings.warn(
@@ -63,5 +63,5 @@ def present_name(name: str) -> str:
 
 
 def all_codes() -> tuple[Code, ...]:
-    """Every code defined by the modules imported so far, by name."""
+    """Return every code defined by the modules imported so far, by name."""
     return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))

@@ -1,4 +1,4 @@
-"""Diagnostics as data: what is wrong, where, and what is related to it."""
+"""Diagnostics as data: what is wrong, where, and related information."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from enum import StrEnum
 from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceLocation, Span
 from tilewright.diagnostics.tracebacks import cell_traceback, hide_callers
 
-#: What is said about hostile input is not as long as the input.
+#: Limits messages about hostile input, which would otherwise be as long as the input.
 MAX_MESSAGE_LENGTH = 2000
 _KEPT_AT_THE_END = 200
 
 
 def shortened(message: str) -> str:
-    """The message, without its middle if it is too long to be read."""
+    """Return the message, with its middle cut out if it is too long."""
     if len(message) <= MAX_MESSAGE_LENGTH:
         return message
     head = message[: MAX_MESSAGE_LENGTH - _KEPT_AT_THE_END - 5]
@@ -23,7 +23,7 @@ def shortened(message: str) -> str:
 
 
 class Severity(StrEnum):
-    """How bad a finding is: an error, a warning, or a note that explains one of these."""
+    """The severity of a diagnostic: an error, a warning, or a note that explains one of these."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -43,12 +43,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding.
+    """One error, warning or note.
 
-    ``code`` is stable and is what ``tilewright explain CODE`` takes. ``message`` says what is
-    wrong in one sentence, expected and found included, in at most ``MAX_MESSAGE_LENGTH``
-    characters. ``label`` is the short text beside the
-    underlined location. ``help`` proposes a mend.
+    ``code`` is stable; ``tilewright explain CODE`` explains it. ``message`` says what is wrong in one
+    sentence, with expected and found values, in at most ``MAX_MESSAGE_LENGTH`` characters. ``label``
+    is the short text beside the underlined location. ``help`` suggests a fix.
     """
 
     severity: Severity
@@ -64,17 +63,17 @@ class Diagnostic:
 
     @property
     def file(self) -> str | None:
-        """The name of the file of the location; None where there is no location."""
+        """The file name of the location, or None without a location."""
         return None if self.location is None else self.location.file_name
 
     @property
     def line(self) -> int | None:
-        """1-based line, or None where the location is a byte range or unknown."""
+        """1-based line, or None if the location is a byte range or unknown."""
         return self.location.line if isinstance(self.location, Span | NamedLocation) else None
 
     @property
     def column(self) -> int | None:
-        """1-based column, or None where the location is a byte range or unknown."""
+        """1-based column, or None if the location is a byte range or unknown."""
         return self.location.column if isinstance(self.location, Span | NamedLocation) else None
 
     @property
@@ -86,20 +85,20 @@ class Diagnostic:
 
     @property
     def byte_offset(self) -> int | None:
-        """Where a range of bytes begins, counted from 0; None where the location is in a text or unknown."""
+        """The start of a byte range, from 0, or None if the location is in a text or unknown."""
         return self.location.offset if isinstance(self.location, ByteSpan) else None
 
     @property
     def is_error(self) -> bool:
-        """Whether the severity is ERROR: those make a reader or the verifier fail."""
+        """Whether the severity is ERROR, which makes a reader or the verifier fail."""
         return self.severity is Severity.ERROR
 
     def with_notes(self, *notes: Note) -> Diagnostic:
-        """The diagnostic with further notes behind its own."""
+        """Return the diagnostic with further notes after its own."""
         return replace(self, notes=self.notes + notes)
 
     def _repr_html_(self) -> str:
-        """The diagnostic with its lines of source, for notebooks."""
+        """Return the diagnostic with its source lines, for notebooks."""
         from tilewright.diagnostics.render_html import render_html
 
         return render_html([self])
@@ -120,13 +119,13 @@ class Diagnostic:
 
 
 class TileIRError(Exception):
-    """Bad input. ``diagnostics`` holds every finding, errors and warnings, in source order.
+    """Bad input. ``diagnostics`` holds every error and warning, in source order.
 
-    ``partial`` is what could be read all the same, where a reader goes on after errors: a list of
-    operations without those that had errors. It is for finding further errors only.
+    ``partial`` is what a reader could read despite errors, if it continues after them: a list of
+    operations, without those that had errors. Use it only to find further errors.
     """
 
-    # The name by which it is caught, in the lines that tracebacks end with.
+    # The qualified name in the last line of tracebacks, by which users catch it.
     __module__ = "tilewright"
 
     def __init__(self, diagnostics: Iterable[Diagnostic], partial: Sequence[object] = ()):
@@ -136,13 +135,13 @@ class TileIRError(Exception):
         super().__init__("\n".join(d.brief() for d in self.diagnostics))
 
     def _repr_html_(self) -> str:
-        """The diagnostics with their lines of source, for notebooks."""
+        """Return the diagnostics with their source lines, for notebooks."""
         from tilewright.diagnostics.render_html import render_html
 
         return render_html(self.diagnostics)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows of an exception that nobody catches, by line."""
+        """Return the lines that IPython shows for an uncaught exception."""
         return cell_traceback(self)
 
     @classmethod
@@ -156,12 +155,12 @@ class TileIRError(Exception):
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> TileIRError:
-        """An exception with one error diagnostic."""
+        """Return an exception with one error diagnostic."""
         return cls([Diagnostic(Severity.ERROR, code, message, location, label, tuple(notes), help)])
 
 
 class Collector:
-    """Gathers diagnostics of one run; raises them together."""
+    """Collects the diagnostics of one run, and raises them together."""
 
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
@@ -176,7 +175,7 @@ class Collector:
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> None:
-        """Gather an error; ``code`` is one that :func:`define_code` has registered."""
+        """Add an error; ``code`` is registered by :func:`define_code`."""
         self.diagnostics.append(
             Diagnostic(Severity.ERROR, code, message, location, label, tuple(notes), help)
         )
@@ -191,17 +190,17 @@ class Collector:
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> None:
-        """Gather a warning; it raises nothing on its own."""
+        """Add a warning, which does not raise on its own."""
         self.diagnostics.append(
             Diagnostic(Severity.WARNING, code, message, location, label, tuple(notes), help)
         )
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything gathered is an error."""
+        """Whether anything collected is an error."""
         return any(d.is_error for d in self.diagnostics)
 
     def raise_if_errors(self) -> None:
-        """Raises ``TileIRError`` with everything gathered, warnings too, if an error is among it."""
+        """Raise ``TileIRError`` with everything collected, including warnings, if any of it is an error."""
         if self.has_errors:
             raise TileIRError(self.diagnostics)

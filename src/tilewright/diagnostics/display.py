@@ -1,4 +1,4 @@
-"""How characters look on a terminal: widths, harmless substitutes, and windows on long lines."""
+"""How characters appear on a terminal: widths, safe substitutes, and windows into long lines."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from unicodedata import category, east_asian_width
 _TAB = "    "
 _ELLIPSIS = "..."
 
-# Format characters (Cf) are invisible and may reorder text; control characters and line
-# separators would break the layout or command the terminal; lone surrogates cannot be encoded.
+# Format characters (Cf) are invisible and may reorder text. Control characters and line
+# separators would break the layout or control the terminal. Lone surrogates cannot be encoded.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _ZERO_WIDTH = frozenset({"Mn", "Me"})
 _WIDE = frozenset({"W", "F"})
 
 
 def char_cells(char: str) -> tuple[str, int]:
-    """What to print for one character of input, and how many terminal columns that takes.
+    """Return what to print for one input character, and its width in terminal columns.
 
-    A tab becomes four spaces wherever it stands, so that a window into a line never needs what
-    lies before it. Characters that could hide or command are replaced by a visible one.
+    A tab becomes four spaces at any column, so that a window into a line does not depend on what
+    precedes it. Characters that could hide text or control the terminal become visible ones.
     """
     if " " <= char <= "~":
         return char, 1
@@ -40,14 +40,14 @@ def char_cells(char: str) -> tuple[str, int]:
 
 
 def printable(text: str) -> str:
-    """``text`` with every character that could command a terminal or hide made visible."""
+    """Return ``text`` with every invisible or terminal-controlling character made visible."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char_cells(char)[0] for char in text)
 
 
 def display_width(text: str) -> int:
-    """The number of terminal columns that ``printable(text)`` takes."""
+    """Return the number of terminal columns that ``printable(text)`` takes."""
     if text.isascii() and text.isprintable():
         return len(text)
     return sum(char_cells(char)[1] for char in text)
@@ -55,7 +55,7 @@ def display_width(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The shown part of a line. ``start`` and ``end`` are the marked columns, from 0."""
+    """The visible part of a line. ``start`` and ``end`` are the marked columns, from 0."""
 
     text: str
     start: int
@@ -65,15 +65,15 @@ class View:
 def view_line(
     text: str, line_range: tuple[int, int], mark: tuple[int, int], max_width: int
 ) -> View:
-    """The part of a line around ``mark`` that fits ``max_width`` columns.
+    """Return the part of a line around ``mark`` that fits ``max_width`` columns.
 
-    Both ranges are offsets into ``text``. At least one column is marked. The work and the result
-    are bounded by ``max_width``, whatever the length of the line.
+    Both ranges are offsets into ``text``. At least one column is marked. Work and result are bounded
+    by ``max_width``, whatever the length of the line.
     """
     line_start, line_end = line_range
     mark_start = min(max(mark[0], line_start), line_end)
     mark_end = min(max(mark[1], mark_start), line_end)
-    # Two characters per column leave room for combining marks; more of them are cut off.
+    # Two characters per column leave room for combining marks; further ones are cut off.
     low = max(line_start, mark_start - 2 * max_width)
     high = min(line_end, mark_start + 2 * max_width)
     cells = [char_cells(char) for char in text[low:high]]
@@ -95,14 +95,14 @@ def view_line(
     start = columns[first_marked] + shift
     end = columns[min(after_marked, last)] + shift
     if end <= start and first < first_marked < len(cells) and cells[first_marked][1] == 0:
-        start -= 1  # a combining mark is shown on the character before it
+        start -= 1  # a combining mark is displayed on the preceding character
     return View(shown, start, max(end, start + 1))
 
 
 def _window(
     columns: list[int], first_marked: int, after_marked: int, max_width: int, *, at_line_end: bool
 ) -> tuple[int, int]:
-    """The range of cells to show: the mark in the middle, or its beginning if it is too long."""
+    """Return the range of cells to show: centred on the mark, or its start if it is too long."""
     room = max(max_width - 2 * len(_ELLIPSIS), 1)
     mark_width = columns[after_marked] - columns[first_marked]
     lead = max(room - mark_width, room // 4) // 2

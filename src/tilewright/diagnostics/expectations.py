@@ -1,6 +1,6 @@
-"""Checks diagnostics against comments in the source that announce them.
+"""Checks diagnostics against expectations in comments of the source.
 
-An expectation stands in a ``//`` comment::
+An expectation is written in a ``//`` comment::
 
     %c = addi %a, %b : tile<i32>   // expected-error {{type-mismatch: found tile<f32>}}
     // expected-error @-1 {{found tile<f32>}}
@@ -8,19 +8,19 @@ An expectation stands in a ``//`` comment::
     // expected-note-re @+3 {{defined (here|there)}}
 
 - The kind is ``expected-error``, ``expected-warning`` or ``expected-note``.
-- The place is this line, ``@+N`` or ``@-N`` lines away, ``@above`` or ``@below`` (the nearest
+- The line is this one, ``@+N`` or ``@-N`` lines away, ``@above`` or ``@below`` (the nearest
   line that does not consist of expectations alone), or ``@unknown`` (no line of this file).
-- The count is how many diagnostics must match, 1 if left out.
-- The text ``code: part`` wants exactly that code and a message that contains the part. Other
+- The count is how many diagnostics must match, 1 by default.
+- The text ``code: part`` requires exactly that code and a message that contains the part. Other
   text must occur in ``code: message``. With ``-re`` the text is a regular expression searched
   for in ``code: message``.
 
-A comment that looks like an expectation but is none is an error, so that a slip of the pen never
-turns a check off.
+A comment that resembles an expectation but is not one is an error, so that a typo never disables a
+check.
 
-Every error and warning, and every note that stands alone, must be expected. Notes attached to a
-diagnostic can be expected, at their own line or, if they have none, at that of the diagnostic,
-but need not be: they explain, and how much they explain may grow.
+Every error and warning, and every separate note, must be expected. Notes attached to a diagnostic
+can be expected, at their own line or, if they have none, at that of the diagnostic, but need not be,
+so that explanations may grow.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FORM = "// expected-error @+1 2 {{code: text}}"
 
 _SEVERITIES = {str(severity): severity for severity in Severity}
 
-# Whatever looks like an attempt at an expectation, so that a slip is reported and not ignored.
+# Anything that looks like an attempt at an expectation, so that typos are reported.
 _ATTEMPT = re.compile(r"\bexpected-(?:(?:error|warning|note)(?![\w])|[\w-]+(?=[^{}]*\{\{))")
 _EXPECTATION = re.compile(
     r"expected-(?P<kind>error|warning|note)(?P<regex>-re)?"
@@ -70,10 +70,10 @@ _CODE_AND_PART = re.compile(r"(?P<code>[a-z][a-z0-9]*(?:-[a-z0-9]+)*): +(?P<part
 
 
 def split_input(text: str, marker: str = "// -----") -> list[str]:
-    """The parts of ``text`` between the lines that consist of ``marker``.
+    """Split ``text`` at the lines that consist of ``marker``.
 
-    Each part begins with as many empty lines as stand before it in ``text``, so that positions
-    in it have the line numbers of the whole.
+    Each part begins with as many empty lines as precede it in ``text``, so that its line numbers are
+    those of the whole.
     """
     parts: list[str] = []
     part: list[str] = []
@@ -84,16 +84,16 @@ def split_input(text: str, marker: str = "// -----") -> list[str]:
             part, lines_before = [], line_index + 1
         else:
             part.append(line + "\n")
-    # Only the last line of the text has no line end.
+    # Only the last line of the text has no line terminator.
     parts.append(("\n" * lines_before + "".join(part))[: -1 if part else None])
     return parts
 
 
 def check_expectations(source: SourceFile, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """An error for every diagnostic not expected, every one missing, every bad expectation.
+    """Return an error for every unexpected diagnostic, every missing one, and every malformed expectation.
 
-    An empty result means that the diagnostics are exactly those that ``source`` announces.
-    Findings are in the order of the source, those without a line in it last.
+    The result is empty if the diagnostics are exactly those that ``source`` expects. Errors are in
+    source order, those without a line in it last.
     """
     findings = Collector()
     expectations = _parse(source, findings)
@@ -123,7 +123,7 @@ def check_expectations(source: SourceFile, diagnostics: Iterable[Diagnostic]) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Expectation:
-    """``line`` is where the diagnostic must be; ``span`` is where the comment stands."""
+    """An expected diagnostic. ``line`` is its line; ``span`` is where the comment is."""
 
     severity: Severity
     line: int | None
@@ -172,7 +172,7 @@ def _line_in(source: SourceFile, location: SourceLocation | None) -> int | None:
 
 
 def _parse(source: SourceFile, findings: Collector) -> list[_Expectation]:
-    """The expectations of a file in order; what cannot be understood goes to ``findings``."""
+    """Return the expectations of a file in order. Malformed ones are reported to ``findings``."""
     found: list[_Expectation] = []
     matches: list[tuple[int, int, re.Match[str]]] = []
     designator_lines: set[int] = set()
@@ -269,16 +269,16 @@ def _target_line(place: str | None, line: int, designator_lines: set[int]) -> in
 
 
 def _pair(slots: Sequence[_Expectation], events: Sequence[_Event]) -> dict[int, int]:
-    """A largest possible pairing of events with slots that accept them: event index to slot index.
+    """Return a maximum matching of events to slots that accept them: event index to slot index.
 
-    A greedy choice would let a loose expectation take the diagnostic that a strict one needs.
-    Events that must be expected are paired before those that only may be.
+    A greedy choice could let a loose expectation take the diagnostic that a strict one needs. Events
+    that must be expected are matched before optional ones.
     """
     event_of: dict[int, int] = {}
     order = sorted(range(len(events)), key=lambda index: not events[index].required)
     accepting = [[i for i, slot in enumerate(slots) if slot.accepts(event)] for event in events]
     for root in order:
-        # Breadth-first search for a chain of exchanges that ends in a free slot.
+        # Breadth-first search for an augmenting path to a free slot.
         reached_from: dict[int, int] = {}
         queue = deque([root])
         free: int | None = None

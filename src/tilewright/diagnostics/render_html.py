@@ -1,4 +1,4 @@
-"""Diagnostics and other texts as pieces of HTML, for notebooks."""
+"""Renders diagnostics and other texts as HTML fragments, for notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.diagnostics.diagnostic import Diagnostic
 from tilewright.diagnostics.render_text import render
 
 _SEQUENCE = re.compile(r"\x1b\[([\d;]*)m")
-#: What the sequences of ``render`` look like. The colours can be read on white and on black.
+#: CSS for the ANSI sequences of ``render``. The colours are readable on white and on black.
 _STYLES = {
     "1": "font-weight:bold",
     "1;31": "font-weight:bold;color:#d1242f",
@@ -27,15 +27,15 @@ _MAX_LINES = 2000
 
 
 def render_html(diagnostics: Iterable[Diagnostic]) -> str:
-    """As ``render`` with colours, as one ``<pre>`` element; "" if there are none."""
+    """Like ``render`` with colours, as one ``<pre>`` element; "" if there are no diagnostics."""
     text = render(diagnostics, color=True)
     return preformatted(text) if text else ""
 
 
 def preformatted(text: str) -> str:
-    """A text as one ``<pre>`` element; the sequences for colours that ``render`` writes become styles.
+    """Return a text as one ``<pre>`` element, with the colour sequences of ``render`` as styles.
 
-    A notebook keeps what it has shown: of a long text only the first lines are.
+    Only the first lines of a long text are kept, since notebooks store what they have shown.
     """
     lines = text.split("\n", _MAX_LINES)
     if len(lines) > _MAX_LINES:

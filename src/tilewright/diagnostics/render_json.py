@@ -6,22 +6,22 @@ Each diagnostic is an object; every key is always present, and ``null`` means "n
 ``severity``              ``"error"``, ``"warning"`` or ``"note"``
 ``code``                  the stable code
 ``message``               what is wrong
-``label``                 the short text beside the place, or ``""``
-``help``                  a proposed mend, or ``""``
-``notes``                 a list of objects with ``message`` and the place keys below
+``label``                 the short text beside the location, or ``""``
+``help``                  a suggested fix, or ``""``
+``notes``                 a list of objects with ``message`` and the location keys below
 ========================  ======================================================================
 
-A diagnostic and each of its notes carry these place keys:
+A diagnostic and each of its notes have these location keys:
 
 ========================  ======================================================================
-``file``                  file name as given by the user, ``null`` if there is no place
+``file``                  file name as given by the user, ``null`` without a location
 ``line``, ``column``      from 1; of the first character
 ``end_line``,             from 1; just after the last character; text spans only
 ``end_column``
 ``start``, ``end``        character offsets from 0, ``end`` exclusive; text spans only
 ``byte_offset``,          offsets from 0, ``byte_end`` exclusive; binary files only
 ``byte_end``
-``what``                  the place in words (a function, a section), or ``""``
+``what``                  the location in words (a function, a section), or ``""``
 ========================  ======================================================================
 
 Columns and character offsets count Unicode code points. New keys may be added; those above keep
@@ -61,7 +61,7 @@ _T = TypeVar("_T")
 
 
 def to_json(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
-    """One object per diagnostic, in order, made of JSON types only."""
+    """Return one object per diagnostic, in order, made of JSON types only."""
     return [
         {
             "severity": str(diagnostic.severity),
@@ -80,12 +80,11 @@ def to_json(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
 
 
 def from_json(value: object, sources: Mapping[str, SourceFile] | None = None) -> list[Diagnostic]:
-    """The diagnostics that :func:`to_json` made ``value`` from.
+    """Return the diagnostics from which :func:`to_json` made ``value``.
 
-    ``sources`` gives source files by name: text spans in them come back as spans. A span in any
-    other file, or beyond the end of its file, comes back as a ``NamedLocation``, which keeps its
-    beginning but not its end.
-    Raises ``TileIRError`` for a value of another form. Unknown keys are ignored.
+    ``sources`` maps names to source files; text spans in these files are restored as spans. A span in
+    any other file, or beyond the end of its file, becomes a ``NamedLocation``, which keeps its start
+    but not its end. Raises ``TileIRError`` for a value of another form. Unknown keys are ignored.
     """
     if not isinstance(value, list):
         raise _malformed("a list of diagnostics", value, "the document")
@@ -111,7 +110,7 @@ def _location_to_json(location: SourceLocation | None) -> dict[str, object]:
 
 
 class _Object:
-    """A JSON object with typed, checked access. ``path`` says where it stands, for messages."""
+    """A JSON object with typed, checked access. ``path`` is its position, for messages."""
 
     def __init__(self, value: object, path: str) -> None:
         if not isinstance(value, dict):
@@ -121,7 +120,7 @@ class _Object:
 
     def get(self, key: str, kind: type[_T], words: str) -> _T:
         value = self._fields.get(key)
-        # bool is an int to Python but not to JSON.
+        # bool is an int in Python but not in JSON.
         if not isinstance(value, kind) or isinstance(value, bool):
             raise _malformed(words, value, f"{self._path}.{key}")
         return value

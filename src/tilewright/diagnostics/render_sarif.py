@@ -18,11 +18,11 @@ _LINK_LIKE = re.compile(r"\[(?=[^\[\]]*\]\()")
 
 
 def to_sarif(diagnostics: Iterable[Diagnostic]) -> dict[str, object]:
-    """A log with one run, made of JSON types only, with the results in the order given.
+    """Return a log with one run, made of JSON types only, with the results in the given order.
 
-    The rules are the codes that occur, by name, described from the registry. Columns and
-    character offsets count Unicode code points. Notes with a place are related locations; facts
-    without one and the help follow the message text.
+    The rules are the codes that occur, by name, described from the registry. Columns and character
+    offsets count Unicode code points. Notes with a location are related locations. Facts without one,
+    and the help, follow the message text.
     """
     found = list(diagnostics)
     codes = sorted({diagnostic.code for diagnostic in found})
@@ -41,7 +41,7 @@ def to_sarif(diagnostics: Iterable[Diagnostic]) -> dict[str, object]:
 
 
 def _version() -> str:
-    # Deferred: the package's top module is not loaded yet while this one is.
+    # Deferred, since the top-level module is not loaded yet when this one is.
     from tilewright import __version__
 
     return __version__
@@ -99,7 +99,7 @@ def _location(place: SourceLocation, message: str) -> dict[str, object]:
 
 
 def _region(location: SourceLocation) -> dict[str, object]:
-    """Lines and columns count from 1, with the end column exclusive; offsets count from 0."""
+    """Return a region: lines and columns from 1, the end column exclusive; offsets from 0."""
     match location:
         case Span(_, start, end):
             return {
@@ -118,13 +118,13 @@ def _region(location: SourceLocation) -> dict[str, object]:
 
 
 def _message(text: str) -> dict[str, object]:
-    """A literal message: SARIF reads single braces as placeholders and ``[a](b)`` as a link."""
+    """Return a literal message, escaped: SARIF reads braces as placeholders and ``[a](b)`` as a link."""
     literal = text.replace("{", "{{").replace("}", "}}")
     return {"text": _LINK_LIKE.sub(r"\\[", literal)}
 
 
 def _uri(file_name: str) -> str:
-    """A URI reference: relative for a relative name, ``file:`` for an absolute one."""
+    """Return a URI reference: relative for a relative name, ``file:`` for an absolute one."""
     if _WINDOWS_PATH.match(file_name):
         return (
             "file:///" + file_name[:2] + quote(file_name[2:].replace("\\", "/"), errors="replace")

@@ -1,4 +1,4 @@
-"""Diagnostics as text for a terminal: the place, the source underlined, the facts, the mend."""
+"""Renders diagnostics as text for a terminal: location, underlined source, notes, suggested fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.diagnostics.display import display_width, printable, view_line
 from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceFile, SourceLocation, Span
 
 _MIN_WIDTH = 40
-# Room kept for line numbers or byte addresses of up to six digits, and the bar.
+# The width of line numbers or byte addresses of up to six digits, and the bar.
 _GUTTER_WIDTH = len("999999 | ")
 _RESET = "\x1b[0m"
 _GUTTER_COLOR = "\x1b[1;34m"
@@ -27,15 +27,15 @@ _SEVERITY_COLORS = {
     Severity.NOTE: "\x1b[1;36m",
 }
 
-# A span over more lines than this shows its first and last lines only.
+# A span over more lines shows only its first and last lines.
 _MAX_SPAN_LINES = 6
 _SPAN_HEAD_LINES = 3
 _SPAN_TAIL_LINES = 2
 
 _MAX_HEX_ROWS = 3
-_HEX_ROW_BYTES = (16, 8, 4)  # the first that fits the width; the last fits the least width
+_HEX_ROW_BYTES = (16, 8, 4)  # the first that fits the width; the last fits the minimum width
 
-# A debug location may name any file; one larger than this is no source file.
+# A debug location may name any file; a larger one is not a source file.
 _MAX_SOURCE_BYTES = 16 << 20
 
 
@@ -47,17 +47,16 @@ def render(
     context_lines: int = 0,
     binaries: Mapping[str, bytes] | None = None,
 ) -> str:
-    """All diagnostics in the order given and a line that counts them; "" if there are none.
+    """Return all diagnostics in the given order and a line that counts them; "" if there are none.
 
-    The result does not end with a newline. ``width`` is the number of terminal columns (at
-    least 40) that source lines are cut to; messages are never cut. ``context_lines`` is how many
-    unmarked lines, or rows of bytes, surround each marked one. ``binaries`` gives the bytes of
-    binary files by name, for hex dumps. ``color`` adds ANSI sequences; the environment is not
-    consulted. Input text can never add such sequences: control characters are replaced.
+    The result does not end with a newline. ``width`` is the number of terminal columns (at least 40) to
+    which source lines are cut; messages are never cut. ``context_lines`` is the number of unmarked
+    lines, or rows of bytes, around each marked one. ``binaries`` maps the names of binary files to
+    their bytes, for hex dumps. ``color`` adds ANSI sequences; the environment is not consulted. Input
+    text can never add such sequences, since control characters are replaced.
 
-    The only files read are those that a ``NamedLocation`` names; one that cannot be read, or is
-    not a regular file, is shown by name only, unless it is the name of what was entered in a notebook
-    or an interactive session.
+    Reads only files that a ``NamedLocation`` names. One that cannot be read, or is not a regular file,
+    is shown by name only, unless it is the name of input entered in a notebook or an interactive session.
     """
     renderer = _Renderer(color, max(width, _MIN_WIDTH), max(context_lines, 0), binaries or {})
     counts: Counter[Severity] = Counter()
@@ -116,7 +115,7 @@ class _Renderer:
         return self._lay_out(lines)
 
     def summary(self, counts: Counter[Severity]) -> str:
-        """ "2 errors, 1 warning", the worst first."""
+        """ "2 errors, 1 warning", the most severe first."""
         parts: list[str] = []
         for severity in Severity:
             if count := counts[severity]:
@@ -146,7 +145,7 @@ class _Renderer:
         ]
 
     def _place_lines(self, location: SourceLocation | None, label: str, color: str) -> list[_Line]:
-        """The ``-->`` line and what can be shown of the place; the label in any case."""
+        """Return the ``-->`` line and what can be shown of the location, always with the label."""
         label = printable(" ".join(label.split("\n")))
         lines: list[_Line] = []
         snippet: list[_Line] = []
@@ -160,7 +159,7 @@ class _Renderer:
         return lines
 
     def _snippet(self, location: SourceLocation, label: str, color: str) -> list[_Line]:
-        """The marked source with the label, or nothing if there is no source or no column."""
+        """Return the marked source with the label, or nothing if there is no source or no column."""
         match location:
             case Span(file, start, end):
                 return self._text_snippet(file, start, max(start, end), label, color)
@@ -219,7 +218,7 @@ class _Renderer:
     def _plain_lines(
         self, file: SourceFile, numbers: range, indent: str = "", indent_width: int = 0
     ) -> Iterable[_Line]:
-        """Unmarked lines, cut on the right. ``indent_width`` counts columns, not colour codes."""
+        """Yield unmarked lines, cut on the right. ``indent_width`` counts columns, not colour codes."""
         for number in numbers:
             start, end = file.line_range(number)
             width = self._source_width - indent_width
@@ -227,12 +226,12 @@ class _Renderer:
             yield _Line(_Shape.BAR, indent + view.text, str(number))
 
     def _mark_lines(self, start: int, end: int, label: str, color: str) -> list[_Line]:
-        """Carets under columns [start, end), with the label."""
+        """Return carets under columns [start, end), with the label."""
         carets = " " * start + self._paint("^" * (end - start), color)
         return self._with_label(carets, start, end, label, color)
 
     def _with_label(self, marks: str, start: int, end: int, label: str, color: str) -> list[_Line]:
-        """The marks, with the label after column ``end``, or below if it is too wide there."""
+        """Return the marks, with the label after column ``end``, or below if it is too wide there."""
         painted = self._paint(label, color)
         label_width = display_width(label)
         if end + 1 + label_width <= self._source_width:
@@ -248,7 +247,7 @@ class _Renderer:
         label: str,
         color: str,
     ) -> list[_Line]:
-        """The lines of a span beside a bar that runs from its first to its last character."""
+        """Return the lines of a span beside a bar from its first to its last character."""
         (start, end), (first, last) = span, lines
         side = self._paint("|", color) + " "
         width = self._source_width - 2
@@ -282,7 +281,7 @@ class _Renderer:
         ]
 
     def _hex_snippet(self, data: bytes, place: ByteSpan, label: str, color: str) -> list[_Line]:
-        """Rows of bytes with carets under those of the place; an end of file is marked too."""
+        """Return rows of bytes with carets under those of the span; an end of file is marked, too."""
         digits = max(4, len(f"{len(data):x}"))
         per_row = next(
             count
@@ -294,7 +293,7 @@ class _Renderer:
         first = min(place.offset // per_row, last_row)
         last = max(first, (end - 1) // per_row)
         shown_last = min(last, first + _MAX_HEX_ROWS - 1)
-        # What follows a cut belongs to the place, so it would be wrong as unmarked context.
+        # What follows a cut still belongs to the span, so it must not appear as unmarked context.
         context_after = self._context_lines if shown_last == last else 0
         first_shown = max(0, first - self._context_lines)
         lines: list[_Line] = []
@@ -339,7 +338,7 @@ def _fact_lines(message: str) -> list[_Line]:
 
 
 def describe_location(location: SourceLocation) -> str:
-    """``file:line:column`` or ``file: byte 0x1f``, and what stands there if the place says so."""
+    """Return ``file:line:column`` or ``file: byte 0x1f``, with the location's description if any."""
     what = ""
     match location:
         case Span():
@@ -354,7 +353,7 @@ def describe_location(location: SourceLocation) -> str:
 
 
 def _hex_column(byte: int, per_row: int) -> int:
-    """The column of a byte's first digit in a row; a gap separates the halves of a row."""
+    """Return the column of a byte's first digit in a row; a gap separates the halves of a row."""
     return 3 * byte + (1 if byte >= per_row // 2 else 0)
 
 
@@ -366,10 +365,10 @@ def _hex_row(chunk: bytes, per_row: int) -> str:
 
 
 def _read_source(file_name: str) -> SourceFile | None:
-    """The file's text, or None if it is no regular file of a sane size or cannot be read.
+    """Return the file's text, or None if it cannot be read, is not a regular file, or is too large.
 
-    Cells of notebooks and lines of an interactive session have names, too: their text is where Python
-    itself finds it for tracebacks.
+    Notebook cells and lines of an interactive session have file names, too. Their text comes from where
+    Python itself finds it for tracebacks.
     """
     try:
         status = os.stat(file_name)
@@ -377,18 +376,18 @@ def _read_source(file_name: str) -> SourceFile | None:
             return None
         with open(file_name, "rb") as stream:
             data = stream.read(_MAX_SOURCE_BYTES)
-    except (OSError, ValueError):  # ValueError: a name that no file system can hold
+    except (OSError, ValueError):  # ValueError: an invalid file name
         return _interactive_source(file_name)
     return SourceFile(file_name, data.decode("utf-8", errors="replace"))
 
 
 def _interactive_source(file_name: str) -> SourceFile | None:
-    """The text that a session has entered under this name. Reads no file: ``linecache`` would look for
-    one in the folders of ``sys.path``."""
+    """Return the text that a session has entered under this name. Does not read files, since ``linecache``
+    would search the directories of ``sys.path`` for one."""
     entry = linecache.cache.get(file_name)
     if entry is None:
         return None
     if len(entry) == 1:
-        # What has a loader, such as a module in an archive, is read when asked for.
+        # Lazily loaded sources, such as modules in an archive, are read now.
         return SourceFile(file_name, "".join(linecache.getlines(file_name)))
     return SourceFile(file_name, "".join(entry[2]))

@@ -1,4 +1,4 @@
-"""Where things stand: source files, character spans and byte spans."""
+"""Source locations: source files, character spans and byte spans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceFile:
-    """A named text; answers where an offset lies.
+    """A named text that maps offsets to lines and columns.
 
     Offsets count Unicode code points from 0. Lines and columns count from 1.
     """
@@ -26,13 +26,13 @@ class SourceFile:
         return self._line_starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The 1-based (line, column) of a character offset."""
+        """Return the 1-based (line, column) of a character offset."""
         starts = self._starts()
         line = bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
     def line_range(self, line: int) -> tuple[int, int]:
-        """The (start, end) offsets of a 1-based line, without its line end."""
+        """Return the (start, end) offsets of a 1-based line, without its terminator."""
         starts = self._starts()
         start = starts[line - 1]
         if line == len(starts):
@@ -41,13 +41,13 @@ class SourceFile:
         return start, end - 1 if end > start and self.text[end - 1] == "\r" else end
 
     def line_text(self, line: int) -> str:
-        """The text of a 1-based line, without its line end."""
+        """Return the text of a 1-based line, without its terminator."""
         start, end = self.line_range(line)
         return self.text[start:end]
 
     @property
     def line_count(self) -> int:
-        """How many lines there are; the empty one behind a last line end counts."""
+        """The number of lines, including the empty one after a final newline."""
         return len(self._starts())
 
 
@@ -61,7 +61,7 @@ class Span:
 
     @property
     def file_name(self) -> str:
-        """The name of the file, as it was given."""
+        """The name of the file, as given."""
         return self.file.name
 
     @property
@@ -94,8 +94,7 @@ class Span:
 class ByteSpan:
     """A range of bytes of a binary file, ``offset`` inclusive, ``end`` exclusive, from 0.
 
-    ``what`` names the place in words where bytes alone would not help: a section, a function,
-    an operation.
+    ``what`` describes the range where bytes alone would not help: a section, a function, an operation.
     """
 
     file_name: str
@@ -106,7 +105,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class NamedLocation:
-    """A place known by a file, line and column only, such as a user's source line in debug info.
+    """A location known only by file, line and column, such as a user's source line in debug info.
 
     ``line`` and ``column`` count from 1; 0 means unknown.
     """
@@ -117,5 +116,5 @@ class NamedLocation:
     what: str = ""
 
 
-#: Where a finding is: in a text, in bytecode, or at something that only has a name.
+#: The location of a diagnostic: in a text, in bytecode, or known only by name.
 SourceLocation = Span | ByteSpan | NamedLocation

@@ -1,5 +1,7 @@
-"""Which frames of a traceback pytest and IPython leave out: an error in a user's kernel or call ends, in
-the report of a test and in a notebook, at the user's own line."""
+"""Hides our frames in the tracebacks of pytest and IPython.
+
+In a test report and in a notebook, an error in a user's kernel or call ends at the user's own line.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,15 @@ if TYPE_CHECKING:
 
 _PACKAGE = "tilewright."
 _OURS = str(Path(__file__).resolve().parent.parent)
-#: Parts of paths of files whose frames run the cells of notebooks.
+#: Path components of files whose frames run notebook cells.
 _RUNNERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("IPython", "ipykernel"))
 
 
 def hides_frames(caught: Any) -> bool:
-    """What modules call ``__tracebackhide__``: whether pytest leaves out their frames.
+    """Whether pytest leaves out a module's frames; the value of ``__tracebackhide__``.
 
-    ``caught`` is pytest's ``ExceptionInfo``. A failed assertion of ours is a bug of ours, and keeps
-    its frames.
+    ``caught`` is pytest's ``ExceptionInfo``. A failed assertion of ours is a bug of ours, and keeps its
+    frames.
     """
     innermost = caught.tb
     while innermost.tb_next is not None:
@@ -34,8 +36,11 @@ def hides_frames(caught: Any) -> bool:
 
 
 def hide_callers() -> None:
-    """Mark our modules that an error passes which is made here. Errors are made anywhere in the package;
-    that all of its modules had to say so themselves would be forgotten in some."""
+    """Set ``__tracebackhide__`` in our modules on the current call stack.
+
+    Called when an error is created, which happens anywhere in the package; setting it in every module by hand
+    would be forgotten in some.
+    """
     if "pytest" not in sys.modules:
         return
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -46,8 +51,10 @@ def hide_callers() -> None:
 
 
 def cell_traceback(error: BaseException) -> list[str]:
-    """The lines of an exception's traceback as a notebook is to show them: from the cell on, without our
-    frames. Those of a failed assertion of ours stay."""
+    """Return the lines of an exception's traceback for a notebook: from the cell on, without our frames.
+
+    A failed assertion of ours keeps its frames.
+    """
     import traceback
 
     described = traceback.TracebackException.from_exception(error)
@@ -65,9 +72,9 @@ def cell_traceback(error: BaseException) -> list[str]:
 def parts_of(
     described: TracebackException | None, error: BaseException | None
 ) -> Iterator[tuple[TracebackException, BaseException | None]]:
-    """An exception and those that it is chained to or groups, each as it is shown and as it was raised.
+    """Yield an exception, and those it is chained to or groups, each as formatted and as raised.
 
-    Of what is shown alone, Python 3.13 and newer tell the class only with a warning.
+    The formatted form alone does not suffice: reading its class raises a warning in Python 3.13 and newer.
     """
     if described is None:
         return

@@ -1,6 +1,6 @@
-"""Which memory an operation touches, for observers of a run.
+"""Describes which memory an operation accesses, for observers of a run.
 
-The addresses follow from the operands, so they can be asked for before the operation as well as behind it.
+Addresses are computed from the operands, so they are available both before and after the operation.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
 
 Where = Callable[[Registers], tuple[Array, Array | None]]
-"""The byte address of every element of an access, and which take part; None for all."""
+"""Returns the byte address of every element of an access, and a mask of active lanes; None if all are."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessSite:
-    """A memory operation in a translated kernel. ``view`` is None for one through pointers."""
+    """A memory operation in a translated kernel. ``view`` is None for accesses through pointers."""
 
     where: Where
     storage: Storage
@@ -37,23 +37,23 @@ class AccessSite:
     view: ViewAccess | None = None
 
     def addresses(self, regs: Registers) -> Array:
-        """The flat byte addresses of the elements that take part."""
+        """Return the flat byte addresses of the active elements."""
         addresses, lanes = self.where(regs)
         return chosen_lanes(addresses, lanes)
 
     @property
     def kind(self) -> str:
-        """What messages call the access: a load, a store, an atomic."""
+        """The kind of access for messages: ``load``, ``store`` or ``atomic``."""
         return kind_of(self.reads, self.writes)
 
 
 def kind_of(reads: bool, writes: bool) -> str:
-    """``load``, ``store`` or ``atomic``."""
+    """Return ``load``, ``store`` or ``atomic``."""
     return ("atomic" if reads else "store") if writes else "load"
 
 
 def access_site(op: Operation, t: Translator) -> AccessSite | None:
-    """What an operation accesses; None if it touches no memory."""
+    """Return the access of an operation, or None if it touches no memory."""
     cls: Any = type(op)
     if cls not in ACCESSES:
         return None
@@ -88,14 +88,14 @@ def _view_elements(access: ViewAccess) -> Where:
 
 
 def chosen_lanes(addresses: Array, lanes: Array | None) -> Array:
-    """The chosen lanes, in row-major order."""
+    """Return the addresses of the selected lanes, in row-major order."""
     return np.asarray(addresses.ravel() if lanes is None else addresses[lanes].ravel())
 
 
 def allocations_of(
     memory_: Memory, addresses: Array, size: int
 ) -> Iterator[tuple[Allocation, Array | None]]:
-    """The allocations that flat addresses lie in, with the lanes of each; None for all lanes."""
+    """Yield the allocations that flat addresses belong to, with a mask of lanes; None for all lanes."""
     if not addresses.size:
         return
     low, high = int(addresses.min()), int(addresses.max())

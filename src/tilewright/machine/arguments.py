@@ -16,7 +16,7 @@ from tilewright.numerics.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """The host bytes of an array, and those of the array that it is a part of."""
+    """The host bytes of an array and of the base array that it is a slice of."""
 
     low: int
     high: int
@@ -37,10 +37,10 @@ class ArrayMap:
     _kept: list[Array] = field(default_factory=list[Array])
 
     def map(self, arrays: Sequence[tuple[str, Array]]) -> list[int]:
-        """Map arrays; gives the address of the first element of each.
+        """Map arrays. Returns the address of the first element of each.
 
-        Arrays that share host memory share addresses, and keep their distances: an array that is
-        part of another one, as a slice, is as aligned as its place in that one.
+        Arrays that share host memory keep their relative offsets in the address space. A slice is
+        therefore as aligned as its offset in the base array.
         """
         extents = [_extent(name, array) for name, array in arrays]
         new = [extent for extent in extents if self._address(extent.low, extent.high) is None]
@@ -72,7 +72,7 @@ class ArrayMap:
                 runs.append([extent])
         for run in runs:
             low, high = run[0].low, max(extent.high for extent in run)
-            # Memory that one of them may write cannot be kept from changing.
+            # A run must be writable as a whole if one of its arrays is.
             writable = any(extent.array.flags.writeable for extent in run)
             name = " and ".join(extent.name for extent in run)
             allocation = self.memory.place(
@@ -84,11 +84,11 @@ class ArrayMap:
             self._mapped.append((low, high, allocation))
 
     def mark(self) -> tuple[int, int]:
-        """How much is mapped so far, for :meth:`release`."""
+        """Return the current state, to be passed to :meth:`release`."""
         return len(self._mapped), len(self._kept)
 
     def release(self, mark: tuple[int, int]) -> None:
-        """Forget what was mapped since ``mark``."""
+        """Unmap everything mapped since ``mark``."""
         del self._mapped[mark[0] :]
         del self._kept[mark[1] :]
 
@@ -98,7 +98,7 @@ def _first_byte(array: Array) -> int:
 
 
 def _bounds(array: Array) -> tuple[int, int]:
-    """The lowest address of the array's elements and the one after the last."""
+    """Return the lowest address of the array's elements and the address after the last."""
     low = high = _first_byte(array)
     if array.size == 0:
         return low, low
@@ -118,7 +118,7 @@ def _extent(name: str, array: Array) -> _Extent:
 
 
 def _overlapping(extents: list[_Extent]) -> list[list[_Extent]]:
-    """Groups of arrays whose owners share memory, in the order of their first arrays."""
+    """Return groups of arrays whose base arrays share memory, ordered by their first arrays."""
     clusters: list[list[_Extent]] = []
     reach = 0
     order = {id(extent): number for number, extent in enumerate(extents)}
@@ -134,7 +134,7 @@ def _overlapping(extents: list[_Extent]) -> list[list[_Extent]]:
 def bind(
     converted: Converted, arrays: ArrayMap, location: SourceLocation | None = None
 ) -> list[Array]:
-    """The parameters of a kernel as rank-0 tiles, with arrays mapped."""
+    """Return the parameters of a kernel as rank-0 tiles, with arrays mapped into the address space."""
     given = converted.arrays
     addresses = arrays.map([(f"argument {number}", array) for number, array in given.items()])
     bound = list(converted.values)

@@ -11,15 +11,15 @@ from tilewright.machine.launch import Program
 
 
 def check(variant: str) -> None:
-    """It is always there."""
+    """Always succeeds: this machine is always available."""
 
 
 def load(module: Operation, variant: str, options: LaunchOptions) -> Program:
-    """A module of ``cuda_tile`` or ``nv_tileaa``; a TileIRError for one of ``nvgpu``."""
+    """Load a module of ``cuda_tile`` or ``nv_tileaa``. Raises TileIRError for one of ``nvgpu``."""
     if not is_tile_ir(module):
         raise unsupported_level("reference")
     return Program(module, options)
 
 
 def get_ready() -> None:
-    """Importing it is all there is to do."""
+    """Does nothing: importing the machine is all the preparation it needs."""

@@ -1,12 +1,12 @@
 """Translates a kernel into functions over register slots, once for all tile blocks.
 
-Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its types, shapes, attributes
-and slots already resolved. Constants become preset registers and no step at all. A block of operations becomes one function
-of its steps (see ``fused_block``); a step that ends it early returns a signal, which the enclosing blocks pass on to the
-loop or kernel that it is for.
+Every SSA value gets a slot. An operation becomes a *step*: a function of the registers, with its types, shapes,
+attributes and slots already resolved. Constants become preset registers and need no step. A block of operations
+becomes one function that runs its steps (see ``fused_block``); a step that ends the block early returns a signal,
+which enclosing blocks pass on to the loop or kernel it is for.
 
-Tile blocks may have to wait for one another. Operations at which another block may take over are ``SwitchPoint`` steps; a
-region that contains one runs as a generator that yields there. Other regions run as plain functions.
+Tile blocks may have to wait for one another. Operations after which another block may run are ``SwitchPoint`` steps. A
+region that contains one runs as a generator that yields there; other regions run as plain functions.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arithmetic import REFERENCE, Arithmetic
 
 BREAK, CONTINUE, RETURN = 1, 2, 3
-"""Signals. A block that ends in a yield gives None."""
+"""Signals. A block that ends in a yield returns None."""
 
 Coroutine = Generator["Operation", None, Signal]
-"""Yields the operation of each switch point, after it."""
+"""Yields the operation of each switch point, after executing it."""
 
 
-# A level takes several frames of Python, here and in the run.
+# A nesting level takes several Python frames, here and in the run.
 _MAX_DEPTH = 210
-# NumPy has 64, of which the checks of the sanitizer and some operations take a few.
+# NumPy allows 64, of which the sanitizer's checks and some operations use a few.
 _MAX_RANK = 60
 
 
@@ -59,7 +59,7 @@ class Nested:
 Implementation = Callable[[Any, "Translator"], "Step | SwitchPoint | Nested | None"]
 
 IMPLEMENTATIONS: Table[Implementation] = Table("the reference machine", by_class=True)
-"""How each operation is translated."""
+"""The translation of each operation."""
 REFUSED: dict[type[Operation], str] = IMPLEMENTATIONS.refused
 """Operations that the machine does not run, with the reason."""
 implements = IMPLEMENTATIONS.rule
@@ -67,7 +67,7 @@ implements = IMPLEMENTATIONS.rule
 
 @dataclass(slots=True)
 class CompiledBlock:
-    """The steps of a block. ``run`` executes them; where ``suspends``, ``start`` must be used."""
+    """The steps of a block. ``run`` executes them; if ``suspends``, ``start`` must be used instead."""
 
     run: Callable[[Registers], Signal]
     start: Callable[[Registers], Coroutine]
@@ -84,9 +84,9 @@ class Scope:
 
 @dataclass(slots=True)
 class Translator:
-    """Translates one kernel; afterwards ``registers`` is the initial state of every tile block.
+    """Translates one kernel. Afterwards ``registers`` is the initial state of every tile block.
 
-    ``is_observed``: something looks at each operation when it runs.
+    ``is_observed``: an observer looks at each operation as it runs.
     """
 
     is_observed: ClassVar[bool] = False
@@ -99,19 +99,19 @@ class Translator:
     grid_slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     block_slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     agents: int | None = None
-    """The slot of the agents of a tile block, in kernels that start any."""
+    """The slot of a tile block's agents, in kernels that start any."""
     waits: dict[Operation, list[Nested]] = field(default_factory=dict["Operation", list[Nested]])
-    """What has to be done before an operation that is still to be translated."""
+    """Steps to run before an operation that is not translated yet."""
     functions: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The functions that the kernel calls, as far as they are translated."""
+    """The functions that the kernel calls, as far as they have been translated."""
     block_state: dict[str, int] = field(default_factory=dict[str, int])
-    """Slots of what a tile block has beside its values, by name; empty when a block begins."""
+    """Slots of per-block state other than values, by name; empty when a block begins."""
     _slots: dict[SSAValue, int] = field(default_factory=dict["SSAValue", int])
     _has_alloca: bool = False
     _depth: int = 0
 
     def for_function(self) -> Self:
-        """A translator like this one for a function with registers of its own."""
+        """Return a translator like this one for a function with its own registers."""
         return replace(
             self,
             registers=[None],
@@ -126,62 +126,62 @@ class Translator:
         )
 
     def slot(self, value: SSAValue) -> int:
-        """The slot of a value, the same on every call."""
+        """Return the slot of a value, the same on every call."""
         found = self._slots.get(value)
         if found is None:
             found = self._slots[value] = self.new_slot()
         return found
 
     def slots(self, values: Any) -> tuple[int, ...]:
-        """The slots of values, in their order."""
+        """Return the slots of values, in order."""
         return tuple(self.slot(value) for value in values)
 
     def value_slots(self) -> ItemsView[SSAValue, int]:
-        """All values that have got a slot, with it."""
+        """All values that have a slot, with their slots."""
         return self._slots.items()
 
     def flow(self, values: Any) -> tuple[int, ...]:
-        """The slots to copy where values flow between regions; a checking translator adds its own."""
+        """Return the slots to copy when values flow between regions. A checking translator adds its own."""
         return self.slots(values)
 
     def state_slot(self, name: str) -> int:
-        """The slot of something that a tile block keeps under a name, the same on every call."""
+        """Return the slot of per-block state by name, the same on every call."""
         found = self.block_state.get(name)
         if found is None:
             found = self.block_state[name] = self.new_slot()
         return found
 
     def new_slot(self) -> int:
-        """A slot that belongs to no value; it holds None when a tile block begins."""
+        """Return a slot that belongs to no value. It holds None when a tile block begins."""
         self.registers.append(None)
         return len(self.registers) - 1
 
     def optional(self, value: SSAValue | None) -> int | None:
-        """The slot of an operand that may be absent; None where it is."""
+        """Return the slot of an optional operand, or None if it is absent."""
         return None if value is None else self.slot(value)
 
     def preset(self, value: SSAValue, content: object) -> None:
-        """Give a value that is the same in every tile block."""
+        """Set a value that is the same in every tile block."""
         self.registers[self.slot(value)] = content
 
     def is_preset(self, value: SSAValue) -> bool:
-        """Whether a value is the same in every tile block, and known before any runs."""
+        """Whether a value is the same in every tile block and known before any runs."""
         return self.registers[self.slot(value)] is not None
 
     @contextmanager
     def renamed(self, slots: Mapping[SSAValue, int]) -> Generator[None]:
-        """While this lasts, these values are in other slots."""
+        """Context manager under which these values live in other slots."""
         outer = {value: self.slot(value) for value in slots}
         self._slots.update(slots)
         yield
         self._slots.update(outer)
 
     def note_alloca(self) -> None:
-        """The block that is being translated allocates memory, which ends with it."""
+        """Record that the block being translated allocates memory, which is freed when it ends."""
         self._has_alloca = True
 
     def block(self, block: Block) -> CompiledBlock:
-        """Translate a block with all that is nested in it."""
+        """Translate a block and everything nested in it."""
         if self._depth == _MAX_DEPTH:
             raise self.refusal(block.parent_op(), f"regions are nested more than {_MAX_DEPTH} deep")
         self._depth += 1
@@ -211,10 +211,10 @@ class Translator:
         return CompiledBlock(run, start, suspends)
 
     def operation(self, op: Operation) -> Step | SwitchPoint | Nested | None:
-        """The step of an operation; None where its results are all preset.
+        """Return the step of an operation, or None if all its results are preset.
 
-        A :class:`Fault` for an operation that the table refuses or does not have, and for a result
-        of more dimensions than NumPy and the checks around it can hold.
+        Raises :class:`Fault` for an operation that the table refuses or lacks, and for a result with
+        more dimensions than NumPy and the surrounding checks support.
         """
         implementation = IMPLEMENTATIONS.rule_of(op)
         if implementation is None:
@@ -231,7 +231,7 @@ class Translator:
 
     @staticmethod
     def refusal(op: Operation | None, message: str) -> Fault:
-        """The fault ``unsupported`` at an operation."""
+        """Return the fault ``unsupported`` at an operation."""
         fault = Fault(UNSUPPORTED, message)
         fault.op = op
         return fault
@@ -276,7 +276,7 @@ def _no_coroutine(regs: Registers) -> Coroutine:
 def _coroutine(
     steps: list[Step | SwitchPoint | Nested], ops: list[Operation]
 ) -> Callable[[Registers], Coroutine]:
-    """As ``fused_block``, yielding at switch points."""
+    """Like ``fused_block``, but yields at switch points."""
     sequence: list[tuple[Callable[[Registers], Any], bool, Operation, Operation | None]] = []
     plain: list[tuple[Step, Operation]] = []
 

@@ -1,4 +1,4 @@
-"""What tile blocks wait for when none of them can continue."""
+"""Reports what tile blocks wait for when none of them can continue."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MAX_NOTES = 4
 _MAX_SHOWN_ELEMENTS = 4
 
 Waiting = tuple["BlockId", "Operation | None", Registers]
-"""A tile block, the access behind which it last gave way, and its registers."""
+"""A tile block, the access after which it last yielded, and its registers."""
 
 
 def deadlock(
     waiting: Sequence[Waiting], kernel: Translator, names: ArrayNames, last: Operation | None
 ) -> Fault:
-    """The fault of a launch in which all these blocks wait; ``last`` is where the last one stood.
+    """Return the fault of a launch in which all these blocks wait. ``last``: where the last one waits.
 
-    A note for each place tells what its blocks look at there again and again, and what it holds.
+    A note for each location tells which memory its blocks poll, and what it holds.
     """
     groups: dict[tuple[Operation, str], list[BlockId]] = {}
     for block, op, registers in waiting:
@@ -69,7 +69,7 @@ def _listed(blocks: Sequence[BlockId], limit: int) -> str:
 
 
 def _looked_at(op: Operation, kernel: Translator, registers: Registers, names: ArrayNames) -> str:
-    """`` for %flags[1], which is 0``; nothing for an operation that touches no memory."""
+    """Return text such as `` for %flags[1], which is 0``; empty for operations that touch no memory."""
     site = access_site(op, kernel)
     if site is None:
         return ""
@@ -77,7 +77,7 @@ def _looked_at(op: Operation, kernel: Translator, registers: Registers, names: A
     if not addresses.size:
         return ""
     size = site.storage.size
-    # Not looked up as an access: the memory may belong to another block, or have ended its life.
+    # Not looked up as an access: the memory may belong to another block, or be freed.
     allocation = kernel.machine.memory.nearest(int(addresses[0]))
     if allocation is None:
         return ""

@@ -15,15 +15,15 @@ from tilewright.launching.described import (
 from tilewright.machine.memory import Memory, Placed
 from tilewright.numerics.arrays import Array
 
-# What clients assume of aligned addresses; those that the kernel sees are alike modulo this.
+# The alignment that clients assume of addresses. Mapped addresses equal the host's modulo this.
 _HOST_ALIGNMENT = 16
 _MAX_PLACEMENTS = 16
 
 
 class Placements:
-    """Where the arrays of launches lie in the memory of the machine.
+    """The addresses of launch arrays in the machine's memory.
 
-    Programs launch on the same arrays again and again; where those were placed is kept.
+    Programs launch on the same arrays repeatedly, so their placement is cached.
     """
 
     def __init__(self, memory: Memory):
@@ -31,7 +31,7 @@ class Placements:
         self._known: dict[object, tuple[Placed, list[Sequence[Array]]]] = {}
 
     def parameters(self, values: Sequence[Value]) -> list[Array]:
-        """The parameters of the kernel, as tiles, with all arrays in the memory of the machine."""
+        """Return the kernel's parameters as tiles, with all arrays placed in the machine's memory."""
         memory = self._memory
         where = tuple(map(_where, values))
         known = self._known.get(where)
@@ -55,7 +55,7 @@ class Placements:
 
 
 def _where(value: Value) -> object:
-    """What of an argument decides where it is placed, and how; None for a number."""
+    """Return the part of an argument that determines its placement; None for a number."""
     if type(value) is ArrayValue:
         return value.placement
     if type(value) is ListValue:
@@ -64,9 +64,9 @@ def _where(value: Value) -> object:
 
 
 def placed_tiles(memory: Memory, values: Sequence[Value]) -> list[Sequence[Array]]:
-    """Map all arrays into the memory of the machine; the parameters that stand for each value.
+    """Map all arrays into the machine's memory. Returns the parameters that stand for each value.
 
-    Nothing for a number. Arrays that share bytes share addresses.
+    There are none for a number. Arrays that share bytes share addresses.
     """
     arrays: list[ArrayValue] = []
     for value in values:
@@ -88,7 +88,7 @@ def placed_tiles(memory: Memory, values: Sequence[Value]) -> list[Sequence[Array
 
 
 def _place(memory: Memory, arrays: Sequence[ArrayValue]) -> list[int]:
-    """The addresses of arrays in the machine."""
+    """Place arrays in the machine's memory. Returns their addresses."""
     spans = sorted([(a.address + a.layout.low, a.layout.size, i) for i, a in enumerate(arrays)])
     reach = -1
     for low, size, _ in spans:
@@ -109,7 +109,7 @@ def _place(memory: Memory, arrays: Sequence[ArrayValue]) -> list[int]:
 def _place_overlapping(
     memory: Memory, arrays: Sequence[ArrayValue], spans: Sequence[tuple[int, int, int]]
 ) -> list[int]:
-    """The same where some share bytes; ``spans`` are (first byte, size, index), ascending."""
+    """Place arrays of which some share bytes; ``spans`` are (first byte, size, index), ascending."""
     runs: list[list[tuple[int, int, int]]] = []
     reach = -1
     for span in spans:
@@ -122,7 +122,7 @@ def _place_overlapping(
     for run in sorted(runs, key=lambda run: min(index for _, _, index in run)):
         members = [arrays[index] for _, _, index in sorted(run, key=lambda span: span[2])]
         low, high = run[0][0], max(first + size for first, size, _ in run)
-        # Memory that one of them may write cannot be kept from changing.
+        # A run must be writable as a whole if one of its arrays is.
         writable = any(array.is_writable for array in members)
         name = " and ".join(array.name for array in members)
         skipped = low % _HOST_ALIGNMENT
@@ -134,7 +134,7 @@ def _place_overlapping(
 
 
 def _place_table(memory: Memory, value: ListValue, addresses: Iterator[int]) -> int:
-    """The address of the records that a kernel gets for a list of arrays."""
+    """Place the table of records that represents a list of arrays. Returns its address."""
     records = [[next(addresses), *item.layout.shape, *item.layout.strides] for item in value.items]
     buffer = np.array(records, np.int64).reshape(-1).view(np.uint8)
     return memory.allocate(buffer, f"the list {value.name}", writable=False).base

@@ -1,4 +1,4 @@
-"""What stops a run: the codes, and the exception that carries one out of an operation."""
+"""Faults that stop a run: their codes, and the exception that carries one out of an operation."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ STEP_LIMIT = define_code(
 
 
 class Fault(Exception):
-    """Something a kernel did that ends the run. ``op`` is set on the way out of the operation."""
+    """An error in a kernel that ends the run. ``op`` is set as the exception leaves the operation."""
 
     def __init__(self, code: str, message: str, *, help: str = "", notes: Sequence[Note] = ()):
         super().__init__(message)
@@ -81,7 +81,7 @@ class Fault(Exception):
 
 
 def as_error(fault: Fault, notes: Sequence[Note]) -> TileIRError:
-    """The diagnostic of a fault, at its operation."""
+    """Return the error for a fault, located at its operation."""
     op = fault.op
     location = None if op is None else location_of(op)
     own = () if op is None else source_note(op)

@@ -1,9 +1,9 @@
-"""The NaN finder: which operation produces the first one, from what, and how far it spreads.
+"""The NaN finder: which operation produces the first NaN, from which values, and how far it spreads.
 
-An observer of the reference machine looks at the result of every operation. An operation produced an element's NaN if none
-of the elements that it was computed from is one, and an infinity if all of those were finite. Infinities that a
-kernel uses on purpose, as constants, as padding or from memory, such as the -inf of a masked softmax, are therefore not
-reported until they produce a NaN. Conversions are reported where a value does not fit the target type.
+An observer of the reference machine looks at the result of every operation. An operation produced an element's NaN if
+none of the elements that it was computed from is one, and an infinity if all of those were finite. Infinities that a
+kernel uses on purpose, as constants, as padding or from memory, such as the -inf of a masked softmax, are therefore
+not reported until they produce a NaN. Conversions are reported if a value does not fit the target type.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tilewright.numerics.arrays import PTR, Array
 from tilewright.numerics.element_types import FORMATS
 
 Spread = Callable[[Array], Array]
-"""Which elements of a result are computed from those of an operand that a mask names."""
+"""Maps a mask of an operand's elements to the result elements computed from them."""
 
 
 def find_nan(
@@ -46,9 +46,9 @@ def find_nan(
     args: Sequence[object] = (),
     options: LaunchOptions = DEFAULT_OPTIONS,
 ) -> NanReport:
-    """What a launch on the reference machine makes that it should not, as a report.
+    """Launch a kernel on the reference machine and report operations that produce NaN or overflow.
 
-    Arrays are updated as in every launch, and errors are those of every launch.
+    Arrays are updated and errors raised as in any launch.
     """
     from tilewright.machine.inspect.runner import run_with
 
@@ -63,7 +63,7 @@ def find_nan(
 
 @dataclass(slots=True)
 class NanFinder:
-    """Looks at the operations of a launch: an observer (``inspect.runner``)."""
+    """Observes the operations of a launch (``inspect.runner``) for NaN."""
 
     names: Mapping[int, str]
     arrays: ArrayNames
@@ -72,11 +72,11 @@ class NanFinder:
     )
     _later: dict[Operation, int] = field(default_factory=dict["Operation", int])
     _has_stored: bool = False
-    """Whether a NaN has gone to memory."""
+    """Whether a NaN has been stored to memory."""
 
     @contextmanager
     def raising(self) -> Generator[None]:
-        """Runs a launch; a NanError at its end if anything was found."""
+        """Context manager around a launch; raises NanError at the end if anything was found."""
         try:
             yield
         except TileIRError as error:
@@ -88,11 +88,11 @@ class NanFinder:
 
     @property
     def report(self) -> NanReport:
-        """What has been found so far."""
+        """The report of everything found so far."""
         return NanReport(tuple(self._found.values()), len(self._later), sum(self._later.values()))
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
-        """Looks behind an operation of ``cuda_tile``; None where nothing can be found."""
+        """Return a hook after an operation of ``cuda_tile``, or None if nothing can be found there."""
         if when != "after" or not isinstance(op, TileOp):
             return None
         if op.regions and not isinstance(op, reductions.ReduceOrScan):
@@ -103,7 +103,7 @@ class NanFinder:
             return self._saturating_conversion(op, t)
         if type(op) in STORES:
             return self._store(op, t)
-        # What is the same in all tile blocks is a constant, which the kernel has chosen.
+        # A value that is the same in all tile blocks is a constant, which the kernel chose on purpose.
         made = [n for n, r in enumerate(op.results) if _is_float(r) and not t.is_preset(r)]
         looks = [self._look(op, number, t) for number in made]
         if not looks:
@@ -115,7 +115,7 @@ class NanFinder:
 
         return hook
 
-    # -- what a result is looked at for --------------------------------------------------------
+    # -- which results are examined --------------------------------------------------------------
 
     def _look(self, op: TileOp, number: int, t: Translator) -> Callable[[Registers], None]:
         result = op.results[number]
@@ -142,7 +142,7 @@ class NanFinder:
             if later:
                 self._later[op] = self._later.get(op, 0) + later
             infinite = np.isinf(numbers)
-            # Bits that are read as a float are an infinity on purpose.
+            # Bits reinterpreted as a float are an infinity on purpose.
             if infinite.any() and (sources or _is_conversion(op)):
                 spreads = (spread(~np.isfinite(v)) for v, (*_, spread) in zip(values, operands))
                 overflown = infinite & ~_any(dims, spreads)
@@ -153,7 +153,7 @@ class NanFinder:
         return look
 
     def _store(self, op: TileOp, t: Translator) -> Hook | None:
-        """What is stored may be loaded again; a NaN that nothing made is told here."""
+        """Stored values may be loaded again. Report a NaN here if no operation produced it."""
         values = [value for value in op.operands if _is_float(value)]
         if not values:
             return None
@@ -185,8 +185,8 @@ class NanFinder:
         return hook
 
     def _saturating_conversion(self, op: TileOp, t: Translator) -> Hook:
-        """To types of 8 bits and less: what is too large becomes the largest number, a NaN stays one
-        where the type has any."""
+        """Checks conversions to types of at most 8 bits: values too large become the largest number, and
+        NaN stays NaN if the type has one."""
         source, result = op.operands[0], op.results[0]
         slot, element = t.slot(source), _element_of(source)
         bound = _first_too_large(_type_of(result).element)
@@ -202,7 +202,7 @@ class NanFinder:
 
         return hook
 
-    # -- what is noted -------------------------------------------------------------------------
+    # -- what is recorded ------------------------------------------------------------------------
 
     def _made(
         self, kind: Kind, op: TileOp, t: Translator, regs: Registers, result: SSAValue, made: Array
@@ -237,7 +237,7 @@ class NanFinder:
     ) -> None:
         where = self._from(site, t, regs)
         if not where:
-            return  # It is the padding, which the kernel has chosen.
+            return  # It is the padding, which the kernel chose.
         if self._has_stored:
             self._later[op] = self._later.get(op, 0) + int(np.count_nonzero(nans))
             return
@@ -247,10 +247,10 @@ class NanFinder:
         self._count(op, "loaded nan", nans)
 
     def _from(self, site: AccessSite, t: Translator, regs: Registers) -> str:
-        """The elements of memory that are NaN, of those that an operation reads; "" where none is."""
+        """Return which of the memory elements an operation reads are NaN, as text; "" if none."""
         storage, memory = site.storage, t.machine.memory
         if storage.packed:
-            return ""  # No type of four bits has a NaN.
+            return ""  # No 4-bit type has a NaN.
         addresses = site.addresses(regs)
         for allocation, lanes in allocations_of(memory, addresses, storage.size):
             some = addresses if lanes is None else addresses[lanes]
@@ -265,7 +265,7 @@ class NanFinder:
     def _operands(
         self, op: TileOp, t: Translator, regs: Registers, index: tuple[int, ...], result: SSAValue
     ) -> tuple[tuple[str, str], ...]:
-        """The elements that one of the result was computed from, where that is one of each operand."""
+        """Return the operand elements that a result element was computed from, if there is one per operand."""
         if not is_elementwise(op):
             return tuple(self._ranges(op, t, regs, index, result))
         found: list[tuple[str, str]] = []
@@ -278,7 +278,7 @@ class NanFinder:
     def _ranges(
         self, op: TileOp, t: Translator, regs: Registers, index: tuple[int, ...], result: SSAValue
     ) -> Iterable[tuple[str, str]]:
-        """Of a reduction or a product: between which numbers its operands lie, where they matter."""
+        """For a reduction or product, yields the range of each operand that matters."""
         for value, part in _parts(op, index):
             array = numbers_of(np.asarray(regs[t.slot(value)]), _element_of(value))
             some = np.broadcast_to(array, _type_of(value).dims)[part]
@@ -290,13 +290,13 @@ class NanFinder:
         return self.names.get(id(value), "an operand")
 
 
-# -- which elements of operands matter for an element of a result ------------------------------------
+# -- which operand elements a result element depends on ----------------------------------------------
 
 
 def _sources(
     op: TileOp, number: int, t: Translator, dims: tuple[int, ...]
 ) -> list[tuple[int, str, Spread]]:
-    """The float operands of an operation: slot, element type, and what is computed from them."""
+    """Return the float operands: slot, element type, and the result elements each element affects."""
     return [
         (t.slot(value), _type_of(value).element, _spread(op, position, value, dims))
         for position, value in enumerate(op.operands)
@@ -309,7 +309,7 @@ def _spread(op: TileOp, position: int, value: SSAValue, dims: tuple[int, ...]) -
     if isinstance(op, reductions.ReduceOrScan):
         return _along(op, own)
     if isinstance(op, matrix.MmaFOp | matrix.MmaFScaledOp) and position != 2:
-        # An element of the left side, or of its scale, counts for its row; one of the right for its
+        # An element of the left side, or of its scale, affects its row; one of the right side its
         # column.
         axis = -1 if position in (0, 3) else -2
         return lambda mask: np.broadcast_to(
@@ -317,7 +317,7 @@ def _spread(op: TileOp, position: int, value: SSAValue, dims: tuple[int, ...]) -
         )
     if is_elementwise(op) or isinstance(op, core.SelectOp):
         return lambda mask: np.broadcast_to(mask, dims)
-    # What rearranges makes nothing; which element goes where does not matter.
+    # A rearrangement produces no NaN, so the exact mapping does not matter.
     return lambda mask: np.broadcast_to(np.asarray(mask.any()), dims)
 
 
@@ -337,7 +337,7 @@ def _along(op: reductions.ReduceOrScan, own: tuple[int, ...]) -> Spread:
 
 
 def _parts(op: TileOp, index: tuple[int, ...]) -> Iterable[tuple[SSAValue, Any]]:
-    """The float operands of a reduction or product, and the parts that one element comes from."""
+    """Yield the float operands of a reduction or product, and the parts one element depends on."""
     if isinstance(op, reductions.ReduceOrScan):
         dim = int_property(op, "dim")
         whole = index if isinstance(op, reductions.ScanOp) else (*index[:dim], 0, *index[dim:])
@@ -357,7 +357,7 @@ def _any(dims: Sequence[int], masks: Iterable[Array]) -> Array:
     return found
 
 
-# -- words -------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------
 
 
 def _describe(kind: Kind, op: TileOp, value: str) -> str:
@@ -409,9 +409,9 @@ def _is_float(value: SSAValue) -> bool:
 
 
 def _first_too_large(element: str) -> float:
-    """The smallest magnitude that is rounded to more than the largest number of a type."""
+    """Return the smallest magnitude that rounds to more than the largest number of a type."""
     largest = numbers_of(convert.ftof(np.array(np.inf, np.float64), "f64", to=element), element)
-    # Half a step above it; a tie goes to the even side, which is that above.
+    # Half a step above the largest number; a tie goes to the even side, which is above.
     step = 2.0 ** (np.floor(np.log2(float(largest))) - FORMATS[element].mantissa_bits)
     return float(largest) + step / 2
 

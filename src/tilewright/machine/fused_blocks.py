@@ -1,8 +1,8 @@
 """Fuses consecutive steps into one generated function.
 
-A call costs Python as much as many a step does. So a step may be an :class:`Inline`: a few lines of source, written next
-to the operation they are for. :func:`fused_block` pastes the lines of a block's steps into one function and calls the steps
-that have none.
+A Python call costs as much as many a step does. A step may therefore be an :class:`Inline`: a few lines of source,
+written next to the operation they implement. :func:`fused_block` concatenates the lines of a block's steps into one
+function, and calls the steps that have none.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PART = re.compile(r"\{(\w+)\}")
 
 
 class Inline:
-    """A step whose work is lines of Python over ``regs``; ``signal`` is what it gives.
+    """A step given as lines of Python over ``regs``; ``signal`` is its return value.
 
-    ``{name}`` in the text stands for the part of that name: an integer, such as a slot, is written
-    out, and any other object gets a name of its own. Local variables last until the step ends.
+    ``{name}`` in the text stands for the part of that name. Integers, such as slots, are written
+    literally; other objects get a unique name. Local variables are valid until the step ends.
     """
 
     __slots__ = ("_function", "parts", "signal", "text")
@@ -49,7 +49,7 @@ class Inline:
         return self.function(regs)
 
     def lines(self, number: int, names: dict[str, object]) -> list[str]:
-        """The lines as those of step ``number``; what they name is added to ``names``."""
+        """Return the lines as those of step ``number``, and add the objects they name to ``names``."""
 
         def written(match: re.Match[str]) -> str:
             part = self.parts[match[1]]
@@ -63,12 +63,12 @@ class Inline:
 
 
 def inline(text: str, signal: Signal = None, /, **parts: object) -> Inline:
-    """A step of these lines; see :class:`Inline`."""
+    """Return a step made of these lines; see :class:`Inline`."""
     return Inline(text, parts, signal)
 
 
 def joined(*pieces: Inline) -> Inline:
-    """The lines of several, one after the other; the signal is the last one that any gives."""
+    """Concatenate the lines of several steps. The signal is the last one that any returns."""
     texts: list[str] = []
     parts: dict[str, object] = {}
     signal: Signal = None
@@ -80,23 +80,23 @@ def joined(*pieces: Inline) -> Inline:
 
 
 def as_inline(step: Step) -> Inline:
-    """A step that gives no signal as lines: a call, if it has none."""
+    """Return a step without a signal as lines; a call if it has none."""
     return step if isinstance(step, Inline) else inline("{step}(regs)", step=step)
 
 
 def called(step: Step) -> Step:
-    """A step as what is cheapest to call."""
+    """Return a step in the form that is cheapest to call."""
     return step.function if isinstance(step, Inline) else step
 
 
 OP_AT = "op_at"
-"""The global of generated code by which its frames tell the operation of a line."""
+"""The global of generated code that maps its lines to operations."""
 
 
 def fused_block(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
-    """A function that runs steps in order until one gives a signal, which is its own.
+    """Return a function that runs steps in order until one returns a signal, and returns that.
 
-    A fault that does not know where it happened is told the operation of its step.
+    A fault without a location is given the operation of its step.
     """
     names: dict[str, Any] = {"Fault": Fault}
     source = ["def run(regs):", "    try:", "        pass"]
@@ -117,7 +117,7 @@ def fused_block(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
         return ops[bisect_right(starts, line) - 1]
 
     def blame(fault: Fault) -> None:
-        # The traceback begins with the frame that has caught the fault: the generated function.
+        # The traceback starts at the frame that caught the fault: the generated function.
         if fault.op is None and fault.__traceback__ is not None:
             fault.op = op_at(fault.__traceback__.tb_lineno)
 
@@ -128,6 +128,6 @@ def fused_block(steps: Sequence[Step], ops: Sequence[Operation | None]) -> Step:
 
 @lru_cache(maxsize=1024)
 def _compiled(source: str) -> CodeType:
-    # Objects and slots are names and numbers in the source, so that another translation of the
-    # same kernel, as the sanitizer makes for each launch, has the same one.
+    # Objects and slots appear as names and numbers, so translating the same kernel again, as the
+    # sanitizer does for each launch, yields the same source.
     return compile(source, "<steps of a block>", "exec")

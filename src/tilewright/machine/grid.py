@@ -1,7 +1,7 @@
-"""Runs all tile blocks of a grid, in an order that the seed determines.
+"""Runs all tile blocks of a grid, in an order determined by the seed.
 
-Blocks whose kernel has no switch points run one after the other. Otherwise each block is a coroutine, and ``schedules`` decides
-which of them continues. As many blocks are live at once as the grid has, or as are resident.
+Blocks of kernels without switch points run one after the other. Otherwise each block is a coroutine, and ``schedules``
+decides which one continues. All blocks of the grid are live at once, unless the number of resident blocks is limited.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tilewright.machine.state import Machine
 from tilewright.machine.values import ARENA, Registers
 
 Progress = Callable[[int, int], object]
-"""Told (finished tile blocks, all tile blocks)."""
+"""Called with (finished tile blocks, all tile blocks)."""
 
-# Turns without a change of memory after which the state of a block is looked at.
+# Turns without a change of memory after which the state of a block is examined.
 _MAX_QUIET_TURNS = 64
-# Such turns, for each live block and altogether, after which the run counts as stuck though it is not
-# proven that it is: the blocks count how often they have looked, say, or have agents. A block that
-# gives up waiting by itself does so before.
+# Turns without a change of memory, per live block and in total, after which a run counts as stuck
+# without proof. A proof fails, for instance, if blocks count their polls or have agents. A block
+# that gives up waiting by itself does so earlier.
 _MAX_IDLE_ROUNDS = 1000
 _MAX_IDLE_TURNS = 500_000
 
@@ -37,9 +37,9 @@ _MAX_IDLE_TURNS = 500_000
 class GridRun:
     """One launch of a translated kernel.
 
-    ``seed`` 0 begins tile blocks in ascending order, others shuffle them. With ``resident``, no
-    more blocks than that are live at once, and they begin in ascending order whatever the seed:
-    another one begins only when one has ended.
+    Seed 0 starts tile blocks in ascending order, other seeds shuffle them. With ``resident``, at
+    most that many blocks are live at once, and blocks start in ascending order whatever the seed,
+    each when another has ended.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class GridRun:
         self._finished = 0
 
     def run(self) -> None:
-        """Run every tile block to its end; a TileIRError at the first fault."""
-        # Steps compute without guards of their own; see ``unguarded``.
+        """Run every tile block to its end. Raises TileIRError at the first fault."""
+        # Steps compute without NumPy guards of their own; see ``unguarded``.
         with np.errstate(all="ignore"):
             if self._body.suspends:
                 self._run_interleaved()
@@ -81,7 +81,7 @@ class GridRun:
                 self._run_one_by_one()
 
     def _order(self) -> Iterator[tuple[int, BlockId]]:
-        """All blocks with their numbers: x fastest, or shuffled."""
+        """Yield all blocks with their numbers: x fastest, or shuffled."""
         x_count, y_count, z_count = self._machine.grid
         numbers: Iterable[int] = range(x_count * y_count * z_count)
         if self._random is not None and self._resident is None:
@@ -110,7 +110,7 @@ class GridRun:
         self._count()
 
     def _take_over(self) -> BlockId | None:
-        """Take the block that would begin next out of the grid."""
+        """Remove the block that would start next from the grid, and return it."""
         for _, block in self._pending:
             self._count()
             return block
@@ -160,7 +160,7 @@ class GridRun:
             raise
 
     def _next(self) -> Live | None:
-        """The block whose turn it is, perhaps a new one; None where all have ended."""
+        """Return the block to run next, possibly a new one; None if all have ended."""
         schedule = self._schedule
         has_room = self._has_room(schedule.count())
         found = schedule.next(self._machine.memory.version, may_begin=has_room and self._left > 0)
@@ -171,11 +171,11 @@ class GridRun:
         return found
 
     def _has_room(self, count: int) -> bool:
-        """Whether another block may begin beside so many."""
+        """Whether another block may start besides ``count`` live ones."""
         return self._resident is None or count < self._resident
 
     def _turn(self, live: Live) -> bool:
-        """Let a block run for a while; whether it has ended."""
+        """Run a block until the schedule switches away from it. Returns whether it has ended."""
         self._machine.check_time()
         self._enter(live.number, live.block)
         memory, coroutine, schedule = self._machine.memory, live.coroutine, self._schedule
@@ -193,7 +193,7 @@ class GridRun:
             version = memory.version
 
     def _is_stuck(self, live: Live, idle_turns: int) -> bool:
-        """Whether all live blocks wait without end; this one has just given way."""
+        """Whether all live blocks wait forever; ``live`` has just yielded."""
         version, count = self._machine.memory.version, self._schedule.count()
         if idle_turns < _MAX_QUIET_TURNS * count or (self._left and self._has_room(count)):
             return False

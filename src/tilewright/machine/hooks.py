@@ -1,6 +1,6 @@
-"""Hooks around the steps of operations: how a checking or observing run differs from a plain one.
+"""Hooks around the steps of operations, for checking and observing runs.
 
-A plain translator creates steps without any; only a translator that asks for hooks pays for them, when it translates.
+A plain translator creates steps without hooks. A translator that asks for hooks pays for them only at translation.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def surround(
     before: tuple[Hook, ...],
     after: tuple[Hook, ...],
 ) -> Step | SwitchPoint | Nested | None:
-    """The step of an operation, with hooks that run before it and when it has ended.
+    """Return the step of an operation, with hooks before it and after it has ended.
 
-    An operation with regions that a break, continue or return inside it passes by has not ended.
-    An operation without a step of its own gets one that runs the hooks.
+    An operation with regions that is left by a break, continue or return does not end, so the hooks
+    after it do not run. An operation without a step gets one that runs the hooks.
     """
     if not before and not after:
         return step
@@ -43,7 +43,7 @@ def _around(
     *,
     may_be_passed: bool = False,
 ) -> Step:
-    """The hooks and the step as lines; a signal of a step that may be passed by passes hooks by."""
+    """Return hooks and step as lines. If the step may be left by a signal, that skips the hooks after it."""
     first, last = map(as_inline, before), map(as_inline, after)
     if step is None or isinstance(step, Inline):
         assert not may_be_passed

@@ -1,4 +1,4 @@
-"""In which loop a run was when an outside exception ended it, such as KeyboardInterrupt on Ctrl-C."""
+"""Determines the loop in which an outside exception, such as KeyboardInterrupt, ended a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LOOPS = (ForOp, LoopOp, scf.ForOp, scf.WhileOp)
 
 
 def note_loop(error: BaseException, block: BlockId) -> None:
-    """Note in an exception which loop, and which tile block, the run was in; nothing outside of loops.
+    """Add to an exception the loop and tile block in which the run was; nothing outside of loops.
 
-    A plain run keeps no record of where it is. The frames that the exception has passed know it.
+    A plain run does not record its position. It is recovered from the exception's traceback.
     """
     loop: Operation | None = None
     traceback = error.__traceback__

@@ -52,7 +52,7 @@ __tracebackhide__ = hides_frames
 Grid = int | Sequence[int]
 
 DEFAULT_MAX_ITERATIONS = DEFAULT_OPTIONS.max_iterations
-"""Iterations of one loop before it counts as endless."""
+"""The number of iterations after which a loop counts as endless."""
 
 
 _Kernel = tuple[Translator, CompiledBlock, tuple[int, ...]]
@@ -65,10 +65,10 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Given:
-    """A launch that may begin, for any program of the module.
+    """A checked launch, for any program of the module.
 
-    ``args`` is what was given for each parameter, ``outputs`` are the arrays among it. Where the caller
-    has described the arguments, ``values`` are those descriptions.
+    ``args`` are the arguments as given, ``outputs`` the arrays among them. If the caller has described
+    the arguments, ``values`` holds those descriptions.
     """
 
     kernel: KernelOp
@@ -83,7 +83,7 @@ class Given:
 def given_arguments(
     kernel: KernelOp, grid: Grid, args: Sequence[object], allow_overlap: bool
 ) -> Given:
-    """The launch with these arguments; a TileIRError with everything that is wrong with it."""
+    """Check the arguments of a launch. Raises TileIRError with everything that is wrong."""
     args = in_numpy(kernel, args)
     checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
     names = ArrayNames.of_launch(kernel, args)
@@ -91,7 +91,7 @@ def given_arguments(
 
 
 def given_values(kernel: KernelOp, grid: tuple[int, int, int], values: Sequence[Value]) -> Given:
-    """The launch with arguments that the caller has described."""
+    """Return the launch for arguments that the caller has described."""
     arrays = [(array.name, array.as_numpy()) for array in arrays_of(values)]
     return Given(
         kernel,
@@ -105,10 +105,10 @@ def given_values(kernel: KernelOp, grid: tuple[int, int, int], values: Sequence[
 
 
 class Program:
-    """A loaded module: its globals live as long as it does, its kernels are translated once.
+    """A loaded module. Its globals live as long as the program, and kernels are translated once.
 
-    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. Not to be used
-    by several threads at once. ``options`` are those of launches that give none.
+    The module, of ``cuda_tile`` or ``nv_tileaa``, must be verified. Not thread-safe, except for
+    ``launch_described``. ``options`` are the defaults for launches.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Program:
         self.arithmetic = self.options.arithmetic
         """The arithmetic of the latest launch."""
         self.started = False
-        """Whether a launch has come as far as running tile blocks."""
+        """Whether a launch has started to run tile blocks."""
         self._accepted = DEFAULT_OPTIONS
         self._machine = Machine()
         self._arrays = ArrayMap(self._machine.memory)
@@ -134,7 +134,7 @@ class Program:
         self._placed = Placements(self._machine.memory)
         self._lock = threading.Lock()
         if is_tileaa(self.module):
-            # More of the table of implementations, at a cost in time.
+            # Extends the table of implementations; the import takes time.
             from tilewright.machine import tileaa as tileaa
         for held in globals_of(self.module):
             self._globals[held.name] = held, self._load(held)
@@ -149,28 +149,28 @@ class Program:
         )
 
     def map_array(self, array: Array) -> int:
-        """The address of an array's first element, valid in all later launches.
+        """Return the address of an array's first element, valid in all later launches.
 
-        For kernels that get addresses inside other arrays, such as tables of arrays.
+        For kernels that take addresses stored inside other arrays, such as tables of arrays.
         """
         self._mapped.append(array)
         return self._arrays.map([("a mapped array", array)])[0]
 
     @property
     def own_memory(self) -> list[Array]:
-        """The memory of globals, and mapped arrays: what launches share beside their arguments."""
+        """The memory that launches share besides their arguments: globals and mapped arrays."""
         return [*(held.buffer for _, held in self._globals.values()), *self._mapped]
 
     def share_memory_of(self, other: Program) -> None:
-        """Begin with the globals and the mapped arrays of another program of the same module, which
-        sees what this one writes."""
+        """Share the globals and mapped arrays of another program of the same module; each sees the
+        other's writes."""
         for name, (_, allocation) in self._globals.items():
             allocation.buffer = other._globals[name][1].buffer
         for array in other._mapped:
             self.map_array(array)
 
     def global_array(self, name: str) -> Array:
-        """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
+        """Return a public global as an array over its memory, 4-bit elements packed in bytes."""
         held = [each for each, _ in self._globals.values()]
         return public_global(name, held, lambda found: self._globals[found][1].buffer)
 
@@ -182,20 +182,20 @@ class Program:
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> RunResult:
-        """As every machine's (``launching.machine.Program``); addresses are those of ``map_array``."""
+        """Like every machine's (``launching.machine.Program``); accepts addresses from ``map_array``."""
         chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch")
         if chosen is not self._accepted:
             self._accept(chosen)
         kernel = kernel_of(self.module, entry)
-        # Where the name tells which arrays may overlap, the sanitizer finds others that do.
+        # If the parameter names say which arrays may overlap, the sanitizer reports any others that do.
         told = chosen.sanitize and convention_of(kernel) is not None
         given = given_arguments(kernel, grid, args, chosen.allow_overlap or told)
         return self._specially(given, chosen) if self._is_special else self.start(given, chosen)
 
     def _accept(self, options: LaunchOptions) -> None:
-        """Get ready for launches with these options; a TileIRError for those of other machines."""
+        """Prepare for launches with these options. Raises TileIRError for options of other machines."""
         check_options(options, "reference")
         self.arithmetic = options.arithmetic
         self._machine.plugins = dict(options.plugins or {})
@@ -215,8 +215,8 @@ class Program:
         values: Sequence[Value],
         options: LaunchOptions | None = None,
     ) -> None:
-        """As every machine's (``launching.machine.Program``); also from several threads, one launch after
-        the other."""
+        """Like every machine's (``launching.machine.Program``). May be called from several threads; launches
+        are serialized."""
         chosen = self.options if options is None else options.over(self.options)
         with self._lock:
             if chosen is not self._accepted:
@@ -230,7 +230,7 @@ class Program:
                 raise assertion_error(self._machine.failures)
 
     def _specially(self, given: Given, options: LaunchOptions) -> RunResult:
-        """A launch that is sanitized or looked into."""
+        """Run a launch that is sanitized or observed."""
         if options.sanitize:
             from tilewright.machine.sanitize.sanitizer import SanitizerError, sanitize_given
 
@@ -252,8 +252,8 @@ class Program:
         )
 
     def start(self, given: Given, options: LaunchOptions) -> RunResult:
-        """:meth:`launch` with arguments that have been checked, for the one schedule ``options.seed``, with what this
-        program's translator puts in and nothing else."""
+        """:meth:`launch` with checked arguments, for the single schedule ``options.seed``, with only the hooks of
+        this program's own translator."""
         if options is not self._accepted:
             self._accept(options)
         array_mark = self._arrays.mark()
@@ -284,9 +284,9 @@ class Program:
         options: LaunchOptions,
         names: ArrayNames,
     ) -> bool:
-        """Run all tile blocks; whether assertions failed that are an error.
+        """Run all tile blocks. Returns whether assertions failed that count as an error.
 
-        ``parameters`` gives what was given as tiles, with arrays in the memory of the machine.
+        ``parameters`` converts the arguments to tiles, with arrays placed in the machine's memory.
         """
         kernel, body, slots = self._kernel(op)
         machine, memory = self._machine, self._machine.memory
@@ -318,7 +318,7 @@ class Program:
         return translate_kernel(op, kernel)
 
     def _kernel(self, op: KernelOp) -> _Kernel:
-        """A kernel, translated for the options of the launch."""
+        """Return a kernel translated for the options of the launch."""
         if self._latest is not None and op is self._latest[0]:
             return self._latest[1]
         key = op.symbol, self.arithmetic, tuple(self._machine.plugins.items())

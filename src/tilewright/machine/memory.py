@@ -1,8 +1,8 @@
 """The address space of a run: allocations, and access to their elements by address.
 
-Addresses are made up, the same in every run: allocations start at multiples of 256 bytes, far
-apart, so that a stray address meets no other allocation. The bytes themselves are NumPy memory:
-an array of the caller is mapped in place and never copied.
+Addresses are synthetic and the same in every run. Allocations start at multiples of 256 bytes and
+are far apart, so that a stray address hits no other allocation. The bytes are NumPy memory:
+arrays of the caller are mapped in place, never copied.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ _MAX_REMEMBERED = 100_000
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """A run of bytes in the address space. ``owner`` is the only tile block that may use it.
+    """A range of bytes in the address space. ``owner`` is the only tile block that may access it, if set.
 
-    ``writes`` changes whenever its bytes may have changed through the machine, or its life has
-    ended. Where ``is_shared``, another allocation has some of the bytes, so that they may change
-    without it.
+    ``writes`` changes whenever the machine may have changed the bytes, or freed them. If
+    ``is_shared``, another allocation contains some of the bytes, so they may change without it.
     """
 
     base: int
@@ -58,7 +57,7 @@ class Allocation:
         self.end = self.base + self.buffer.size
 
     def elements(self, dtype: np.dtype[Any]) -> tuple[int, Array]:
-        """All aligned elements of that dtype, and the address of the first."""
+        """Return all aligned elements of that dtype, and the address of the first."""
         found = self._typed.get(dtype)
         if found is None:
             skipped = -self.base % dtype.itemsize
@@ -70,9 +69,9 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Allocations, where they lie, to be forgotten and placed again.
+    """Allocations and their addresses, to be released and placed again.
 
-    ``mark`` is the state that they were made in.
+    ``mark`` is the state of the memory in which they were made.
     """
 
     mark: tuple[int, int]
@@ -94,7 +93,7 @@ class Memory:
         self._latest = Allocation(0, np.empty(0, np.uint8), "")
 
     def reserve(self, size: int, alignment: int = 1) -> int:
-        """An aligned address with ``size`` unused bytes, and a gap after them."""
+        """Return an aligned address with ``size`` unused bytes, followed by a gap."""
         unit = max(alignment, _ALIGNMENT)
         base = -(-self._next // unit) * unit
         if base + size + _GAP > _ADDRESS_LIMIT:
@@ -111,7 +110,7 @@ class Memory:
         writable: bool = True,
         owner: int | None = None,
     ) -> Allocation:
-        """Make bytes (a rank-1 uint8 array) live at a reserved address above all others."""
+        """Map bytes (a rank-1 uint8 array) at a reserved address above all others."""
         assert not self._bases or base >= self._allocations[-1].end
         allocation = Allocation(base, buffer, name, writable, owner)
         self._bases.append(base)
@@ -127,12 +126,12 @@ class Memory:
         writable: bool = True,
         owner: int | None = None,
     ) -> Allocation:
-        """Make bytes live at an address of their own."""
+        """Map bytes at a new address."""
         base = self.reserve(buffer.size, alignment)
         return self.place(base, buffer, name, writable=writable, owner=owner)
 
     def free(self, allocation: Allocation) -> None:
-        """End the life of an allocation; its addresses are not used again."""
+        """Free an allocation. Its addresses are not reused."""
         at = bisect_right(self._bases, allocation.base) - 1
         assert self._allocations[at] is allocation
         del self._bases[at]
@@ -145,15 +144,15 @@ class Memory:
             self._freed.append((allocation.base, allocation.end, allocation.name))
 
     def live_bases(self) -> set[int]:
-        """The first addresses of all allocations."""
+        """Return the base addresses of all allocations."""
         return set(self._bases)
 
     def mark(self) -> tuple[int, int]:
-        """The state that :meth:`release` returns to."""
+        """Return the state, to be passed to :meth:`release`."""
         return len(self._allocations), self._next
 
     def release(self, mark: tuple[int, int]) -> None:
-        """Forget every allocation made since ``mark``; their addresses are used again."""
+        """Remove every allocation made since ``mark``. Their addresses are reused."""
         count, self._next = mark
         del self._bases[count:]
         del self._allocations[count:]
@@ -161,23 +160,23 @@ class Memory:
         self._latest = Allocation(0, np.empty(0, np.uint8), "")
 
     def placed_since(self, mark: tuple[int, int]) -> Placed:
-        """Every allocation made since ``mark``."""
+        """Return every allocation made since ``mark``."""
         count = mark[0]
         bases, allocations = self._bases[count:], self._allocations[count:]
         return Placed(mark, tuple(bases), tuple(allocations), self._next)
 
     def place_again(self, placed: Placed) -> None:
-        """Bring allocations back that were forgotten; only in the state that they were made in."""
+        """Restore released allocations. Valid only in the state in which they were made."""
         assert placed.mark == self.mark()
         self._bases += placed.bases
         self._allocations += placed.allocations
         self._next = placed.next
 
     def find(self, address: int, size: int, itemsize: int, *, write: bool = False) -> Allocation:
-        """The allocation that holds the bytes ``address .. address + size``, to read or to write.
+        """Return the allocation that contains ``address .. address + size``, for reading or writing.
 
-        Faults where there is none, where ``address`` is no multiple of ``itemsize``, and where the
-        memory may not be used by this tile block, or not in this way.
+        Faults if there is none, if ``address`` is not a multiple of ``itemsize``, or if this tile block
+        may not access the memory in this way.
         """
         allocation = self._latest
         if not (allocation.base <= address and address + size <= allocation.end):
@@ -219,7 +218,7 @@ class Memory:
         )
 
     def nearest(self, address: int) -> Allocation | None:
-        """The live allocation that holds an address, or else the one closest to it."""
+        """Return the live allocation that contains an address, else the closest one."""
 
         def distance(allocation: Allocation) -> int:
             return max(allocation.base - address, address - allocation.end + 1, 0)
@@ -227,7 +226,7 @@ class Memory:
         return min(self._allocations, key=distance, default=None)
 
     def _near(self, address: int) -> str:
-        """``; NAME ends 4 bytes before it`` for the closest allocation, if one is close."""
+        """Return text such as ``; NAME ends 4 bytes before it`` if an allocation is close."""
         closest: tuple[int, str] | None = None
         for allocation in self._allocations:
             for distance, words in (
@@ -239,7 +238,7 @@ class Memory:
         return "" if closest is None else closest[1]
 
     def load(self, addresses: Array, storage: Storage) -> Array:
-        """The raw elements at addresses (uint64, any shape)."""
+        """Return the raw elements at addresses (uint64, any shape)."""
         if addresses.size == 0:
             return np.empty(addresses.shape, storage.raw)
         found = self._one_allocation(addresses, storage, write=False)
@@ -252,7 +251,7 @@ class Memory:
         return result
 
     def store(self, addresses: Array, storage: Storage, raw: Array) -> None:
-        """Write raw elements; of equal addresses the last one in row-major order stays."""
+        """Write raw elements. Of equal addresses, the last in row-major order wins."""
         if addresses.size == 0:
             return
         self.version += 1
@@ -261,7 +260,7 @@ class Memory:
             first, elements = found
             elements[self._positions(addresses, first, storage)] = raw
             return
-        # Find all first, so that a fault leaves memory as it is.
+        # Look up all allocations first, so that a fault leaves memory unchanged.
         for lanes, first, elements in list(self._by_allocation(addresses, storage, write=True)):
             elements[self._positions(addresses[lanes], first, storage)] = raw[lanes]
 
@@ -271,7 +270,7 @@ class Memory:
     def _one_allocation(
         self, addresses: Array, storage: Storage, *, write: bool
     ) -> tuple[int, Array] | None:
-        """The elements of the allocation that holds all addresses, or None where there are several."""
+        """Return the elements of the allocation that contains all addresses, or None if there are several."""
         size = storage.size
         low, high = int(addresses.min()), int(addresses.max())
         if size > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) % size:
@@ -287,7 +286,7 @@ class Memory:
     def _by_allocation(
         self, addresses: Array, storage: Storage, *, write: bool
     ) -> list[tuple[Array, int, Array]]:
-        """(which lanes, address of the first element, elements) for every allocation."""
+        """Return (lanes, address of the first element, elements) for every allocation."""
         bases = np.array(self._bases, np.uint64)
         numbers = np.searchsorted(bases, addresses, side="right")
         parts: list[tuple[Array, int, Array]] = []

@@ -1,4 +1,4 @@
-"""The findings of ``find_nan`` in a launch: as data, as diagnostics, as JSON, as HTML."""
+"""The findings of ``find_nan`` for a launch: as data, diagnostics, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ _MAX_TOLD = 20
 
 @dataclass(slots=True)
 class NanFinding:
-    """An operation that made what is looked for, when it first did.
+    """An operation that produced a NaN or another reported value, at its first occurrence.
 
-    ``index`` is the first such element of the result, ``operands`` what it was computed from, by name;
-    those of which many elements count are left out. ``elements`` and ``executions`` count all that it
-    made in the launch, in how many executions.
+    ``index`` is the first such element of the result; ``operands`` are the elements it was computed
+    from, by name, without operands of which many elements contribute. ``elements`` and
+    ``executions`` count all occurrences in the launch, and the executions that had any.
     """
 
     kind: Kind
@@ -76,7 +76,7 @@ class NanFinding:
     executions: int = 0
 
     def diagnostic(self, *more: Note) -> Diagnostic:
-        """The finding as an error at its operation, with ``more`` notes behind its own."""
+        """Return the finding as an error at its operation, with ``more`` notes after its own."""
         values = ", ".join(f"{name} = {value}" for name, value in self.operands)
         notes = [Note(values)] if values else []
         times = "" if self.executions == 1 else f" in {self.executions} executions"
@@ -94,9 +94,9 @@ class NanFinding:
 
 @dataclass(frozen=True, slots=True)
 class NanReport:
-    """What one launch made: ``findings`` in the order in which they happened, one for each operation
-    and kind. ``later_operations`` had NaN in their operands and hence in their results, with
-    ``later_elements`` altogether."""
+    """The result of one launch. ``findings`` are in order of occurrence, one for each operation and
+    kind. ``later_operations`` counts operations that got NaN from their operands, and
+    ``later_elements`` the NaN elements of their results."""
 
     findings: tuple[NanFinding, ...] = ()
     later_operations: int = 0
@@ -104,12 +104,12 @@ class NanReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the launch made no NaN, and nothing else that the search reports."""
+        """Whether the launch produced no NaN, and nothing else that the search reports."""
         return not self.findings
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The findings; the first one of a NaN tells how many follow."""
+        """The findings as diagnostics; the first NaN tells how many follow from it."""
         found: list[Diagnostic] = []
         has_told = False
         for finding in self.findings[:_MAX_TOLD]:
@@ -135,7 +135,7 @@ class NanReport:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The report made of JSON types only; docs/json.md has the schema."""
+        """Return the report in JSON types; docs/json.md has the schema."""
         told = [finding.diagnostic() for finding in self.findings]
         return {
             "format": 1,
@@ -159,12 +159,12 @@ class NanReport:
         }
 
     def _repr_html_(self) -> str:
-        """The findings with their lines of source, for notebooks."""
+        """Return the findings with their source lines, for notebooks."""
         return render_html(self.diagnostics) or preformatted("no operation made a NaN")
 
 
 class NanError(TileIRError):
-    """What was found in a launch: ``report``; ``diagnostics`` also tell what else ended the launch."""
+    """A launch produced NaN: ``report``. ``diagnostics`` also include what else ended the launch."""
 
     def __init__(self, report: NanReport, others: Sequence[Diagnostic] = ()):
         self.report = report

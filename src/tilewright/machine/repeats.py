@@ -1,7 +1,7 @@
-"""Whether a waiting tile block can ever continue by itself.
+"""Detects whether a waiting tile block can ever continue by itself.
 
-What a block does next follows from its position, its values and memory. One that returns to the same position with the
-same values, while memory has not changed, is in a cycle, and stays there until another block changes memory.
+What a block does next depends on its position, its values and memory. A block that returns to the same position with
+the same values while memory is unchanged is in a cycle, and stays there until another block changes memory.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tilewright.machine.values import ARENA, Registers, TensorView
 
 
 def deciding_slots(kernel: Translator) -> tuple[int, ...] | None:
-    """The slots on which it depends what a block does next: those of all values but tokens, which
-    carry nothing. None for a kernel whose blocks have a state beside them: agents, calls, and
-    copies that are on their way.
+    """Return the slots that determine what a block does next: those of all values but tokens, which
+    have no run-time value. None for kernels whose blocks have further state: agents, calls, copies in
+    flight.
     """
     if kernel.agents is not None or kernel.functions or kernel.block_state:
         return None
@@ -35,10 +35,10 @@ def deciding_slots(kernel: Translator) -> tuple[int, ...] | None:
 
 @dataclass(slots=True)
 class Repeats:
-    """The state of a block at a place where it gave way, to be compared with when it does so again.
+    """The state of a block at a yield, to compare with its state at later yields.
 
-    After Brent: the state is taken anew after 1, 2, 4, 8 ... turns. So a circle of any length is
-    found within three times that many turns, by one comparison in each.
+    Brent's algorithm: the state is saved anew after 1, 2, 4, 8 ... turns. A cycle of any length is
+    found within three times that many turns, with one comparison per turn.
     """
 
     _version: int = -1
@@ -48,13 +48,13 @@ class Repeats:
     _turns: int = 0
 
     def is_proven(self, version: int) -> bool:
-        """Whether the block goes in a circle as long as memory has this version."""
+        """Whether the block is in a cycle as long as memory has this version."""
         return self._is_proven and version == self._version
 
     def note(
         self, version: int, place: Operation | None, registers: Registers, slots: tuple[int, ...]
     ) -> None:
-        """The block gives way behind ``place``, and memory has this version."""
+        """Record that the block yields after ``place`` with memory at this version."""
         if version != self._version:
             self._version, self._turns, self._is_proven = version, 0, False
         if self._is_proven:
@@ -68,7 +68,7 @@ class Repeats:
 
 
 def _same(kept: Sequence[Any], state: Sequence[Any]) -> bool:
-    """Whether two states are the same; False where that cannot be told."""
+    """Whether two states are equal; False if that cannot be determined."""
     return len(kept) == len(state) and all(map(_equal, kept, state))
 
 
@@ -77,7 +77,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _content(value: Any) -> object:
-    """What is compared of a value. One that may change after it is made is never the same."""
+    """Return a comparable form of a value. A mutable value never equals another."""
     if isinstance(value, TensorView):
         return value
     if np.ndarray in type(value).__mro__:

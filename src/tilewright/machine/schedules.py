@@ -1,10 +1,13 @@
-"""Schedules live tile blocks: which one continues, and for how long. This is the part of a run that a seed decides.
+"""Schedules live tile blocks: decides which one continues, and for how long.
 
-Seed 0: a block keeps running until it ends, or reaches a switch point without having changed memory since the last one. It may
-then be waiting, and the next block continues. Even seeds: every switch point is a coin toss. Odd seeds: the same, but a block
-that has taken a lock is held back while another block can continue; those that hold fewest go first. Blocks that take two
-locks in different orders then come to hold one each. A compare-and-swap or an exchange that changes memory counts as taking a lock;
-with every other odd seed, from 3 on, so does any atomic whose result is used, as tickets are drawn that way.
+This is the part of a run that depends on the seed.
+
+Seed 0: a block runs until it ends, or reaches a switch point without having changed memory since the last one. It may
+then be waiting, so the next block continues. Even seeds: a coin toss at every switch point. Odd seeds: likewise, but
+a block that has acquired a lock is held back while another block can continue; among those held back, the ones with
+fewest locks go first. Blocks that acquire two locks in different orders thus come to hold one each. A
+compare-and-swap or an exchange that changes memory counts as acquiring a lock; with every other odd seed, from 3 on,
+so does any atomic whose result is used, since tickets are drawn that way.
 """
 
 from __future__ import annotations
@@ -24,22 +27,22 @@ from tilewright.machine.values import Registers
 
 BlockId = tuple[int, int, int]
 
-# So many blocks begin before one that is held back goes on: each of them may look at what it has
-# taken again and again.
+# The number of live blocks at which one that is held back continues instead of another starting:
+# each of them may keep polling what it holds.
 _MAX_LIVE = 64
-# A block is held back for so many turns of each live block, in case that one of the others goes on
-# and changes memory without end until it gets what this one has.
+# A block is held back for this many turns of each live block. Otherwise another block could run
+# and change memory forever, waiting for what this one holds.
 _MAX_TURNS_HELD = 32
-# And so many times: blocks that give back what they have when they do not get the rest, and try again,
-# would otherwise be made to meet for ever.
+# The number of times a block is held back. Blocks that release what they hold when they cannot get
+# the rest, and retry, would otherwise collide forever.
 _MAX_TIMES_HELD = 64
-# What is taken is a cell or a few; a larger update is a result.
+# A lock takes one element or a few; a larger update is a result.
 _MAX_TAKEN = 16
 
 
 @dataclass(slots=True, eq=False)
 class Live:
-    """A tile block that has begun and not ended."""
+    """A tile block that has started and not ended."""
 
     number: int
     block: BlockId
@@ -47,46 +50,46 @@ class Live:
     coroutine: Coroutine
     paused_at: Operation | None = None
     taken: set[int] = field(default_factory=set[int])
-    """The addresses that it has taken and not given back."""
+    """The addresses it has acquired and not released."""
     idle_at: int = -1
-    """The version of memory at which it had nothing to do; -1 if it may go on."""
+    """The version of memory at which it had nothing to do; -1 if it can continue."""
     held_at: int = 0
     """The turn in which it was held back."""
     times_held: int = 0
     repeats: Repeats = field(default_factory=Repeats)
-    """Whether it does the same thing again and again."""
+    """Detects whether it is in a cycle."""
 
 
 class Schedule:
-    """The plain one, of seed 0, and what all have in common."""
+    """The schedule of seed 0, and the base of all others."""
 
     def __init__(self) -> None:
         self.waiting: deque[Live] = deque()
 
     def live(self) -> list[Live]:
-        """All blocks that have begun, wait for their turn, and have not ended."""
+        """Return all blocks that have started, are not running, and have not ended."""
         return list(self.waiting)
 
     def count(self) -> int:
-        """How many blocks :meth:`live` gives."""
+        """Return the number of blocks in :meth:`live`."""
         return len(self.waiting)
 
     def next(self, version: int, *, may_begin: bool) -> Live | None:
-        """Takes out the block that goes on; None to begin one, or where there is none at all."""
+        """Remove and return the block that continues; None to start a new one, or if there is none."""
         return None if may_begin or not self.waiting else self.waiting.popleft()
 
     def stops(self, live: Live, *, changed: bool) -> bool:
-        """Whether a block gives way at a switch point; ``changed`` tells whether memory has changed
-        since the last one."""
+        """Whether a block yields at a switch point; ``changed`` tells whether memory has changed since the
+        last one."""
         return not changed
 
     def put(self, live: Live) -> None:
-        """Take back a block that gives way."""
+        """Add a block that has yielded."""
         self.waiting.append(live)
 
 
 class ShuffledSchedule(Schedule):
-    """Chance decides at every switch point."""
+    """Random decisions at every switch point."""
 
     def __init__(self, chance: random.Random):
         super().__init__()
@@ -103,9 +106,9 @@ class ShuffledSchedule(Schedule):
 
 
 class GreedySchedule(ShuffledSchedule):
-    """Blocks that have taken something are held back until the others come no further.
+    """Holds blocks that have acquired a lock back until the others cannot continue.
 
-    ``tickets``: not only by a compare-and-swap or an exchange.
+    ``tickets``: any used atomic counts as acquiring, not only compare-and-swap and exchange.
     """
 
     def __init__(self, chance: random.Random, kernel: Translator, *, tickets: bool):
@@ -152,7 +155,7 @@ class GreedySchedule(ShuffledSchedule):
             self.waiting.append(live)
 
     def _takes(self, live: Live) -> bool:
-        """Whether a block has just taken something; what it has given back is noted, too."""
+        """Whether a block has just acquired a lock; also records releases."""
         op = live.paused_at
         if op is None:
             return False
@@ -174,12 +177,12 @@ class GreedySchedule(ShuffledSchedule):
 
 
 def _adds(op: Operation) -> bool:
-    """Whether an atomic makes of the old element what it writes."""
+    """Whether an atomic computes what it writes from the old element."""
     return isinstance(op, AtomicRMWTkoOp) and enum_property(op, "mode") != "xchg"
 
 
 def schedule_of(seed: int, chance: random.Random | None, kernel: Translator) -> Schedule:
-    """The schedule of a seed; ``chance`` is None for seed 0."""
+    """Return the schedule of a seed; ``chance`` is None for seed 0."""
     if chance is None:
         return Schedule()
     return (

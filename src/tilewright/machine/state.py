@@ -20,25 +20,25 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """How many seconds a launch may take, and when they are over."""
+    """The time limit of a launch, in seconds, and its deadline."""
 
     seconds: float
     deadline: float
 
     @classmethod
     def begin(cls, seconds: float | None) -> TimeLimit | None:
-        """The limit of a launch that begins now; None for none."""
+        """Return the limit of a launch that starts now, or None."""
         return None if seconds is None else cls(seconds, monotonic() + seconds)
 
     def check(self, where: str) -> None:
-        """A fault when the time is over, which says ``where`` the launch was."""
+        """Raise a fault if the deadline has passed; ``where`` says where the launch was."""
         if monotonic() > self.deadline:
             raise Fault(TIME_LIMIT, over_message(self.seconds, where))
 
 
 @dataclass(slots=True)
 class Machine:
-    """The memory of a program, and what the launch in progress has brought forth so far."""
+    """The memory of a program, and the results of the launch in progress."""
 
     memory: Memory = field(default_factory=Memory)
     grid: tuple[int, int, int] = (1, 1, 1)
@@ -48,27 +48,27 @@ class Machine:
     failures: list[AssertionFailure] = field(default_factory=list[AssertionFailure])
     max_iterations: int = 0
     random: Random | None = None
-    """What decides about the schedule; None for the plain order."""
+    """The random generator of the schedule; None for seed 0."""
     take_over: Callable[[], tuple[int, int, int] | None] = lambda: None
-    """Takes a tile block that has not begun out of the launch; None where there is none left."""
+    """Removes a tile block that has not started from the grid; returns None if none is left."""
     plugins: Mapping[str, Callable[..., object]] = field(
         default_factory=dict[str, Callable[..., object]]
     )
-    """What the caller has given for code that the machine does not have, by name."""
+    """External functions supplied by the caller, by name."""
     memo: LoadMemo = field(default_factory=LoadMemo)
     names: ArrayNames = field(default_factory=ArrayNames)
-    """What the arrays of the launch in progress are called."""
+    """The names of the array arguments of the launch in progress."""
     time: TimeLimit | None = None
-    """How long the launch in progress may take."""
+    """The time limit of the launch in progress."""
 
     def emit(self, text: str) -> None:
-        """Add printed text."""
+        """Append printed text."""
         self.printed.append(text)
         if self.print_to is not None:
             self.print_to(text)
 
     def rounds(self, numbers: Iterable[_T]) -> Iterable[_T]:
-        """What a loop runs over; a fault in the round at whose beginning the time is over."""
+        """Yield a loop's iterations; raises a fault at the start of one past the deadline."""
         return numbers if self.time is None else self._in_time(numbers, self.time)
 
     def _in_time(self, numbers: Iterable[_T], limit: TimeLimit) -> Iterator[_T]:
@@ -77,17 +77,17 @@ class Machine:
             yield number
 
     def check_time(self) -> None:
-        """A fault where the time is over, between tile blocks."""
+        """Raise a fault between tile blocks if the deadline has passed."""
         if self.time is not None:
             self.time.check("")
 
     def check_iterations(self, count: int) -> None:
-        """Fault where a loop is going to make more iterations than the limit."""
+        """Raise a fault if a loop is about to exceed the iteration limit."""
         if count > self.max_iterations:
             raise self.endless_loop()
 
     def endless_loop(self) -> Fault:
-        """The fault of a loop that reaches ``max_iterations``."""
+        """Return the fault of a loop that reaches ``max_iterations``."""
         return Fault(
             STEP_LIMIT, f"the loop makes more than {self.max_iterations} iterations, the limit set"
         )

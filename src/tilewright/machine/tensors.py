@@ -17,18 +17,17 @@ Box = tuple[tuple[int, int], ...]
 
 _MAX_RUNS = 4096
 _MAX_BOXES = 64
-# A tensor is told to be missed only by accesses at most this many of its own sizes away.
+# An access counts as missing a tensor only up to this many of the tensor's sizes away.
 _MAX_STRAY = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Some elements of a tensor: the union of ``boxes``, which do not overlap.
+    """A set of elements of a tensor: the union of disjoint ``boxes``.
 
-    ``tensor`` is the name of a parameter, such as ``%out``, or of other memory; that other memory
-    counts as one dimension of elements of the size accessed. Boxes may stick out of the ``shape``.
-    Where the elements are too scattered, the one box is the smallest around them, and ``is_exact``
-    is false.
+    ``tensor`` is the name of a parameter, such as ``%out``, or of other memory, which counts as one
+    dimension of elements of the access size. Boxes may exceed the ``shape``. If the elements are too
+    scattered, there is a single bounding box, and ``is_exact`` is False.
     """
 
     tensor: str
@@ -38,16 +37,16 @@ class Elements:
 
     @property
     def bounds(self) -> Box:
-        """The smallest box around all of them."""
+        """The bounding box of all boxes."""
         return bounds_of(self.boxes)
 
     @property
     def outside(self) -> tuple[Box, ...]:
-        """The parts of the boxes that do not lie in the tensor."""
+        """The parts of the boxes that are out of bounds."""
         return tuple(part for box in self.boxes for part in outside_of(box, self.shape))
 
     def to_json(self) -> dict[str, object]:
-        """The fields, and the bounds as ``ranges``, as JSON values."""
+        """Return the fields, and the bounds as ``ranges``, as JSON values."""
         return {
             "tensor": self.tensor,
             "shape": list(self.shape),
@@ -57,7 +56,7 @@ class Elements:
         }
 
     def __str__(self) -> str:
-        """``%out[96:128, 0:64]``, or ``elements 0:16 of alloca memory`` for a name of words."""
+        """Return ``%out[96:128, 0:64]``, or ``elements 0:16 of alloca memory`` for other memory."""
         if not self.shape:
             return self.tensor
         ranges = format_box(self.bounds)
@@ -69,17 +68,17 @@ class Elements:
 
 
 def format_box(box: Box) -> str:
-    """``96:128, 0:64``; a range of one element is its index."""
+    """Format a box as ``96:128, 0:64``; a range of one element is its index."""
     return ", ".join(str(first) if end == first + 1 else f"{first}:{end}" for first, end in box)
 
 
 def box_json(box: Box) -> list[list[int]]:
-    """A box as lists ``[first, end]``, one for each dimension."""
+    """Return a box as lists ``[first, end]``, one for each dimension."""
     return [list(extent) for extent in box]
 
 
 def bounds_of(boxes: Sequence[Box]) -> Box:
-    """The smallest box around all of them."""
+    """Return the bounding box of all boxes."""
     return tuple(
         (min(first for first, _ in ranges), max(end for _, end in ranges))
         for ranges in zip(*boxes, strict=True)
@@ -87,7 +86,7 @@ def bounds_of(boxes: Sequence[Box]) -> Box:
 
 
 def outside_of(box: Box, shape: tuple[int, ...]) -> list[Box]:
-    """The parts of a box, apart from one another, that do not lie in a tensor of that shape."""
+    """Return the disjoint parts of a box that are out of bounds of a tensor of that shape."""
     parts: list[Box] = []
     inner = list(box)
     for axis, ((first, end), extent) in enumerate(zip(box, shape, strict=True)):
@@ -101,9 +100,9 @@ def outside_of(box: Box, shape: tuple[int, ...]) -> list[Box]:
 
 
 def boxes_of(coordinates: Array) -> tuple[tuple[Box, ...], bool]:
-    """Boxes that hold exactly the given elements, if a few suffice; else one box around all.
+    """Cover elements exactly with a few boxes if possible, else by their bounding box.
 
-    ``coordinates`` has a row for each element, repeated or not, at least one. Also gives whether
+    ``coordinates`` has a row for each element, at least one; rows may repeat. Also returns whether
     the boxes are exact.
     """
     points = np.unique(coordinates, axis=0)
@@ -129,7 +128,7 @@ def boxes_of(coordinates: Array) -> tuple[tuple[Box, ...], bool]:
 
 
 def _merged(boxes: Iterable[Box], axis: int) -> list[Box]:
-    """Boxes that follow one another along an axis, and are alike in all others, made one."""
+    """Merge boxes that are consecutive along an axis and equal in all others."""
     ranges: dict[Box, list[tuple[int, int]]] = {}
     for box in boxes:
         found = ranges.setdefault((*box[:axis], *box[axis + 1 :]), [])
@@ -146,12 +145,12 @@ def _merged(boxes: Iterable[Box], axis: int) -> list[Box]:
 
 
 def coordinates_in(array: Array, addresses: Array) -> Array | None:
-    """The indices (a row each) of the elements that host addresses lie in; None if any is outside."""
+    """Return the indices (a row each) of the elements at host addresses; None if any is outside."""
     left = addresses.astype(np.int64) - int(array.__array_interface__["data"][0])
     if (left < 0).any():
         return None
     found = np.zeros((left.size, array.ndim), np.int64)
-    # The stride of a dimension of extent 1 means nothing.
+    # The stride of a dimension of extent 1 is meaningless.
     long = [axis for axis, extent in enumerate(array.shape) if extent != 1]
     for axis in sorted(long, key=lambda a: -array.strides[a]):
         stride, extent = array.strides[axis], array.shape[axis]
@@ -166,8 +165,8 @@ def coordinates_in(array: Array, addresses: Array) -> Array | None:
 
 
 def _stray_coordinates(numbers: Array, shape: tuple[int, ...]) -> Array:
-    """Indices of element numbers that may be negative or too large: only the first dimension is
-    left by them."""
+    """Return indices for element numbers that may be negative or too large; only the first dimension
+    is exceeded."""
     found = np.zeros((numbers.size, len(shape)), np.int64)
     for axis in reversed(range(1, len(shape))):
         numbers, found[:, axis] = np.divmod(numbers, shape[axis])
@@ -176,7 +175,7 @@ def _stray_coordinates(numbers: Array, shape: tuple[int, ...]) -> Array:
 
 
 def names_of_parameters(entry: KernelOp) -> tuple[str, ...]:
-    """``%name`` where the text gave one, ``argument 2`` where not."""
+    """Return ``%name`` if the text has a name, else ``argument 2``."""
     return tuple(
         f"%{parameter.name_hint}" if parameter.name_hint else f"argument {number}"
         for number, parameter in enumerate(entry.block.args)
@@ -185,21 +184,21 @@ def names_of_parameters(entry: KernelOp) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ArrayNames:
-    """The array arguments of a launch, by the names of their parameters."""
+    """The array arguments of a launch, by parameter name."""
 
     arrays: tuple[tuple[str, Array], ...] = ()
 
     @classmethod
     def of_launch(cls, entry: KernelOp | None, args: Sequence[object]) -> ArrayNames:
-        """The arguments that are arrays; scalars have no name in memory."""
+        """Return the arguments that are arrays; scalars have no address."""
         names = () if entry is None else names_of_parameters(entry)
         found = zip(names, args, strict=False)
         return cls(tuple((name, arg) for name, arg in found if is_array(arg)))
 
     def locate(self, allocation: Allocation, offsets: Array, size: int) -> Elements:
-        """The elements that hold the ``size`` bytes at each byte offset in an allocation.
+        """Return the elements at byte offsets in an allocation, for accesses of ``size`` bytes.
 
-        Memory that is no array argument is one row of elements of that size.
+        Memory that is no array argument counts as a row of elements of that size.
         """
         offsets = np.asarray(offsets).ravel()
         host = int(allocation.buffer.__array_interface__["data"][0]) + offsets
@@ -217,10 +216,10 @@ class ArrayNames:
         )
 
     def locate_stray(self, allocation: Allocation, addresses: Array, size: int) -> Elements | None:
-        """Like :meth:`locate` for addresses (of the machine) of which some miss the allocation.
+        """Like :meth:`locate`, for machine addresses some of which are outside the allocation.
 
-        They are counted on from it: in an array, only its first dimension is left. None where that
-        says nothing, because they are far away or the array is not in row-major order.
+        Element numbers are extrapolated; in an array, only the first dimension is exceeded. Returns None
+        if that is meaningless: the addresses are far away, or the array is not row-major.
         """
         host = int(allocation.buffer.__array_interface__["data"][0])
         name, shape, start, itemsize = (

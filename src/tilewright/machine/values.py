@@ -1,8 +1,8 @@
 """Representation of register values.
 
-Tiles are NumPy arrays in the dtypes of ``numerics.arrays``, rank 0 included; pointers are uint64. They are immutable, and may
-share memory with one another, but never with the memory that a kernel accesses. A tile view holds the same value as the
-tensor view under it: everything else about it is in its type.
+Tiles are NumPy arrays in the dtypes of ``numerics.arrays``, including rank 0; pointers are uint64. They are
+immutable, and may share memory with one another, but never with memory that a kernel accesses. A tile view is
+represented by its tensor view; everything else about it is in its type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A base address, and extents and strides in elements, all read unsigned."""
+    """A base address, with extents and strides in elements, all unsigned."""
 
     base: int
     shape: tuple[int, ...]
@@ -21,7 +21,7 @@ class TensorView:
 
 
 class _Token:
-    """An ordering edge: operations take effect in the order of the text, so it carries nothing."""
+    """The value of every token. Operations take effect in program order, so a token carries nothing."""
 
     def __repr__(self) -> str:
         return "TOKEN"

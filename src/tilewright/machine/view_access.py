@@ -1,4 +1,4 @@
-"""Where the elements of a view's tile lie in memory."""
+"""Computes where the elements of a view's tile are in memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tilewright.numerics.int_ops import as_numbers
 _MAX_ELEMENT_NUMBER = 2**63 - 1
 
 Inside = tuple[slice, ...] | None
-"""The part of a tile that lies in its tensor, from the front of each dimension; None for all."""
+"""The part of a tile that is in bounds, as a prefix of each dimension; None for all."""
 
 
 @dataclass(slots=True)
 class StridedElements:
-    """Elements of one allocation at fixed strides; offsets and strides in bytes.
+    """Strided elements of one allocation; offsets and strides in bytes.
 
     The stride of a dimension of extent 1 is 0. ``inside``: which part of the tile they are.
     """
@@ -40,10 +40,10 @@ class StridedElements:
     inside: Inside
 
     def over(self, array: Array, unit: int, *, within: int = 1) -> Array:
-        """The part of an array that stands for these elements.
+        """Return the part of an array that corresponds to these elements.
 
-        One element of the array stands for ``unit`` bytes of the allocation, ``within`` of them for
-        an element here: they are one more dimension, the last.
+        One element of the array corresponds to ``unit`` bytes of the allocation, and ``within`` of them
+        to one element here; they form an additional last dimension.
         """
         itemsize = array.itemsize
         return np.ndarray(
@@ -55,16 +55,17 @@ class StridedElements:
         )
 
     def elements(self, raw: np.dtype[Any]) -> Array:
-        """They themselves, over memory."""
+        """Return the elements as a view over memory."""
         return np.ndarray(
             self.extents, raw, self.allocation.buffer, self.byte_offset, self.byte_strides
         )
 
 
 class ViewAccess:
-    """One access through a view: how it cuts, and the slots of the view and of the indices.
+    """An access through a view: how tiles are cut, and the slots of the view and the indices.
 
-    ``index_masks`` give the unsigned reading of each index; ``inbounds`` what the op promises.
+    ``index_masks`` give the unsigned reading of each index. ``inbounds`` is what the operation
+    asserts.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ViewAccess:
         self.index_slots = index_slots
         self.sparse_dim = cut.sparse_dim
         self.is_box = self.sparse_dim is None and not storage.packed
-        # What ``_prepare`` has found for this view.
+        # The results of ``_prepare`` for this view.
         self._view: TensorView | None = None
         self._whole: list[tuple[int, int, int, int]] = []
         self._reach_bytes = 0
@@ -103,7 +104,7 @@ class ViewAccess:
         )
 
     def box(self, regs: Registers, *, write: bool = False) -> StridedElements:
-        """Where the elements of the tile are that lie in the tensor."""
+        """Return the in-bounds elements of the tile."""
         view: TensorView = regs[self.view_slot]
         if view is not self._view:
             self._prepare(view)
@@ -120,7 +121,7 @@ class ViewAccess:
         )
 
     def _prepare(self, view: TensorView) -> None:
-        """What all tiles that lie in a view as a whole have in common."""
+        """Compute what all fully in-bounds tiles of a view have in common."""
         size = self.storage.size
         reach = furthest = 0
         whole: list[tuple[int, int, int, int]] = []
@@ -138,7 +139,7 @@ class ViewAccess:
         )
 
     def _cut_box(self, regs: Registers, view: TensorView, write: bool) -> StridedElements:
-        """The same for a tile that may stick out of the tensor; faults where it must not."""
+        """Like ``box``, for a tile that may be partly out of bounds. Faults if that is not allowed."""
         shape, strides = view.shape, view.strides
         size = self.storage.size
         first = last = 0
@@ -175,12 +176,12 @@ class ViewAccess:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the tile is all that lies between its first and last index of each dimension."""
+        """Whether the tile covers everything between its first and last index in each dimension."""
         return self.sparse_dim is None
 
     def reach(self, regs: Registers) -> tuple[tuple[int, int], ...]:
-        """The half-open range of indices of the tile along each dimension of the tensor, however
-        far outside; from the lowest to the highest where the indices are given one by one."""
+        """Return the half-open index range of the tile in each dimension of the tensor, even out of
+        bounds. Given a tile of indices, the range from the lowest to the highest."""
         view: TensorView = regs[self.view_slot]
         ranges = [(0, extent) for extent in view.shape]
         for position, (slot, mask, dim, step, extent, _) in enumerate(self._walk):
@@ -213,9 +214,9 @@ class ViewAccess:
         )
 
     def lanes(self, regs: Registers) -> tuple[Array, Array | None]:
-        """The element number of every element of the tile (int64), and which lie in the tensor.
+        """Return the element number of every element of the tile (int64), and a mask of those in bounds.
 
-        None where all do; element numbers of those that do not are 0.
+        The mask is None if all are. Numbers of elements out of bounds are 0.
         """
         view: TensorView = regs[self.view_slot]
         rank = len(self.tile_dims)
@@ -261,13 +262,13 @@ class ViewAccess:
         return tuple(-1 if dim == position else 1 for dim in range(rank))
 
     def addresses(self, regs: Registers) -> tuple[Array, Array | None]:
-        """The address of every element (uint64), and which lie in the tensor; whole bytes only."""
+        """Return the address of every element (uint64), and a mask of those in bounds. Whole bytes only."""
         numbers, inside = self.lanes(regs)
         base = np.uint64(regs[self.view_slot].base)
         return base + numbers.astype(np.uint64) * np.uint64(self.storage.size), inside
 
     def load_lanes(self, regs: Registers, padding: Array) -> Array:
-        """The raw elements, with ``padding`` for those outside the tensor."""
+        """Return the raw elements, with ``padding`` for those out of bounds."""
         if self.storage.packed:
             return self._load_packed(regs, padding)
         addresses, inside = self.addresses(regs)
@@ -278,7 +279,7 @@ class ViewAccess:
         return raw
 
     def store_lanes(self, regs: Registers, raw: Array) -> None:
-        """Write the raw elements that lie in the tensor."""
+        """Write the raw elements that are in bounds."""
         if self.storage.packed:
             self._store_packed(regs, raw)
             return
@@ -289,7 +290,7 @@ class ViewAccess:
             self.memory.store(addresses[inside], self.storage, raw[inside])
 
     def _packed_lanes(self, regs: Registers) -> tuple[Array, Array, Array]:
-        """For the elements in the tensor: byte address, whether in the high bits, and lanes."""
+        """Return byte address, whether in the high bits, and lane of each in-bounds element."""
         numbers, inside = self.lanes(regs)
         lanes = np.ones(self.tile_dims, np.bool_) if inside is None else inside
         chosen = numbers[lanes]
@@ -306,7 +307,7 @@ class ViewAccess:
     def _store_packed(self, regs: Registers, raw: Array) -> None:
         addresses, high, lanes = self._packed_lanes(regs)
         values = raw[lanes] & 0x0F
-        # The two elements of a byte must not be written from one reading of it.
+        # The two elements of a byte must not both be written from one read of it.
         for half, shift, kept in ((~high, 0, 0xF0), (high, 4, 0x0F)):
             some = addresses[half]
             data = self.memory.load(some, self.storage) & np.uint8(kept)

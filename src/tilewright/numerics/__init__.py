@@ -1,8 +1,8 @@
-"""What each scalar and element operation of Tile IR computes: the only place that says so.
+"""The semantics of scalar and element-wise operations of Tile IR, defined only here.
 
-The names here load neither NumPy nor ml_dtypes. Tiles and their arithmetic are in the modules
-``arrays``, ``semantics`` (the table of element-wise operations), ``convert``, ``matrix``,
-``int_ops`` and ``float_ops``; which modes conversions take is in ``legality``.
+The names exported here load neither NumPy nor ml_dtypes. Tiles and their arithmetic are in the
+modules ``arrays``, ``semantics`` (the table of element-wise operations), ``convert``, ``matrix``,
+``int_ops`` and ``float_ops``. ``legality`` says which modes conversions accept.
 """
 
 from tilewright.numerics.element_types import (

@@ -1,7 +1,7 @@
-"""Matrix products whose additions have a stated order, the same on every machine.
+"""Matrix products with a specified order of additions, the same on every machine.
 
-They stand in for those of ``matrix`` where an :class:`Arithmetic` asks for another accumulation or
-for tf32 products; what each choice computes is told there.
+They replace those of ``matrix`` if an :class:`Arithmetic` asks for another accumulation or for tf32
+products. What each choice computes is documented there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tilewright.numerics.arithmetic import Arithmetic
 
 Sum = Callable[[Array, Array, Array], Array]
-"""(lhs, rhs, acc) of one dtype to ``lhs @ rhs + acc`` in the dtype of ``acc``."""
+"""Maps (lhs, rhs, acc) of one dtype to ``lhs @ rhs + acc`` in the dtype of ``acc``."""
 
 
 def _column(lhs: Array, rhs: Array, k: int) -> Array:
-    """The products of all rows and columns at one k."""
+    """Return the products of all rows and columns at one k."""
     return lhs[..., :, k, None] * rhs[..., None, k, :]
 
 
@@ -39,7 +39,7 @@ def _ascending(lhs: Array, rhs: Array, acc: Array) -> Array:
 def _pairwise(lhs: Array, rhs: Array, acc: Array) -> Array:
     terms = np.stack([_column(lhs, rhs, k) for k in range(lhs.shape[-1])])
     terms = terms.astype(acc.dtype, copy=False)
-    # Extents of tiles are powers of two.
+    # Tile extents are powers of two.
     while (count := terms.shape[0]) > 1:
         terms = terms[: count // 2] + terms[count // 2 :]
     return terms[0] + acc
@@ -86,7 +86,7 @@ def _mmaf(
 
 
 def mmaf_of(arithmetic: Arithmetic, element: str) -> Callable[..., Array]:
-    """``matrix.mmaf``, or what stands in for it where operands are of that type."""
+    """Return ``matrix.mmaf``, or its replacement for operands of that type."""
     product = matrix.mmaf
     if arithmetic.accumulation != "blas":
         product = partial(_mmaf, add=_sum_of(arithmetic))
@@ -120,7 +120,7 @@ def _mmaf_scaled(
 
 
 def mmaf_scaled_of(arithmetic: Arithmetic) -> Callable[..., Array]:
-    """``matrix.mmaf_scaled``, or what stands in for it."""
+    """Return ``matrix.mmaf_scaled``, or its replacement."""
     if arithmetic.accumulation == "blas":
         return matrix.mmaf_scaled
     return partial(_mmaf_scaled, add=_sum_of(arithmetic))

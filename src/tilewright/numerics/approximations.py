@@ -1,10 +1,10 @@
-"""Models of the approximate operations of GPUs: errors of their size, not their bits.
+"""Models of the approximate operations of GPUs, with errors of their size but not their bits.
 
-The functions are those of ``semantics.ELEMENTWISE``, with the same arguments, where the modes of
-Tile IR allow an error; other modes and f64 give the reference value. Every step is a correctly
-rounded f32 operation, so that the results are the same on every machine. f16 and bf16 go through
-f32. Where hardware looks values up in a table of bounded relative error, the model rounds the
-exact value to as many significant bits as that bound stands for.
+The functions are those of ``semantics.ELEMENTWISE``, with the same arguments, in the modes for which
+Tile IR allows an error; other modes and f64 yield the reference value. Every step is a correctly
+rounded f32 operation, so results are the same on every machine. f16 and bf16 are computed in f32.
+If the hardware uses a table with a bounded relative error, the model rounds the exact value to the
+number of significant bits that corresponds to the bound.
 
 | Operation | Model | Error |
 |---|---|---|
@@ -38,7 +38,7 @@ _LOG2_E = np.float32(math.log2(math.e))
 
 
 def round_significand(values: Array, bits: int) -> Array:
-    """Float64 values rounded to nearest even at this many significant bits."""
+    """Round float64 values to nearest even at this many significant bits."""
     fraction, exponent = np.frexp(values)
     return np.asarray(np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits))
 
@@ -56,7 +56,7 @@ def _by_reciprocal(lhs: Array, rhs: Array) -> Array:
 def _by_scaled_reciprocal(lhs: Array, rhs: Array) -> Array:
     top, top_exponent = np.frexp(lhs)
     bottom, bottom_exponent = np.frexp(rhs)
-    # float64, so that scaling into the subnormal numbers is the only further rounding.
+    # In float64, scaling into the subnormal range is the only further rounding.
     quotient = (top * (_ONE / bottom)).astype(np.float64)
     return np.ldexp(quotient, top_exponent - bottom_exponent).astype(np.float32)
 
@@ -90,7 +90,7 @@ def _root(source: Array) -> Array:
 def sqrt(
     source: Array, element: str, *, rounding: str = "nearest_even", flush_to_zero: bool = False
 ) -> Array:
-    """``source`` times its reciprocal root, in the mode approx."""
+    """``source`` times its reciprocal square root, in the mode approx."""
     if rounding != "approx":
         return float_ops.sqrt(source, element, rounding=rounding, flush_to_zero=flush_to_zero)  # pyright: ignore[reportArgumentType]
     return _flushed(_root, (source,), flush_to_zero)
@@ -103,7 +103,7 @@ def _exp2(source: Array) -> Array:
 
 @quiet
 def rsqrt(source: Array, element: str, *, flush_to_zero: bool = False) -> Array:
-    """The rounded reciprocal of the rounded root."""
+    """The rounded reciprocal of the rounded square root."""
     if element == "f64":
         return math_ops.rsqrt(source, element)
     wide = source.astype(np.float32)

@@ -1,9 +1,9 @@
-"""What a run computes where Tile IR leaves the result open: the reference, or nearer to hardware.
+"""What a run computes where Tile IR leaves the result open: the reference choice, or closer to hardware.
 
-Tile IR fixes neither the order of the additions in a matrix product or a reduction, nor how exact
-an approximation is, nor whether atomics keep subnormal numbers. The reference machine makes one
-choice each, by default the most exact; :class:`Arithmetic` names the others. They show how far a
-kernel's results depend on what is left open. They are models: no GPU promises these bits.
+Tile IR does not fix the order of additions in a matrix product or a reduction, the accuracy of
+approximations, or whether atomics preserve subnormal numbers. The reference machine makes one choice
+each, by default the most exact; :class:`Arithmetic` names the others. They show how much a kernel's
+results depend on what is left open. They are models: no GPU guarantees these bits.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The choices of a run; without arguments, the reference.
+    """The choices of a run. Without arguments: the reference.
 
     ``f32_products``
-        What mmaf multiplies where its operands are f32. ``"f32"`` (default): the operands.
-        ``"tf32"``: the operands rounded to tf32, ties away from zero, which is the conversion that
-        NVIDIA's libraries and compilers apply before a tensor core product. ``"tf32-truncated"``:
-        the operands without their low 13 bits, which is what a tensor core does that gets f32 as
-        it is. The products are then exact in f32. Operands of other types are never changed.
+        What mmaf multiplies if its operands are f32. ``"f32"`` (default): the operands.
+        ``"tf32"``: the operands rounded to tf32, ties away from zero, the conversion that NVIDIA's
+        libraries and compilers apply before a tensor core product. ``"tf32-truncated"``: the operands
+        without their low 13 bits, which is how a tensor core treats unconverted f32 operands. The
+        products are then exact in f32. Operands of other types are never changed.
     ``accumulation``
-        How mmaf and mmaf_scaled add. ``"blas"`` (default): as NumPy's dot and matmul, the accumulator last;
-        the order depends on the processor. The others give the same bits everywhere.
-        ``"ascending"``: to the accumulator, one product after the other by ascending k, each
-        product and each sum rounded to f32. ``"pairwise"``: the products of the two halves of K
-        are added, again and again until one sum is left, then the accumulator.
-        ``"blocks:N"``: to the accumulator, N products at a time by ascending k, with one rounding
-        to f32 for each block (sums inside a block are in f64), as tensor cores add several
-        products at once. f64 operands: all of it in f64, where blocks are the same as ascending.
+        How mmaf and mmaf_scaled add. ``"blas"`` (default): like NumPy's dot and matmul, accumulator
+        last; the order depends on the processor. The others yield the same bits everywhere.
+        ``"ascending"``: products are added to the accumulator one by one in ascending k; each product
+        and each sum is rounded to f32. ``"pairwise"``: the products of the two halves of K are added,
+        repeatedly, until one sum is left, then the accumulator.
+        ``"blocks:N"``: N products at a time are added to the accumulator in ascending k, with one
+        rounding to f32 per block (sums inside a block are in f64), as tensor cores add several
+        products at once. With f64 operands everything is in f64, and blocks equal ascending.
     ``reductions``
         The order in which reduce and scan combine. ``"ascending"`` (default): one element after
-        the other. ``"tree"``: reduce combines element i with element i + half of the extent, again
-        and again; scan combines each prefix with the one that ends 1, 2, 4, ... elements before it.
-        Identities take no part.
+        another. ``"tree"``: reduce combines element i with element i + half of the extent,
+        repeatedly; scan combines each prefix with the one that ends 1, 2, 4, ... elements before it.
+        Identities are not used.
     ``approximations``
-        What divf approx and full, sqrt approx, exp approx, tanh approx (f32) and rsqrt and exp2
-        (f32, and f16 and bf16 through f32) give. ``"exact"`` (default): the correctly rounded
-        value. ``"hardware"``: a value with errors of the size that the instructions of NVIDIA GPUs
-        have; the functions of ``numerics.approximations`` say which.
+        The results of divf approx and full, sqrt approx, exp approx, tanh approx (f32), and rsqrt and
+        exp2 (f32, and f16 and bf16 through f32). ``"exact"`` (default): the correctly rounded value.
+        ``"hardware"``: a value with errors of the size that the instructions of NVIDIA GPUs have;
+        see the functions of ``numerics.approximations``.
     ``flush_denormal_addf``
         Whether float additions by atomics on f32 treat subnormal inputs and results as zeros of
         the same sign. False by default.
@@ -88,7 +88,7 @@ class Arithmetic:
 
     @property
     def block_size(self) -> int | None:
-        """The N of ``blocks:N``."""
+        """The N of ``blocks:N``, or None."""
         found = _BLOCKS.fullmatch(str(self.accumulation))
         return int(found[1]) if found else None
 
@@ -99,7 +99,7 @@ class Arithmetic:
 
     @classmethod
     def parse(cls, text: str) -> Arithmetic:
-        """The arithmetic of ``KEY=VALUE,...``; - and _ are the same in keys. TileIRError if bad."""
+        """Parse ``KEY=VALUE,...``; - and _ are equivalent in keys. Raises TileIRError if malformed."""
         readers: dict[str, Callable[[str], str | bool]] = {f.name: str for f in fields(cls)}
         readers["flush_denormal_addf"] = lambda value: _BOOLEANS.get(value, value)
         chosen: dict[str, str | bool] = {}
@@ -114,7 +114,7 @@ class Arithmetic:
         return cls(**chosen)  # pyright: ignore[reportArgumentType]
 
     def __str__(self) -> str:
-        """What differs from the reference, as ``parse`` reads it; ``reference`` if nothing does."""
+        """Return the differences from the reference, as ``parse`` reads them, or ``reference``."""
         differing = [
             f"{field.name}={str(getattr(self, field.name)).lower()}"
             for field in fields(self)
@@ -128,4 +128,4 @@ def _bad(message: str) -> TileIRError:
 
 
 REFERENCE = Arithmetic()
-"""What Tile IR means, as exactly as it can be computed."""
+"""The meaning of Tile IR, as exact as it can be computed."""

@@ -1,10 +1,10 @@
-"""How tiles are held as NumPy arrays, and how they go to and from memory and constant pools.
+"""How tiles are represented as NumPy arrays, and converted to and from memory and constant pools.
 
-| Element type | dtype | Held as |
+| Element type | dtype | Representation |
 |---|---|---|
 | i1 | bool | |
 | i4 | int8 | the sign-extended nibble |
-| i8 i16 i32 i64 | int8 .. int64 | two's complement; an operation decides on the reading |
+| i8 i16 i32 i64 | int8 .. int64 | two's complement; each operation decides on the signedness |
 | f16 f32 f64 | float16, float32, float64 | |
 | bf16, f8E4M3FN, f8E5M2, f8E8M0FNU, f4E2M1FN | the dtypes of ml_dtypes | f4: one byte each |
 | tf32 | float32 | the low 13 mantissa bits are zero |
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_array(value: object) -> TypeGuard[Array]:
-    """Whether a value is a NumPy array; a NumPy scalar is none."""
+    """Whether a value is a NumPy array; NumPy scalars are not."""
     return isinstance(value, np.ndarray)
 
 
@@ -47,7 +47,7 @@ CONSTANT_DATA_SIZE = define_code(
 )
 
 PTR = "ptr"
-"""The element name of pointers in this package, whatever they point to."""
+"""The element name of pointers in this package, whatever their pointee."""
 
 _DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {
@@ -78,23 +78,23 @@ _UNSIGNED = {
     8: np.dtype(np.uint64),
 }
 
-# tf32 is the upper part of an f32.
+# tf32 is the high part of an f32.
 _TF32_SHIFT = FORMATS["f32"].mantissa_bits - FORMATS["tf32"].mantissa_bits
 _TF32_MASK = np.uint32(0xFFFFFFFF << _TF32_SHIFT & 0xFFFFFFFF)
 
 
 def dtype_of(element: str) -> np.dtype[Any]:
-    """The dtype that holds elements of this type; ``ptr`` for pointers."""
+    """Return the dtype of elements of this type; ``ptr`` for pointers."""
     return _DTYPES[element]
 
 
 def unsigned_view(array: Array) -> Array:
-    """The same memory seen as unsigned integers of the same size."""
+    """Return the same memory viewed as unsigned integers of the same size."""
     return array.view(_UNSIGNED[array.dtype.itemsize])
 
 
 def bits_of(array: Array, element: str) -> Array:
-    """Bit patterns as unsigned integers; 19 bits for tf32, 4 for i4 and f4E2M1FN."""
+    """Return bit patterns as unsigned integers; 19 bits for tf32, 4 for i4 and f4E2M1FN."""
     bits = unsigned_view(array)
     if element == "tf32":
         return np.asarray(bits >> _TF32_SHIFT)
@@ -104,7 +104,7 @@ def bits_of(array: Array, element: str) -> Array:
 
 
 def from_bits(bits: Array, element: str) -> Array:
-    """The elements with these bit patterns; the inverse of ``bits_of``. Spare bits are dropped."""
+    """Return the elements with these bit patterns, the inverse of ``bits_of``. Spare bits are dropped."""
     dtype = _DTYPES[element]
     if element == "i1":
         return np.asarray(bits & bits.dtype.type(1)).astype(np.bool_)
@@ -119,7 +119,7 @@ def from_bits(bits: Array, element: str) -> Array:
 
 
 def _unpack_nibbles(data: Array, count: int) -> Array:
-    """The nibbles of bytes, the low one of each byte first."""
+    """Return the nibbles of bytes, the low one of each byte first."""
     nibbles = np.empty(2 * data.size, np.uint8)
     nibbles[0::2] = data & 0x0F
     nibbles[1::2] = data >> 4
@@ -134,11 +134,11 @@ def _pack_nibbles(nibbles: Array) -> Array:
 
 
 def from_bytes(data: bytes | bytearray | memoryview | Array, element: str, count: int) -> Array:
-    """``count`` elements read from little-endian memory, as a new rank-1 array.
+    """Read ``count`` elements from little-endian memory into a new rank-1 array.
 
-    Any nonzero byte is a true i1; the spare low bits of a tf32 word are dropped; of two 4-bit
-    elements in a byte the first is in the low bits. ``data`` holds exactly the bytes of the
-    elements, else ValueError.
+    Any nonzero byte is a true i1. The spare low bits of a tf32 word are dropped. Of two 4-bit elements
+    in a byte, the first is in the low bits. Raises ValueError unless ``data`` has exactly the size of
+    the elements.
     """
     raw = np.frombuffer(data, np.uint8)
     expected = 8 * count if element == PTR else FORMATS[element].bytes_for(count)
@@ -155,9 +155,9 @@ def from_bytes(data: bytes | bytearray | memoryview | Array, element: str, count
 
 
 def to_bytes(array: Array, element: str) -> bytes:
-    """The little-endian memory image of the elements in row-major order.
+    """Return the little-endian memory image of the elements in row-major order.
 
-    A last unpaired 4-bit element leaves the high bits of its byte zero.
+    If a 4-bit element is left over, the high bits of its byte are zero.
     """
     if element in ("i4", "f4E2M1FN"):
         return _pack_nibbles(bits_of(array.reshape(-1), element)).tobytes()
@@ -170,9 +170,9 @@ def from_constant_bytes(
     shape: tuple[int, ...],
     location: SourceLocation | None = None,
 ) -> Array:
-    """The tile of a bytecode constant: ``data`` hold all elements, or one that fills the tile.
+    """Return the tile of a bytecode constant: ``data`` holds all elements, or one that fills the tile.
 
-    Raises ``constant-data-size`` at ``place`` when they hold another number.
+    Raises ``constant-data-size`` at ``location`` if the size of ``data`` matches neither.
     """
     count = int(np.prod(shape, dtype=np.int64))
     raw = np.frombuffer(data, np.uint8)
@@ -202,7 +202,7 @@ def from_constant_bytes(
 
 
 def _i1_from_constant(raw: Array, count: int, location: SourceLocation | None) -> Array:
-    # A single byte of equal bits is the uniform form; any other single byte is eight elements.
+    # A byte of eight equal bits is the uniform form; any other single byte is eight elements.
     if raw.size == 1 and raw[0] in (0x00, 0xFF):
         return np.full(count, raw[0] != 0)
     if raw.size != (count + 7) // 8:
@@ -222,7 +222,7 @@ def is_uniform(array: Array, element: str) -> bool:
 
 
 def to_constant_bytes(array: Array, element: str) -> bytes:
-    """The data of a bytecode constant: one element if all have the same bits, else all."""
+    """Return the data of a bytecode constant: one element if all have the same bits, else all."""
     size = FORMATS[element].constant_bytes
     if size is None:
         raise ValueError(f"{element} has no constants")

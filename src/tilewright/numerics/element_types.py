@@ -11,18 +11,18 @@ Version = tuple[int, int]
 """A bytecode version, as ``(13, 1)``."""
 
 NanKind = Literal["ieee", "all_ones", "none"]
-"""Which patterns are NaN: exponent all ones with a nonzero mantissa; only the patterns whose
-exponent and mantissa bits are all ones; no pattern."""
+"""Which patterns are NaN: ``ieee``, exponent all ones and a nonzero mantissa; ``all_ones``, exponent and
+mantissa all ones; ``none``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementFormat:
-    """What the bits of one element type mean.
+    """The format of one element type.
 
-    ``bits`` counts the significant bits (19 for tf32); ``storage_bits`` is what one element takes
-    in memory (8 for i1, 32 for tf32, 4 for the packed types). ``constant_bytes`` is the size of
-    one element in the constant pool of the bytecode: 0 for i1, whose elements are single bits,
-    and None for i4, which has no constants. The float fields are 0 or False for integers.
+    ``bits`` counts the significant bits (19 for tf32); ``storage_bits`` is the size of one element in
+    memory (8 for i1, 32 for tf32, 4 for the packed types). ``constant_bytes`` is the size of one
+    element in the bytecode's constant pool: 0 for i1, whose elements are single bits, and None for
+    i4, which has no constants. The float fields are 0 or False for integers.
     """
 
     name: str
@@ -40,9 +40,9 @@ class ElementFormat:
     has_zero: bool = True
     nan: NanKind = "none"
     precision: int = field(init=False)
-    """Significant bits of a normal float, the hidden one included."""
+    """Significant bits of a normal float, including the hidden one."""
     min_exponent: int = field(init=False)
-    """Exponent of the smallest normal float: it equals ``2**min_exponent``."""
+    """Exponent of the smallest normal float, ``2**min_exponent``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precision", self.mantissa_bits + 1)
@@ -50,29 +50,29 @@ class ElementFormat:
 
     @property
     def is_float(self) -> bool:
-        """Whether elements are numbers of floating point."""
+        """Whether elements are floating-point numbers."""
         return self.kind == "float"
 
     @property
     def is_int(self) -> bool:
-        """Whether elements are integers, i1 among them."""
+        """Whether elements are integers, including i1."""
         return self.kind == "int"
 
     @property
     def storage_bytes(self) -> int:
-        """Bytes that one element takes in memory; ValueError for the packed 4-bit types."""
+        """Bytes per element in memory. Raises ValueError for the packed 4-bit types."""
         if self.storage_bits % 8:
             raise ValueError(f"{self.name} elements take {self.storage_bits} bits, not whole bytes")
         return self.storage_bits // 8
 
     @property
     def mask(self) -> int:
-        """All value bits set."""
+        """The pattern with all value bits set."""
         return (1 << self.bits) - 1
 
     @property
     def sign_bit(self) -> int:
-        """The sign bit of a float pattern; 0 where the type has no sign."""
+        """The sign bit of a float pattern; 0 if the type has no sign."""
         return 1 << (self.bits - 1) if self.signed else 0
 
     @property
@@ -82,14 +82,14 @@ class ElementFormat:
 
     @property
     def inf_bits(self) -> int:
-        """Pattern of +infinity; ValueError where there is none."""
+        """The pattern of +infinity. Raises ValueError if there is none."""
         if not self.has_inf:
             raise ValueError(f"{self.name} has no infinity")
         return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
 
     @property
     def nan_bits(self) -> int:
-        """Pattern of the canonical NaN (positive, quiet); ValueError where there is none."""
+        """The pattern of the canonical NaN (positive, quiet). Raises ValueError if there is none."""
         if self.nan == "none":
             raise ValueError(f"{self.name} has no NaN")
         if self.nan == "all_ones":
@@ -98,18 +98,18 @@ class ElementFormat:
 
     @property
     def max_finite_bits(self) -> int:
-        """Pattern of the largest finite value."""
+        """The pattern of the largest finite value."""
         if self.nan == "ieee":
             return self.inf_bits - 1
         return self.magnitude_mask - (self.nan == "all_ones")
 
     @property
     def max_exponent(self) -> int:
-        """Exponent of the largest finite value."""
+        """The exponent of the largest finite value."""
         return (self.max_finite_bits >> self.mantissa_bits) - self.bias
 
     def bytes_for(self, count: int) -> int:
-        """Bytes that ``count`` elements take in memory; 4-bit elements share bytes."""
+        """Return the bytes that ``count`` elements take in memory; 4-bit elements share bytes."""
         return (self.storage_bits * count + 7) // 8
 
 
@@ -189,9 +189,9 @@ FLOAT_TYPES = tuple(row.name for row in _ROWS if row.is_float)
 """Every float type."""
 
 CONSTANT_TYPES = tuple(row.name for row in _ROWS if row.constant_bytes is not None)
-"""Types of which constants can be written."""
+"""Types for which constants can be written."""
 
 
 def signed(bits: int, width: int) -> int:
-    """A two's complement pattern of ``width`` bits as the number that it is, read signed."""
+    """Return the value of a two's complement pattern of ``width`` bits."""
     return bits - (1 << width) if bits >> (width - 1) else bits

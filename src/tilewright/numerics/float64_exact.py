@@ -1,8 +1,8 @@
 """f64 arithmetic in every rounding direction, and fma.
 
-No wider format is at hand, so the rounding to nearest is corrected by the sign of its error, found
-by error-free transforms. The few lanes near overflow or underflow, where those transforms fail,
-are computed with fractions.
+There is no wider format, so the result rounded to nearest is corrected by the sign of its error,
+found by error-free transforms. The few lanes near overflow or underflow, where those transforms
+fail, are computed with fractions.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tilewright.numerics.rounding import round_to_odd, two_product, two_sum
 
 _F64 = FORMATS["f64"]
 
-# Magnitudes within these bounds keep every intermediate of the transforms far from both ends.
+# Magnitudes within these bounds keep every intermediate of the transforms far from both limits.
 _SAFE_LOW = 2.0**-400
 _SAFE_HIGH = 2.0**400
 
 
 def _exact_sqrt(source: Fraction) -> Fraction:
-    """A value that rounds, in every direction, as the square root of a positive float64 does."""
-    # 2**2400 makes the root an integer of over 600 bits; a last one bit stands for the rest.
+    """Return a value that rounds, in every direction, like the square root of a positive float64."""
+    # 2**2400 makes the root an integer of over 600 bits; a final 1 bit represents the rest.
     scaled = source * Fraction(2) ** 2400
     root = isqrt(scaled.numerator // scaled.denominator)
     inexact = root * root != scaled
@@ -45,7 +45,7 @@ _EXACT: dict[str, Callable[..., Fraction]] = {
 
 
 def _exact_lane(op: str, operands: tuple[float, ...], rounding: Rounding) -> float:
-    """One lane of finite operands with a nonzero exact result, or an exact zero."""
+    """Compute one lane with finite operands and a nonzero exact result, or an exact zero."""
     exact = _EXACT[op](*(Fraction(operand) for operand in operands))
     if exact:
         return bits_to_float(encode(exact, _F64, rounding), _F64)
@@ -53,7 +53,7 @@ def _exact_lane(op: str, operands: tuple[float, ...], rounding: Rounding) -> flo
 
 
 def _step(nearest: Array, error: Array, rounding: Rounding) -> Array:
-    """``nearest + error`` rounded in a direction, given the float64 ``nearest`` closest to it."""
+    """Round ``nearest + error`` in a direction, where ``nearest`` is the closest float64."""
     if rounding == "nearest_even":
         return nearest
     below, above = error < 0, error > 0
@@ -66,7 +66,7 @@ def _step(nearest: Array, error: Array, rounding: Rounding) -> Array:
 
 
 def _safe(*arrays: Array) -> Array:
-    """Lanes where all magnitudes are safe; zeros are not."""
+    """Return the lanes where all magnitudes are safe; zeros are not."""
     magnitudes = [np.abs(array) for array in arrays]
     return np.logical_and.reduce(
         [(magnitude > _SAFE_LOW) & (magnitude < _SAFE_HIGH) for magnitude in magnitudes]
@@ -80,7 +80,7 @@ def _product_with_error(lhs: Array, rhs: Array) -> tuple[Array, Array, Array]:
 
 def _sum_with_error(lhs: Array, rhs: Array) -> tuple[Array, Array, Array]:
     total, error = two_sum(lhs, rhs)
-    # Sums do not underflow; only the upper end is unsafe.
+    # Sums do not underflow, so only the upper limit matters.
     return total, error, (np.abs(lhs) < 2.0**1000) & (np.abs(rhs) < 2.0**1000)
 
 
@@ -101,7 +101,7 @@ def _root_with_error(source: Array) -> tuple[Array, Array, Array]:
 
 
 def _fma_with_error(lhs: Array, rhs: Array, acc: Array) -> tuple[Array, Array, Array]:
-    """Boldo and Melquiond: the low parts are summed to odd, so that the last sum rounds once."""
+    """Boldo and Melquiond: the low parts are summed to odd, so that the final sum rounds once."""
     product, product_error = two_product(lhs, rhs)
     low_sum, low_error = two_sum(acc, product_error)
     high_sum, high_error = two_sum(product, low_sum)
@@ -131,7 +131,7 @@ _IEEE: dict[str, Callable[..., Array]] = {
 
 
 def cancel_to_negative_zero(result: Array, op: str, operands: tuple[Array, ...]) -> Array:
-    """``result`` with -0 where a sum of opposite values is exactly zero, as downward rounding asks.
+    """Return ``result`` with -0 where a sum of opposite values is exactly zero, as for downward rounding.
 
     For addf, subf and fma. A sum of two zeros of the same sign keeps that sign.
     """
@@ -145,7 +145,7 @@ def cancel_to_negative_zero(result: Array, op: str, operands: tuple[Array, ...])
 
 
 def _is_special(op: str, operands: tuple[Array, ...]) -> Array:
-    """Lanes whose result needs no rounding: operands not finite, division by zero, and the like."""
+    """Return the lanes whose result needs no rounding: nonfinite operands, division by zero, and so on."""
     mask = np.logical_or.reduce([~np.isfinite(operand) for operand in operands])
     if op in ("mulf", "divf"):
         return mask | (operands[0] == 0) | (operands[1] == 0)
@@ -155,7 +155,7 @@ def _is_special(op: str, operands: tuple[Array, ...]) -> Array:
 
 
 def directed(op: str, operands: tuple[Array, ...], rounding: Rounding) -> Array:
-    """The f64 result of ``op`` rounded once in the given direction; also fma to nearest even."""
+    """Compute ``op`` in f64, rounded once in the given direction. Also computes fma to nearest even."""
     if op == "fma":
         return _fma(operands, rounding)
     nearest, error, safe = _WITH_ERROR[op](*operands)
@@ -172,10 +172,10 @@ def _fma(operands: tuple[Array, ...], rounding: Rounding) -> Array:
     nearest, error, safe = _fma_with_error(lhs, rhs, acc)
     result = _step(nearest, error, rounding)
     if rounding == "negative_inf":
-        # Where the product underflows, its computed zero is not exact: a hard lane, redone below.
+        # If the product underflows, its computed zero is not exact: a hard lane, redone below.
         result = cancel_to_negative_zero(result, "fma", operands)
     special = _is_special("fma", operands)
-    # An infinity or NaN among the operands decides alone, unless the finite product overflows.
+    # An infinite or NaN operand determines the result, unless the finite product overflows.
     finite_product = np.isfinite(lhs) & np.isfinite(rhs)
     ieee = np.where(finite_product, acc, lhs * rhs + acc)
     result = np.where(special, ieee, result)

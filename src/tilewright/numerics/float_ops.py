@@ -1,11 +1,11 @@
-"""Element-wise float arithmetic: rounded once, in every direction that Tile IR has.
+"""Element-wise float arithmetic, rounded once, in every direction that Tile IR has.
 
 Every function takes arrays in the dtypes of ``arrays``, then the element name, then attributes as
-keywords, spelled as in Tile IR; it returns an array of the same element type unless it says else.
-Element types are f16, bf16, f32 and f64.
+keywords, spelled as in Tile IR. Unless stated otherwise, it returns an array of the same element
+type. Element types are f16, bf16, f32 and f64.
 
 The NaN that arithmetic produces has an unspecified sign and payload, as in Tile IR; only ``maxf``
-and ``minf`` give the canonical NaN. No function warns.
+and ``minf`` return the canonical NaN. No function warns.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _F32_MIN_NORMAL = np.float32(2.0**-126)
 
 
 def flush_subnormals(array: Array) -> Array:
-    """f32 subnormals replaced by zeros of the same sign."""
+    """Return the array with f32 subnormals replaced by zeros of the same sign."""
     return np.where(np.abs(array) < _F32_MIN_NORMAL, np.copysign(np.float32(0), array), array)
 
 
-# Each gives the float64 result closest to the exact one and a value with the sign of the error,
-# for operands that are exact in f32 or narrower: there nothing overflows or underflows.
+# Each returns the float64 result closest to the exact one and a value with the sign of the error,
+# for operands that are exact in f32 or narrower, so that nothing overflows or underflows.
 
 
 def _wide_add(lhs: Array, rhs: Array) -> tuple[Array, Array]:
@@ -79,17 +79,17 @@ _NATIVE: dict[str, Callable[..., Array]] = {
     "divf": np.divide,
     "sqrt": np.sqrt,
 }
-"""Correctly rounded to nearest even in each base float type.
+"""Operations that NumPy rounds correctly to nearest even in each base float type.
 
-For the half types NumPy computes in f32 and rounds again, which is the same as one rounding for
-these five operations because 24 >= 2 * 11 + 2.
+For the half types NumPy computes in f32 and rounds again, which equals one rounding for these
+five operations because 24 >= 2 * 11 + 2.
 """
 
 _SIGNED_ZERO_SUMS = {"addf", "subf", "fma"}
 
 
 def _narrow_rounded(op: str, arrays: tuple[Array, ...], element: str, rounding: Rounding) -> Array:
-    """One rounding in f16, bf16 or f32, through float64 rounded to odd."""
+    """Compute with one rounding in f16, bf16 or f32, through float64 rounded to odd."""
     wide = tuple(array.astype(np.float64) for array in arrays)
     nearest, error = _WIDE[op](*wide)
     exact_enough = round_to_odd(nearest, error)
@@ -105,12 +105,12 @@ _F32_TIE = np.int64(1 << 28)
 
 
 def _fma_f32(arrays: tuple[Array, ...]) -> Array:
-    """To nearest even. Rounding a float64 sum again is wrong only where it became a tie of f32."""
+    """Round to nearest even. Rounding a float64 sum again is wrong only if it became a tie of f32."""
     lhs, rhs, acc = (array.astype(np.float64) for array in arrays)
     total = np.asarray(lhs * rhs + acc)
     result = total.astype(np.float32)
     doubtful = (total.view(np.int64) & _F32_TIE_MASK) == _F32_TIE
-    # Below the normal numbers ties are at other bits; a zero is exact.
+    # Below the normal range ties are at other bits; a zero is exact.
     doubtful |= (np.abs(total) < _F32_MIN_NORMAL) & (total != 0)
     if doubtful.any():
         some = tuple(array[doubtful] for array in arrays)
@@ -192,7 +192,7 @@ def fma(
 
 
 Approximation = Literal["approx", "full"]
-"""The inexact modes; they say how good a result must be, not which way it is rounded."""
+"""The inexact modes; they specify accuracy, not a rounding direction."""
 
 
 @quiet
@@ -208,7 +208,7 @@ def divf(
 
     The reference value of the inexact modes ``approx`` and ``full`` is the correctly rounded
     quotient. ``approx`` multiplies by the reciprocal, which underflows to zero for divisors beyond
-    2**126 in magnitude: there an infinite dividend gives NaN, any other a signed zero.
+    2**126 in magnitude: an infinite dividend then yields NaN, any other a signed zero.
     """
     direction = "nearest_even" if rounding in ("approx", "full") else rounding
     quotient = _arithmetic("divf", (lhs, rhs), element, direction, flush_to_zero)
@@ -226,7 +226,7 @@ def sqrt(
     rounding: Rounding | Approximation = "nearest_even",
     flush_to_zero: bool = False,
 ) -> Array:
-    """Square root; -0 stays, other negative values give NaN. ``approx`` rounds correctly too."""
+    """Square root; -0 stays, other negative values yield NaN. ``approx`` also rounds correctly."""
     direction = "nearest_even" if rounding in ("approx", "full") else rounding
     return _arithmetic("sqrt", (source,), element, direction, flush_to_zero)
 
@@ -235,7 +235,7 @@ def sqrt(
 def remf(lhs: Array, rhs: Array, element: str) -> Array:
     """``lhs - trunc(lhs / rhs) * rhs``, exact, with the sign of ``lhs``.
 
-    NaN for a zero divisor or an infinite dividend; an infinite divisor leaves the dividend.
+    NaN for a zero divisor or an infinite dividend; an infinite divisor yields the dividend.
     """
     if element in ("f16", "bf16"):
         remainder = np.fmod(lhs.astype(np.float32), rhs.astype(np.float32))
@@ -244,30 +244,30 @@ def remf(lhs: Array, rhs: Array, element: str) -> Array:
 
 
 def absf(source: Array, element: str) -> Array:
-    """The sign bit cleared; NaN payloads stay."""
+    """``source`` with the sign bit cleared; NaN payloads stay."""
     bits = unsigned_view(source)
     return np.asarray(bits & bits.dtype.type(FORMATS[element].magnitude_mask)).view(source.dtype)
 
 
 def negf(source: Array, element: str) -> Array:
-    """The sign bit flipped, of NaN too."""
+    """``source`` with the sign bit flipped, also for NaN."""
     bits = unsigned_view(source)
     return np.asarray(bits ^ bits.dtype.type(FORMATS[element].sign_bit)).view(source.dtype)
 
 
 @quiet
 def ceil(source: Array, element: str) -> Array:
-    """The smallest integral value not below; keeps the sign of zero results."""
+    """The smallest integral value not below ``source``; keeps the sign of zero results."""
     return np.asarray(np.ceil(source))
 
 
 @quiet
 def floor(source: Array, element: str) -> Array:
-    """The largest integral value not above."""
+    """The largest integral value not above ``source``."""
     return np.asarray(np.floor(source))
 
 
-#: Where NumPy's own maximum is fast. It is right but for the signs of zeros and for NaN.
+#: Types for which NumPy's own maximum is fast. It is right except for NaN and the signs of zeros.
 _FAST_COMPARISONS = frozenset({"f32", "f64"})
 
 
@@ -282,7 +282,7 @@ def _extremum(
             return found
     lhs_bits, rhs_bits = unsigned_view(lhs), unsigned_view(rhs)
     take_lhs = lhs > rhs if larger else lhs < rhs
-    # Equal values have equal bits but for zeros, where the sign bits decide: +0 is above -0.
+    # Equal values have equal bits except for zeros, where the sign bits decide: +0 is above -0.
     equal_bits = lhs_bits & rhs_bits if larger else lhs_bits | rhs_bits
     bits = np.where(take_lhs, lhs_bits, np.where(lhs == rhs, equal_bits, rhs_bits))
     lhs_nan, rhs_nan = lhs != lhs, rhs != rhs
@@ -327,7 +327,7 @@ def minf(
 
 
 def _ordered(array: Array) -> Array:
-    """Signed integers in the order of the numbers, -0 below +0. Applied twice it gives the bits."""
+    """Map floats to signed integers in the same order, -0 below +0. An involution on bits."""
     bits = np.asarray(array).view(f"i{array.dtype.itemsize}")
     limit = np.iinfo(bits.dtype)
     return np.asarray(bits ^ ((bits >> (limit.bits - 1)) & bits.dtype.type(limit.max)))
@@ -339,14 +339,14 @@ def _reduced(rows: Array, element: str, larger: bool, propagate_nan: bool, flush
     if flush:
         rows = flush_subnormals(rows)
     elif rows.dtype.kind == "f":
-        # Only NaN, and zeros of either sign, are not the same in NumPy as here.
+        # NumPy differs from this only for NaN and zeros of either sign.
         plain = np.maximum if larger else np.minimum
         best = np.asarray(plain.reduce(rows, axis=0))
         if best.all() and not np.isnan(best).any():
             return best
     keys = _ordered(rows)
     limit = np.iinfo(keys.dtype)
-    # The ends of the integers stand for NaN only: the one that always loses, or always wins.
+    # The extreme integers represent only NaN: here the one that always loses, or always wins.
     nan_key = keys.dtype.type(limit.max if larger == propagate_nan else limit.min)
     is_nan = rows != rows
     any_nan = bool(is_nan.any())
@@ -368,7 +368,7 @@ def reduce_maxf(
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """``maxf`` of everything along the first dimension; a single row stays as it is."""
+    """``maxf`` along the first dimension; a single row is returned unchanged."""
     return _reduced(rows, element, True, propagate_nan, flush_to_zero)
 
 
@@ -380,7 +380,7 @@ def reduce_minf(
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """``minf`` of everything along the first dimension; a single row stays as it is."""
+    """``minf`` along the first dimension; a single row is returned unchanged."""
     return _reduced(rows, element, False, propagate_nan, flush_to_zero)
 
 
@@ -411,7 +411,7 @@ _COMPLEMENT = {
 def cmpf(
     lhs: Array, rhs: Array, element: str, *, comparison_predicate: str, comparison_ordering: str
 ) -> Array:
-    """An i1 array. With a NaN operand ``ordered`` is false and ``unordered`` true."""
+    """Return an i1 array. With a NaN operand ``ordered`` is false and ``unordered`` true."""
     if comparison_ordering == "ordered":
         return np.asarray(_ORDERED[comparison_predicate](lhs, rhs))
     return np.asarray(~_ORDERED[_COMPLEMENT[comparison_predicate]](lhs, rhs))

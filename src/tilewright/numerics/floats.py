@@ -17,10 +17,10 @@ Rounding = Literal["nearest_even", "nearest_away", "zero", "negative_inf", "posi
 """The rounding directions, spelled as in Tile IR."""
 
 Overflow = Literal["natural", "saturate"]
-"""What a value beyond the range becomes.
+"""What to do with a value out of range.
 
-``natural``: infinity where the type has one (subject to the direction), else NaN, else the largest
-finite value. ``saturate``: the largest finite value; it applies to infinities too.
+``natural``: infinity if the type has one (depending on the direction), else NaN, else the largest
+finite value. ``saturate``: the largest finite value, even for infinities.
 """
 
 
@@ -52,12 +52,12 @@ def is_zero(bits: int, fmt: ElementFormat) -> bool:
 
 
 def is_negative(bits: int, fmt: ElementFormat) -> bool:
-    """Whether the sign bit is set; NaNs and zeros have signs too."""
+    """Whether the sign bit is set, also for NaNs and zeros."""
     return bool(bits & fmt.sign_bit)
 
 
 def split_finite(bits: int, fmt: ElementFormat) -> tuple[int, int]:
-    """``(significand, exponent)`` of a finite pattern: its magnitude is significand * 2**exponent."""
+    """Return ``(significand, exponent)`` of a finite pattern; its magnitude is significand * 2**exponent."""
     magnitude = bits & fmt.magnitude_mask
     field, mantissa = magnitude >> fmt.mantissa_bits, magnitude & ((1 << fmt.mantissa_bits) - 1)
     if field or not fmt.has_zero:
@@ -66,7 +66,7 @@ def split_finite(bits: int, fmt: ElementFormat) -> tuple[int, int]:
 
 
 def decode(bits: int, fmt: ElementFormat) -> Fraction | Special:
-    """The exact value of a pattern. +0 is ``Fraction(0)``; -0, infinities and NaN are special."""
+    """Return the exact value of a pattern. +0 is ``Fraction(0)``; -0, infinities and NaN are special."""
     negative = is_negative(bits, fmt)
     if is_nan(bits, fmt):
         return Special.NAN
@@ -80,7 +80,7 @@ def decode(bits: int, fmt: ElementFormat) -> Fraction | Special:
 
 
 def _rounds_up(remainder_vs_half: int, odd: bool, rounding: Rounding, negative: bool) -> bool:
-    """Whether a magnitude with a nonzero remainder goes to the next larger one."""
+    """Whether a magnitude with a nonzero remainder rounds to the next larger one."""
     if rounding == "nearest_even":
         return remainder_vs_half > 0 or (remainder_vs_half == 0 and odd)
     if rounding == "nearest_away":
@@ -91,7 +91,7 @@ def _rounds_up(remainder_vs_half: int, odd: bool, rounding: Rounding, negative: 
 def _overflowed(
     fmt: ElementFormat, rounding: Rounding, overflow: Overflow, negative: bool, *, infinite: bool
 ) -> int:
-    """Magnitude bits of a value beyond the largest finite one."""
+    """Return the magnitude bits of a value beyond the largest finite one."""
     if overflow == "saturate":
         return fmt.max_finite_bits
     if not infinite and rounding in ("zero", "positive_inf" if negative else "negative_inf"):
@@ -102,14 +102,14 @@ def _overflowed(
 
 
 def _times_power_of_two(number: int, exponent: int) -> int:
-    """``number * 2**exponent``, or ``number`` itself for a negative exponent."""
+    """Return ``number * 2**exponent``, or ``number`` for a negative exponent."""
     return number << max(exponent, 0)
 
 
 def _round_magnitude(
     magnitude: Fraction, fmt: ElementFormat, rounding: Rounding, negative: bool
 ) -> int:
-    """Magnitude bits after rounding, as if the exponent field had no upper end."""
+    """Return magnitude bits after rounding, as if the exponent field were unbounded."""
     numerator, denominator = magnitude.numerator, magnitude.denominator
     exponent = numerator.bit_length() - denominator.bit_length()
     if _times_power_of_two(denominator, exponent) > _times_power_of_two(numerator, -exponent):
@@ -118,17 +118,17 @@ def _round_magnitude(
     unit_exponent = exponent - fmt.mantissa_bits
     divisor = _times_power_of_two(denominator, unit_exponent)
     units, rest = divmod(_times_power_of_two(numerator, -unit_exponent), divisor)
-    # A type of one significant bit has no even significand, so its ties go up.
+    # A type with one significant bit has no even significand, so its ties round up.
     odd = bool(units & 1)
     if rest:
         against_half = 2 * rest - divisor
         compared = (against_half > 0) - (against_half < 0)
         units += _rounds_up(compared, odd, rounding, negative)
     if not fmt.has_zero:
-        # Without zero there are no subnormals: what is below the range becomes its lower end.
+        # A type without zero has no subnormals: values below the range become its smallest value.
         units = max(units, 1)
         return units - 1 + exponent - fmt.min_exponent
-    # The hidden bit of a normal number adds one to the exponent field, a subnormal has none.
+    # The hidden bit of a normal number adds one to the exponent field; a subnormal has none.
     return units + ((exponent - fmt.min_exponent) << fmt.mantissa_bits)
 
 
@@ -138,11 +138,10 @@ def encode(
     rounding: Rounding = "nearest_even",
     overflow: Overflow = "natural",
 ) -> int:
-    """The pattern of ``value`` rounded once.
+    """Return the pattern of ``value`` rounded once.
 
-    A type without zero takes its smallest value instead of zero. A type without NaN takes its
-    largest value instead of NaN. Raises ValueError for a negative value and an unsigned type;
-    -0 counts as zero there.
+    A type without zero uses its smallest value instead; one without NaN uses its largest value. Raises
+    ValueError for a negative value and an unsigned type, except that -0 counts as zero.
     """
     if value is Special.NAN:
         return fmt.max_finite_bits if fmt.nan == "none" else fmt.nan_bits
@@ -164,7 +163,7 @@ def encode(
 
 
 def bits_to_float(bits: int, fmt: ElementFormat) -> float:
-    """The value as a Python float: exact for every type, apart from the payloads of NaNs."""
+    """Return the value as a Python float; exact for every type, apart from NaN payloads."""
     if is_nan(bits, fmt):
         return math.nan
     if is_inf(bits, fmt):
@@ -181,7 +180,7 @@ def float_to_bits(
     rounding: Rounding = "nearest_even",
     overflow: Overflow = "natural",
 ) -> int:
-    """The pattern of a Python float rounded once; see ``encode``."""
+    """Return the pattern of a Python float rounded once; see ``encode``."""
     if math.isnan(value):
         return encode(Special.NAN, fmt)
     if math.isinf(value):
@@ -202,10 +201,10 @@ _PADDING: Final = {
 
 
 def padding_bits(padding_value: str, fmt: ElementFormat) -> int:
-    """The pattern that a view reads outside of its tensor; ``padding_value`` as in Tile IR.
+    """Return the pattern that a view reads out of bounds; ``padding_value`` as in Tile IR.
 
-    A type without NaN or infinities takes its largest value instead, and an unsigned type its
-    smallest instead of a negative one; Tile IR does not say. Integers have only ``zero``.
+    A type without NaN or infinities uses its largest value, and an unsigned type its smallest instead of
+    a negative one; Tile IR does not specify these. Integers have only ``zero``.
     """
     if padding_value == "zero" and fmt.is_int:
         return 0
@@ -216,17 +215,17 @@ def padding_bits(padding_value: str, fmt: ElementFormat) -> int:
 
 
 _DECIMAL: Final = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
-# No element type needs more digits to decide a tie (f64 needs 768) or reaches beyond 10**+-400.
+# No element type needs more digits to decide a tie (f64 needs 768) or exceeds 10**+-400.
 _DIGIT_LIMIT: Final = 1000
 _EXPONENT_LIMIT: Final = 400
 
 
 def round_decimal_text(text: str, fmt: ElementFormat) -> int:
-    """The pattern nearest to a decimal literal such as ``-2.5e3``, ties to even, rounded once.
+    """Return the pattern nearest to a decimal literal such as ``-2.5e3``, ties to even, rounded once.
 
-    Too large becomes infinity, or NaN where the type has no infinity, or the largest value where
-    it has neither. Raises ValueError for text of another form, and for a negative value in an
-    unsigned type. The time is bounded, whatever the exponent and the number of digits.
+    A value too large becomes infinity, NaN in a type without infinity, or the largest value in a type
+    without either. Raises ValueError for malformed text, and for a negative value in an unsigned type.
+    The time is bounded for any exponent and number of digits.
     """
     match = _DECIMAL.fullmatch(text)
     if match is None:
@@ -236,7 +235,7 @@ def round_decimal_text(text: str, fmt: ElementFormat) -> int:
     negative = sign == "-"
     if not digits:
         return encode(Special.NEGATIVE_ZERO if negative else 0, fmt)
-    # Ten digits of exponent are beyond every limit already and keep int() cheap.
+    # Ten exponent digits exceed every limit already and keep int() cheap.
     exponent_digits = (exponent_text or "0").lstrip("+-").lstrip("0")[:10] or "0"
     exponent = int(exponent_digits)
     if exponent_text and exponent_text.startswith("-"):
@@ -257,11 +256,11 @@ _PADDING_LIMIT: Final = 3
 
 
 def _decimal_digits(bits: int, fmt: ElementFormat, digit_limit: int) -> tuple[str, int]:
-    """Decimal ``(digits, exponent)`` of a nonzero finite pattern: value = digits * 10**exponent.
+    """Return decimal ``(digits, exponent)`` of a nonzero finite pattern: value = digits * 10**exponent.
 
-    At most ``digit_limit`` digits, without trailing zeros. The digits follow LLVM, which is not
-    plain rounding: when the exact value is much longer than asked for, its low digits are first
-    cut off in binary estimation, and only then is the rest rounded half up.
+    At most ``digit_limit`` digits, without trailing zeros. The digits follow LLVM, which does not simply
+    round: if the exact value is much longer than requested, its low digits are first cut off using a
+    binary estimate, and only then is the rest rounded half up.
     """
     significand, exponent = split_finite(bits, fmt)
     if exponent > 0:
@@ -270,7 +269,7 @@ def _decimal_digits(bits: int, fmt: ElementFormat, digit_limit: int) -> tuple[st
         shift = min(-exponent, (significand & -significand).bit_length() - 1)
         significand, exponent = significand >> shift, exponent + shift
         significand *= 5**-exponent
-    # LLVM takes 196/59 for log2(10).
+    # LLVM uses 196/59 for log2(10).
     needed_bits = (digit_limit * 196 + 58) // 59
     removable = max(0, significand.bit_length() - needed_bits) * 59 // 196
     digits = str(significand // 10**removable)
@@ -284,7 +283,7 @@ def _decimal_digits(bits: int, fmt: ElementFormat, digit_limit: int) -> tuple[st
 
 
 def _short_form(bits: int, fmt: ElementFormat) -> str:
-    """Scientific form of six significant digits and a padding zero, as in ``1.000000e+00``."""
+    """Return the scientific form with six significant digits and a padding zero, as in ``1.000000e+00``."""
     sign = "-" if is_negative(bits, fmt) else ""
     if is_zero(bits, fmt):
         return f"{sign}0.{'0' * _SHORT_FORM_DIGITS}e+00"
@@ -295,9 +294,9 @@ def _short_form(bits: int, fmt: ElementFormat) -> str:
 
 
 def _full_form(bits: int, fmt: ElementFormat) -> str:
-    """All digits that a round trip can need; scientific (``1.5E+30``) far away from one.
+    """Return all digits that a round trip can need; scientific (``1.5E+30``) for extreme exponents.
 
-    The result has no point when the value is an integer small enough to be written out.
+    The result has no point if the value is an integer small enough to be written out.
     """
     sign = "-" if is_negative(bits, fmt) else ""
     if is_zero(bits, fmt):
@@ -321,11 +320,11 @@ def _full_form(bits: int, fmt: ElementFormat) -> str:
 
 
 def format_float(bits: int, fmt: ElementFormat) -> str:
-    """The text of a float constant; reading it back in the same type gives the same bits.
+    """Format a float constant so that reading it back in the same type yields the same bits.
 
-    Six digits in scientific form where they suffice; else every digit needed, if that form has a
-    point and reads back; else, and for infinities and NaN, the bit pattern in hexadecimal, padded
-    to the width of the type.
+    Six digits in scientific form if they suffice; else all digits needed, if that form has a point and
+    reads back; else, and for infinities and NaN, the bit pattern in hexadecimal, padded to the width of
+    the type.
     """
     if not is_nan(bits, fmt) and not is_inf(bits, fmt):
         short = _short_form(bits, fmt)

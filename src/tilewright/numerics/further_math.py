@@ -1,7 +1,7 @@
-"""Functions that MLIR's ``math`` has and Tile IR lacks, with the bounds of ``math_ops``.
+"""Functions of MLIR's ``math`` that Tile IR lacks, with the error bounds of ``math_ops``.
 
-f32 and narrower floats are computed in f64 and rounded once. Rounding to whole numbers and counts of
-bits are exact. Special values are those of the C standard.
+f32 and narrower floats are computed in f64 and rounded once. Rounding to integers and bit counts are
+exact. Special values are those of the C standard.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def _erf(source: Array) -> Array:
 
 
 def _round(source: Array) -> Array:
-    """To the nearest whole number, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     whole = np.trunc(source)
-    # The rest is exact, which the sum with a half would not be.
+    # The remainder is exact, unlike a sum with one half.
     moved = np.where(np.abs(source - whole) >= 0.5, whole + np.copysign(1.0, source), whole)
     return np.copysign(moved, source)
 
@@ -57,21 +57,21 @@ def _rounded_once(function: Callable[..., Array]) -> Callable[..., Array]:
         if element == "f64":
             return np.asarray(function(*sources))
         wide = np.asarray(function(*(source.astype(np.float64) for source in sources)))
-        # As in ``math_ops``, narrower floats go through f32.
+        # As in ``math_ops``, narrower floats are rounded through f32.
         return wide.astype(np.float32).astype(dtype_of(element), copy=False)  # pyright: ignore[reportArgumentType]
 
     return evaluate
 
 
 def _bits(source: Array, element: str) -> list[Array]:
-    """The bits of integers, lowest first."""
+    """Return the bits of integers, lowest first."""
     width = int(element[1:])
     words = int_ops.as_numbers(source, "unsigned").astype(np.uint64)
     return [(words >> np.uint64(place)) & np.uint64(1) != 0 for place in range(width)]
 
 
 def _run_of_zeros(bits: list[Array]) -> Array:
-    """How many of the first bits are 0."""
+    """Return the number of leading zeros in a list of bits."""
     count = np.zeros(bits[0].shape, np.int64)
     open_ = np.ones(bits[0].shape, np.bool_)
     for bit in bits:
@@ -81,17 +81,17 @@ def _run_of_zeros(bits: list[Array]) -> Array:
 
 
 def ctlz(source: Array, element: str) -> Array:
-    """How many of the highest bits are 0; all of them for 0."""
+    """The number of leading zero bits; the width for 0."""
     return _as_count(_run_of_zeros(_bits(source, element)[::-1]), source)
 
 
 def cttz(source: Array, element: str) -> Array:
-    """How many of the lowest bits are 0; all of them for 0."""
+    """The number of trailing zero bits; the width for 0."""
     return _as_count(_run_of_zeros(_bits(source, element)), source)
 
 
 def ctpop(source: Array, element: str) -> Array:
-    """How many bits are 1."""
+    """The number of one bits."""
     total = np.zeros(source.shape, np.int64)
     for bit in _bits(source, element):
         total += bit
@@ -105,9 +105,9 @@ def _as_count(count: Array, source: Array) -> Array:
 
 
 def ipowi(source: Array, exponent: Array, element: str) -> Array:
-    """``source`` to an integer power, modulo the width; towards zero for negative exponents.
+    """``source`` to an integer power, modulo 2**N; truncated towards zero for negative exponents.
 
-    0 to a negative power is undefined; it gives 0 here.
+    0 to a negative power is undefined; the result here is 0.
     """
     powers = int_ops.as_numbers(exponent, "signed").astype(np.int64)
     one = np.ones_like(source)
@@ -116,12 +116,12 @@ def ipowi(source: Array, exponent: Array, element: str) -> Array:
         result = np.where(rest & np.uint64(1) != 0, int_ops.muli(result, square, element), result)
         square = int_ops.muli(square, square, element)
         rest = rest >> np.uint64(1)
-    # Only 1 and -1 have whole reciprocals, which are themselves.
+    # Only 1 and -1 have integer reciprocals, which are themselves.
     base = int_ops.as_numbers(source, "signed")
     return np.where((powers >= 0) | (np.abs(base) == 1), result, np.zeros_like(source))
 
 
-#: By the name that the operation has behind ``math.``.
+#: The functions by mnemonic, without the prefix ``math.``.
 FURTHER: Mapping[str, Callable[..., Array]] = MappingProxyType(
     {
         **{name: _rounded_once(function) for name, function in _FLOAT64.items()},

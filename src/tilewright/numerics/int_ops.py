@@ -1,10 +1,10 @@
-"""Element-wise integer operations modulo 2**N, and the tests for what is undefined.
+"""Element-wise integer operations modulo 2**N, and predicates for undefined results.
 
 Every function takes arrays in the dtypes of ``arrays``, then the element name (i1 to i64), then
 attributes as keywords spelled as in Tile IR. Where Tile IR leaves a result undefined, the value
-given here is stated, and a function whose name ends in ``_undefined`` tells the lanes.
+returned here is documented, and a function whose name ends in ``_undefined`` identifies the lanes.
 
-An i1 is the number 0 or 1 read unsigned, 0 or -1 read signed. It is computed in i8 and cut to its
+An i1 is 0 or 1 read unsigned, and 0 or -1 read signed. It is computed in i8 and truncated to its
 lowest bit.
 """
 
@@ -20,7 +20,7 @@ from tilewright.numerics.rounding import quiet
 
 
 def as_numbers(array: Array, signedness: str) -> Array:
-    """The elements read signed or unsigned, in a NumPy integer dtype of that signedness."""
+    """Return the elements read signed or unsigned, in a NumPy integer dtype of that signedness."""
     if array.dtype == np.bool_:
         number = array.view(np.int8)
         return -number if signedness == "signed" else number.view(np.uint8)
@@ -28,14 +28,14 @@ def as_numbers(array: Array, signedness: str) -> Array:
 
 
 def wrap(numbers: Array, like: Array) -> Array:
-    """Numbers reduced modulo 2**N into the dtype of ``like``."""
+    """Return numbers modulo 2**N in the dtype of ``like``."""
     if like.dtype == np.bool_:
         return np.asarray(numbers & 1).astype(np.bool_)
     return np.asarray(numbers).astype(like.dtype, copy=False)
 
 
 def addi(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Array:
-    """``lhs + rhs`` modulo 2**N. ``overflow`` is a promise; see ``wraps`` for its check."""
+    """``lhs + rhs`` modulo 2**N. ``overflow`` is an assertion; ``wraps`` checks it."""
     if element == "i1":
         return np.asarray(lhs ^ rhs)
     return np.asarray(np.add(lhs, rhs))
@@ -49,12 +49,12 @@ def subi(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Arr
 
 
 def muli(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Array:
-    """``lhs * rhs`` modulo 2**N; for i1 that is NumPy's product of truth values."""
+    """``lhs * rhs`` modulo 2**N; for i1 NumPy's product of bools."""
     return np.asarray(np.multiply(lhs, rhs))
 
 
 def negi(source: Array, element: str, *, overflow: str = "none") -> Array:
-    """``-source`` modulo 2**N: the smallest signed number stays, and so does every i1."""
+    """``-source`` modulo 2**N. The smallest signed number is unchanged, as is every i1."""
     return source.copy() if element == "i1" else np.asarray(np.negative(source))
 
 
@@ -64,7 +64,7 @@ def absi(source: Array, element: str) -> Array:
 
 
 def _multiply_high_64(lhs: Array, rhs: Array) -> Array:
-    """Upper halves of the 128-bit products of uint64 arrays."""
+    """Return the upper halves of the 128-bit products of uint64 arrays."""
     low_half = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     lhs_low, lhs_high = lhs & low_half, lhs >> half
@@ -90,7 +90,7 @@ def mulhii(x: Array, y: Array, element: str) -> Array:
 def divi(lhs: Array, rhs: Array, element: str, *, signedness: str, rounding: str = "zero") -> Array:
     """The quotient truncated (``zero``), or rounded down or up.
 
-    Undefined, and here 0 for a zero divisor and the dividend for the smallest number by -1.
+    Undefined for a zero divisor (0 here), and for the smallest number by -1 (the dividend here).
     """
     dividend, divisor = as_numbers(lhs, signedness), as_numbers(rhs, signedness)
     quotient = np.floor_divide(dividend, divisor)
@@ -103,7 +103,7 @@ def divi(lhs: Array, rhs: Array, element: str, *, signedness: str, rounding: str
 
 
 def divi_undefined(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
-    """Lanes where divi is undefined: a zero divisor, and the smallest signed number by -1."""
+    """Return the lanes where divi is undefined: a zero divisor, and the smallest signed number by -1."""
     undefined = unsigned_view(rhs) == 0
     if signedness == "signed":
         dividend, divisor = as_numbers(lhs, "signed"), as_numbers(rhs, "signed")
@@ -114,20 +114,20 @@ def divi_undefined(lhs: Array, rhs: Array, element: str, *, signedness: str) -> 
 
 @quiet
 def remi(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
-    """``lhs - trunc(lhs / rhs) * rhs``, with the sign of ``lhs``; undefined, here 0, by zero.
+    """``lhs - trunc(lhs / rhs) * rhs``, with the sign of ``lhs``. Undefined by zero; the result here is 0.
 
-    The smallest signed number by -1 gives the mathematical 0.
+    The smallest signed number by -1 yields the mathematical result 0.
     """
     return wrap(np.fmod(as_numbers(lhs, signedness), as_numbers(rhs, signedness)), lhs)
 
 
 def remi_undefined(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
-    """Lanes where remi is undefined: a zero divisor."""
+    """Return the lanes where remi is undefined: a zero divisor."""
     return np.asarray(unsigned_view(rhs) == 0)
 
 
 def maxi(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
-    """The larger operand. Signed i1: false, because true is -1."""
+    """The larger operand. For signed i1, false is larger, since true is -1."""
     return wrap(np.maximum(as_numbers(lhs, signedness), as_numbers(rhs, signedness)), lhs)
 
 
@@ -152,10 +152,10 @@ def xori(lhs: Array, rhs: Array, element: str) -> Array:
 
 
 def shli(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Array:
-    """``lhs << rhs`` with ``rhs`` read unsigned; amounts of N or more give 0."""
+    """``lhs << rhs`` with ``rhs`` read unsigned; amounts of N or more yield 0."""
     if element == "i1":
         return np.asarray(lhs & ~rhs)
-    # NumPy itself gives 0 for amounts that are too large, and for negative ones.
+    # NumPy itself yields 0 for amounts that are negative or too large.
     return np.asarray(np.left_shift(lhs, rhs))
 
 
@@ -172,7 +172,7 @@ def shri(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
 
 
 def shift_too_far(lhs: Array, rhs: Array, element: str) -> Array:
-    """Lanes of shli or shri whose amount is not below the width, which Tile IR does not define."""
+    """Return the lanes of shli or shri whose amount is at least the width, which is undefined."""
     return np.asarray(unsigned_view(rhs) >= FORMATS[element].bits)
 
 
@@ -189,13 +189,13 @@ _PREDICATES: dict[str, Callable[[Array, Array], Array]] = {
 def cmpi(
     lhs: Array, rhs: Array, element: str, *, comparison_predicate: str, signedness: str
 ) -> Array:
-    """An i1 array."""
+    """Return an i1 array."""
     compare = _PREDICATES[comparison_predicate]
     return np.asarray(compare(as_numbers(lhs, signedness), as_numbers(rhs, signedness)))
 
 
-# What wraps. Each function gives (signed, unsigned) lanes, for operands of i8 to i64 and for the
-# numbers of i1 in i8, whose results are then compared with what fits in one bit.
+# Overflow predicates. Each returns (signed, unsigned) lanes, for operands of i8 to i64, and for i1
+# numbers in i8, whose results are then compared with the range of one bit.
 
 
 def _add_wraps(lhs: Array, rhs: Array) -> tuple[Array, Array]:
@@ -261,11 +261,11 @@ def _i1_wraps(op: str, operands: tuple[Array, ...]) -> tuple[Array, Array]:
 
 @quiet
 def wraps(op: str, *operands: Array) -> tuple[Array, Array]:
-    """Lanes whose exact result does not fit: ``(read signed, read unsigned)``.
+    """Return the lanes whose exact result does not fit: ``(read signed, read unsigned)``.
 
-    ``op`` is addi, subi, muli, negi or shli. `no_signed_wrap` promises that the first is false
-    everywhere, `no_unsigned_wrap` the second, `no_wrap` both. For shli a lane wraps when shifting
-    back does not give the operand again.
+    ``op`` is addi, subi, muli, negi or shli. `no_signed_wrap` asserts that the first is false
+    everywhere, `no_unsigned_wrap` the second, `no_wrap` both. For shli, a lane wraps if shifting back
+    does not restore the operand.
     """
     if operands[0].dtype == np.bool_:
         return _i1_wraps(op, operands)
@@ -274,7 +274,7 @@ def wraps(op: str, *operands: Array) -> tuple[Array, Array]:
 
 
 def breaks_overflow_flag(overflow: str, signed_wraps: Array, unsigned_wraps: Array) -> Array:
-    """Lanes that break an `overflow` promise, given what ``wraps`` tells."""
+    """Return the lanes that violate an `overflow` flag, given the results of ``wraps``."""
     if overflow == "no_signed_wrap":
         return signed_wraps
     if overflow == "no_unsigned_wrap":

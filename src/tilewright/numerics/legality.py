@@ -1,7 +1,7 @@
-"""Which rounding modes conversions between float types take. No NumPy.
+"""Which rounding modes conversions between float types accept. No NumPy.
 
-The verifier asks here; the arithmetic itself may compute more than is legal. The modes and flags of
-other operations do not depend on two types, and stand on their classes.
+Used by the verifier; the arithmetic itself may support more than is legal. The modes and flags of
+other operations do not depend on two types, and are declared on their classes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.numerics.element_types import FORMATS, ElementFormat, Version
 
 ModeTable = dict[str, "Version"]
-"""Rounding mode to the version that first allows it, in the order to list them in a message."""
+"""Maps a rounding mode to the first version that allows it, in the order for messages."""
 
 
 def _since(version: Version, *modes: str) -> ModeTable:
@@ -23,7 +23,7 @@ _AWAY = _since((13, 4), "nearest_away")
 
 
 def is_widening(source: ElementFormat, target: ElementFormat) -> bool:
-    """Whether every normal source value is a normal target value, as the rules of ftof have it."""
+    """Whether every normal source value is a normal target value, as the rules of ftof define it."""
     return (
         source.precision <= target.precision
         and source.min_exponent >= target.min_exponent
@@ -47,12 +47,12 @@ def _ftof_modes_of_any_version(source: str, target: str) -> ModeTable:
 
 
 def ftof_rounding_modes(source: str, target: str) -> ModeTable:
-    """The modes of ftof between two float types; empty if the types are the same.
+    """Return the modes of ftof between two float types; empty if the types are equal.
 
-    The first matching rule holds: f8E8M0FNU takes only the directed modes zero and positive_inf;
-    the other 8-bit and 4-bit targets only nearest_even; a widening, where the mode cannot matter,
-    any; f64 to f32 the four IEEE modes; any other narrowing nearest_even and zero, f32 to tf32
-    nearest_away too.
+    The first matching rule applies: f8E8M0FNU accepts only the directed modes zero and positive_inf; the
+    other 8-bit and 4-bit targets only nearest_even; a widening, where the mode cannot matter, any; f64
+    to f32 the four IEEE modes; any other narrowing nearest_even and zero, and f32 to tf32 nearest_away
+    as well.
     """
     if source == target:
         return {}

@@ -1,8 +1,8 @@
-"""Element-wise mathematical functions. They are approximations, good to a stated bound.
+"""Element-wise mathematical functions: approximations within stated bounds.
 
-f32 is computed in f64 and rounded once: the error stays below 0.51 ulp, which is closer than any
-GPU promises. f16 and bf16 go through that f32 value, as Tile IR says, and are rounded again. f64
-is what NumPy gives, within 4 ulp. Special values are those of the C standard.
+f32 is computed in f64 and rounded once, so the error stays below 0.51 ulp, which is closer than any
+GPU guarantees. f16 and bf16 are that f32 value rounded again, as Tile IR specifies. f64 is NumPy's
+result, within 4 ulp. Special values are those of the C standard.
 
 The modes ``approx`` and ``full`` of exp and tanh have the same reference value here.
 """
@@ -126,9 +126,9 @@ def fpowf(source: Array, exponent: Array, element: str) -> Array:
 
 @quiet
 def fpowi(source: Array, exponent: Array, element: str) -> Array:
-    """``source`` to an integer power, read signed; anything to the power 0 is 1, NaN too.
+    """``source`` to an integer power, read signed. Anything to the power 0 is 1, even NaN.
 
-    An i64 exponent, which Tile IR does not have here, would be rounded to f64.
+    An i64 exponent, which Tile IR does not allow here, would be rounded to f64.
     """
     power = as_numbers(exponent, "signed").astype(np.float64)
     if element == "f64":
@@ -139,5 +139,5 @@ def fpowi(source: Array, exponent: Array, element: str) -> Array:
 
 @quiet
 def atan2(x: Array, y: Array, element: str) -> Array:
-    """The angle of the ratio ``x / y`` in the quadrant that both signs choose: C's atan2(x, y)."""
+    """The angle of the ratio ``x / y`` in the quadrant given by both signs: C's atan2(x, y)."""
     return _evaluate("atan2", (x, y), element)

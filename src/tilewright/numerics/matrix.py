@@ -1,8 +1,8 @@
 """Matrix multiply-accumulate: ``result[i, j] = sum over k of lhs[i, k] * rhs[k, j] + acc[i, j]``.
 
 Operands have rank 2, or rank 3 with a leading batch dimension. Tile IR fixes neither the order of
-the float additions nor their intermediate precision nor the number of roundings; another
-implementation may differ by an error that grows with K. These are the reference choices:
+the float additions, nor their intermediate precision, nor the number of roundings; another
+implementation may differ by an error that grows with K. The reference choices are:
 
 * mmaf multiplies and adds in f32 (f64 operands: in f64), then adds the accumulator and rounds
   once to its type. Products of f16 and narrower operands are exact in f32. The order of the
@@ -20,21 +20,21 @@ from tilewright.numerics.int_ops import as_numbers
 from tilewright.numerics.rounding import quiet, to_float64
 from tilewright.numerics.widening import as_f32, as_f64
 
-# With fewer lanes NumPy may take the axis of a sum for the fast one, along which it adds pairwise.
+# With fewer lanes NumPy may treat the axis of a sum as the fast one, along which it adds pairwise.
 _MIN_LANES = 8
 
 
 def multiply_add(lhs: Array, rhs: Array, acc: Array) -> Array:
-    """mmaf where all operands are f32, or all are f64. NumPy may warn."""
-    # For matrices dot makes the same call of BLAS as matmul, with less around it.
+    """mmaf for operands that are all f32 or all f64. NumPy may warn."""
+    # For matrices dot makes the same BLAS call as matmul, with less overhead.
     product = np.dot(lhs, rhs) if lhs.ndim == 2 else np.matmul(lhs, rhs)
     return np.add(acc, product, product)
 
 
 def add_products(lhs: Array, rhs: Array, acc: Array, work: Array) -> Array:
-    """``multiply_add`` of each pair of tiles along the first dimension, one after the other.
+    """Apply ``multiply_add`` to each pair of tiles along the first dimension, in order.
 
-    ``work`` has room for one tile more than there are pairs, and is overwritten.
+    ``work`` has space for one tile more than there are pairs, and is overwritten.
     """
     if acc.size < _MIN_LANES:
         for left, right in zip(lhs, rhs, strict=True):
@@ -60,7 +60,7 @@ def mmai(
     lhs: Array, rhs: Array, acc: Array, element: str, *, signedness_lhs: str, signedness_rhs: str
 ) -> Array:
     """i8 products summed in i32, wrapping."""
-    # Sums of 16-bit products stay exact in float64 up to K = 2**37, and its matmul is much faster.
+    # Sums of 16-bit products are exact in float64 up to K = 2**37, and its matmul is much faster.
     product = np.matmul(
         as_numbers(lhs, signedness_lhs).astype(np.float64),
         as_numbers(rhs, signedness_rhs).astype(np.float64),
@@ -79,7 +79,7 @@ def mmaf_scaled(
     *,
     scale_element: str,
 ) -> Array:
-    """As mmaf into f32, with a scale for every block of V = K / K_s operands along K.
+    """Like mmaf into f32, with a scale for every block of V = K / K_s operands along K.
 
     ``lhs_scale`` is M x K_s and ``rhs_scale`` K_s x N; K is a multiple of K_s.
     """

@@ -1,4 +1,4 @@
-"""Element-wise pointer arithmetic. A pointer is a 64-bit address without provenance here."""
+"""Element-wise pointer arithmetic. A pointer is a 64-bit address; provenance is not tracked here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.numerics.element_types import FORMATS
 def offset(pointers: Array, offsets: Array, element: str, *, pointee: str) -> Array:
     """``pointers + offsets * storage bytes of the pointee``, modulo 2**64; offsets are signed.
 
-    ValueError for a pointee that shares its bytes with others (4-bit types).
+    Raises ValueError for a pointee that shares its bytes with others (4-bit types).
     """
     stride = np.int64(FORMATS[pointee].storage_bytes)
     numbers = -offsets.view(np.int8) if offsets.dtype == np.bool_ else offsets
@@ -20,7 +20,7 @@ def offset(pointers: Array, offsets: Array, element: str, *, pointee: str) -> Ar
 
 
 def offset_undefined(pointers: Array, offsets: Array, element: str, *, pointee: str) -> Array:
-    """Lanes where the distance overflows a signed 64-bit number, or the sum leaves 0 .. 2**64."""
+    """Return the lanes where the distance overflows signed 64 bits, or the sum leaves 0 .. 2**64."""
     stride = FORMATS[pointee].storage_bytes
     numbers = (-offsets.view(np.int8) if offsets.dtype == np.bool_ else offsets).astype(np.int64)
     limit = (1 << 63) // stride

@@ -1,9 +1,9 @@
 """Vectorised single rounding of float64 values to every narrower float format.
 
-The method for exact results in a narrow format: compute in float64 together with the sign of the
-error (error-free transforms), fold that sign into the last bit (*rounding to odd*), then round to
-the target. A float64 rounded to odd keeps enough of the exact value for any target of at most 51
-significant bits, in every direction, subnormals included.
+To obtain exact results in a narrow format: compute in float64 together with the sign of the error
+(error-free transforms), fold that sign into the last bit (*rounding to odd*), then round to the
+target. A float64 rounded to odd retains enough of the exact value for any target of at most 51
+significant bits, in every direction, including subnormals.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tilewright.numerics.floats import Overflow, Rounding, bits_to_float
 from tilewright.numerics.widening import as_f64
 
 quiet = np.errstate(all="ignore")
-"""Decorator of functions in which IEEE exceptions are ordinary results."""
+"""Decorator for functions in which IEEE exceptions are ordinary results."""
 
 
 def unguarded(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A ``quiet`` function without its guard, which takes longer than many a small tile.
+    """Return a ``quiet`` function without its guard, which costs more than computing many a small tile.
 
-    For callers that have switched off NumPy's warnings themselves; other functions stay.
+    For callers that have disabled NumPy's warnings themselves. Other functions are returned unchanged.
     """
     return getattr(function, "__wrapped__", function)
 
 
 def two_sum(lhs: Array, rhs: Array) -> tuple[Array, Array]:
-    """``(sum, error)`` with ``sum + error == lhs + rhs`` exactly, unless something overflows."""
+    """Return ``(sum, error)`` with ``sum + error == lhs + rhs`` exactly, unless something overflows."""
     total = lhs + rhs
     virtual = total - lhs
     return total, (lhs - (total - virtual)) + (rhs - virtual)
@@ -41,10 +41,9 @@ _SPLITTER = float(2**27 + 1)
 
 
 def two_product(lhs: Array, rhs: Array) -> tuple[Array, Array]:
-    """``(product, error)`` of float64 with ``product + error == lhs * rhs`` exactly.
+    """Return ``(product, error)`` in float64 with ``product + error == lhs * rhs`` exactly.
 
-    Holds while both operands are below 2**995 and the product is zero or within
-    2**-960 .. 2**1020.
+    Holds if both operands are below 2**995 and the product is zero or within 2**-960 .. 2**1020.
     """
     product = lhs * rhs
     scaled = lhs * _SPLITTER
@@ -60,9 +59,9 @@ def two_product(lhs: Array, rhs: Array) -> tuple[Array, Array]:
 
 
 def round_to_odd(nearest: Array, error: Array) -> Array:
-    """The exact value ``nearest + error`` rounded to odd, given float64 ``nearest`` closest to it.
+    """Round the exact value ``nearest + error`` to odd, where ``nearest`` is the closest float64.
 
-    Only the sign of ``error`` matters. Infinities and NaN stay.
+    Only the sign of ``error`` matters. Infinities and NaN are unchanged.
     """
     bits = np.asarray(nearest).view(np.int64)
     # The error of an infinite operand is NaN, which counts as none.
@@ -88,9 +87,9 @@ _TO_INTEGER: dict[str, Callable[[Array], Array]] = {
 
 
 def _to_powers_of_two(values: Array, fmt: ElementFormat, rounding: Rounding) -> Array:
-    """Nonnegative values rounded to powers of two, at least the smallest of the format.
+    """Round nonnegative values to powers of two, at least the smallest of the format.
 
-    The only significant bit is odd, so nearest_even sends ties up, as nearest_away does.
+    The only significant bit is odd, so nearest_even rounds ties up, like nearest_away.
     """
     fraction, exponent = np.frexp(values)
     threshold = {"zero": 1.0, "negative_inf": 1.0, "positive_inf": 0.5}.get(rounding, 0.75)
@@ -104,11 +103,11 @@ def _to_powers_of_two(values: Array, fmt: ElementFormat, rounding: Rounding) -> 
 def round_float64(
     values: Array, element: str, rounding: Rounding = "nearest_even", overflow: Overflow = "natural"
 ) -> Array:
-    """Float64 ``values`` rounded once to a narrower type and returned in that type's dtype.
+    """Round float64 ``values`` once to a narrower type, and return them in that type's dtype.
 
-    ``overflow`` is explained at ``floats.Overflow``. NaN becomes the largest value in a type
-    without NaN. Unsigned types take the magnitude: CUDA's own conversion to f8E8M0FNU discards
-    the sign, and Tile IR says nothing.
+    ``overflow`` is explained at ``floats.Overflow``. NaN becomes the largest value in a type without
+    NaN. Unsigned types take the magnitude: CUDA's own conversion to f8E8M0FNU discards the sign, and
+    Tile IR does not specify it.
     """
     fmt = FORMATS[element]
     if not fmt.signed:
@@ -117,7 +116,7 @@ def round_float64(
         _, exponent = np.frexp(values)
         quantum = np.maximum(exponent - fmt.precision, fmt.min_exponent - fmt.mantissa_bits)
         rounded = np.ldexp(_TO_INTEGER[rounding](np.ldexp(values, -quantum)), quantum)
-        # Half-away rounding loses the sign of a zero.
+        # Rounding half away loses the sign of a zero.
         rounded = np.copysign(rounded, values)
     else:
         rounded = _to_powers_of_two(values, fmt, rounding)
@@ -145,16 +144,16 @@ def _overflow_values(
 
 @quiet
 def encode_exact(values: Array, element: str) -> Array:
-    """Float64 ``values``, each of which the type can represent, in the dtype of that type."""
+    """Return float64 ``values``, all of them representable in the type, in the dtype of that type."""
     fmt = FORMATS[element]
     if fmt.nan == "none":
         largest = bits_to_float(fmt.max_finite_bits, fmt)
         values = np.where(np.isnan(values), largest, values)
     if element == "f8E5M3FNU":
-        # No library type exists. The finite values ascend with their patterns; NaN sorts last.
+        # No library has this type. The finite values ascend with their patterns; NaN sorts last.
         return np.asarray(np.searchsorted(_F8E5M3FNU_VALUES[:-1], values)).astype(np.uint8)
     if element == "tf32":
-        # A payload could put bits below those that tf32 keeps.
+        # A payload could set bits below those that tf32 keeps.
         values = np.where(np.isnan(values), np.nan, values)
     return np.asarray(values).astype(dtype_of(element))
 
@@ -169,7 +168,7 @@ _F8E5M3FNU_VALUES = _all_values_of("f8E5M3FNU")
 
 @quiet
 def to_float64(array: Array, element: str) -> Array:
-    """The exact values of float elements as float64."""
+    """Return the exact values of float elements as float64."""
     if element == "f8E5M3FNU":
         return np.asarray(_F8E5M3FNU_VALUES[array])
     return as_f64(array)

@@ -1,16 +1,16 @@
-"""What each element-wise operation of Tile IR computes, by mnemonic.
+"""The semantics of each element-wise operation of Tile IR, by mnemonic.
 
-A function of the table is called as ``function(*operands, element, **attributes)``:
+Functions in the table are called as ``function(*operands, element, **attributes)``:
 
 * ``operands`` are arrays in the dtypes of ``arrays``, all of one shape;
-* ``element`` is the element type of the first operand (``ptr`` for pointers), for ``select`` that
-  of the values; it may be given as a keyword, so that ``functools.partial`` can bind it;
+* ``element`` is the element type of the first operand (``ptr`` for pointers), but for ``select`` that
+  of the values; it may be passed as a keyword, so that ``functools.partial`` can bind it;
 * ``attributes`` are keywords with plain values: the strings and flags of the attributes of Tile IR
   (``signedness``, ``overflow``, ``comparison_predicate``, ``comparison_ordering``,
   ``flush_to_zero``, ``propagate_nan``, ``saturating``), with ``rounding`` for every rounding mode,
-  ``to`` for the result type of a conversion and ``pointee`` for the element type behind a pointer.
+  ``to`` for the result type of a conversion, and ``pointee`` for the element type behind a pointer.
 
-The result is a new array, or a view of an operand; operands are never changed.
+The result is a new array or a view of an operand. Operands are never modified.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Matrix products as the tensor cores of NVIDIA GPUs compute them.
 
-The PTX ISA leaves open how floats are added inside ``mma`` and ``wgmma``. Published measurements
-agree on one model, which is the default here: the depth is cut into chunks; of a chunk, all
-products and the accumulator are aligned to the largest exponent among them, cut off toward zero
-below a fixed number of fraction bits, and added exactly; the sum is converted to the accumulator's
-type, toward zero for f32. What is compared with hardware should be compared in this mode; what must
-not depend on a generation, in one of the others.
+The PTX ISA does not specify how floats are added inside ``mma`` and ``wgmma``. Published measurements
+agree on one model, which is the default here: k is divided into chunks. In each chunk, all products
+and the accumulator are aligned to the largest exponent among them, truncated towards zero below a
+fixed number of fraction bits, and added exactly. The sum is converted to the accumulator's type,
+towards zero for f32. Use this mode to compare with hardware, and another one for results that must not
+depend on the GPU generation.
 
 ``tensor-core``
     The model.
 ``exact``
     The exact sum of all products and the accumulator, rounded once, to nearest even.
 ``portable``
-    From the accumulator, one product after the other by ascending k; each sum is rounded to f32,
-    to nearest even, and the result to the accumulator's type.
+    Starting from the accumulator, one product after another in ascending k; each sum is rounded to
+    f32, to nearest even, and the result to the accumulator's type.
 ``rough``
-    In f32, in any order. For who looks at what a kernel does, and not at what it computes; no mode of launches.
+    In f32, in any order. For observing what a kernel does rather than what it computes; not a launch mode.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tilewright.numerics.rounding import quiet
 Mode = Literal["tensor-core", "exact", "portable", "rough"]
 MODES: tuple[Mode, ...] = ("tensor-core", "exact", "portable")
 
-#: The least exponent of normal numbers, which subnormal ones keep.
+#: The least exponent of normal numbers, which subnormal ones share.
 _LEAST_EXPONENT = {
     "f16": -14,
     "bf16": -126,
@@ -43,18 +43,18 @@ _LEAST_EXPONENT = {
     "f8E4M3FN": -6,
     "f8E5M2": -14,
 }
-#: The bits of a float64 number that its first 14, or 24, significant bits are in.
+#: Masks of a float64 pattern that keep its first 14 or 24 significant bits.
 _KEPT_BITS = {n: np.uint64(0xFFFFFFFFFFFFFFFF << (53 - n) & 0xFFFFFFFFFFFFFFFF) for n in (14, 24)}
-# Sums of terms that were aligned above are no subnormal numbers of f32.
+# Sums of terms aligned above this are not subnormal in f32.
 _MAY_BE_SUBNORMAL = 2.0**-90
-#: The power that sums are aligned to at least.
+#: The least power that sums are aligned to.
 _LEAST_POWER, _MOST_POWER = 2.0**-126, 2.0**1000
 _EXPONENT_BITS = np.uint64(0x7FF0000000000000)
 #: Elements whose products are in the range of f32.
 _NARROW = frozenset({"f16", "f8E4M3FN", "f8E5M2"})
-#: Of others, those are whose exponents are below this and not below its negative.
+#: For other elements: the bound on exponents, and the least result size for which checking them pays.
 _NEAR, _LARGE = 50, 2048
-# The sums of a chunk that are worked on at a time, so that they stay in the cache.
+# The number of sums of a chunk computed at a time, so that they stay in cache.
 _BATCH = 1 << 15
 _CANONICAL_NAN = {2: (np.uint16, 0x7FFF), 4: (np.uint32, 0x7FFFFFFF)}
 
@@ -63,8 +63,8 @@ _CANONICAL_NAN = {2: (np.uint16, 0x7FFF), 4: (np.uint32, 0x7FFFFFFF)}
 class Unit:
     """How a tensor core adds.
 
-    ``fraction_bits`` are kept below the largest exponent, ``chunk`` products are added at a time,
-    and ``precision`` significant bits of a sum go into an f32 result.
+    ``fraction_bits`` are kept below the largest exponent, ``chunk`` products are added at a time, and
+    an f32 result keeps ``precision`` significant bits of a sum.
     """
 
     fraction_bits: int
@@ -73,7 +73,7 @@ class Unit:
 
 
 def unit_of(instruction: Literal["mma", "wgmma"], element: str, compute: int) -> Unit:
-    """The unit that multiplies elements of a type; ``compute`` is 80, 89, 90 ..."""
+    """Return the unit that multiplies elements of a type; ``compute`` is 80, 89, 90 ..."""
     size = {"tf32": 4, "f16": 2, "bf16": 2}.get(element, 1)
     is_fp8 = size == 1
     if instruction == "wgmma":
@@ -95,10 +95,10 @@ def multiply_add(
     mode: Mode = "tensor-core",
     right_element: str = "",
 ) -> Array:
-    """``lhs @ rhs + acc`` of floats of at most 32 bits, in the dtype of ``acc`` (f16 or f32).
+    """``lhs @ rhs + acc`` for floats of at most 32 bits, in the dtype of ``acc`` (f16 or f32).
 
-    ``element`` is the type of both operands, or, where ``right_element`` is given, of the left one;
-    of ``tf32`` ones the low 13 bits are ignored.
+    ``element`` is the type of both operands, or of the left one if ``right_element`` is given. The low 13
+    bits of ``tf32`` operands are ignored.
     """
     if mode == "rough":
         return (lhs.astype(np.float32) @ rhs.astype(np.float32) + acc).astype(acc.dtype)
@@ -117,7 +117,7 @@ def multiply_add(
 
 @quiet
 def rough_sum_of_products(left: Array, right: Array, acc: Array) -> Array:
-    """The same as ``sum_of_products``, ``rough``."""
+    """``sum_of_products`` in the mode ``rough``."""
     products = np.multiply(left, right, dtype=np.float32)
     return (np.add.reduce(products, axis=0) + acc).astype(acc.dtype)
 
@@ -126,10 +126,10 @@ def rough_sum_of_products(left: Array, right: Array, acc: Array) -> Array:
 def sum_of_products(
     left: Array, right: Array, acc: Array, element: str, unit: Unit, right_element: str = ""
 ) -> Array:
-    """What tensor cores compute of ``(left * right).sum(axis=0) + acc``, in the dtype of ``acc``.
+    """``(left * right).sum(axis=0) + acc`` as tensor cores compute it, in the dtype of ``acc``.
 
-    The first axis is k; behind it both operands spread to the shape of ``acc``, so that many
-    products go at once.
+    The first axis is k. The other axes of both operands broadcast to the shape of ``acc``, so that many
+    products are computed at once.
     """
     if element == "tf32":
         left, right = _cut(left), _cut(right)
@@ -143,8 +143,8 @@ def sum_of_products(
 
 
 def _finite(lhs: Array, rhs: Array, acc: Array, mode: Mode) -> Array:
-    """The result of the other modes for finite operands; for others, something that is not finite
-    in all places where the result is not."""
+    """The result of the other modes for finite operands. Where the correct result is not finite, the returned
+    value is not finite either."""
     a, b, c = (x.astype(np.float64) for x in (lhs, rhs, acc))
     if mode == "portable":
         return _portable(a, b, c, acc.dtype)
@@ -154,7 +154,7 @@ def _finite(lhs: Array, rhs: Array, acc: Array, mode: Mode) -> Array:
 
 
 def multiply_add_f64(lhs: Array, rhs: Array, acc: Array) -> Array:
-    """The same for f64 in every mode: one fused multiply-add after the other by ascending k."""
+    """``multiply_add`` for f64 in every mode: fused multiply-adds in ascending k."""
     total = acc
     for k in range(lhs.shape[1]):
         left = np.broadcast_to(lhs[:, k, None], acc.shape)
@@ -166,7 +166,7 @@ def multiply_add_f64(lhs: Array, rhs: Array, acc: Array) -> Array:
 def multiply_add_integers(lhs: Array, rhs: Array, acc: Array, *, saturating: bool) -> Array:
     """The exact product and sum of small integers as i32: clamped, or modulo 2**32.
 
-    There may be several products at once, on axes in front.
+    Leading axes hold several products.
     """
     # Sums of 16-bit products are exact in float64, whose matmul is much faster.
     product = (lhs.astype(np.float64) @ rhs.astype(np.float64)).astype(np.int64) + acc
@@ -181,12 +181,12 @@ def _cut(array: Array) -> Array:
 
 
 def _leading_powers(array: Array) -> Array:
-    """The largest powers of two in float64 numbers: 0 for zero, infinity for what is not finite."""
+    """Return the largest powers of two in float64 numbers: 0 for zero, infinity if not finite."""
     return (array.view(np.uint64) & _EXPONENT_BITS).view(np.float64)
 
 
 def _stored_powers(array: Array, element: str) -> Array:
-    """The same with the exponents that the type of the elements stores, in float64."""
+    """Like ``_leading_powers``, with the exponents stored in the elements' type; in float64."""
     wide = np.ascontiguousarray(array, np.float64)
     found = np.maximum(_leading_powers(wide), 2.0 ** _LEAST_EXPONENT[element])
     return np.where(wide == 0, 0.0, found)
@@ -194,7 +194,7 @@ def _stored_powers(array: Array, element: str) -> Array:
 
 @cache
 def _tables(dtype: np.dtype, element: str, working: type) -> tuple[Array, Array]:
-    """Values and powers of all numbers of a type of at most 16 bits, by their bits."""
+    """Return values and powers of all numbers of a type of at most 16 bits, indexed by their bits."""
     numbers = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}").view(dtype)
     return numbers.astype(working), _stored_powers(numbers, element).astype(working)
 
@@ -209,21 +209,21 @@ def _values_and_powers(array: Array, element: str, working: type) -> tuple[Array
 
 
 def _narrows(left: Array, right: Array, acc: Array, element: str, unit: Unit) -> bool:
-    """Whether products are exact in f32 and in its range, and scaled sums in that of i32.
+    """Whether products are exact in f32 and in range, and scaled sums in range of i32.
 
-    Factors have up to 11 significant bits, and scaled products are less than
+    Factors have up to 11 significant bits, and scaled products are below
     ``2 ** (fraction_bits + 2)``.
     """
     if unit.chunk << (unit.fraction_bits + 2) > 1 << 31:
         return False
     if element in _NARROW:
         return True
-    # Looking at all numbers takes longer than a small product.
+    # Scanning all numbers takes longer than a small product.
     return acc.size >= _LARGE and _is_near_one(left) and _is_near_one(right)
 
 
 def _is_near_one(array: Array) -> bool:
-    """Whether all numbers but zeros lie within a range whose products f32 has."""
+    """Whether all nonzero numbers are in a range whose products f32 can represent."""
     magnitudes = np.abs(array.astype(np.float32))
     most, least = magnitudes.max(initial=0), magnitudes.min(where=magnitudes != 0, initial=1)
     return bool(most < 2.0**_NEAR and least >= 2.0**-_NEAR)
@@ -238,11 +238,10 @@ def _chunked(
     *,
     overflows: bool = False,
 ) -> Array:
-    """Exponents are held as powers of two: sums of exponents are exact products of powers.
+    """Add chunk by chunk. Exponents are held as powers of two, so sums of exponents are exact products.
 
-    What is not finite has an infinite power, which makes the result something that is not finite.
-    So does a sum that overflows before the last chunk, unless ``overflows`` is set, with which it
-    stays infinite.
+    A value that is not finite has an infinite power, which makes the result nonfinite. So does a sum that
+    overflows before the last chunk, unless ``overflows`` is set, in which case it stays infinite.
     """
     is_narrow = _narrows(left, right, acc, elements[0], unit)
     working = np.float32 if is_narrow else np.float64
@@ -250,7 +249,7 @@ def _chunked(
     left, left_powers = _values_and_powers(left, elements[0], working)
     right, right_powers = _values_and_powers(right, elements[1], working)
     if right.shape[-1] == 1 and acc.ndim > 2:
-        # NumPy is slow on short inner loops with one operand that stays.
+        # NumPy is slow on short inner loops with one constant operand.
         right, right_powers = (x.repeat(acc.shape[-1], axis=-1) for x in (right, right_powers))
     wide = acc.astype(np.float64)
     is_half = acc.dtype == np.float16
@@ -265,7 +264,7 @@ def _chunked(
             of_right = chunk if right.shape[1] > 1 else chunk[0]
             products = left[of_left] * right[of_right]
             powers = left_powers[of_left] * right_powers[of_right]
-            # Those of an accumulator of f32 that is zero or subnormal are raised with the rest.
+            # Zero or subnormal f32 accumulators are raised with the rest.
             own = _stored_powers(total, "f16") if is_half else _leading_powers(total)
             largest = np.maximum(np.maximum.reduce(powers, axis=0), own)
             np.maximum(largest, _LEAST_POWER, out=largest)
@@ -282,20 +281,20 @@ def _chunked(
 
 
 def _wide_sum(products: Array, scale: Array) -> Array:
-    """The sum of products that are multiplied by a scale and cut off below one; overwrites them."""
+    """Sum products multiplied by a scale and truncated below one. Overwrites the products."""
     products *= scale
     np.trunc(products, out=products)
     return np.add.reduce(products, axis=0)
 
 
 def _narrow_sum(products: Array, scale: Array) -> Array:
-    """The same in f32 and i32. A scale that f32 lacks is that of products that are all zero."""
+    """Like ``_wide_sum``, in f32 and i32. A scale out of range of f32 occurs only for all-zero products."""
     products *= np.minimum(scale, 2.0**127).astype(np.float32)
     return np.add.reduce(products.astype(np.int32), axis=0, dtype=np.int32).astype(np.float64)
 
 
 def _converted(values: Array, precision: int, dtype: np.dtype, largest: Array) -> Array:
-    """Exact sums as numbers of the accumulator's type, in float64.
+    """Convert exact sums to numbers of the accumulator's type, in float64.
 
     ``largest``: the powers that the terms of the sums were aligned to.
     """
@@ -305,7 +304,7 @@ def _converted(values: Array, precision: int, dtype: np.dtype, largest: Array) -
     if np.minimum.reduce(largest, axis=None) < _MAY_BE_SUBNORMAL:
         quantum = 2.0 ** -(126 + precision - 1)
         cut = np.where(np.abs(cut) < 2.0**-126, np.trunc(values / quantum) * quantum, cut)
-    # What is too large becomes infinite; an exact sum of zero is +0.
+    # Values too large become infinite; an exact sum of zero is +0.
     return cut.astype(np.float32).astype(np.float64) + 0.0
 
 
@@ -320,11 +319,11 @@ def _exact(a: Array, b: Array, c: Array, dtype: np.dtype) -> Array:
 
 
 def _rounded_sum(terms: list[float], dtype: np.dtype) -> np.floating:
-    """The exact sum, rounded once."""
+    """Return the exact sum, rounded once."""
     near = math.fsum(terms)
     rest = math.fsum([*terms, -near])
     if rest:
-        # A sum that float64 rounds to the middle of two narrow numbers must not stay there.
+        # Prevent double rounding of a sum that float64 rounds to a tie of the narrow type.
         toward = math.nextafter(near, math.copysign(math.inf, rest))
         if float(dtype.type(near)) != float(dtype.type(toward)):
             near = toward
@@ -339,7 +338,7 @@ def _portable(a: Array, b: Array, c: Array, dtype: np.dtype) -> Array:
 
 
 def _special(left: Array, right: Array, acc: Array) -> Array:
-    """NaN or an infinity where one comes out, else 0; as ``sum_of_products`` takes operands."""
+    """Return NaN or an infinity where the result is one, else 0; operands as in ``sum_of_products``."""
     left, right, total = (x.astype(np.float64) for x in (left, right, acc))
     total = np.where(np.isfinite(total), 0.0, total)
     for k in range(left.shape[0]):

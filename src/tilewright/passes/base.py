@@ -1,4 +1,4 @@
-"""What every pass shares: what it applies to, and keeping track of where operations came from."""
+"""The base class of passes, and helpers for rewriting that keep source locations."""
 
 from __future__ import annotations
 
@@ -32,51 +32,53 @@ NO_TILEAA = define_code(
 
 
 class Level(NamedTuple):
-    """A level of the IR: its dialect, and what is said where a pass finds nothing of it."""
+    """A level of the IR: its dialect, and the error reported if a pass finds nothing of that level."""
 
     dialect: str
     code: str
     help: str
 
     def stands_in(self, root: Operation) -> bool:
-        """Whether an operation of the level is at or below ``root``."""
+        """Whether ``root`` or anything below it is an operation of this level."""
         prefix = f"{self.dialect}."
         return any(op.name.startswith(prefix) for op in root.walk())
 
 
-#: Tile IR, where pipelines begin.
+#: Tile IR, the input of every pipeline.
 CUDA_TILE = Level(
     "cuda_tile", NO_TILE_IR, "wrap the kernels in `cuda_tile.module @kernels { ... }`"
 )
-#: The level below it, where pointers, memory order and bounds are explicit.
+#: The level below Tile IR: pointers, memory order and bounds are explicit.
 NV_TILEAA = Level("nv_tileaa", NO_TILEAA, "put lower-cuda-tile-to-tileaa before the pass")
-#: Per-thread code: kernels in a ``gpu.module``.
+#: Per-thread code: kernels inside a ``gpu.module``.
 NVGPU = Level("gpu", NO_TILEAA, "there are no passes on this level")
 LEVELS = (CUDA_TILE, NV_TILEAA)
 
 
 @dataclass(frozen=True)
 class TilePass(ModulePass):
-    """A rewrite of IR of one level, ``LEVEL``; its fields are its options.
+    """A rewrite of IR of one level, ``LEVEL``. The fields of the class are the options of the pass.
 
-    Takes verified IR and leaves verified IR, of the same level unless ``RESULT`` is another one.
-    ``apply`` makes it usable in xDSL's pipelines.
+    Input and output are verified IR. The output is of the same level unless ``RESULT`` names another.
+    ``apply`` makes the pass usable in xDSL's pipelines.
     """
 
     LEVEL: ClassVar[Level] = CUDA_TILE
     RESULT: ClassVar[Level | None] = None
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
-        """What xDSL's pass manager calls; the context is not needed."""
+        """Entry point for xDSL's pass manager. The context is unused."""
         self.apply_to(op)
 
     @deep_recursion()
     def apply_to(self, root: Operation) -> Operation:
-        """Rewrite everything below ``root``: a module, or one function; gives what holds the
-        result, which is ``root`` unless a lowering had to replace a cuda_tile module.
+        """Rewrite everything below ``root``, a module or a function, in place.
 
-        Raises ``TileIRError`` (``no-tile-ir``, ``no-nv-tileaa``) where nothing of the level of the
-        pass is there.
+        Returns the operation that holds the result: ``root``, unless a lowering had to replace a
+        cuda_tile module.
+
+        Raises ``TileIRError`` (``no-tile-ir``, ``no-nv-tileaa``) if ``root`` holds no IR of the pass's
+        level.
         """
         level = self.LEVEL
         if not level.stands_in(root):
@@ -95,22 +97,22 @@ class TilePass(ModulePass):
 
     @abstractmethod
     def rewrite(self, root: Operation) -> Operation | None:
-        """Do the work on IR that is known to hold operations of the level; gives a new root where
-        the old one cannot hold the result."""
+        """Rewrite IR that holds operations of the level. Returns a new root if the old one cannot
+        hold the result, else None."""
 
 
 def modules(root: Operation) -> tuple[ModuleOp, ...]:
-    """The cuda_tile modules at or below an operation, in order."""
+    """Return the cuda_tile modules at or below an operation, in order."""
     return tuple(op for op in root.walk() if isinstance(op, ModuleOp))
 
 
 def functions(root: Operation) -> tuple[Function, ...]:
-    """The entries and functions at or below an operation, in order."""
+    """Return the entries and functions at or below an operation, in order."""
     return tuple(cast(Function, op) for op in root.walk() if isinstance(op, FUNCTIONS))
 
 
 def blocks_below(root: Operation) -> list[Block]:
-    """Every block below an operation, outer before inner, in order; works at any depth."""
+    """Return every block below an operation, outer blocks before inner ones. Not recursive."""
     found: list[Block] = []
     waiting = [block for region in reversed(root.regions) for block in reversed(region.blocks)]
     while waiting:
@@ -126,20 +128,20 @@ def blocks_below(root: Operation) -> list[Block]:
 
 
 def uses_below(op: Operation) -> Iterator[SSAValue]:
-    """The operands of an operation and of all operations in its regions."""
+    """Yield the operands of an operation and of all operations in its regions."""
     for inner in op.walk():
         yield from inner.operands
 
 
 def inherit_location(new: Operation, old: Operation) -> None:
-    """Make ``new`` stand where ``old`` stood: its location and its source."""
+    """Give ``new`` the location and the source of ``old``."""
     new.location = old.location
     if (source := source_of(old)) is not None:
         set_source(new, source)
 
 
 def clone_with_locations(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
-    """A copy whose operations keep the sources of the originals; fills the map of values."""
+    """Clone an operation, keeping source locations, and add its values to the map."""
     copy = op.clone(values)
     for old, new in zip(op.walk(), copy.walk(), strict=True):
         inherit_location(new, old)
@@ -147,25 +149,25 @@ def clone_with_locations(op: Operation, values: dict[SSAValue, SSAValue]) -> Ope
 
 
 def insert_before(rewriter: PatternRewriter, old: Operation, *new: Operation) -> None:
-    """Put operations before ``old``, at its place in the source."""
+    """Insert operations before ``old`` and give them its source location."""
     for op in new:
         inherit_location(op, old)
         rewriter.insert(op, InsertPoint.before(old))
 
 
 def replace_op(rewriter: PatternRewriter, old: Operation, new: Operation) -> None:
-    """Put ``new`` in the stead of ``old``, with its place in the source."""
+    """Replace ``old`` by ``new``, which takes over its source location."""
     inherit_location(new, old)
     rewriter.replace(old, new)
 
 
 def replace_value(rewriter: PatternRewriter, old: Operation, value: SSAValue) -> None:
-    """Erase an operation with one result, whose users take ``value``."""
+    """Erase an operation with one result and replace the result by ``value``."""
     rewriter.replace(old, (), (value,))
 
 
 def set_operand(rewriter: PatternRewriter, op: Operation, index: int, value: SSAValue) -> None:
-    """Change one operand in place; the operation that made the old one may now be dead."""
+    """Change one operand in place. The operation that defined the old operand may now be dead."""
     previous = op.operands[index].owner
     op.operands[index] = value
     rewriter.notify_op_modified(op)
@@ -174,7 +176,7 @@ def set_operand(rewriter: PatternRewriter, op: Operation, index: int, value: SSA
 
 
 def erase_from(rewriter: PatternRewriter, first: Operation | None) -> None:
-    """Erase an operation and all that follow it in its block."""
+    """Erase an operation and everything after it in its block."""
     if first is None or first.parent is None:
         return
     doomed = [first]

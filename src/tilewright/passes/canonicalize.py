@@ -19,25 +19,25 @@ from tilewright.passes.laws import Rule
 from tilewright.passes.rules_if import IF_RULES
 from tilewright.passes.rules_values import VALUE_RULES
 
-#: Every rule, by the operation that it looks at, in the order in which they are tried.
+#: The rules for each operation class, in the order in which they are tried.
 RULES: dict[type[Operation], tuple[Rule, ...]] = {**VALUE_RULES, IfOp: IF_RULES}
 
 
 class Rewrite(NamedTuple):
-    """A rule that was applied: its name, the operation that it has rewritten, and where that stood."""
+    """A rule application: the rule's name, the rewritten operation and its source location."""
 
     rule: str
     op: str
     location: SourceLocation | None
 
 
-#: Where rules that are applied are noted; None where nobody asks.
+#: Records the rules that are applied; None disables recording.
 TRACE: ContextVar[list[Rewrite] | None] = ContextVar("TRACE", default=None)
 
 
 @dataclass(eq=False, repr=False)
 class FirstRule(RewritePattern):
-    """Erases a dead operation, or applies the first rule of a table that fits."""
+    """Erases a dead operation, or applies the first rule of a table that matches."""
 
     rules: dict[type[Operation], tuple[Rule, ...]]
     dead: Callable[[Operation], bool]
@@ -61,7 +61,7 @@ def apply_rules(
     rules: dict[type[Operation], tuple[Rule, ...]],
     dead: Callable[[Operation], bool] = is_dead,
 ) -> None:
-    """Apply rules below an operation until none fits; operations left ``dead`` are erased."""
+    """Apply rules below an operation until none matches, and erase ``dead`` operations."""
     walker = PatternRewriteWalker(FirstRule(rules, dead, TRACE.get()))
     for region in root.regions:
         walker.rewrite_region(region)
@@ -69,12 +69,12 @@ def apply_rules(
 
 @dataclass(frozen=True)
 class Canonicalize(TilePass):
-    """Applies the folds and rewrites of assume, addf, select and if until none fits.
+    """Applies the folds and rewrites of assume, addf, select and if until none matches.
 
-    What it does: merges repeated assumptions, puts the product of a sum on the left, simplifies
-    selects and ifs, and erases operations whose results nothing uses. Integers and floats are not
-    computed at compile time. Values stay exactly the same. Cost: near-linear; each rewrite makes
-    the program smaller or brings it closer to the form.
+    Merges repeated assumptions, moves the product in a sum to the left, simplifies selects and ifs,
+    and erases operations whose results are unused. Does not fold integer or float arithmetic.
+    Results are bit-identical. Cost: near-linear, since each rewrite shrinks the program or moves it
+    closer to the normal form.
     """
 
     name: ClassVar[str] = "canonicalize"

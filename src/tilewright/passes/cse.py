@@ -18,11 +18,11 @@ from tilewright.passes.effects import is_removable
 class CommonSubexpressionElimination(TilePass):
     """Replaces an effect-free operation by an equal one that dominates it.
 
-    Equal are operations of one kind with the same operands, attributes and result types, and for
-    if, for, reduce and scan with bodies equal up to the names of values. The first one stays, with
-    its place in the source. Dead operations go first. Memory operations, assume, alloca,
-    assert and print_tko stay. Cost: linear in operations, times the depth of regions for those
-    with bodies.
+    Operations are equal if they are of one kind and have the same operands, attributes and result
+    types; if, for, reduce and scan also need bodies that are equal up to the names of values. The
+    first of several equal operations stays and keeps its source location. Dead operations are erased
+    first. Memory operations, assume, alloca, assert and print_tko are left alone. Cost: linear in
+    the number of operations, times the nesting depth for those with bodies.
     """
 
     name: ClassVar[str] = "cse"
@@ -42,7 +42,7 @@ def merge_equal(root: Operation, mergeable: Callable[[Operation], bool]) -> None
 
 @dataclass(slots=True)
 class _Known:
-    """The operations that dominate the point reached, by key; forgets when a block ends."""
+    """The available operations by key. Those of a block are forgotten when the block ends."""
 
     mergeable: Callable[[Operation], bool]
     first: dict[Hashable, Operation] = field(default_factory=dict[Hashable, Operation])
@@ -55,7 +55,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Frame:
-    """A block being walked: the next operation, and what was known when it began."""
+    """A block being walked: the next operation, and what was available when the block began."""
 
     op: Operation | None
     known: _Known
@@ -64,7 +64,7 @@ class _Frame:
 
 
 def _merge_in(block: Block, known: _Known) -> None:
-    """Merge equal operations in a block and all below; a stack stands for recursion."""
+    """Merge equal operations in a block and everything below it. Uses a stack, not recursion."""
     frames = [_Frame(block.first_op, known, len(known.added))]
     while frames:
         frame = frames[-1]
@@ -103,13 +103,13 @@ def _merge(op: Operation, known: _Known) -> None:
 
 
 def _key(op: Operation) -> Hashable:
-    """Equal for operations that compute the same."""
+    """Return a key that is equal for operations that compute the same values."""
     numbers: dict[SSAValue, int] = {}
     return tuple(_parts(op, numbers))
 
 
 def _parts(op: Operation, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
-    """What makes up the operation and its regions; values defined inside go by number."""
+    """Yield what identifies an operation and its regions. Values defined inside are numbered."""
     for inner in op.walk():
         yield type(inner), len(inner.operands), tuple(inner.result_types), len(inner.regions)
         yield from (numbers.get(value, value) for value in inner.operands)

@@ -12,9 +12,9 @@ from tilewright.passes.effects import is_dead
 
 
 def erase_dead(root: Operation) -> None:
-    """Erase the operations below ``root`` that are dead, and those that die with them."""
-    # Inner blocks come after outer ones in the list, so that going backwards an operation is
-    # looked at only after all its users.
+    """Erase the dead operations below ``root``, and those that become dead as a result."""
+    # Inner blocks follow outer ones in the list, so walking backwards visits an operation only
+    # after all its users.
     for block in reversed(blocks_below(root)):
         for op in reversed(block.ops):
             if is_dead(op):
@@ -25,9 +25,9 @@ def erase_dead(root: Operation) -> None:
 class DeadCodeElimination(TilePass):
     """Erases effect-free operations whose results nothing uses.
 
-    So it does with an if, for, reduce or scan that holds only such operations. Memory operations,
-    assume, alloca, assert, print_tko and ``loop`` stay, and so do unused results of operations
-    that are needed otherwise. Cost: one walk from the last operation to the first.
+    This includes if, for, reduce and scan if everything inside them is effect-free. Memory
+    operations, assume, alloca, assert, print_tko and ``loop`` stay. An operation with at least one
+    used result keeps its unused results. Cost: one walk from the last operation to the first.
     """
 
     name: ClassVar[str] = "dce"

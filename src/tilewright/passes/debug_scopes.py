@@ -29,19 +29,19 @@ from tilewright.passes.base import TilePass, functions
 
 UNKNOWN_FILE = "<unknown>"
 
-#: File name as written, 1-based line, 1-based column; 0 where unknown.
+#: File name as written, 1-based line, 1-based column; 0 if unknown.
 Position = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class SynthesizeDebugInfoScopes(TilePass):
-    """Gives each function without debug info a subprogram, and its operations places in it.
+    """Gives each function without debug info a subprogram, and its operations locations in it.
 
-    The compile unit is the file of the module's location, or ``<unknown>``; the subprogram has
-    the function's symbol as name and linkage name, and the file and line of the function's own
-    location; where that is unknown, the file of the compile unit and line 1. Locations
-    come from ``loc(...)`` or else from where the text was read; an operation with neither gets
-    line 0. Functions that have debug info are left alone. Cost: linear.
+    The compile unit is the file of the module's location, or ``<unknown>``. The subprogram takes its
+    name and linkage name from the function's symbol, and file and line from the function's own
+    location; if that is unknown, the compile unit's file and line 1. Locations come from
+    ``loc(...)``, else from the text that was read; an operation with neither gets line 0. Functions
+    that already have debug info are left alone. Cost: linear.
     """
 
     name: ClassVar[str] = "synthesize-debug-info-scopes"
@@ -59,7 +59,7 @@ def _add_scope(function: Function) -> None:
     own = position_of(function)
     if own is None:
         own = (UNKNOWN_FILE if known is None else known[0], 0, 0)
-    # A module may hold the functions of several files, so each has the file of its own location.
+    # A module may hold functions from several files, so each uses the file of its own location.
     file_name, line, _ = own
     scope = DISubprogramAttr.make(
         _file(file_name), max(line, 1), function.symbol, function.symbol, unit
@@ -83,7 +83,7 @@ def _set_location(op: Operation, location: Attribute) -> None:
 
 
 def position_of(op: Operation) -> Position | None:
-    """Where an operation comes from: its location, or else the text that it was read from."""
+    """Return the source position of an operation: its location, else where its text was read."""
     found = source_position(op.location)
     if found is not None:
         return found
@@ -95,9 +95,9 @@ def position_of(op: Operation) -> Position | None:
 
 
 def _in_scope(location: Attribute, scope: DISubprogramAttr, fallback: Position) -> Attribute:
-    """The location with every source position put into the scope; call sites stay call sites.
+    """Return the location with every source position in ``scope``. Call sites stay call sites.
 
-    Call sites may be nested to any depth and share their parts: each is rewritten once.
+    Call sites may be nested to any depth and share parts, so each is rewritten only once.
     """
     done: dict[int, Attribute] = {}
     stack = [location]
@@ -118,7 +118,7 @@ def _in_scope(location: Attribute, scope: DISubprogramAttr, fallback: Position) 
 
 
 def _parts(location: Attribute) -> tuple[Attribute, ...]:
-    """What a location is rewritten from: of a fused one, the first part with a position."""
+    """Return the locations a location is made of; of a fused one, the first with a position."""
     if isinstance(location, CALL_SITES):
         return (location.callee, location.caller)
     if isinstance(location, NAMED):

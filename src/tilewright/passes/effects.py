@@ -41,28 +41,28 @@ from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.matching import constant_of
 
-#: Terminators that leave more than the region they end.
+#: Terminators that leave more than their own region.
 EXITS = (BreakOp, ContinueOp, ReturnOp)
 
-#: Operations that have the effects of what is in their regions, and surely end.
+#: Operations that have only the effects of their regions, and always terminate.
 TRANSPARENT = (IfOp, ForOp, ReduceOp, ScanOp)
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether the operation itself is declared pure."""
+    """Whether the operation itself is declared pure, regardless of its regions."""
     return isinstance(op, TileOp) and op.has_trait(Pure)
 
 
 def has_no_effect(op: Operation) -> bool:
-    """Whether the operation itself is declared free of effects."""
+    """Whether the operation itself is declared effect-free, regardless of its regions."""
     return isinstance(op, TileOp) and op.has_trait(NoMemoryEffect)
 
 
 def is_removable(op: Operation) -> bool:
-    """Whether the operation may be erased once nothing uses its results.
+    """Whether the operation may be erased once its results are unused.
 
-    So are effect-free operations, and if, for, reduce and scan that hold only such and that
-    control always leaves at their end. A ``loop`` is not: it may be there to run forever.
+    True of effect-free operations, and of if, for, reduce and scan whose bodies hold only such
+    operations and always run to their end. False of ``loop``: it may be there to run forever.
     """
     if op.has_trait(IsTerminator, value_if_unregistered=True) or op.has_trait(SymbolOpInterface):
         return False
@@ -89,15 +89,15 @@ def _inner_blocks(op: Operation, in_for: bool) -> list[tuple[Block, bool]]:
 
 
 def is_dead(op: Operation) -> bool:
-    """Whether nothing uses the results and the operation may be erased."""
+    """Whether the results are unused and the operation may be erased."""
     return all(not result.uses for result in op.results) and is_removable(op)
 
 
 def is_speculatable(op: Operation) -> bool:
-    """Whether executing the operation where it was not executed before changes nothing.
+    """Whether the operation may be executed where it was not executed before.
 
-    True of pure operations that cannot be undefined behaviour with the operands they have, and
-    of reduce, scan and if made of such.
+    True of pure operations that cannot be undefined behaviour with their actual operands, and of
+    reduce, scan and if whose bodies hold only such operations.
     """
     if isinstance(op, ReduceOp | ScanOp | IfOp):
         return all(
@@ -108,7 +108,7 @@ def is_speculatable(op: Operation) -> bool:
 
 
 def is_pure_throughout(op: Operation) -> bool:
-    """Whether the operation is pure, with all that its regions hold."""
+    """Whether the operation and everything in its regions is pure."""
     if isinstance(op, ReduceOp | ScanOp | IfOp):
         return all(
             isinstance(inner, ReduceOp | ScanOp | IfOp) or is_pure(inner) for inner in op.walk()
@@ -146,7 +146,7 @@ def _divisor_is_harmless(op: Operation) -> bool:
     if divisor is None:
         return False
     values = divisor.values()
-    # The smallest number has no quotient by -1, so a signed remainder wants another divisor.
+    # INT_MIN / -1 overflows, so a signed remainder must rule out the divisor -1 as well.
     return 0 not in values and not (enum_property(op, "signedness") == "signed" and -1 in values)
 
 
@@ -162,7 +162,7 @@ def _indices_are_in_range(op: Operation) -> bool:
     return True
 
 
-#: The pure operations whose execution can be undefined behaviour, and when it is surely not.
+#: Pure operations whose execution can be undefined behaviour, each with a proof that it is not.
 PROOFS: dict[type[Operation], Callable[[Operation], bool]] = {
     AddIOp: _has_no_overflow_flag,
     SubIOp: _has_no_overflow_flag,
@@ -176,12 +176,12 @@ PROOFS: dict[type[Operation], Callable[[Operation], bool]] = {
     InsertOp: _indices_are_in_range,
 }
 
-#: Pure operations for which only the value is undefined, never the execution.
+#: Pure operations whose result may be undefined although executing them never is.
 UNDEFINED_VALUE_ONLY = frozenset({"offset", "ftoi", "mmaf_scaled"})
 
 
 def may_leave_early(ops: Iterable[Operation]) -> bool:
-    """Whether control may not get past one of the operations: an exit inside, or a loop."""
+    """Whether control may not get past one of the operations: it holds an exit or is a ``loop``."""
     return any(
         isinstance(inner, EXITS) or inner.name == "cuda_tile.loop"
         for op in ops

@@ -15,7 +15,7 @@ from tilewright.passes.matching import WORDS
 from tilewright.passes.rules_values import product_to_the_left
 
 RULES = Rules(WORDS)
-# But for one rounding.
+# An fma rounds once, so this one changes results.
 RULES.law("fuse_sum", "addf(p := mulf(a, b), c) -> fma(a, b, c) if rounds_alike(op, p)")
 RULES.law(
     "fuse_difference", "subf(p := mulf(a, b), c) -> fma(a, b, negf(c)) if rounds_alike(op, p)"
@@ -27,10 +27,10 @@ RULES.on(AddFOp)(product_to_the_left)
 class FuseFma(TilePass):
     """Turns ``a * b + c`` and ``a * b - c`` into ``fma``. Changes results.
 
-    An fma rounds once where mulf and addf round twice, so the result can differ in the last
-    place; therefore no pipeline holds this pass, and users ask for it. The product must have no
-    other use and the same rounding mode and flush_to_zero; ``c - a * b`` is left alone. A product
-    on the right of a sum goes to the left first. Cost: near-linear.
+    An fma rounds once, mulf and addf twice, so results can differ in the last place. No pipeline
+    contains this pass for that reason; users ask for it. The product must have no other use and the
+    same rounding mode and flush_to_zero as the sum. ``c - a * b`` is left alone. A product on the
+    right of a sum is moved to the left first. Cost: near-linear.
     """
 
     name: ClassVar[str] = "fuse-fma"

@@ -1,16 +1,16 @@
-"""Rewrites as data: one law a line, ``law("equal_arms", "select(c, a, a) -> a")``.
+"""Rewrites as data: one law per line, ``law("equal_arms", "select(c, a, a) -> a")``.
 
 A law reads ``pattern -> replacement if condition``. In a pattern
 
-* ``addi(x, 0)`` is an operation with these operands; ``...`` stands for any that follow;
-* a name is a value, the same one wherever it stands again, and ``_`` is any value;
-* a number, ``true`` or ``false`` is a constant of which all elements are that;
-* ``p := mulf(a, b)`` gives a name to what the pattern on its right matches.
+* ``addi(x, 0)`` is an operation with these operands; ``...`` stands for any further ones;
+* a name is a value, the same one at every occurrence, and ``_`` is any value;
+* a number, ``true`` or ``false`` is a constant whose elements all equal it;
+* ``p := mulf(a, b)`` names the value matched by the pattern on its right.
 
-A replacement is a value, or an operation on values. A value only takes the place of a result of its own
-type: ``bitcast(x) -> x`` drops a cast that changes nothing. An operation of the matched kind takes over
-its properties; one inside of another has the type of its last operand. A condition is calls of the tests
-that :class:`Words` holds, ``op`` being the operation that is rewritten: ``a(op) and not b(x)``.
+A replacement is a value, or an operation on values. A value may replace only a result of its own type:
+``bitcast(x) -> x`` drops a cast that changes nothing. An operation of the matched class inherits the
+matched operation's properties; a nested operation has the type of its last operand. A condition consists of
+calls of the tests in :class:`Words`, where ``op`` is the operation being rewritten: ``a(op) and not b(x)``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from tilewright.passes.base import insert_before, replace_value
 
-#: Changes the operation through the rewriter, or leaves everything as it is.
+#: Rewrites the operation through the rewriter, or leaves everything unchanged.
 Rule = Callable[[Any, PatternRewriter], None]
 _RuleT = TypeVar("_RuleT", bound=Rule)
 _Form = Callable[[Operation, PatternRewriter], bool]
@@ -33,24 +33,25 @@ _CONSTANTS = {"true": True, "false": False}
 
 
 class Site(NamedTuple):
-    """Where a law is applied: what makers of operations get."""
+    """The context in which a law is applied, passed to makers of operations."""
 
     op: Operation
     rewriter: PatternRewriter
 
     def add(self, *made: Operation) -> SSAValue:
-        """Insert operations before the one that is rewritten; gives the result of the last."""
+        """Insert operations before the one being rewritten. Returns the result of the last."""
         insert_before(self.rewriter, self.op, *made)
         return made[-1].results[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """What the names in laws mean.
+    """The vocabulary of laws: what the names in them mean.
 
-    ``number`` is what all elements of a constant are, None for other values; a law with ``true`` asks for
-    a bool and one with ``1`` for an int. ``makers`` are for words on the right that need more than operands
-    and a type; they get the site, the type (None inside of another operation) and the operands.
+    ``number`` returns the value that all elements of a constant share, None for other values. A law
+    that says ``true`` needs a bool, one that says ``1`` an int. ``makers`` build right-hand-side
+    operations that need more than operands and a type; they get the site, the type (None for a
+    nested operation) and the operands.
     """
 
     kinds: Mapping[str, type[Operation] | tuple[type[Operation], ...]]
@@ -59,27 +60,28 @@ class Words:
     tests: Mapping[str, Callable[..., object]] = field(default_factory=dict)
 
     def classes(self, name: str) -> tuple[type[Operation], ...]:
-        """The operation classes that a word of a law stands for."""
+        """Return the operation classes that a word of a law denotes."""
         kind = self.kinds[name]
         return kind if isinstance(kind, tuple) else (kind,)
 
     def is_number(self, value: SSAValue, wanted: float) -> bool:
-        """Whether all elements of a value are a number, written so: 1 is neither true nor 1.0."""
+        """Whether all elements of a value equal a number of the same Python type: 1 is neither
+        ``True`` nor 1.0."""
         found = self.number(value)
         return found == wanted and type(found) is type(wanted)
 
 
 class Rules(dict[type[Operation], tuple[Rule, ...]]):
-    """Rules by the class of operation that they look at, in the order in which they are tried."""
+    """Rules by the operation class they match, in the order in which they are tried."""
 
     def __init__(self, words: Words) -> None:
         super().__init__()
         self._words = words
 
     def law(self, name: str, *forms: str) -> Rule:
-        """Enter a law; of several forms the first that fits is applied.
+        """Register a law. If it has several forms, the first that matches is applied.
 
-        Raises ``SyntaxError``, ``ValueError`` or ``KeyError`` for one that cannot be read.
+        Raises ``SyntaxError``, ``ValueError`` or ``KeyError`` for a malformed law.
         """
         by_class: dict[type[Operation], list[_Form]] = {}
         for text in forms:
@@ -109,9 +111,10 @@ class Rules(dict[type[Operation], tuple[Rule, ...]]):
 
 
 class _Writer:
-    """Writes ``pattern -> replacement if condition`` as a Python function that says whether it fitted.
+    """Compiles ``pattern -> replacement if condition`` to a Python function.
 
-    To walk the pattern anew for each operation takes several times longer.
+    The function returns whether the pattern matched. Interpreting the pattern for each operation
+    instead takes several times longer.
     """
 
     def __init__(self, text: str, words: Words) -> None:
@@ -194,7 +197,7 @@ class _Writer:
                 raise ValueError(f"no pattern: {ast.unparse(node)}")
 
     def _made(self, node: ast.expr, ty: str = "None") -> str:
-        """The Python expression for a part of the replacement."""
+        """Return the Python expression that builds a part of the replacement."""
         match node:
             case ast.Name("true" | "false" as name):
                 return str(_CONSTANTS[name])
@@ -209,7 +212,8 @@ class _Writer:
 
 
 def _maker(cls: type[Operation]) -> Callable[..., SSAValue]:
-    """Makes operations of a class; that of the matched one hands on its properties."""
+    """Return a function that builds operations of a class. A nested one takes its type from its
+    last operand; one of the matched class inherits the matched operation's properties."""
 
     def make(site: Site, ty: Attribute | None, *operands: SSAValue) -> SSAValue:
         properties = dict(site.op.properties) if type(site.op) is cls else {}
@@ -220,7 +224,7 @@ def _maker(cls: type[Operation]) -> Callable[..., SSAValue]:
 
 
 def _set_operands(site: Site, operands: Sequence[SSAValue]) -> None:
-    """Change the operands in place; the operations that made the old ones may now be dead."""
+    """Change the operands in place. The operations that defined the old ones may now be dead."""
     before = [value.owner for value in site.op.operands]
     site.op.operands = operands
     for changed in (site.op, *before):

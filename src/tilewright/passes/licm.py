@@ -1,4 +1,4 @@
-"""The pass ``licm``: moves what does not change in a loop out of it."""
+"""The pass ``licm``: moves loop-invariant operations out of loops."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tilewright.passes.matching import is_defined_in, splat_of
 
 @dataclass(frozen=True)
 class LoopInvariantCodeMotion(TilePass):
-    """Moves pure operations whose operands come from outside a loop to before the loop.
+    """Moves pure operations whose operands are defined outside a loop to before the loop.
 
-    Looks at the operations directly in the body of ``for`` and ``loop``, inner loops first, so
-    that an operation climbs as far as it can; a reduce, scan or if moves as a whole. Bodies of
-    reduce and scan are not loops here, and nothing is taken out of an ``if``. An operation that
-    can be undefined behaviour, such as ``remi`` by an unknown number or ``addi`` with an overflow
-    promise, moves only from a loop that surely reaches it. ``divi``, get_tensor_shape,
-    get_index_space_shape, make_tensor_view and everything with effects stay. Cost: linear in
-    operations times the depth of loops.
+    Considers the operations directly in the body of ``for`` and ``loop``, inner loops first, so that
+    an operation moves out as far as possible. A reduce, scan or if moves as a whole; the bodies of
+    reduce and scan do not count as loops, and nothing is moved out of an ``if``. An operation that
+    can be undefined behaviour, such as ``remi`` by an unknown divisor or ``addi`` with an overflow
+    flag, moves only out of a loop that certainly executes it. ``divi``, get_tensor_shape,
+    get_index_space_shape, make_tensor_view and everything with effects stay. Cost: linear in the
+    number of operations times the depth of loops.
     """
 
     name: ClassVar[str] = "licm"
 
     def rewrite(self, root: Operation) -> None:
         loops = [op for op in root.walk() if isinstance(op, ForOp | LoopOp)]
-        # A loop comes before the loops in it, so that going backwards inner ones are first.
+        # An outer loop precedes its inner loops, so walking backwards visits inner loops first.
         for loop in reversed(loops):
             for block in loop.regions[0].blocks:
                 _hoist(loop, block)
@@ -51,13 +51,13 @@ def _hoist(loop: ForOp | LoopOp, body: Block) -> None:
 
 
 def surely_runs(loop: ForOp | LoopOp) -> bool:
-    """Whether the body is executed at least once whenever the loop is."""
+    """Whether the body runs at least once whenever the loop is reached."""
     if isinstance(loop, LoopOp):
         return True
     bounds = [splat_of(loop.lowerBound), splat_of(loop.upperBound)]
     if bounds[0] is None or bounds[1] is None:
         return False
     if loop.unsignedCmp is not None:
-        # Sign-extended and unsigned order agree after moving the negatives above the others.
+        # Mapping negative values above the others makes signed order equal to unsigned order.
         bounds = [(value < 0, value) for value in bounds if value is not None]
     return bounds[0] < bounds[1]

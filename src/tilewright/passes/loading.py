@@ -1,4 +1,4 @@
-"""Passes of others: from a Python file, a module, or the entry points of installed packages."""
+"""Loads external passes: from a Python file, a module, or entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ PASS_FAILED = define_code(
     "TileIRError from the exception itself, whose traceback says more.",
 )
 
-#: The group of entry points that packages announce passes in: ``name = "package.module:Class"``.
+#: The entry point group in which packages announce passes: ``name = "package.module:Class"``.
 ENTRY_POINTS = "tilewright.passes"
 
 
 def load_passes(source: str) -> list[type[TilePass]]:
-    """The passes that a Python file (``*.py``) or an importable module defines.
+    """Return the passes that a Python file (``*.py``) or an importable module defines.
 
-    Passes that it only imports do not count. Raises ``TileIRError`` (``passes-not-loaded``) where it
-    cannot be loaded or defines none.
+    Passes that it merely imports do not count. Raises ``TileIRError`` (``passes-not-loaded``) if the
+    source cannot be loaded or defines no pass.
     """
     path = Path(source)
     is_file = path.suffix == ".py" or path.is_file()
     try:
         module = _from_file(path) if is_file else importlib.import_module(source)
-    except Exception as error:  # whatever code of others raises
+    except Exception as error:  # external code may raise anything
         raise _not_loaded(source, f"{type(error).__name__}: {error}") from error
     found = list(passes_in(module))
     if not found:
@@ -51,7 +51,7 @@ def load_passes(source: str) -> list[type[TilePass]]:
 
 
 def passes_in(module: ModuleType) -> Iterator[type[TilePass]]:
-    """The passes that are defined in a module, in the order of their definition."""
+    """Yield the passes defined in a module, in definition order."""
     for value in vars(module).values():
         if (
             isinstance(value, type)
@@ -63,15 +63,15 @@ def passes_in(module: ModuleType) -> Iterator[type[TilePass]]:
 
 
 def announced_passes() -> dict[str, EntryPoint]:
-    """The entry points of installed packages that give passes, by the name of the pass."""
+    """Return the pass entry points of installed packages, by pass name."""
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def load_announced(point: EntryPoint) -> type[TilePass]:
-    """The pass of an entry point, whose name it must have."""
+    """Load the pass of an entry point; its name must match the entry point's."""
     try:
         cls = point.load()
-    except Exception as error:  # whatever code of others raises
+    except Exception as error:  # external code may raise anything
         raise _not_loaded(point.value, f"{type(error).__name__}: {error}") from error
     if not (isinstance(cls, type) and issubclass(cls, TilePass)):
         raise _not_loaded(point.value, "it is no subclass of tilewright.passes.TilePass")
@@ -82,7 +82,7 @@ def load_announced(point: EntryPoint) -> type[TilePass]:
 
 
 def place_of_failure(error: Exception, cls: type[TilePass]) -> NamedLocation | None:
-    """The last line of the module of a pass that an exception went through."""
+    """Return the innermost line of the pass's own module in the exception's traceback, or None."""
     module = sys.modules.get(cls.__module__)
     own = getattr(module, "__file__", None)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
@@ -95,7 +95,7 @@ def _from_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up.
+    # Dataclasses look up their module in ``sys.modules``.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""The pass ``loop-split``: a loop with a case distinction on its counter becomes two loops."""
+"""The pass ``loop-split``: splits a loop that branches on its counter into two loops."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tilewright.passes.matching import (
 )
 from tilewright.passes.rules_if import inline_branch
 
-#: The discardable attribute that overrides the threshold of the pass.
+#: A discardable attribute that overrides the pass's threshold.
 THRESHOLD_ATTRIBUTE = "cuda_tile.loop_split"
 
 BAD_THRESHOLD = define_code(
@@ -62,7 +62,7 @@ BAD_THRESHOLD = define_code(
     "the splitting off.",
 )
 
-#: A branch that directly holds one of these is worth a split whatever its size.
+#: A branch that directly contains one of these is worth a split whatever its size.
 COSTLY = (
     LoadPtrTkoOp,
     StorePtrTkoOp,
@@ -81,11 +81,11 @@ _MIRRORED = {
     "greater_than": "less_than",
     "greater_than_or_equal": "less_than_or_equal",
 }
-#: Predicates that hold below the split point, and those whose bound is itself below it.
+#: Predicates that are true below the split point, and those for which the bound itself is below it.
 _TRUE_BELOW = ("less_than", "less_than_or_equal")
 _BOUND_BELOW = ("less_than_or_equal", "greater_than")
 
-# Each split copies a body, so that nested splits multiply; beyond this they stop.
+# Each split copies a body, so nested splits multiply. Beyond this growth splitting stops.
 _GROWTH = 16
 _ALWAYS_ALLOWED = 1 << 14
 
@@ -94,20 +94,20 @@ _ALWAYS_ALLOWED = 1 << 14
 class LoopSplit(TilePass):
     """Splits a ``for`` at the point where a comparison of its counter changes.
 
-    Applies where an ``if`` directly in the body has the condition ``cmpi`` of the counter with a
-    value from outside, by less_than, greater_than or their or_equal forms, in the signedness of
-    the loop. The first loop runs below the split point, the second from it on; carried values go
-    through both. Each if directly in the body with that condition becomes its taken branch; if
-    the comparison has other users it becomes a constant. One split for each ``for`` and run.
+    Applies to an ``if`` directly in the body whose condition is a ``cmpi`` of the counter with a
+    value defined outside the loop, by less_than, greater_than or their or_equal forms, in the
+    signedness of the loop. The first loop runs below the split point, the second from it on;
+    loop-carried values pass through both. Every if directly in the body with that condition is
+    replaced by the branch it takes; if the comparison has other users it becomes a constant. Each
+    run splits a ``for`` at most once.
 
     ``split-threshold``: a split pays if a branch has at least that many operations (1: always) or
-    holds a load, store, mmaf, mmai, reduce, if or for; 0 turns the pass off. The integer attribute
-    ``cuda_tile.loop_split`` on the if, for or entry overrides it, in this order.
+    contains a load, store, mmaf, mmai, reduce, if or for; 0 turns the pass off. The integer
+    attribute ``cuda_tile.loop_split`` on the if, for or entry overrides it, in this order.
 
-    The arithmetic of the split point is exact for every input: bounds are clamped to the range of
-    the loop before anything is added or multiplied. Cost: the body is there twice. A function
-    grows to at most 16 times its size (or to 16384 operations if that is more); then splitting
-    stops.
+    The split point is exact for every input: bounds are clamped to the loop's range before anything
+    is added or multiplied. Cost: duplicates the body. A function grows to at most 16 times its size
+    (or to 16384 operations, if that is more); then splitting stops.
     """
 
     name: ClassVar[str] = "loop-split"
@@ -122,7 +122,7 @@ class LoopSplit(TilePass):
             ops = list(function.walk())
             size = len(ops)
             limit = max(_GROWTH * size, _ALWAYS_ALLOWED)
-            # A loop comes before the loops in it, so that going backwards inner ones are first.
+            # An outer loop precedes its inner loops, so walking backwards visits inner loops first.
             for loop in reversed(ops):
                 if not isinstance(loop, ForOp):
                     continue
@@ -137,7 +137,7 @@ class LoopSplit(TilePass):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where a loop can be split: the predicate is that of the counter on the left."""
+    """Where a loop can be split. The predicate has the counter on its left."""
 
     comparison: CmpIOp
     predicate: str
@@ -145,7 +145,7 @@ class Split:
 
 
 def find_split(loop: ForOp, threshold: int) -> Split | None:
-    """The first worthwhile split that an ``if`` directly in the body offers, or None."""
+    """Return the first worthwhile split that an ``if`` directly in the body offers, or None."""
     body = loop.body.block
     for op in body.ops:
         if not isinstance(op, IfOp):
@@ -171,7 +171,7 @@ def _split_of(loop: ForOp, body: Block, condition: SSAValue) -> Split | None:
         bound, predicate = comparison.lhs, _MIRRORED[predicate]
     else:
         return None
-    # The range of a signed i1 has no positive step, so that there is nothing to gain.
+    # A signed i1 has no positive step, so there is nothing to gain.
     if is_defined_in(bound, body) or _counter_type(loop).element == "i1":
         return None
     return Split(comparison, predicate, bound)
@@ -188,7 +188,7 @@ def _counter_type(loop: ForOp) -> TileType:
 
 
 def _threshold(branch: IfOp, loop: ForOp, default: int) -> int:
-    """The threshold that holds for an ``if``: its own, its loop's, its entry's or the option."""
+    """Return the threshold for an ``if``: its own, its loop's, its entry's or the option."""
     function = loop.parent_op()
     while function is not None and not isinstance(function, FUNCTIONS):
         function = function.parent_op()
@@ -220,7 +220,7 @@ def _pays(op: IfOp, threshold: int) -> bool:
 
 
 def split(loop: ForOp, where: Split) -> None:
-    """Split a loop; it becomes the second of the two, so that users of its results stay."""
+    """Split a loop. The original becomes the second loop, so the users of its results stay."""
     rewriter = PatternRewriter(InsertPoint.before(loop))
     first_end, second_start = _boundaries(_Emitter(loop, rewriter), loop, where)
     values: dict[SSAValue, SSAValue] = {}
@@ -237,9 +237,9 @@ def split(loop: ForOp, where: Split) -> None:
 
 
 def _specialize(loop: ForOp, comparison: CmpIOp, value: bool, rewriter: PatternRewriter) -> None:
-    """Rewrite a loop in which a comparison always has the same outcome."""
+    """Specialize a loop for a comparison whose outcome is the same in every iteration."""
     for op in list(loop.body.block.ops):
-        # An exit in a branch that is taken erases what follows.
+        # Inlining a branch that ends in an exit erases everything after it.
         still_there = op.parent is not None
         if still_there and isinstance(op, IfOp) and op.condition is comparison.result:
             inline_branch(op, branches(op)[0 if value else 1], rewriter)
@@ -253,7 +253,7 @@ def _specialize(loop: ForOp, comparison: CmpIOp, value: bool, rewriter: PatternR
 
 @dataclass(slots=True)
 class _Emitter:
-    """Makes scalar operations in front of a loop, in the signedness of its counter."""
+    """Emits scalar operations before a loop, in the signedness of its counter."""
 
     loop: ForOp
     rewriter: PatternRewriter
@@ -286,14 +286,14 @@ class _Emitter:
 
 
 def _boundaries(emit: _Emitter, loop: ForOp, where: Split) -> tuple[SSAValue, SSAValue]:
-    """The end of the first loop and the start of the second one."""
+    """Return the end of the first loop and the start of the second."""
     lower, upper, step = loop.lowerBound, loop.upperBound, loop.step
     point = _split_point(emit, loop, where)
     if splat_of(step) == 1:
         return emit.min(point, upper), emit.max(point, lower)
-    # Round up onto the grid of the loop. Within the bounds of the loop the distance from the
-    # lower one is an unsigned number of the same width, and the first grid point at or behind it
-    # exists, or else the counter would leave its type before it reaches the upper bound.
+    # Round up to the loop's grid of counter values. Within the loop's bounds, the distance from
+    # the lower bound is an unsigned number of the same width. The first grid point at or after
+    # the split exists, since otherwise the counter would overflow before the upper bound.
     inside = emit.max(emit.min(point, upper), lower)
     distance = emit(SubIOp, inside, lower, overflow=NO_FLAGS)
     trips = emit(
@@ -309,7 +309,7 @@ def _boundaries(emit: _Emitter, loop: ForOp, where: Split) -> tuple[SSAValue, SS
 
 
 def _split_point(emit: _Emitter, loop: ForOp, where: Split) -> SSAValue:
-    """The least counter for which the comparison has its second outcome."""
+    """Return the least counter for which the comparison has its second outcome."""
     if where.predicate not in _BOUND_BELOW:
         return where.bound
     bits = FORMATS[_counter_type(loop).element].bits
@@ -318,7 +318,7 @@ def _split_point(emit: _Emitter, loop: ForOp, where: Split) -> SSAValue:
     if known is not None:
         number = int(known) & ((1 << bits) - 1) if _is_unsigned(loop) else int(known)
         return emit.constant(min(number, largest - 1) + 1)
-    # The counter is below the upper bound and so at most largest - 1: a larger bound compares
-    # just like that, and adding one to it cannot wrap.
+    # The counter is below the upper bound, hence at most largest - 1. A larger bound compares the
+    # same, and adding one to the clamped bound cannot wrap.
     clamped = emit.min(where.bound, emit.constant(largest - 1))
     return emit.add(clamped, emit.constant(1))

@@ -1,4 +1,4 @@
-"""What patterns ask about values: constants, negations, branches."""
+"""Predicates and constructors for patterns: constants, negations, branches."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tilewright.passes.laws import Site, Words
 
 
 def constant_of(value: SSAValue) -> TileConstantAttr | None:
-    """The constant that a value is, or None."""
+    """Return the constant attribute of a value, or None."""
     owner = value.owner
     return owner.constant if isinstance(owner, ConstantOp) else None
 
 
 def splat_of(value: SSAValue) -> float | None:
-    """The number that fills a constant tile; None where the value is no such."""
+    """Return the number that fills a constant tile, or None if the value is not a splat."""
     constant = constant_of(value)
     return constant.values()[0] if constant is not None and constant.is_splat else None
 
 
 def constant_bool(value: SSAValue) -> bool | None:
-    """True or False for an i1 constant with equal elements, None for anything else."""
+    """Return True or False for an i1 constant with equal elements, else None."""
     constant = constant_of(value)
     if constant is None or constant.type.element != "i1" or not constant.is_splat:
         return None
@@ -37,7 +37,7 @@ def constant_bool(value: SSAValue) -> bool | None:
 
 
 def negated(value: SSAValue) -> SSAValue | None:
-    """``c`` where the value is ``xori c, true`` with the constant on the right, else None."""
+    """Return ``c`` if the value is ``xori c, true`` with the constant on the right, else None."""
     owner = value.owner
     if isinstance(owner, XOrIOp) and constant_bool(owner.rhs) is True:
         return owner.lhs
@@ -45,45 +45,45 @@ def negated(value: SSAValue) -> SSAValue | None:
 
 
 def make_constant(ty: TileType, number: float | bool) -> ConstantOp:
-    """A constant tile filled with one number."""
+    """Return a constant tile filled with one number."""
     attribute = TileConstantAttr.splat(ty, number)
     return ConstantOp.create(properties={"value": attribute}, result_types=[ty])
 
 
 def make_negation(value: SSAValue) -> tuple[ConstantOp, XOrIOp]:
-    """``xori value, true`` and its constant, for a tile of i1."""
+    """Return ``xori value, true`` and its constant, for a tile of i1."""
     assert isinstance(value.type, TileType)
     true = make_constant(value.type, True)
     return true, XOrIOp.create(operands=[value, true.result], result_types=[value.type])
 
 
 def branches(op: IfOp) -> tuple[Block | None, Block | None]:
-    """The then and else blocks; None for an else that is not there."""
+    """Return the then and else blocks; None for a missing else."""
     then, other = op.regions
     return then.first_block, other.first_block
 
 
 def terminator(block: Block) -> Operation:
-    """The last operation of a block; verified IR has one."""
+    """Return the last operation of a block, which verified IR always has."""
     last = block.last_op
     assert last is not None, "verified IR has no block without terminator"
     return last
 
 
 def yielded(block: Block | None) -> tuple[SSAValue, ...] | None:
-    """What a branch yields; None for a branch that is absent or leaves early."""
+    """Return what a branch yields; None if the branch is absent or ends in an exit."""
     if block is None or not isinstance(last := terminator(block), YieldOp):
         return None
     return tuple(last.operands)
 
 
 def is_only_terminator(block: Block) -> bool:
-    """Whether a block does nothing but end."""
+    """Whether a block holds nothing but its terminator."""
     return block.first_op is block.last_op
 
 
 def is_empty_branch(block: Block | None) -> bool:
-    """Whether a branch does nothing and yields nothing."""
+    """Whether a branch is absent, or holds only a yield of nothing."""
     return block is None or (is_only_terminator(block) and yielded(block) == ())
 
 
@@ -94,13 +94,13 @@ def is_defined_in(value: SSAValue, block: Block) -> bool:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number that fills a constant tile: a bool of i1, an int of other integers, or a float."""
+    """Return the number that fills a constant tile: a bool for i1, else an int or a float."""
     known = constant_bool(value)
     return splat_of(value) if known is None else known
 
 
 def predicate(value: SSAValue) -> str:
-    """The predicate of a comparison of integers, by its result."""
+    """Return the predicate of the integer comparison that defines a value."""
     assert isinstance(value.owner, CmpIOp)
     return enum_property(value.owner, "comparison_predicate")
 
@@ -129,13 +129,13 @@ def _fma(site: Site, ty: Attribute, *operands: SSAValue) -> SSAValue:
 
 
 def _rounds_alike(op: Operation, product: SSAValue) -> bool:
-    """Whether nothing but a sum uses a product, which has the modes of the sum."""
+    """Whether the sum is the only use of a product, and both have the same rounding modes."""
     assert isinstance(product.owner, Operation)
     modes = product.owner.properties
     return product.has_one_use() and all(modes.get(m) == op.properties.get(m) for m in _MODES)
 
 
-#: What laws on cuda_tile are written with.
+#: The vocabulary of laws on cuda_tile.
 WORDS = Words(
     kinds={cls.mnemonic(): cls for cls in OPERATIONS.values()},
     number=number_of,

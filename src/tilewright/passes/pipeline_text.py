@@ -1,6 +1,6 @@
-"""Reads the text of a pipeline: ``canonicalize,loop-split{split-threshold=2}``.
+"""Parses pipeline text such as ``canonicalize,loop-split{split-threshold=2}``.
 
-The form is xDSL's: names separated by commas, options in braces separated by spaces, values
+The syntax is xDSL's: names separated by commas, options in braces separated by spaces, values
 separated by commas. Blanks around commas and braces are ignored.
 """
 
@@ -30,7 +30,7 @@ _WORDS: dict[str, bool] = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class OptionText:
-    """An option as written: ``key=value,value``; no values for a bare key."""
+    """An option as written, ``key=value,value``; a bare key has no values."""
 
     key: str
     values: ParameterListType
@@ -47,7 +47,7 @@ class ElementText:
 
 
 def parse_elements(text: str) -> list[ElementText]:
-    """The elements of a pipeline's text; ``TileIRError`` (``bad-pipeline``) if malformed."""
+    """Parse a pipeline's text into its elements. Raises ``TileIRError`` (``bad-pipeline``)."""
     return _Reader(SourceFile("<pipeline>", text)).elements()
 
 

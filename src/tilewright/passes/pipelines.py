@@ -1,4 +1,4 @@
-"""The pipelines by name, and running them."""
+"""The named passes and pipelines, and the driver that runs them."""
 
 from __future__ import annotations
 
@@ -89,9 +89,12 @@ PASS_BROKE_MODULE = define_code(
 
 
 class PassTable(Mapping[str, type[TilePass]]):
-    """Passes by name. Those of rooms above this one stand as module and class, and are loaded when
-    first looked at; so are those of installed packages (``loading.ENTRY_POINTS``), which come
-    behind. ``add`` takes further ones."""
+    """Passes by name.
+
+    Passes of higher layers are given as module and class, and are imported when first looked up; so
+    are those of installed packages (``loading.ENTRY_POINTS``), which come last. ``add`` registers
+    further passes.
+    """
 
     def __init__(self, passes: Iterable[type[TilePass]], elsewhere: Mapping[str, str]):
         self._loaded = {cls.name: cls for cls in passes}
@@ -100,10 +103,10 @@ class PassTable(Mapping[str, type[TilePass]]):
         self._announced: dict[str, EntryPoint] | None = None
 
     def add(self, cls: type[TilePass]) -> None:
-        """Enter a pass; one of the same name that was added before gives way.
+        """Register a pass, replacing one of the same name that was added before.
 
-        Raises ``TileIRError`` (``passes-not-loaded``) where Tilewright has a pass or pipeline of
-        the name.
+        Raises ``TileIRError`` (``passes-not-loaded``) if Tilewright itself has a pass or pipeline of
+        that name.
         """
         if cls.name in self._own or cls.name in PIPELINES:
             message = f"Tilewright has a pass or pipeline named '{cls.name}': choose another name"
@@ -111,7 +114,7 @@ class PassTable(Mapping[str, type[TilePass]]):
         self._loaded[cls.name] = cls
 
     def is_own(self, name: str) -> bool:
-        """Whether a pass is Tilewright's, and not of others."""
+        """Whether a pass is part of Tilewright, not external."""
         return name in self._own
 
     def _others(self) -> dict[str, EntryPoint]:
@@ -183,13 +186,13 @@ PASSES = PassTable(
 
 
 def passes_within(level: Level) -> list[str]:
-    """The names of the passes of Tilewright that take a level and stay on it."""
+    """Return the names of Tilewright's passes whose input and output are of the given level."""
     own = ((name, PASSES[name]) for name in PASSES if PASSES.is_own(name))
     return [name for name, cls in own if cls.LEVEL is level and cls.RESULT is None]
 
 
-#: Every pipeline, by name: passes in the order in which they run. O3 is the usual one. None
-#: holds fuse-fma, which changes results: ask for `fuse-fma,O3`.
+#: Every pipeline, by name, as passes in the order in which they run. O3 is the usual choice. None
+#: contains fuse-fma, which changes results: ask for `fuse-fma,O3`.
 PIPELINES: dict[str, tuple[str, ...]] = {
     "O0": (),
     "O1": ("canonicalize", "cse"),
@@ -227,16 +230,16 @@ AnyModule = ModuleOp | builtin.ModuleOp
 
 
 class PassTiming(NamedTuple):
-    """How long one pass took, without hooks and verification."""
+    """The duration of one pass, without hooks and verification."""
 
     name: str
     seconds: float
 
 
 def parse_pipeline(text: str) -> list[TilePass]:
-    """The passes that a text such as ``fuse-fma,O2,loop-split{split-threshold=2}`` names.
+    """Return the passes named by a text such as ``fuse-fma,O2,loop-split{split-threshold=2}``.
 
-    Raises ``TileIRError`` with everything that is wrong: ``bad-pipeline``, ``unknown-pass``,
+    Raises ``TileIRError`` with every error in the text: ``bad-pipeline``, ``unknown-pass``,
     ``bad-pass-option``.
     """
     passes: list[TilePass] = []
@@ -267,7 +270,8 @@ def _passes_of(element: ElementText) -> list[TilePass]:
 
 
 def _members_of(element: ElementText, members: Sequence[ElementText]) -> list[TilePass]:
-    """The passes of a pipeline. Its options go to each pass that has them, which one at least must."""
+    """Return the passes of a pipeline. An option applies to each pass that has it; at least one
+    must."""
     taken: set[OptionText] = set()
     passes: list[TilePass] = []
     for member in members:
@@ -313,7 +317,7 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
     try:
         return cls.from_spec(ArgSpec(cls.name, {k: o.values for k, o in given.items()}))
     except TileIRError as error:
-        # A pass refuses a value without knowing where it is written.
+        # A pass rejects a value without knowing its location in the text.
         location = next(iter(given.values())).location
         raise TileIRError(
             [dataclasses.replace(d, location=d.location or location) for d in error.diagnostics]
@@ -348,17 +352,17 @@ def run_pipeline(
     timings: list[PassTiming] | None = None,
     rewrites: list[Rewrite] | None = None,
 ) -> AnyModule:
-    """Run passes on a verified module, in place; gives the module that holds the result.
+    """Run passes on a verified module in place, and return the module that holds the result.
 
-    That is ``module`` itself, unless it is a ``cuda_tile.module`` and was lowered to another level.
+    That is ``module`` itself, unless it is a ``cuda_tile.module`` that was lowered to another level.
 
-    ``before_pass`` and ``after_pass`` are called with the pass and the module; where
-    ``after_pass`` returns True, the pipeline stops there. ``timings`` gets an entry for each pass
-    run, ``rewrites`` one for each rule that canonicalize, tileaa-canonicalize and fuse-fma apply, by
-    its name. ``verify_each`` verifies the module before the first and after each pass, and that passes
-    on ``nv_tileaa`` keep the order of memory effects, which takes quadratic time; a pass that
-    breaks something is reported as ``pass-broke-module``, with what is wrong.
-    ``allow_unregistered`` lets operations pass that no dialect knows.
+    ``before_pass`` and ``after_pass`` are called with the pass and the module; the pipeline stops
+    if ``after_pass`` returns True. ``timings`` receives an entry for each pass that ran;
+    ``rewrites`` one, with the rule's name, for each rule that canonicalize, tileaa-canonicalize or
+    fuse-fma applies. ``verify_each`` verifies the module before the first and after each pass, and
+    checks that passes on ``nv_tileaa`` preserve the order of memory effects, in quadratic time. A
+    pass that breaks something is reported as ``pass-broke-module`` with the errors found.
+    ``allow_unregistered`` accepts operations of unknown dialects.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     if verify_each:
@@ -383,7 +387,7 @@ def run_pipeline(
 
 
 def _apply(each: TilePass, module: AnyModule) -> Operation:
-    """Run a pass; an exception in one of others is an error of theirs, not a bug in Tilewright."""
+    """Run a pass. An exception raised in an external pass is reported as an error of that pass."""
     if PASSES.is_own(each.name) or type(each).__module__.startswith("tilewright."):
         return each.apply_to(module)
     try:
@@ -397,18 +401,18 @@ def _apply(each: TilePass, module: AnyModule) -> Operation:
 
 
 def _verify(module: AnyModule, allow_unregistered: bool) -> None:
-    # The verifier is large, and most runs do without it.
+    # The verifier is a large import, and most runs do not need it.
     from tilewright.analysis.verifier import verify
 
     verify(module, allow_unregistered=allow_unregistered)
 
 
 def _guard(each: TilePass, module: AnyModule) -> OrderGuard | None:
-    """A guard of the order of effects, around passes that stay on ``nv_tileaa``."""
+    """Return a guard of the order of effects for passes that stay on ``nv_tileaa``."""
     if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
         return None
     if each.name.startswith("tileas-"):
-        # Copies ahead take the place of loads, which the guard would miss.
+        # Asynchronous copies replace loads, so the guard cannot match the effects before and after.
         return None
     return OrderGuard.watch(module)
 

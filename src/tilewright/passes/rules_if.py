@@ -1,6 +1,6 @@
-"""Canonical forms of ``if``: one law for each function.
+"""Canonical forms of ``if``, one law per function.
 
-Written ``if c {A} else {B}``; an *exit* is a break, continue or return.
+Notation: ``if c {A} else {B}``. An *exit* is a break, continue or return.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tilewright.passes.matching import (
 
 
 def inline_branch(op: IfOp, branch: Block | None, rewriter: PatternRewriter) -> None:
-    """Put the operations of a branch in the stead of the ``if``.
+    """Replace an ``if`` by the operations of one of its branches.
 
-    Where the branch ends in an exit, everything behind the ``if`` is unreachable and is erased.
+    If the branch ends in an exit, everything after the ``if`` is unreachable and is erased.
     """
     if branch is None:
         rewriter.erase(op)
@@ -55,7 +55,7 @@ def inline_branch(op: IfOp, branch: Block | None, rewriter: PatternRewriter) -> 
 def constant_condition(op: IfOp, rewriter: PatternRewriter) -> None:
     """``if true {A} else {B} = A`` and ``if false {A} else {B} = B``.
 
-    What follows is erased where the taken branch ends in an exit.
+    If the taken branch ends in an exit, everything after it is erased.
     """
     condition = constant_bool(op.condition)
     if condition is not None:
@@ -72,7 +72,7 @@ def empty_else(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def negated_condition(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``if xori(c, true) {A} else {B} = if c {B} else {A}``, the else being there."""
+    """``if xori(c, true) {A} else {B} = if c {B} else {A}``. Requires an else."""
     condition = negated(op.condition)
     if condition is None or branches(op)[1] is None:
         return
@@ -81,7 +81,8 @@ def negated_condition(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def boolean_results(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``if c {.. yield true} else {.. yield false}`` gives ``c``, the reverse ``xori(c, true)``."""
+    """``if c {.. yield true} else {.. yield false} = c``; with the values swapped,
+    ``xori(c, true)``."""
     then, other = branches(op)
     on_true, on_false = yielded(then), yielded(other)
     if on_true is None or on_false is None:
@@ -99,11 +100,11 @@ def boolean_results(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def outer_values(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``%r, %s = if c {.. yield a, x} else {.. yield b, y}`` makes ``%r = select(c, a, b)``, for
-    tiles ``a`` and ``b`` that are defined outside of the ``if``, whatever ``x`` and ``y`` are.
+    """``%r, %s = if c {.. yield a, x} else {.. yield b, y}`` makes ``%r = select(c, a, b)`` for tiles
+    ``a`` and ``b`` defined outside the ``if``.
 
-    For a ranked tile the condition is reshaped to 1x..x1 and broadcast. An ``if`` of which nothing
-    is left goes; results that nothing uses are another rule's.
+    ``x`` and ``y`` may be anything. For a ranked tile the condition is reshaped to 1x..x1 and
+    broadcast. An ``if`` left with nothing to do is erased; unused results are removed by another rule.
     """
     then, other = branches(op)
     on_true, on_false = yielded(then), yielded(other)
@@ -128,7 +129,7 @@ def outer_values(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def _spread_condition(op: IfOp, ty: TileType, rewriter: PatternRewriter) -> SSAValue:
-    """The condition of an ``if`` in the shape of a tile type."""
+    """Return the condition of an ``if`` in the shape of a tile type."""
     if not ty.rank:
         return op.condition
     scalar = op.condition.type
@@ -143,9 +144,9 @@ def _spread_condition(op: IfOp, ty: TileType, rewriter: PatternRewriter) -> SSAV
 
 
 def one_branch_leaves(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``%r = if c {.. exit} else {.. yield v}`` makes ``%r = v``, ``v`` being defined outside.
+    """``%r = if c {.. exit} else {.. yield v}`` makes ``%r = v`` if ``v`` is defined outside.
 
-    Behind the ``if`` control has come through the branch that yields.
+    Only the yielding branch continues past the ``if``.
     """
     then, other = branches(op)
     on_true, on_false = yielded(then), yielded(other)
@@ -159,7 +160,7 @@ def one_branch_leaves(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def unused_results(op: IfOp, rewriter: PatternRewriter) -> None:
-    """Results that nothing uses go, and what the branches yield for them."""
+    """Remove unused results and the operands that the branches yield for them."""
     kept = [index for index, result in enumerate(op.results) if result.uses]
     if len(kept) == len(op.results):
         return
@@ -178,7 +179,7 @@ def unused_results(op: IfOp, rewriter: PatternRewriter) -> None:
 
 
 def _take_regions(op: IfOp) -> list[Region]:
-    """The regions of an ``if`` that will be erased, free to be given to another one."""
+    """Detach the regions of an ``if`` that is about to be erased, for use in another one."""
     regions = list(op.regions)
     for region in regions:
         region.parent = None
@@ -195,7 +196,8 @@ def _rebuilt(
     condition: SSAValue | None = None,
     attributes: dict[str, Attribute] | None = None,
 ) -> IfOp:
-    """An ``if`` at the place of ``old``; its condition and attributes unless others are given."""
+    """Return a new ``if`` at the location of ``old``, with its condition and attributes unless
+    others are given."""
     new = IfOp.create(
         operands=[old.condition if condition is None else condition],
         result_types=types,
@@ -209,7 +211,7 @@ def _rebuilt(
 def both_branches_leave(op: IfOp, rewriter: PatternRewriter) -> None:
     """``if c {.. exit a} else {.. exit b}; rest = %r = if c {.. yield a} else {.. yield b}; exit %r``
 
-    for exits of one kind. ``rest`` is unreachable and goes.
+    Requires exits of one kind. ``rest`` is unreachable and is erased.
     """
     then, other = branches(op)
     if then is None or other is None:
@@ -218,7 +220,7 @@ def both_branches_leave(op: IfOp, rewriter: PatternRewriter) -> None:
     if not isinstance(first, EXITS) or type(first) is not type(second):
         return
     types = [v.type for v in first.operands]
-    # An if cannot give views, which a function may return.
+    # An if cannot return views, but a function can.
     if any(isinstance(ty, TensorViewType | TileViewType) for ty in types):
         return
     erase_from(rewriter, op.next_op)
@@ -241,8 +243,8 @@ def _replace_terminator(old: Operation, new: Operation, rewriter: PatternRewrite
 def adjacent_on_same_condition(op: IfOp, rewriter: PatternRewriter) -> None:
     """``if c {A} else {B}; if c {C} else {D} = if c {A; C} else {B; D}``.
 
-    Also where one condition is the negation of the other, C and D changing places. Behind an exit
-    in A nothing of C is left.
+    Also applies if one condition is the negation of the other, with C and D swapped. If A ends in
+    an exit, C is dropped.
     """
     previous = op.prev_op
     if not isinstance(previous, IfOp):
@@ -278,7 +280,7 @@ def adjacent_on_same_condition(op: IfOp, rewriter: PatternRewriter) -> None:
 def _joined(
     previous: IfOp, first: Block | None, second: Block | None, rewriter: PatternRewriter
 ) -> Block | None:
-    """The operations of both branches in one detached block that yields what both yield."""
+    """Return a detached block with the operations of both branches, yielding what both yield."""
     if first is None or second is None:
         block = second if first is None else first
         if block is not None:
@@ -308,7 +310,7 @@ def _detach(block: Block) -> None:
 
 
 def nested(op: IfOp, rewriter: PatternRewriter) -> None:
-    """``if a { if b {A} } = if (andi a, b) {A}``, there being no results and no else."""
+    """``if a { if b {A} } = if (andi a, b) {A}``, without results and else."""
     then, other = branches(op)
     if then is None or other is not None or op.results or yielded(then) is None:
         return

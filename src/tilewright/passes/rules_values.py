@@ -16,7 +16,7 @@ law = VALUE_RULES.law
 
 law("repeated_assumption", "assume(y := assume(_)) -> y if alike(op, y.owner)")
 
-# Of two NaN operands the result may be either, in both forms.
+# With two NaN operands the result may be either NaN, in both forms.
 product_to_the_left = law(
     "product_to_the_left", "addf(a, b := mulf(_, _)) -> addf(b, a) if not is_product(a)"
 )
@@ -44,7 +44,7 @@ law("zero_or_one", "select(c, 0, 1) -> exti(xori(c, true))")
 
 @VALUE_RULES.on(SelectOp)
 def constant_elements(op: SelectOp, rewriter: PatternRewriter) -> None:
-    """A mixed constant condition with constant arms is a constant, element by element."""
+    """Fold a select of constant arms by a constant condition that is not a splat."""
     parts = [constant_of(value) for value in op.operands]
     condition, on_true, on_false = parts
     if condition is None or condition.is_splat or on_true is None or on_false is None:
@@ -57,6 +57,6 @@ def constant_elements(op: SelectOp, rewriter: PatternRewriter) -> None:
 
 
 def _elements(constant: TileConstantAttr) -> np.ndarray:
-    """The bytes of each element of a constant, row by row: one row for a splat."""
+    """Return the bytes of each element of a constant, one row per element; one row for a splat."""
     size = element_bytes(constant.format)
     return np.frombuffer(constant.data.data, np.uint8).reshape(-1, size)

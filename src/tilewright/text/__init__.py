@@ -1,6 +1,6 @@
 """Tile IR text: ``parse`` reads it, ``print_text`` writes it.
 
-Both load xDSL when they are first used.
+Both load xDSL on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Attribute and type aliases, wherever they stand in the file.
+"""Attribute and type aliases, which may be defined anywhere in the file.
 
-``#name = attribute`` and ``!name = type`` may follow their uses, as MLIR's printers put locations
-at the end. Definitions are found by a scan of line starts and parsed when first needed.
+``#name = attribute`` and ``!name = type`` may follow their uses, since MLIR's printers put locations
+at the end. Definitions are found by scanning line starts and parsed on first use.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ BAD_ALIAS = define_code(
     "bad-alias", "An alias is defined twice, in terms of itself, or expands to too much."
 )
 
-#: Parts that an alias may have once all aliases in it are expanded. Sharing makes a few lines
-#: stand for a tree of any size, which every later walk would pay for.
+#: The maximum number of parts of an alias with all aliases in it expanded. Through sharing, a few
+#: lines can denote a tree of any size, for which every later walk would pay.
 MAX_EXPANSION = 1_000_000
 
-#: Aliases that may stand in one another, in a chain: what they make can still be shown in full.
+#: The maximum depth of aliases that refer to each other; their attributes can still be printed in full.
 MAX_ALIAS_LEVELS = 1_500
 
 _DEFINITION = re.compile(
     r"^[ \t]*+([#!](?:[0-9]+|[A-Za-z$_-][\w$-]*+))[ \t]*+=(?!=)", re.MULTILINE | re.ASCII
 )
-#: A name, or what may hide one: a string or a comment.
+#: A name, or what may contain one: a string or a comment.
 _REFERENCE = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//.*|([#!](?:[0-9]+|[A-Za-z$_-][\w$-]*+))', re.ASCII)
 
 
 @dataclass(slots=True)
 class Alias:
-    """A definition: ``start`` of the name, ``body`` of what it stands for."""
+    """An alias definition: offsets of its name (``start``) and of the aliased text (``body``)."""
 
     name: str
     start: int
@@ -51,7 +51,7 @@ class Alias:
 
 
 def find_aliases(text: str) -> dict[int, Alias]:
-    """Every definition of a text, by the offset of its name."""
+    """Return every alias definition of a text, by the offset of its name."""
     if "#" not in text and "!" not in text:
         return {}
     found = _DEFINITION.finditer(text)
@@ -59,9 +59,9 @@ def find_aliases(text: str) -> dict[int, Alias]:
 
 
 def aliases_below(alias: Alias, aliases: Mapping[str, Alias], text: str) -> list[tuple[Alias, int]]:
-    """The unresolved aliases on the line of a definition, on theirs and so on, parts first.
+    """Return the unresolved aliases on a definition's line, on theirs, and so on, parts first.
 
-    Each comes with its number of levels. A circle is cut open: parsing reports it.
+    Each comes with its depth. A cycle is cut; parsing reports it.
     """
     order: list[tuple[Alias, int]] = []
     levels: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Tokens, lists, literals, attributes and types: xDSL's attribute parser, made tolerant and exact.
 
-It differs from its base in what it accepts (aliases anywhere, exact float bit patterns, strings of
-any bytes, tiles in ``dense<...>``) and in that text of any shape ends in a parse error with a
-place, never in another exception, nor in unbounded time or memory.
+It accepts more than its base class: aliases anywhere, exact float bit patterns, strings of arbitrary
+bytes, tiles in ``dense<...>``. Any text either parses or ends in a parse error with a location, never
+in another exception, and never takes unbounded time or memory.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ MAX_NESTING = 200
 MAX_INTEGER_WIDTH = 4096
 MAX_DENSE_ELEMENTS = 2**24
 
-#: What xDSL's own parsers of builtin and foreign attributes raise on text that they do not expect.
+#: The exceptions that xDSL's parsers of builtin and foreign attributes raise on malformed text.
 FOREIGN_ERRORS = (
     VerifyException,
     ArithmeticError,
@@ -91,7 +91,7 @@ _ESCAPED = {"n": b"\n", "t": b"\t", '"': b'"', "\\": b"\\"}
 
 
 def unescape(literal: str) -> str:
-    """The contents of a string literal; bytes that are no UTF-8 become surrogate escapes."""
+    """Return the contents of a string literal; bytes that are not UTF-8 become surrogate escapes."""
     body = literal[1:-1]
     if "\\" not in body:
         return body
@@ -106,9 +106,9 @@ def unescape(literal: str) -> str:
 
 
 class TileAttrParser(AttrParser):
-    """Reads attributes and types. ``previous_end`` is the offset after the last token taken.
+    """Parses attributes and types. ``previous_end`` is the offset after the last token consumed.
 
-    ``foreign_types`` says how types stand in the text of operations that xDSL declares.
+    ``foreign_types`` says how types are written in operations that xDSL declares.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class TileAttrParser(AttrParser):
         return self.parse_characters(keyword, context_msg)
 
     def found(self) -> str:
-        """The current token in words, for messages."""
+        """Describe the current token for messages."""
         text = self.token.text
         if not text:
             return "the end of the file"
@@ -204,7 +204,7 @@ class TileAttrParser(AttrParser):
     # Nesting
 
     def nest(self) -> None:
-        """Count one more level of nesting. Errors need not count down: recovery does."""
+        """Enter one more nesting level. Errors need not leave it, since recovery does."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             fail(
@@ -215,8 +215,8 @@ class TileAttrParser(AttrParser):
 
     @contextmanager
     def delimited(self, start: str, end: str) -> Generator[None, None, None]:
-        """Reads both signs around what is read inside, one level deeper; an error where either is
-        missing."""
+        """Parse both delimiters around what is parsed inside, one nesting level deeper. An error if either
+        is missing."""
         self.parse_characters(start)
         self.nest()
         yield
@@ -277,7 +277,7 @@ class TileAttrParser(AttrParser):
         return self._guarded(super()._parse_optional_builtin_parametrized_attr)
 
     def _guarded(self, parse: Callable[[], _ItemT]) -> _ItemT:
-        """Run a parser of xDSL's that may raise anything on text that it does not expect."""
+        """Run one of xDSL's parsers, which may raise anything on malformed text."""
         start = token_start(self)
         try:
             return parse()
@@ -316,7 +316,7 @@ class TileAttrParser(AttrParser):
         return found
 
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
-        """A number with its type; floats are rounded once, from the text to their type."""
+        """Parse a number with its type. Floats are rounded once, from the text to their type."""
         start = token_start(self)
         if (boolean := self.parse_optional_boolean()) is not None:
             return IntegerAttr(int(boolean), IntegerType(1))
@@ -350,13 +350,13 @@ class TileAttrParser(AttrParser):
         fmt = FORMATS.get(element_name(ty))
         if fmt is None:
             self._invalid(ValueError(f"floats of type {ty} are not supported"), start)
-        # Where MLIR's attribute would lose bits, one that keeps them takes its place.
+        # Where MLIR's attribute would lose bits, use one that keeps them.
         return exact_float(ty, scalar_literal(self, text, fmt, start))  # pyright: ignore[reportReturnType]
 
     def _parse_builtin_dense_attr(self) -> Attribute:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """``dense<...> : T``, from the ``<`` on: a constant tile, or xDSL's dense attribute.
+        """Parse ``dense<...> : T`` from the ``<`` on: a constant tile, or xDSL's dense attribute.
 
-        The type behind the literal decides, so it is read first.
+        The type after the literal decides, so it is parsed first.
         """
         literal, keyword = token_start(self), self.previous_end - len("dense")
         body = _DENSE_BODY.match(self.lexer.input.content, literal)
@@ -488,7 +488,7 @@ class TileAttrParser(AttrParser):
         return value
 
     def resolve_alias(self, alias: Alias) -> Attribute:
-        """What an alias stands for; parsed at its first use, wherever the parser is."""
+        """Return the attribute of an alias. Parses it on first use, wherever the parser is."""
         if alias.value is not None:
             return alias.value
         if alias.error is not None:
@@ -515,11 +515,11 @@ class TileAttrParser(AttrParser):
         return alias.value
 
     def _resolve_parts(self, alias: Alias) -> None:
-        """Parse the aliases that one is made of before itself, so that a chain of them is no
-        deeper than its text: debug info of inlined code has hundreds of links.
+        """Parse the aliases in an alias's definition before itself.
 
-        Which those are is told by the names on the line of the definition. What a line hides is
-        parsed where it is met, and an error is told there, too.
+        A chain of aliases then needs no recursion: debug info of inlined code has hundreds of links. The
+        aliases are identified by the names on the definition's line. Those on further lines are parsed when
+        encountered, and their errors are reported there.
         """
         self._in_order = True
         order = aliases_below(alias, self._aliases, self.lexer.input.content)
@@ -539,7 +539,7 @@ class TileAttrParser(AttrParser):
             self._in_order = False
 
     def parse_optional_location(self) -> Attribute | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """``loc(...)``, if it is there."""
+        """Parse ``loc(...)`` if present."""
         if self._parser_state.current_token.text != "loc":
             return None
         self._consume_token()

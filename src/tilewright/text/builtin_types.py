@@ -1,4 +1,4 @@
-"""Rules of MLIR for its own shaped types, which xDSL reads without them."""
+"""Checks MLIR's rules for its builtin shaped types, which xDSL does not check."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from xdsl.ir.affine import AffineMap
 from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
 
 _NUMBERS = (IntegerType, IndexType, AnyFloat)
-#: Of types that no dialect is known for, nobody can say what they may be part of.
+#: Element types of vectors. For types of unknown dialects the answer is unknown, so they are accepted.
 _OF_VECTOR = (*_NUMBERS, UnregisteredAttr)
-#: By its name: the dialect takes as long to import as all that is needed for most modules.
+#: By name, since importing the dialect takes as long as everything else most modules need.
 _POINTER = "llvm.ptr"
 _OF_MEMREF = (
     *_NUMBERS,
@@ -57,7 +57,7 @@ _NOT_OF_TENSOR = (
 
 
 def broken_rule(ty: Attribute) -> str | None:
-    """What MLIR refuses in a vector, memref or tensor; None for every other type."""
+    """Return the MLIR rule that a vector, memref or tensor violates, or None; None for other types."""
     if isinstance(ty, VectorType | MemRefType | TensorType) and not _fit(ty.get_shape()):
         return "the extents of a type are integers of 64 bits"
     if isinstance(ty, VectorType):
@@ -89,7 +89,7 @@ def _broken_memref(ty: MemRefType | UnrankedMemRefType) -> str | None:
         if len(strides) != rank:
             return f"a memref of rank {rank} has as many strides, not {len(strides)}"
         numbers = (*strides, ty.layout.get_offset())
-        # The least one stands for a number that is not known.
+        # The smallest i64 stands for a dynamic size.
         if not _fit(numbers) or -(1 << 63) in numbers:
             return "strides and offset of a memref are integers of 64 bits"
         if 0 in strides:
@@ -98,7 +98,7 @@ def _broken_memref(ty: MemRefType | UnrankedMemRefType) -> str | None:
 
 
 def _is_space(attribute: Attribute) -> bool:
-    """Whether an attribute can name a memory space: of MLIR's own, few can."""
+    """Whether an attribute may be a memory space: few of MLIR's own may."""
     if isinstance(attribute, NoneAttr | IntegerAttr | StringAttr | DictionaryAttr):
         return True
     return not isinstance(attribute, BuiltinAttribute | TypeAttribute)
@@ -113,7 +113,7 @@ def _is_element(ty: Attribute, classes: tuple[type[Attribute] | UnionType, ...])
 
 
 def canonical_type(ty: TypeAttribute) -> TypeAttribute:
-    """The type as MLIR keeps it: the identity is no layout of its own, nor 0 a memory space."""
+    """Return the type in MLIR's canonical form: without an identity layout or memory space 0."""
     if not isinstance(ty, MemRefType | UnrankedMemRefType):
         return ty
     space = ty.memory_space

@@ -1,4 +1,4 @@
-"""Attributes of the arguments of functions without a body, which xDSL reads past and does not write."""
+"""Argument attributes of functions without a body, which xDSL skips when reading and does not print."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def is_declaration(op: Operation) -> bool:
 
 
 def has_lost_attributes(op: Operation) -> bool:
-    """Whether xDSL's custom form would leave out attributes of arguments or results."""
+    """Whether xDSL's custom form would omit attributes of arguments or results."""
     return is_declaration(op) and any(name in op.properties for name in ("arg_attrs", "res_attrs"))
 
 
 def read_argument_attributes(parser: Parser, op: Operation, start: int) -> None:
-    """Read the arguments of a declaration again, for their attributes; its text begins behind ``start``."""
+    """Parse the arguments of a declaration again for their attributes; its text begins after ``start``."""
     end = previous_end(parser)
     resume_at(parser, start)
     while not token_text(parser).startswith("@"):

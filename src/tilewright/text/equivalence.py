@@ -1,4 +1,4 @@
-"""Whether two modules are the same program text apart from names and layout."""
+"""Structural equality of modules, regardless of names and formatting."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tilewright.nesting import deep_recursion
 
 
 def same_module(a: Operation, b: Operation, *, locations: bool = False) -> str | None:
-    """None where two operations are structurally equal, else their first difference in words.
+    """Return None if two operations are structurally equal, else a description of the first difference.
 
-    Compared are kinds of operations, properties, attributes, types, regions, and which value is
-    used where. Names of values and blocks and places in a source do not count; locations do with
-    ``locations``. A property that is absent equals its default.
+    Compares operations, properties, attributes, types, regions and uses of values. Ignores the names of
+    values and blocks, and source locations unless ``locations`` is set. An absent property equals its
+    default.
     """
     with deep_recursion():
         return _Comparison(locations).operations(a, b, a.name)
@@ -54,7 +54,7 @@ class _Comparison:
         if len(a.operands) != len(b.operands):
             return f"{path}: {len(a.operands)} operands became {len(b.operands)}"
         for index, (mine, other) in enumerate(zip(a.operands, b.operands, strict=True)):
-            # Values from outside of what is compared stand for themselves.
+            # Values defined outside of the compared operations must be identical.
             if self.values.get(mine, mine) is not other:
                 return f"{path}: operand {index} is another value"
             if mine.type != other.type:
@@ -79,7 +79,7 @@ class _Comparison:
                 self.values[left] = right
                 if self.compares_locations and left.location != right.location:
                     return f"{path}: argument location {left.location} became {right.location}"
-            # All results first: an operation may use values that are defined behind it.
+            # All results first, since an operation may use values defined after it.
             for left, right in zip(mine.ops, other.ops, strict=False):
                 self.values.update(zip(left.results, right.results, strict=False))
         for index, (mine, other) in enumerate(blocks):

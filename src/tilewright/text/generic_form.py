@@ -1,8 +1,8 @@
 """MLIR's generic form of operations: ``"name"(%a) <{...}> ({...}) {...} : (T) -> U``.
 
-What it leaves unchecked by its nature is checked here against the operation's definition: counts
-of operands, results and regions, and the kinds of its properties. So an operation that was read
-can be printed and asked for its parts, whatever the verifier will say of it.
+The form itself guarantees little, so operations are checked against their definition here: counts of
+operands, results and regions, and kinds of properties. Any operation that was read can therefore be
+printed and inspected, whatever the verifier says.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Range = tuple[int, int]
 
 @dataclass(slots=True)
 class _Generic:
-    """What has been read of an operation in generic form."""
+    """The parsed parts of an operation in generic form."""
 
     op_type: type[Operation]
     name: TileToken
@@ -76,7 +76,7 @@ class _Generic:
 def parse_generic_operation(
     parser: TileParser, op_type: type[Operation], name: TileToken
 ) -> Operation:
-    """Read from the ``(`` after the quoted name on; the trailing location is left."""
+    """Parse from the ``(`` after the quoted name up to the trailing location, which is not consumed."""
     read = _Generic(op_type, name, parser.parse_op_args_list())
     successors: Sequence[Block] = parser.parse_optional_successors() or ()
     if parser.token.text == "<":
@@ -154,7 +154,7 @@ def _parse_identity(parser: TileParser) -> Attribute:
 
 
 def _exact_identities(value: Attribute) -> Attribute:
-    """Identities behind an alias, as ``reduce`` keeps them."""
+    """Return identities given by an alias in the form that ``reduce`` stores."""
     if not isinstance(value, ArrayAttr):
         return value
     bits = [scalar_bits(item) for item in value.data]
@@ -169,7 +169,7 @@ def _exact_identities(value: Attribute) -> Attribute:
 def _parse_regions(parser: TileParser) -> tuple[list[Region], list[Range]]:
     regions: list[Region] = []
     ranges: list[Range] = []
-    # No `parse_comma_separated_list`: the parentheses do not count as a level of nesting.
+    # Not `parse_comma_separated_list`: these parentheses do not count as a nesting level.
     separator = "("
     while parser.parse_optional_characters(separator) is not None:
         start = token_start(parser)
@@ -202,7 +202,7 @@ def _parse_signature(parser: TileParser, read: _Generic) -> None:
 
 
 def _complete_properties(parser: TileParser, read: _Generic, definition: OpDef) -> None:
-    """Properties may stand in the attribute dictionary; absent ones get their default."""
+    """Move properties out of the attribute dictionary, and set defaults for absent ones."""
     names = list(definition.properties)
     if any(isinstance(o, AttrSizedOperandSegments) for o in definition.options):
         names.append(SEGMENTS)
@@ -232,7 +232,7 @@ def _complete_properties(parser: TileParser, read: _Generic, definition: OpDef) 
 def _from_code(
     parser: TileParser, read: _Generic, name: str, kind: object, value: Attribute
 ) -> Attribute:
-    """A member of an enumeration that is written as NVIDIA's tools write some: ``0 : i32``."""
+    """Parse an enumeration member that NVIDIA's tools write as a number, such as ``0 : i32``."""
     if not isinstance(kind, FieldKind) or kind.wire != "enum":
         return value
     if not isinstance(value, IntegerAttr) or value.type != IntegerType(32):
@@ -279,7 +279,7 @@ def _bad_shape(
 
 
 def _map_parts(parser: TileParser, read: _Generic, definition: OpDef) -> dict[Part, Range]:
-    """The places of operands, types and properties, by the names of their groups."""
+    """Return the text ranges of operands, types and properties, by group name."""
     parts: dict[Part, Range] = {("attr", key, 0): r for key, r in read.ranges.items()}
     sizes = _segments(parser, read, definition)
     at = 0
@@ -302,7 +302,7 @@ def _segments(parser: TileParser, read: _Generic, definition: OpDef) -> list[int
     option = next((o for o in definition.options if isinstance(o, AttrSizedOperandSegments)), None)
     if option is None:
         return _group_sizes(parser, read, definition.operands, len(read.operands), "operands")
-    # What is read has the properties and operands that an operation would be asked for.
+    # ``read`` has the properties and operands that the option looks for in an operation.
     found = option.container(read).get(SEGMENTS)  # pyright: ignore[reportArgumentType]
     if not isinstance(found, DenseArrayBase) or found.elt_type != IntegerType(32):
         _bad_property(parser, read, SEGMENTS, f"'{read.op_type.name}' needs '{SEGMENTS}'")
@@ -327,7 +327,7 @@ def _group_sizes(
     total: int,
     what: str,
 ) -> list[int]:
-    """How many values each group takes, where at most one group is variadic."""
+    """Return the size of each group, at most one of which is variadic."""
     variadic = [group for _, group in groups if isinstance(group, VariadicDef)]
     fixed = len(groups) - len(variadic)
     rest = total - fixed
@@ -340,7 +340,7 @@ def _group_sizes(
 
 
 def adopt_attributes(parser: TileParser, op: Operation, name: TileToken) -> None:
-    """Properties that the custom form shows in its attribute dictionary become properties."""
+    """Move properties that the custom form shows in its attribute dictionary to the properties."""
     assert isinstance(op, IRDLOperation)
     known = op.get_irdl_definition().properties
     for key in [key for key in op.attributes if key in known]:

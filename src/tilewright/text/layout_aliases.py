@@ -1,15 +1,15 @@
-"""Short names for layouts, which would make lines of ``nv_tileas`` unreadable."""
+"""Short names for layouts, which would otherwise make lines of ``nv_tileas`` unreadable."""
 
 from __future__ import annotations
 
 import re
 
-#: A layout, or a string, which stays as it is.
+#: A layout, or a string, which is left alone.
 _LAYOUT = re.compile(r'"(?:[^"\\]|\\.)*"|#nv_tileas\.(layout|shared)<[^<>]*>')
 
 
 def with_layout_aliases(text: str) -> str:
-    """A text whose layouts have names, ``#layout``, ``#layout1``, ..., defined in front of it."""
+    """Replace layouts by aliases ``#layout``, ``#layout1``, ..., defined at the start of the text."""
     if "#nv_tileas." not in text:
         return text
     names: dict[str, str] = {}

@@ -1,8 +1,7 @@
-"""A lexer for MLIR text: one regular expression, tokens made on demand, never an exception.
+"""A lexer for MLIR text: one regular expression, tokens created on demand, no exceptions.
 
-A character or literal that is no token becomes a token of its own that fits nowhere; the parser
-then complains where it stands, and :func:`lexical_problem` says what is wrong with it. So a bad
-character costs one operation, not the file.
+An invalid character or literal becomes a token that no rule accepts. The parser reports it there, and
+:func:`lexical_problem` describes it. A bad character thus costs one operation, not the file.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRT
 
 
 class NoToken(Enum):
-    """The kind of what is no token."""
+    """The kind of invalid tokens."""
 
     UNKNOWN = "unknown"
 
 
 Kind = MLIRTokenKind | NoToken
 
-#: Longer number literals fit no type; Python itself refuses to convert very long ones.
+#: Longer number literals fit no type, and Python refuses to convert very long ones.
 MAX_NUMBER_LENGTH = 1000
 
 _SKIP = r"(?:[ \t\n\r\f\v]++|//[^\n]*+)*+"
 _STRING = r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
 _SUFFIX = r"(?:[0-9]+|[A-Za-z$._-][\w$.-]*)"
 
-#: What follows white space and comments; the number of the matched group tells the kind.
+#: A token after white space and comments; the index of the matched group is its kind.
 TOKEN = re.compile(
     _SKIP
     + "(?:"
     + "|".join(
         (
             rf"(%{_SUFFIX})",
-            # Of `4x8xf32`, the `x` before `8` is a token, so that a long shape is not read again
-            # for each of its extents.
+            # In `4x8xf32`, an `x` before a digit is its own token, so that a long shape is not rescanned
+            # for each extent.
             r"((?<=[0-9?])x(?=[0-9?])|[A-Za-z_][\w$.]*)",
             r"(->|\.\.\.|\{-\#|\#-\}|[:,=>{(\[<+?/})\]*|])",
             r"(0x[0-9a-fA-F]+|[0-9]++(?!\.))",
@@ -78,7 +77,7 @@ _KINDS: tuple[Kind, ...] = (
 
 
 class TileToken(Span):
-    """A token that is its own span: one object where xDSL makes two.
+    """A token that is its own span: one object where xDSL creates two.
 
     ``text`` is stored, not computed.
     """
@@ -96,12 +95,12 @@ class TileToken(Span):
 
     @property
     def span(self) -> TileToken:
-        """The token itself, which has the ``start`` and ``end`` that xDSL asks a span for."""
+        """The token itself, which has the ``start`` and ``end`` that xDSL expects of a span."""
         return self
 
 
 class TileLexer(MLIRLexer):
-    """Gives :class:`TileToken` objects; the end of the text gives end-of-file tokens for ever."""
+    """Creates :class:`TileToken` objects; after the end of the text, end-of-file tokens forever."""
 
     def __init__(self, source: Input) -> None:
         super().__init__(source)
@@ -125,7 +124,7 @@ class TileLexer(MLIRLexer):
 
 
 def lexical_problem(token: TileToken) -> str:
-    """What is wrong with a token of no kind."""
+    """Describe what is wrong with an invalid token."""
     first = token.text[:1]
     if first.isdigit():
         return f"a number literal has at most {MAX_NUMBER_LENGTH} characters"

@@ -1,4 +1,4 @@
-"""Locations and debug info as text: aliases behind the module, as the reference tools put them."""
+"""Prints locations and debug info: aliases after the module, like the reference tools."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tilewright.dialects.cuda_tile.debug_info import (
 from tilewright.dialects.syntax.directives import quote
 from tilewright.text.locations import LOCATIONS
 
-#: Prints any attribute, by its alias where it has one.
+#: Formats any attribute, by its alias if it has one.
 Show = Callable[[Attribute], str]
 
 
 def location_text(location: Attribute, show: Show) -> str:
-    """What stands between the parentheses of ``loc(...)``; parts are shown by ``show``."""
+    """Return the text between the parentheses of ``loc(...)``; parts are formatted by ``show``."""
     match location:
         case UnknownLoc():
             return "unknown"
@@ -55,13 +55,13 @@ def location_text(location: Attribute, show: Show) -> str:
 
 
 def _part(location: Attribute, show: Show) -> str:
-    """A location inside another: without its own ``loc(...)``."""
+    """Return a location nested in another, without its own ``loc(...)``."""
     shown = show(location)
     return shown[4:-1] if shown.startswith("loc(") else shown
 
 
 def alias_name(attribute: Attribute) -> str | None:
-    """The name that aliases of an attribute start with, or None where it gets none."""
+    """Return the prefix of an attribute's alias, or None if it gets none."""
     if isinstance(attribute, LOCATIONS):
         return "loc"
     if isinstance(attribute, DIAttr):
@@ -88,7 +88,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Opened:
-    """An attribute of which some parts are still to be entered."""
+    """An attribute some of whose parts have not been added yet."""
 
     attribute: Attribute
     entry: _Entry | None
@@ -105,7 +105,7 @@ class _Opened:
 class AliasTable:
     """The aliases of all locations given to ``add``.
 
-    Ordered by depth, then by name, then by first visit; so each definition follows its parts.
+    Ordered by depth, then name, then first visit, so that each definition follows its parts.
     """
 
     def __init__(self) -> None:
@@ -113,9 +113,9 @@ class AliasTable:
         self._depths: dict[Attribute, int] = {}
 
     def add(self, attribute: Attribute) -> int:
-        """Enter an attribute and its parts; returns its depth, -1 where nothing has an alias.
+        """Add an attribute and its parts. Returns its depth; -1 if nothing in it has an alias.
 
-        Attributes may be nested to any depth: a stack stands for the recursion.
+        Attributes may be nested to any depth, so this uses a stack instead of recursion.
         """
         if (known := self._depths.get(attribute)) is not None:
             return known
@@ -135,7 +135,7 @@ class AliasTable:
         return self._depths[attribute]
 
     def _open(self, attribute: Attribute) -> _Opened:
-        """Enter an attribute before its parts, so that the visits of both count in this order."""
+        """Add an attribute before its parts, so that visits are counted in this order."""
         name = alias_name(attribute)
         entry: _Entry | None = None
         if name is not None:
@@ -143,7 +143,7 @@ class AliasTable:
         return _Opened(attribute, entry, iter(_parts_of(attribute)))
 
     def assign(self) -> dict[Attribute, str]:
-        """Every attribute with its alias, in the order of definition."""
+        """Return every attribute with its alias, in definition order."""
         order = sorted(
             self._entries.items(), key=lambda item: (item[1].depth, item[1].name, item[1].visit)
         )

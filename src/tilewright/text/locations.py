@@ -1,4 +1,4 @@
-"""``loc(...)``: where an operation comes from, as its producer says."""
+"""Parses ``loc(...)``, the location of an operation according to its producer."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tilewright.dialects.syntax.tokens import fail, token_start
 if TYPE_CHECKING:
     from tilewright.text.attribute_parser import TileAttrParser
 
-#: Every attribute that can be the location of an operation.
+#: Every attribute class that can be the location of an operation.
 LOCATIONS = (UnknownLoc, FileLineColLoc, DILocAttr, *NAMED, *FUSED, *CALL_SITES)
 
-#: What xDSL's own named and fused locations are made of; others hold more and may be deep.
+#: The possible parts of xDSL's own named and fused locations; others hold more and may be deep.
 _SIMPLE = (UnknownLoc, FileLineColLoc)
 
 
 def parse_location_body(parser: TileAttrParser) -> Attribute:
-    """What stands between the parentheses of ``loc(...)``."""
+    """Parse what is between the parentheses of ``loc(...)``."""
     start = token_start(parser)
     text = parser.token.text
     if (parse := _FORMS.get(text)) is not None:
@@ -94,7 +94,7 @@ def _parse_named_or_position(parser: TileAttrParser, start: int) -> Attribute:
 
 
 def _skip_end(parser: TileAttrParser) -> None:
-    """Where a range ends, `to 3:4` or in the same line `to :4`: bytecode has no room for it, so that it is dropped."""
+    """Skip the end of a range, `to 3:4`, or `to :4` on the same line; bytecode cannot store it."""
     if parser.parse_optional_keyword("to"):
         parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
         parser.parse_punctuation(":")

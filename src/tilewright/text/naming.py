@@ -1,8 +1,8 @@
 """Value names as MLIR's printers choose them.
 
-A block names the results of all its operations before any region inside is entered; the counters
-that a region continues from are those of the enclosing block after that. So sibling regions may
-reuse each other's numbers and names.
+A block names the results of all its operations before entering any nested region. A region continues
+from the counters of the enclosing block at that point. Sibling regions may therefore reuse each
+other's numbers and names.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ITEM = re.compile(r"\.item\.(\d+)")
 
 
 def as_python(text: str) -> str:
-    """Text for people in which names of Tile IR stand as in the Python that they come from:
-    ``%q.shape[0]`` for ``%q.shape.0``, ``%pair[1]`` for ``%pair.item.1``."""
+    """Rewrite Tile IR names in a text as the Python they come from: ``%q.shape[0]`` for
+    ``%q.shape.0``, ``%pair[1]`` for ``%pair.item.1``."""
     return _ITEM.sub(r"[\1]", _AXIS.sub(r".\1[\2]", text))
 
 
@@ -36,7 +36,7 @@ class _Counters:
 
 @dataclass(slots=True)
 class Names:
-    """``of`` maps the id of a value to its name with ``%``; ``results`` the id of an operation to
+    """``of`` maps the id of a value to its name with ``%``. ``results`` maps the id of an operation to
     the text before it, such as ``%a, %b:2 = ``."""
 
     of: dict[int, str] = field(default_factory=dict)
@@ -44,10 +44,10 @@ class Names:
 
 
 def name_values(roots: Sequence[Operation], *, suggest: bool) -> Names:
-    """Names for all values in and under some operations of one block.
+    """Name all values in and under operations of one block.
 
-    Values keep the names that they were read with. ``suggest`` gives others the names that their
-    operations propose, rather than numbers.
+    Values keep the names they were read with. With ``suggest``, other values get the names that their
+    operations suggest instead of numbers.
     """
     naming = _Naming(suggest)
     counters = _Counters()
@@ -126,7 +126,7 @@ class _Naming:
         self.names.results[id(op)] = ", ".join(shown) + " = "
 
     def _groups(self, op: Operation) -> Iterator[tuple[list[SSAValue], str | None]]:
-        """The results that share a name, and the wish for that name."""
+        """Yield groups of results that share a name, with the suggested name."""
         named_one_by_one = (
             self.suggest and isinstance(op, TileOp) and len(op.RESULT_NAMES) == len(op.results)
         )
@@ -162,7 +162,7 @@ class _Naming:
 
 
 def _argument_names(region: Region) -> Sequence[str]:
-    """The names that an operation proposes for the arguments of its body."""
+    """Return the names that an operation suggests for the arguments of its body."""
     op = region.parent
     count = len(region.blocks[0].args) if region.blocks else 0
     if isinstance(op, ForOp):

@@ -1,4 +1,4 @@
-"""Which operation a name stands for: short, prefixed, old and foreign spellings."""
+"""Resolves operation names: short, prefixed, old and foreign spellings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PREFIX = "cuda_tile."
 _EXPERIMENTAL = "experimental$"
 
 
-#: Dialects that load when their name is met.
+#: Dialects that are loaded when their name occurs.
 _OTHERS = (
     *("nv_tileaa", "nv_tileas", "func", "arith", "scf", "nvgpu", "gpu"),
     *("nvvm", "memref", "vector", "cf", "math", "ub", "llvm"),
@@ -47,9 +47,9 @@ def _math_of_tiles() -> Dialect:
 
 
 class TileContext(Context):
-    """A context whose unregistered attributes and types are of one class for each name.
+    """A context with one class for each name of an unregistered attribute or type.
 
-    So they compare equal across texts, which xDSL's own do not.
+    Such attributes of different texts therefore compare equal, unlike xDSL's own.
     """
 
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
@@ -64,7 +64,7 @@ class TileContext(Context):
         return self._registered("get_optional_attr", name) or unregistered_attribute(name, False)
 
     def registered_op(self, name: str, dialects: list[str]) -> type[Operation] | None:
-        """The operation of that name, or of that name in an enclosing dialect; none made up."""
+        """Return the operation of that name, possibly in an enclosing dialect. Never creates one."""
         found = self._registered("get_optional_op", name, dialect_stack=dialects)
         return None if found is not None and issubclass(found, UnregisteredOp) else found
 
@@ -78,14 +78,14 @@ class TileContext(Context):
 
 @lru_cache(maxsize=4096)
 def unregistered_attribute(name: str, is_type: bool) -> type[Attribute]:
-    """The class for attributes of dialects that are not known, which keep their text."""
+    """Return the class for attributes of an unknown dialect, which store their text."""
     return UnregisteredAttr.with_name_and_type(name, is_type)
 
 
 def make_context(allow_unregistered: bool, *, tileaa: bool = False) -> TileContext:
-    """A context with our dialect, and others that load when their name is met.
+    """Return a context with our dialect, and others that are loaded when their name occurs.
 
-    ``tileaa``: for a text at the level of ``nv_tileaa``, whose arithmetic is that of its tiles.
+    ``tileaa``: for text at the level of ``nv_tileaa``, where ``arith`` is that of its tiles.
     """
     context = TileContext(allow_unregistered=allow_unregistered)
     context.load_dialect(dialect_loader("builtin")())
@@ -98,7 +98,7 @@ def make_context(allow_unregistered: bool, *, tileaa: bool = False) -> TileConte
 
 @cache
 def short_names() -> dict[str, type[TileOp]]:
-    """The operations of cuda_tile by every spelling without the dialect's prefix."""
+    """Return the operations of cuda_tile by every spelling without the dialect prefix."""
     load()
     names: dict[str, type[TileOp]] = {}
     for mnemonic, op_type in OPERATIONS.items():
@@ -109,14 +109,14 @@ def short_names() -> dict[str, type[TileOp]]:
 
 
 def is_operation_name(word: str) -> bool:
-    """Whether a bare word at the start of a line starts an operation."""
+    """Whether a bare word at the start of a line begins an operation."""
     return word.removeprefix(_PREFIX) in short_names() or "." in word or word == "module"
 
 
 def find_operation(
     context: TileContext, name: str, dialects: list[str], generic: bool
 ) -> type[Operation] | None:
-    """The operation that a name means where ``dialects`` are those of the enclosing operations."""
+    """Return the operation of a name; ``dialects`` are those of the enclosing operations."""
     if name.startswith(_PREFIX):
         return short_names().get(name.removeprefix(_PREFIX))
     if generic:
@@ -128,7 +128,7 @@ def find_operation(
 
 
 def suggest_operation(context: Context, name: str, generic: bool) -> str:
-    """A help text for an unknown name."""
+    """Return a help text for an unknown name."""
     dialect, dot, _ = name.partition(".")
     if dot and not name.startswith(_PREFIX):
         known = (op.name for op in context.loaded_ops if op.name.startswith(f"{dialect}."))

@@ -1,8 +1,8 @@
-"""Reads Tile IR text: every spelling that it has, every error of a file in one run.
+"""Reads Tile IR text: accepts every spelling, and reports every error of a file in one run.
 
-An error inside an operation is recorded, what the operation would have defined becomes poison,
-and reading goes on with the next operation of the block. Uses of poison are never reported, so
-each diagnostic stands for a mistake of its own.
+After an error inside an operation, the values that it would have defined become poison, and parsing
+continues with the next operation of the block. Uses of poison are never reported, so each diagnostic
+stands for a separate mistake.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ _OPERATION_STARTS = frozenset(
 
 
 class StopReading(Exception):
-    """Ends the reading of a text early, after the error that says why; stays in this module."""
+    """Ends the parsing of a text early, after the error that says why. Internal to this module."""
 
 
 @dataclass(slots=True)
 class _Frame:
-    """What to restore when a region ends."""
+    """State to restore when a region ends."""
 
     mark: int
     scope: ValueScope
@@ -97,7 +97,7 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The depth of each stack at the start of a block: what recovery goes back to."""
+    """The depth of each stack at the start of a block, to which recovery returns."""
 
     frames: int
     dialects: int
@@ -106,9 +106,9 @@ class _Snapshot:
 
 
 class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """xDSL's parser with Tile IR's spellings, spans, and recovery from errors.
+    """xDSL's parser with Tile IR's spellings, spans, and error recovery.
 
-    ``errors`` holds the diagnostics found so far; the caller raises them at the end.
+    ``errors`` holds the diagnostics so far; the caller raises them at the end.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     # Files
 
     def parse_file(self) -> list[Operation]:
-        """The operations at file level. Errors are left in ``errors``."""
+        """Parse the operations at file level. Errors are left in ``errors``."""
         block = Block()
         try:
             with deep_recursion():
@@ -177,7 +177,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     # Errors
 
     def _report_error(self, error: ParseError) -> None:
-        """Record an error, once for each place."""
+        """Record an error, once per location."""
         token, start, message = self.token, error.span.start, error.msg
         code, help_text = SYNTAX, ""
         notes: list[Note] = []
@@ -225,7 +225,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         )
 
     def _recover(self, start: int, error: ParseError, snapshot: _Snapshot) -> None:
-        """Record an error in the operation at ``start`` and go to the next operation."""
+        """Record an error in the operation at ``start``, and skip to the next operation."""
         self._report_error(error)
         op_types = self._op_types[snapshot.op_types :]
         while len(self._frames) > snapshot.frames:
@@ -235,7 +235,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         self.depth = snapshot.depth
         text = self.file.text
         self._poison(result_names(text, start), start)
-        # Not the error's own place: that may be an alias elsewhere, or lie behind what is read.
+        # Not the location of the error, which may be in an alias elsewhere, or after the current token.
         failed_at = self.token.start
         header = start
         stops = () if snapshot.frames else self.alias_definitions
@@ -251,7 +251,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     def _read_orphan_body(
         self, start: int, names: list[str], op_type: type[Operation] | None
     ) -> None:
-        """Read a region whose operation has an error, for the errors in the region itself."""
+        """Parse a region whose operation has an error, to report errors in the region itself."""
         snapshot = self._snapshot()
         if op_type is not None:
             self._op_types.append(op_type)
@@ -356,7 +356,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             self._bind_forward_uses(name, values, span)
         if not name[0].isdigit():
             for value in values:
-                # The setter of xDSL's `name_hint` cuts numeric suffixes off.
+                # xDSL's setter of `name_hint` strips numeric suffixes.
                 value._name = name
 
     def _bind_forward_uses(self, name: str, values: Sequence[SSAValue], span: LexerSpan) -> None:
@@ -369,7 +369,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 continue
             value = values[index]
             if forward.depth < len(self._frames):
-                # It may even belong to the operation that holds this region, which is not made yet.
+                # It may even belong to the operation that holds this region, which does not exist yet.
                 message = f"use of undefined value '%{name}'"
                 note = Note(
                     "a value of this name is defined here, in a region inside", definition.location
@@ -386,7 +386,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
             forward.value.replace_all_uses_with(value)
 
     def _report_undefined(self, scope: ValueScope) -> None:
-        """Report the values of a scope that were used and never defined."""
+        """Report the values of a scope that were used but never defined."""
         for name, uses in scope.forward.items():
             place = min(forward.first_use for forward in uses.values())
             notes: tuple[Note, ...] = ()
@@ -447,7 +447,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         return region
 
     def _parse_region_blocks(self, region: Region, opening: int) -> None:
-        """The blocks up to the closing brace, which is taken."""
+        """Parse blocks up to and including the closing brace."""
         if not region.blocks and self.token.kind not in _BLOCK_ENDS:
             block = Block()
             region.add_block(block)
@@ -517,7 +517,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
                 value.location = argument.location
 
     def _parse_block_body(self, block: Block, until_alias: bool = False) -> None:
-        """Operations up to the end of the block; those with errors are left out."""
+        """Parse operations up to the end of the block; those with errors are left out."""
         snapshot = self._snapshot()
         while True:
             token = self.token
@@ -536,13 +536,13 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
     # Operations
 
     def types_of(self, op_type: type[Operation] | None) -> TypeSyntax:
-        """How types stand in the text of operations of a class; None at file level."""
+        """Return how types are written in operations of a class; None at file level."""
         if op_type is not None and issubclass(op_type, SyntaxOp):
             return op_type.TYPE_SYNTAX
         return self.foreign_types
 
     def record_parts(self, op: Operation, parts: dict[Part, tuple[int, int]]) -> None:
-        """Called by the syntax engine when it has made an operation."""
+        """Record the text ranges of an operation's parts. Called by the syntax engine."""
         self._parts = parts
 
     def parse_operation(self) -> Operation:
@@ -621,7 +621,7 @@ class TileParser(TileAttrParser, Parser):  # pyright: ignore[reportIncompatibleM
         return known
 
     def _parse_result_names(self) -> list[tuple[TileToken, int]]:
-        """``%a, %b:2 =``, if it is there: the names and how many results each takes."""
+        """Parse ``%a, %b:2 =`` if present. Returns the names and their numbers of results."""
         names: list[tuple[TileToken, int]] = []
         if self.token.kind is not MLIRTokenKind.PERCENT_IDENT:
             return names

@@ -1,4 +1,4 @@
-"""Writes Tile IR text, in the reference disassembler's layout or in MLIR's generic form."""
+"""Prints Tile IR text, in the reference disassembler's layout or in MLIR's generic form."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tilewright.text.naming import Names, name_values
 
 _I1, _I64 = IntegerType(1), IntegerType(64)
 _PREFIX = "cuda_tile."
-#: How many operands of what scf declares have no argument of their own in the first body.
+#: For operations of scf: how many operands have no corresponding argument in the first body.
 _CARRIED = {"scf.for": 2, "scf.while": 0, "scf.if": 1}
 
 
@@ -63,15 +63,15 @@ def print_text(
     bare: bool = False,
     generic_for: Set[Operation] = frozenset(),
 ) -> str:
-    """The text of a module, or of any operation; ``parse`` gives the same module back.
+    """Print a module, or any operation, so that ``parse`` returns an equal module.
 
-    * ``bare``: what the module holds, without the module's own line, as ``tileirdisasm`` prints
-      it, byte for byte, except that constants of more than 100 elements are lists of numbers.
-    * ``locations``: ``loc(...)`` behind each operation, and aliases at the end.
-    * ``generic``: MLIR's generic form, which stock tools of xDSL read through our entry point.
+    * ``bare``: the contents of the module without the module's own line, as ``tileirdisasm`` prints
+      them, byte for byte, except that constants of more than 100 elements are lists of numbers.
+    * ``locations``: ``loc(...)`` after each operation, and aliases at the end.
+    * ``generic``: MLIR's generic form, which stock xDSL tools read through our entry point.
     * ``reference``: with ``generic``, attributes as NVIDIA's tools write them: constants as
-      ``dense<...>`` of tiles, memory orderings, scopes and the modes of atomics as integers.
-    * ``generic_for``: the operations that are printed so in any case. Operations that do not verify
+      ``dense<...>`` of tiles; memory orderings, scopes and modes of atomics as integers.
+    * ``generic_for``: operations to print in generic form in any case. Operations that do not verify
       may have no other form: ``tilewright.analysis.verifier.without_custom_form`` finds them.
 
     Ends with a newline.
@@ -90,19 +90,19 @@ def print_text(
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A text and where in it each operation begins: lines count from 0."""
+    """A text, and the line of each operation in it, from 0."""
 
     text: str
     line_of: Mapping[Operation, int]
     _names: Names
 
     def name(self, value: SSAValue) -> str:
-        """The name of a value in the text, with its ``%``."""
+        """Return the name of a value in the text, with its ``%``."""
         return self._names.of[id(value)]
 
 
 def list_text(module: Operation) -> Listing:
-    """``print_text`` for those who show the text beside something else."""
+    """Like ``print_text``, with line numbers, for showing the text beside something else."""
     printer = TilePrinter(records_starts=True)
     with deep_recursion():
         printer.print_whole(module)
@@ -127,7 +127,7 @@ class TilePrinter(Printer):
     ) -> None:
         super().__init__(StringIO(), print_generic_format=generic, print_debuginfo=locations)
         self.bare = bare
-        # Where operations have their custom form, no stock parser reads the text anyway.
+        # With operations in custom form, no stock parser reads the text anyway.
         self._reference = reference or not generic
         self._generic_for = generic_for
         self._starts: list[tuple[Operation, int]] | None = [] if records_starts else None
@@ -142,14 +142,14 @@ class TilePrinter(Printer):
         self._spellings: dict[type[Operation], str] = {}
 
     def text(self) -> str:
-        """What has been printed."""
+        """The text printed so far."""
         return "".join(self._pieces)
 
     def listing(self) -> Listing:
-        """What was printed, with the line of each operation; layouts have names."""
+        """Return the text printed so far with the line of each operation; layouts get names."""
         printed, lines = self.text(), dict[Operation, int]()
         text = with_layout_aliases(printed)
-        # Their definitions stand in front.
+        # The definitions precede the text.
         line, counted = text.count("\n") - printed.count("\n"), 0
         for op, start in self._starts or ():
             line += sum(piece.count("\n") for piece in self._pieces[counted:start])
@@ -170,7 +170,7 @@ class TilePrinter(Printer):
 
             self._format_tile = format_type
         if self.print_debuginfo:
-            # Only printing tells which locations are shown, and aliases depend on all of them.
+            # Only printing determines which locations are shown, and all aliases depend on them.
             self._collecting = True
             self._print_roots(roots)
             self._collecting = False
@@ -180,7 +180,7 @@ class TilePrinter(Printer):
                 table.add(location)
             self._aliases = table.assign()
         if isinstance(holder, ModuleOp) and (producer := holder.producer_name) is not None:
-            # One line, whatever the bytecode says: what follows it would be read.
+            # Keep it on one line, whatever the bytecode contains: further lines would be parsed.
             self.print_string(f"// Producer: {printable(producer)}\n", indent=0)
         self._print_roots(roots)
         self._print_alias_definitions()
@@ -203,7 +203,7 @@ class TilePrinter(Printer):
         self._pieces.append(self._line)
 
     def print_list(self, elems: Iterable[object], print_fn: object, delimiter: str = ", ") -> None:
-        """Each element by ``print_fn``, with the delimiter between them."""
+        """Print each element by ``print_fn``, separated by the delimiter."""
         pieces = self._pieces
         first = True
         for item in elems:
@@ -286,7 +286,7 @@ class TilePrinter(Printer):
         self._line = line
 
     def _hides(self, terminator: Operation) -> bool:
-        """Whether a terminator that could be left out is: not where its location would be lost."""
+        """Whether to omit an optional terminator: not if its location would be lost."""
         if not terminator.has_trait(IsTerminator, value_if_unregistered=False):
             return False
         return self.bare or not self.print_debuginfo or not is_known(terminator.location)
@@ -299,7 +299,7 @@ class TilePrinter(Printer):
             self.print_argument_location(arg)
 
     def print_argument_location(self, argument: BlockArgument) -> None:
-        """The location of an argument, where it is known and locations are printed."""
+        """Print the location of an argument, if it is known and locations are printed."""
         if self.print_debuginfo and is_known(argument.location):
             self._visited.append(argument.location)
             self._pieces.append(f" {self._location(argument.location)}")
@@ -307,8 +307,7 @@ class TilePrinter(Printer):
     # Operations
 
     def print_op(self, op: Operation) -> None:
-        """One operation: results, its own syntax or the generic form, and its location where these
-        are shown."""
+        """Print an operation: results, its custom or generic form, and its location if these are shown."""
         pieces = self._pieces
         if self._starts is not None:
             self._starts.append((op, len(pieces)))
@@ -371,7 +370,7 @@ class TilePrinter(Printer):
     # Attributes
 
     def print_attribute(self, attribute: Attribute) -> None:
-        """An attribute by its alias, or as the reference tools write it, or as xDSL does."""
+        """Print an attribute by its alias, as the reference tools do, or as xDSL does."""
         alias = self._aliases.get(attribute) if self._aliases else None
         if alias is not None:
             self._pieces.append(alias)
@@ -406,7 +405,7 @@ class TilePrinter(Printer):
         super()._print_op_properties(properties)
 
     def _print_element(self, attribute: Attribute) -> None:
-        """An item of a list: MLIR leaves the type of i64 numbers out there."""
+        """Print an item of a list. MLIR omits the type of i64 numbers there."""
         text = _plain_text(attribute)
         if text is not None and isinstance(attribute, IntegerAttr | FloatAttr):
             text = text.removesuffix(" : i64")
@@ -417,13 +416,12 @@ class TilePrinter(Printer):
             self.print_attribute(attribute)
 
     def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
-        """``{name = value, ...}``, sorted by name."""
+        """Print ``{name = value, ...}``, sorted by name."""
         with self.in_braces():
             self.print_list(sorted(attr_dict.items()), self._print_attr_string)
 
     def print_float(self, value: float, type: AnyFloat) -> None:
-        """A float of this type so that it reads back to the same bits; bits in hexadecimal for what
-        has no decimal form."""
+        """Print a float so that it reads back to the same bits; in hexadecimal if it has no decimal form."""
         text = _float_text(value, type)
         if text is None:
             super().print_float(value, type)
@@ -431,9 +429,8 @@ class TilePrinter(Printer):
             self._pieces.append(text)
 
     def print_string_literal(self, string: str) -> None:
-        """A string in quotes; as the reference tools escape it where it is to look like theirs,
-        else readable."""
-        # What is escaped and not ASCII is no string for xDSL's lexer, but bytes.
+        """Print a string in quotes, escaped as the reference tools do in reference form, else readably."""
+        # With non-ASCII escapes, xDSL's lexer reads bytes instead of a string.
         raw = not self._reference and string.isprintable() and not {*string} & {'"', "\\"}
         self._pieces.append(f'"{string}"' if raw else quote(string))
 
@@ -444,12 +441,12 @@ class TilePrinter(Printer):
 
     def _location(self, location: Attribute) -> str:
         if self._collecting:
-            # In full it may be as long as its depth squared, and nobody will see it.
+            # Printed in full, it may be as long as the square of its depth, and it is not shown.
             return ""
         return f"loc({self._aliases.get(location) or location_text(location, self._show)})"
 
     def _show(self, attribute: Attribute) -> str:
-        """An attribute's text, by its alias where it has one."""
+        """Return an attribute's text, by its alias if it has one."""
         pieces, self._pieces = self._pieces, []
         self.print_attribute(attribute)
         shown, self._pieces = "".join(self._pieces), pieces
@@ -475,19 +472,19 @@ class TilePrinter(Printer):
 
 
 def _is_of_tileaa(root: Operation) -> bool:
-    """Whether an operation is of nv_tileaa or holds one: then the text tells its level."""
+    """Whether an operation is of nv_tileaa or contains one; the text then names its dialect."""
     if isinstance(root, TileOp):
         return False
     return any(op.dialect_name() == nv_tileaa.NAME for op in root.walk())
 
 
 def _shows_location(op: Operation) -> bool:
-    """Modules have no location in bytecode, so an unknown one is not printed."""
+    """Whether to print a location: modules have none in bytecode, so an unknown one is omitted."""
     return is_known(op.location) or not isinstance(op, ModuleOp | builtin.ModuleOp)
 
 
 def _has_custom_form(op: TileOp) -> bool:
-    """Whether an operation has a custom form, and its bodies the arguments that it needs."""
+    """Whether an operation has a custom form, and its bodies have the arguments the form implies."""
     if not op.SYNTAX:
         return False
     regions = op.regions
@@ -506,8 +503,8 @@ def _has_custom_form(op: TileOp) -> bool:
 
 
 def _has_foreign_form(op: Operation) -> bool:
-    """Whether a module, or a loop or branch of scf, has the bodies that its text takes for granted, and a
-    function nothing that its text leaves out."""
+    """Whether a module, or a loop or branch of scf, has the bodies that its custom form implies, and a function
+    has nothing that the form omits."""
     if isinstance(op, builtin.ModuleOp):
         return len(op.body.blocks) == 1
     carried = _CARRIED.get(op.name)
@@ -525,14 +522,14 @@ def _float_text(value: float, ty: Attribute) -> str | None:
 
 
 def _as_reference(attribute: Attribute) -> Attribute:
-    """A property as NVIDIA's dialect declares it: some enumerations are integers there."""
+    """Return a property as NVIDIA's dialect declares it; some enumerations are integers there."""
     if isinstance(attribute, INTEGERS_ELSEWHERE):
         return IntegerAttr(attribute.code, IntegerType(32))
     return attribute
 
 
 def _plain_text(attribute: Attribute) -> str | None:
-    """The text of a number or of booleans; None for attributes of other kinds."""
+    """Return the text of a number or an array of booleans; None for other attributes."""
     if isinstance(attribute, IntegerAttr):
         if attribute.type == _I1:
             return "true" if attribute.value.data else "false"

@@ -1,4 +1,4 @@
-"""From text to a module: what stands at file level and what is put around it."""
+"""Reads a module from text: what may be at file level, and the module wrapped around it."""
 
 from __future__ import annotations
 
@@ -38,21 +38,20 @@ def parse(
     implicit_module: bool = True,
     allow_unregistered: bool = False,
 ) -> Module:
-    """The module that a text describes.
+    """Parse a text into a module.
 
-    It is the ``cuda_tile.module`` where there is just one: written out, alone in a builtin module
-    without name and attributes, or implicit around kernels and globals at file level, which is
-    named ``kernels`` and gets its producer from a first line ``// Producer: NAME``. Otherwise it
-    is the builtin module around everything. ``implicit_module=False`` refuses bare kernels.
-    ``allow_unregistered`` takes unknown operations, in generic form, and attributes of unknown
-    dialects.
+    Returns the ``cuda_tile.module`` if there is exactly one: written out, alone in a builtin module
+    without name and attributes, or implicit around kernels and globals at file level. An implicit module
+    is named ``kernels`` and takes its producer from a first line ``// Producer: NAME``. Otherwise returns
+    the builtin module around everything. ``implicit_module=False`` rejects bare kernels.
+    ``allow_unregistered`` accepts unknown operations in generic form, and attributes of unknown dialects.
 
-    In a text that mentions ``nv_tileaa``, the operations of ``arith`` and ``math`` are those of
-    ``tilewright.dialects.arith``, and tiles without prefix are its tiles.
+    In a text that mentions ``nv_tileaa``, operations of ``arith`` and ``math`` are those of
+    ``tilewright.dialects.arith``, and tiles without a prefix are its tiles.
 
-    Operations carry their place (:func:`tilewright.dialects.source_map.location_of`). Nothing is
-    verified beyond what the grammar says. Raises :class:`TileIRError` with every error, in source
-    order.
+    Operations carry their location (:func:`tilewright.dialects.source_map.location_of`). Only the grammar
+    is checked; call the verifier for everything else. Raises :class:`TileIRError` with every error, in
+    source order.
     """
     content = _decode(text, filename)
     file = SourceFile(filename, content)
@@ -64,7 +63,7 @@ def parse(
 
 
 def _parser(file: SourceFile, allow_unregistered: bool) -> TileParser:
-    """A parser for the level of a text, which is ``nv_tileaa`` where that word stands in it."""
+    """Return a parser for the level of a text, ``nv_tileaa`` if that word occurs in it."""
     if "nv_tileaa" not in file.text:
         return TileParser(make_context(allow_unregistered), file)
     from tilewright.dialects.nv_tileaa.type_syntax import TYPE_SYNTAX
@@ -81,7 +80,7 @@ def _decode(text: str | bytes, filename: str) -> str:
     if isinstance(text, str):
         if text.isascii():
             return text
-        # Lone surrogates are no text either; their position is told in bytes, too.
+        # Lone surrogates are invalid, too; their position is also given in bytes.
         data = text.encode("utf-8", "surrogatepass")
     assert isinstance(data, bytes | bytearray | memoryview)
     try:
@@ -134,7 +133,7 @@ def _only_module(op: Operation) -> Module:
     if not isinstance(op, builtin.ModuleOp):
         return builtin.ModuleOp([op])
     if not op.body.blocks:
-        # Generic form can say so; everyone else relies on the one block.
+        # Generic form can express a body without blocks; everything else relies on the single block.
         op.body.add_block(Block())
     inner = list(op.ops)
     if (

@@ -1,4 +1,4 @@
-"""Where to go on after an error: the start of the next operation of the same block."""
+"""Error recovery: finds the start of the next operation of the same block."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _CONTINUATIONS = frozenset({"attributes", "else", "loc", "optimization_hints"})
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """``offset`` to go on from; ``body`` is a region of the failed operation in between, whose
-    own operations can still be read."""
+    """``offset``: where to resume. ``body``: a region of the failed operation before that, whose
+    operations can still be parsed."""
 
     offset: int
     body: int | None = None
 
 
 def result_names(text: str, start: int) -> list[str]:
-    """The names that the operation at ``start`` would have defined."""
+    """Return the names that the operation at ``start`` would have defined."""
     match = _RESULTS.match(text, start)
     return _NAME.findall(match.group()) if match else []
 
 
 def names_between(text: str, start: int, end: int) -> list[str]:
-    """Every value name in a stretch of text."""
+    """Return every value name in a range of the text."""
     return _NAME.findall(text, start, end)
 
 
@@ -47,12 +47,12 @@ def find_resumption(
     is_operation: Callable[[str], bool],
     stops: Container[int] = (),
 ) -> Resumption:
-    """The next place where an operation starts, a block label stands or the block ends.
+    """Find the next position where an operation starts, a block label begins or the block ends.
 
-    ``start`` is where the failed operation begins, ``error`` where reading stopped; ``stops`` are
-    further offsets to end at. Braces are balanced
-    from the start on; a line that looks like an operation ends the search inside braces, too, if
-    it is indented no deeper than the failed operation, since a brace may be what is missing.
+    ``start`` is where the failed operation begins, ``error`` where parsing stopped, and ``stops`` are
+    further offsets to end at. Braces are balanced from the start on. Even inside braces, a line that
+    looks like an operation ends the search if it is indented no deeper than the failed operation, since
+    a brace may be what is missing.
     """
     indent = _indent(text, start)
     depth = 0
@@ -99,8 +99,8 @@ def _ends_line(text: str, offset: int) -> bool:
 def _starts_operation(
     text: str, offset: int, is_operation: Callable[[str], bool], shallow: bool
 ) -> bool:
-    """Whether an operation seems to start here. Where nothing says that the line goes on with the
-    failed operation (``shallow``), any word may be a misspelt one."""
+    """Whether an operation seems to start here. If nothing indicates that the line continues the failed
+    operation (``shallow``), any word may be a misspelt operation."""
     first = text[offset]
     if first == "%":
         return _OPERATION_WITH_RESULTS.match(text, offset) is not None

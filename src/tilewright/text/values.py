@@ -1,7 +1,7 @@
-"""The values that a text has named so far: definitions, forward references, poison.
+"""The values named so far in a text: definitions, forward references, poison.
 
-One table holds the visible names. Regions take back what they defined when they end, so entering
-a region costs nothing, however many values are visible.
+A single table holds the visible names. A region removes its definitions when it ends, so entering a
+region is free, however many values are visible.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Range = tuple[int, int]
 
 @dataclass(slots=True)
 class Definition:
-    """A visible name. ``values`` is None for poison: what an operation with an error defined."""
+    """A visible name. ``values`` is None for poison: the result of an operation with an error."""
 
     values: Sequence[SSAValue] | None
     place: Range
 
 
-#: Where values come from that have no definition.
+#: The owner of values without a definition.
 _NOWHERE = Block()
 
 
 class PendingValue(ForwardDeclaredValue):
-    """A value without definition, so far or for ever; a rule that looks behind it sees a block."""
+    """A value without a definition (yet). Rules that look at its owner see a block."""
 
     @property
     def owner(self) -> Block:
@@ -71,18 +71,18 @@ class ValueScope:
     ended: dict[str, Range] = field(default_factory=dict)
 
     def define(self, name: str, definition: Definition) -> None:
-        """Give a name its definition, until the scope around it is left."""
+        """Bind a name to its definition until the enclosing scope is left."""
         self.visible[name] = definition
         self.order.append(name)
 
     def leave(self, mark: int) -> None:
-        """Forget the names defined since ``order`` had length ``mark``."""
+        """Remove the names defined since ``order`` had length ``mark``."""
         for name in self.order[mark:]:
             self.ended[name] = self.visible.pop(name).place
         del self.order[mark:]
 
     def refer(self, name: str, index: int, ty: Attribute, place: Range, depth: int) -> Forward:
-        """The forward reference of that name, made at its first use."""
+        """Return the forward reference of a name, created at its first use."""
         uses = self.forward.setdefault(name, {})
         known = uses.get(index)
         if known is None:
@@ -92,5 +92,5 @@ class ValueScope:
 
 
 def poison(ty: Attribute) -> SSAValue:
-    """A stand-in for a value that an error left without definition."""
+    """Return a placeholder for a value that an error left undefined."""
     return PendingValue(ty)

@@ -1,7 +1,7 @@
 """Agents of a tile block, and the queues between them.
 
-``execute`` starts an agent, which runs beside what follows until something needs its end. Queues are
-values: where one may go is followed through calls, regions and loops.
+``execute`` starts an agent, which runs concurrently with the operations after it until something
+waits for it. Queues are values; they are followed through calls, regions and loops.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tilewright.dialects.nv_tileaa.ops.symbols import reference, symbols_around
 
 
 def consumer_of(op: queues.QueueGetOp) -> int:
-    """Which consumer of its queue gets the tuple; consumer 0 where nothing says."""
+    """Return the consumer number of a get; 0 if unspecified."""
     index = op.properties.get("consumer_index")
     return index.value.data if isinstance(index, IntegerAttr) else 0
 
 
 def holders_of(queue: SSAValue) -> list[SSAValue]:
-    """The values that may hold a queue that one operation makes, its own result first."""
+    """Return the values that may hold a queue created by one operation, its own result first."""
     found = [queue]
     seen = {queue}
     for value in found:
@@ -38,14 +38,14 @@ def holders_of(queue: SSAValue) -> list[SSAValue]:
 
 
 def consumers_of(queue: SSAValue) -> tuple[int, ...]:
-    """The consumers that a queue reaches; consumer 0 where it reaches none."""
+    """Return the consumers that a queue reaches; consumer 0 if it reaches none."""
     users = (use.operation for value in holders_of(queue) for use in value.uses)
     found = {consumer_of(op) for op in users if isinstance(op, queues.QueueGetOp)}
     return tuple(sorted(found)) or (0,)
 
 
 def _handed_on(op: Operation, index: int) -> Iterator[SSAValue]:
-    """The values that hold what an operation takes as its operand of that number."""
+    """Yield the values to which an operation passes its operand at an index."""
     if isinstance(op, hints.OptimizationBarrierOp | hints.PragmaOp | hints.AssumeOp):
         yield op.results[index]
     elif isinstance(op, SelectOp):
@@ -70,7 +70,7 @@ def _arguments_of(op: Operation) -> Sequence[SSAValue]:
 
 
 def _ended(op: Operation, parent: Operation, index: int) -> Iterator[SSAValue]:
-    """Where a value goes that a terminator hands over."""
+    """Yield the values to which a terminator passes an operand."""
     if isinstance(op, functions.ReturnOp):
         assert isinstance(parent, functions.FuncOp)
         module = parent.parent_op()
@@ -93,8 +93,8 @@ def _ended(op: Operation, parent: Operation, index: int) -> Iterator[SSAValue]:
 
 
 def first_user(op: ExecuteOp) -> Operation:
-    """Where the end of an agent is waited for: the first operation behind it, in its block, that uses
-    a result; or the terminator."""
+    """Return the operation that waits for an agent: the first after it, in its block, that uses a result, or
+    the terminator."""
     block = op.parent_block()
     users: set[Operation] = set()
     for result in op.results:

@@ -1,4 +1,4 @@
-"""Which accesses are provably in bounds, and which hardware could copy by descriptor."""
+"""Which accesses are provably in bounds, and which could be bulk copies by descriptor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tilewright.numerics.element_types import FORMATS
 
 Verdict = Literal["inside", "begins inside", "unknown"]
 
-#: What a bulk copy can do: extents of its box, axes, and multiples of bytes.
+#: Limits of a bulk copy: extents of its box, number of axes, alignment in bytes.
 _MAX_BOX = 256
 _MAX_RANK = 5
 _ALIGNMENT = 16
@@ -43,7 +43,7 @@ TILED_ACCESSES = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 class AxisBounds:
     """What is known of an access along one axis of its tile, and why.
 
-    ``inside``: all elements exist. ``begins inside``: the first does, the last may not.
+    ``inside``: all elements are in bounds. ``begins inside``: the first is, the last may not be.
     """
 
     verdict: Verdict
@@ -54,14 +54,14 @@ class AxisBounds:
 
 
 class Bounds:
-    """Bounds facts and bulk-copy facts of the accesses of a function."""
+    """Bounds and bulk-copy facts about the accesses of a function."""
 
     def __init__(self, ranges: Ranges, patterns: Patterns):
         self.ranges = ranges
         self.patterns = patterns
 
     def of(self, access: Access) -> tuple[AxisBounds, ...]:
-        """One fact for each axis of the tile; none where the base is no view or memref."""
+        """Return one fact per axis of the tile; none if the base is neither a view nor a memref."""
         base = access.operands[0]
         if not isinstance(base.type, T.MemrefType | T.TiledViewType):
             return ()
@@ -79,7 +79,7 @@ class Bounds:
         )
 
     def inside(self, access: Access) -> bool:
-        """Whether no element of an access lies outside its memref."""
+        """Whether no element of an access is outside its memref."""
         facts = self.of(access)
         return bool(facts) and all(fact.verdict == "inside" for fact in facts)
 
@@ -122,7 +122,7 @@ _CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "ar
 
 
 def _behind_casts(value: SSAValue) -> SSAValue:
-    """The value that casts which keep numbers below 2**31 were applied to."""
+    """Return the value below casts that preserve numbers under 2**31."""
     while isinstance(value.owner, Operation):
         if (
             value.owner.name in _CASTS
@@ -136,7 +136,7 @@ def _behind_casts(value: SSAValue) -> SSAValue:
 
 
 def _loop_bound(index: SSAValue) -> SSAValue | None:
-    """The upper bound of the loop that an index counts, which starts at or above zero."""
+    """Return the upper bound of the loop whose counter an index is, if it starts at zero or above."""
     value = _behind_casts(index)
     if not isinstance(value, BlockArgument) or value.index != 0:
         return None
@@ -145,7 +145,7 @@ def _loop_bound(index: SSAValue) -> SSAValue | None:
 
 
 def _counts_tiles(axis: Axis, index: SSAValue) -> bool:
-    """Whether an index counts a loop that ends at the number of tiles of such an axis."""
+    """Whether an index is the counter of a loop that ends at the number of tiles along the axis."""
     bound = _loop_bound(index)
     counted = None if bound is None else _behind_casts(bound).owner
     if not isinstance(counted, GetDimSizeOp):
@@ -160,13 +160,13 @@ def _counts_tiles(axis: Axis, index: SSAValue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BulkCopy:
-    """Whether an access could be a bulk copy by descriptor (TMA), and what stands against it."""
+    """Whether an access could be a bulk copy by descriptor (TMA), and the obstacles if not."""
 
     obstacles: tuple[str, ...]
 
     @property
     def eligible(self) -> bool:
-        """Whether nothing stands in the way of a copy by the tensor memory accelerator."""
+        """Whether nothing prevents a copy by the tensor memory accelerator."""
         return not self.obstacles
 
     def __str__(self) -> str:
@@ -174,13 +174,13 @@ class BulkCopy:
 
 
 class BulkCopies:
-    """Which tiled accesses hardware could do as one bulk copy, as far as it is provable."""
+    """Determines which tiled accesses hardware could do as one bulk copy, as far as provable."""
 
     def __init__(self, patterns: Patterns):
         self.patterns = patterns
 
     def of(self, access: Access) -> BulkCopy:
-        """The obstacles, all of them; ranks and boxes count axes of the tile."""
+        """Return all obstacles. Ranks and boxes count axes of the tile."""
         base = source_of_assumes(access.operands[0])
         cutter = cut_by(base)
         if cutter is None:
@@ -242,7 +242,7 @@ class BulkCopies:
         return (extent & -extent) if isinstance(extent, int) else self.patterns.of(extent).divisor
 
     def alignment(self, memref: SSAValue) -> int:
-        """The power of two that divides the address of a memref's first element, as known."""
+        """Return the largest power of two known to divide the address of a memref's first element."""
         known = 1
         while isinstance(memref.owner, AssumeOp):
             for predicate in memref.owner.predicates:

@@ -1,8 +1,8 @@
-"""Which reductions select one of their elements, in any order: argmax and the like.
+"""Recognizes reductions that select one of their elements regardless of order, such as argmax.
 
-The body of such a reduction compares an element with the accumulated one and yields one of the two, every result from the
-same side. What it yields depends on a few relations only (which value is larger, which is NaN), so all cases can be
-enumerated: that is a proof, however the body is spelled.
+The body of such a reduction compares an element with the accumulator and yields one of the two, every result from the
+same side. What it yields depends only on a few relations (which value is larger, which is NaN), so all cases can be
+enumerated. The enumeration is a proof, however the body is written.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 ELEMENT, KEPT = 0, 1
 
 Relation = Literal["lt", "eq", "gt", "lt/gt", "gt/lt", "nan/", "/nan", "nan/nan"]
-"""How the element compares with what is kept. Of integers read signed and, behind the slash where that
-differs, unsigned; of floats which side is NaN."""
+"""How the element compares with the accumulator. For integers: read signed, and after the slash unsigned if that
+differs. For floats: which side is NaN."""
 
 _FLOATS: tuple[Relation, ...] = ("lt", "eq", "gt", "nan/", "/nan", "nan/nan")
 _INTEGERS: tuple[Relation, ...] = ("lt", "eq", "gt", "lt/gt", "gt/lt")
@@ -54,7 +54,7 @@ _REPEATING = (BroadcastOp, ExpandDimsOp, ViewOp, *_KEEPING)
 
 
 class Side(NamedTuple):
-    """The value of an operand that one side has."""
+    """The value of an operand on one side, element or accumulator."""
 
     operand: int
     side: int
@@ -65,25 +65,25 @@ _Case = tuple[Relation, ...]
 
 
 class _Unclear(Exception):
-    """A body does something else than choose; why."""
+    """A body does something other than choose; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Whether a reduction chooses in any order; ``reason``: why it is not known to."""
+    """Whether a reduction selects an element independent of order. ``reason``: why it is not known to."""
 
     any_order: bool
     reason: str = ""
 
 
 def choice_of(op: ReduceOp) -> Choice:
-    """Whether the reduction gives the same whatever the order in which it takes its elements.
+    """Determine whether the reduction's result is independent of the order of its elements.
 
-    It does if for all relations between two elements the body chooses the same one of them from
-    either side. A tie of floats counts as one, although a zero can have two signs, so that something
-    must decide it: an operand that numbers the elements along the axis. Relations with NaN may be
-    decided by the side where the body is then not associative, as comparisons without regard to NaN
-    are: what such a reduction gives is open, by the rules of the operation.
+    It is if, for all relations between two elements, the body chooses the same element from either
+    side. A tie between floats counts as a relation, since zeros differ in sign: something must break
+    it, namely an operand that numbers the elements along the axis. Relations with NaN may depend on
+    the side if the body is not associative for them, like comparisons that ignore NaN: the result of
+    such a reduction is unspecified by the rules of the operation.
     """
     block = op.regions[0].blocks[0]
     try:
@@ -109,7 +109,7 @@ def _choice(op: ReduceOp, block: Block) -> Choice:
 
 
 def _cases(floats: Sequence[bool], numbered: Sequence[bool]) -> Iterator[_Case]:
-    """All relations of two different elements."""
+    """Yield all relations between two different elements."""
     each: list[tuple[Relation, ...]] = [
         _FLOATS if is_float else _DISTINCT if is_number else _INTEGERS
         for is_float, is_number in zip(floats, numbered, strict=True)
@@ -118,12 +118,12 @@ def _cases(floats: Sequence[bool], numbered: Sequence[bool]) -> Iterator[_Case]:
 
 
 def _numbers_axis(value: SSAValue, op: ReduceOp) -> bool:
-    """Whether a tile holds a different number at each place along the axis of a reduction."""
+    """Whether a tile numbers its elements along the reduction's axis, each differently."""
     return _numbered_axis(value) == int_property(op, "axis")
 
 
 def _numbered_axis(value: SSAValue) -> int | None:
-    """The axis along which a tile repeats a range of numbers; None where it is not known to."""
+    """Return the axis along which a tile repeats a range of numbers, or None if unknown."""
     owner = value.owner
     if isinstance(owner, MakeRangeOp):
         return 0
@@ -137,7 +137,7 @@ def _numbered_axis(value: SSAValue) -> int | None:
         axes = int_list(owner.properties["axes"])
         kept = [i for i in range(len(T.dims_of(value.type))) if i not in axes]
         return kept[axis]
-    # A view may add and drop axes of extent 1.
+    # A view may add and remove axes of extent 1.
     before, after = T.dims_of(source.type), T.dims_of(value.type)
     long_before, long_after = (
         [place for place, extent in enumerate(dims) if extent != 1] for dims in (before, after)
@@ -148,8 +148,8 @@ def _numbered_axis(value: SSAValue) -> int | None:
 
 
 def rising_operands(op: ReduceOp) -> frozenset[int]:
-    """The operands of a reduction whose elements are a range of numbers that rises along the axis, read
-    signed or unsigned. An element that comes later along it is larger there."""
+    """Return the operands of a reduction whose elements form a range that increases along the axis, both signed
+    and unsigned."""
     return frozenset(
         number
         for number, value in enumerate(op.operands)
@@ -158,7 +158,7 @@ def rising_operands(op: ReduceOp) -> frozenset[int]:
 
 
 def _rises(value: SSAValue) -> bool:
-    """Whether a tile that repeats a range holds its numbers as they are: none wraps, and none is negative."""
+    """Whether no number of a repeated range wraps or is negative."""
     bits: list[int] = []
     while not isinstance(owner := value.owner, MakeRangeOp):
         assert isinstance(owner, _REPEATING)
@@ -171,14 +171,14 @@ def _rises(value: SSAValue) -> bool:
 
 
 def holds_for_later(op: arith.CmpiOp, *, later_first: bool) -> bool:
-    """What a comparison gives of two elements of a rising operand, the later one before the other or
-    behind it."""
+    """Return the outcome of comparing two elements of an increasing operand, the later one on the left or on the
+    right."""
     name = op.NAMES[op.predicate.value.data]
     return _holds(name, "gt" if later_first else "lt", is_float=False)
 
 
 def _outcome(block: Block, case: _Case) -> list[int]:
-    """From which side each result comes, in one case."""
+    """Return which side each result comes from in one case."""
     values: dict[SSAValue, _Found] = {
         argument: Side(number // 2, number % 2) for number, argument in enumerate(block.args)
     }
@@ -228,7 +228,7 @@ _LOGIC: Mapping[str, tuple[bool, bool, bool, bool]] = {
     "arith.ori": (False, True, True, True),
     "arith.xori": (False, True, True, False),
 }
-"""The results for false and false, false and true, true and false, true and true."""
+"""The results for (false, false), (false, true), (true, false), (true, true)."""
 
 
 def _value(values: Mapping[SSAValue, _Found], value: SSAValue) -> _Found:
@@ -262,7 +262,7 @@ def _compared(op: arith.CmpfOp | arith.CmpiOp, operands: Sequence[_Found], case:
 
 
 def _holds(name: str, relation: Relation, *, is_float: bool) -> bool:
-    """Whether a predicate holds for two values of that relation."""
+    """Whether a predicate holds for two values in that relation."""
     if is_float:
         if "nan" in relation:
             return name.startswith("u")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from xdsl.ir import Block, SSAValue
 from xdsl.traits import is_side_effect_free
 
-#: How many operations in a row are compared.
+#: The depth to which operand trees are compared.
 _DEPTH = 8
 
 
@@ -17,8 +17,10 @@ def same_value(
     depth: int = _DEPTH,
     pairs: Mapping[SSAValue, SSAValue] | None = None,
 ) -> bool:
-    """Whether two values are the same, or made in the same way of the same values: frontends make
-    a view anew for each access. ``pairs``: further values, by those of ``one``, that count as the same."""
+    """Whether two values are identical, or computed by equal operations from such values.
+
+    Frontends build a new view for each access. ``pairs`` maps values of ``one`` to further values that count as equal.
+    """
     if one is other or (pairs is not None and pairs.get(one) is other):
         return True
     first, second = one.owner, other.owner

@@ -18,10 +18,9 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 
 @dataclass
 class Facts:
-    """What is known of a function, as long as it is not changed.
+    """The analyses of a function, valid as long as it is not changed.
 
-    ``grid``: the extents of the grid that it will be launched with, where they are known; else those
-    that the function itself promises.
+    ``grid``: the extents of the launch grid if known, else those that the function itself declares.
     """
 
     function: FuncOp
@@ -29,7 +28,7 @@ class Facts:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """What is the least and the greatest value of each integer."""
+        """The minimum and maximum of each integer."""
         return Ranges(self.function, self.grid or self.function.launch_grid)
 
     @cached_property
@@ -39,27 +38,27 @@ class Facts:
 
     @cached_property
     def provenances(self) -> Provenances:
-        """Which arguments, globals and scratch memory pointers come from."""
+        """The arguments, globals and scratch memory that pointers are derived from."""
         return Provenances(self.function)
 
     @cached_property
     def aliases(self) -> Aliases:
-        """Which accesses may meet."""
+        """Which accesses may alias."""
         return Aliases(self.provenances, self.ranges)
 
     @cached_property
     def tokens(self) -> TokenGraph:
-        """Which effects tokens put in order."""
+        """The order of effects given by tokens."""
         return TokenGraph.of(self.function)
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Which accesses stay inside of their memrefs, and which are aligned."""
+        """Which accesses are in bounds of their memrefs, and which are aligned."""
         return Bounds(self.ranges, self.patterns)
 
     @cached_property
     def bulk_copies(self) -> BulkCopies:
-        """Which loads and stores could be bulk copies, and why the others could not."""
+        """Which loads and stores could be bulk copies, and why others could not."""
         return BulkCopies(self.patterns)
 
     @cached_property
@@ -69,5 +68,5 @@ class Facts:
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """From where to where each value is needed."""
+        """The live range of each value."""
         return Lifetimes(self.function)

@@ -13,18 +13,18 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 
 Fact = TypeVar("Fact")
 
-#: Rounds over a loop before facts that still change are given up.
+#: Iterations of a loop's fixpoint before facts that still change are widened.
 _ROUNDS = 3
-#: In loops nested deeper than this nothing is known of carried values: each level multiplies rounds.
+#: Loop-carried values of loops nested deeper are unknown, since each level multiplies iterations.
 _DEEP = 5
 
 
 class ForwardAnalysis(ABC, Generic[Fact]):
-    """A fact for each value of a function of ``nv_tileaa``, true in every run without undefined behaviour.
+    """A fact for each value of an ``nv_tileaa`` function, true in every run without undefined behaviour.
 
-    A subclass says what an operation makes of the facts about its operands; how facts pass through
-    ``scf.for``, ``scf.if`` and ``scf.while`` is said here, once. Loops start from what is known
-    before them and are run until nothing changes; what changes for too long is given up (``widen``).
+    A subclass defines the transfer function of operations. This class passes facts through
+    ``scf.for``, ``scf.if`` and ``scf.while``: a loop starts from the facts before it and is iterated
+    until nothing changes; facts that change for too long are widened (``widen``).
     """
 
     def __init__(self, function: FuncOp):
@@ -36,32 +36,32 @@ class ForwardAnalysis(ABC, Generic[Fact]):
         self._block(function.body.block)
 
     def of(self, value: SSAValue) -> Fact:
-        """What is known of a value."""
+        """Return the fact about a value."""
         found = self._facts.get(value)
         return self.unknown(value) if found is None else found
 
     @abstractmethod
     def unknown(self, value: SSAValue) -> Fact:
-        """The fact that holds for any value of this type."""
+        """Return the fact that holds for any value of this type."""
 
     @abstractmethod
     def join(self, one: Fact, other: Fact) -> Fact:
-        """The strongest fact that follows from either."""
+        """Return the strongest fact implied by either."""
 
     @abstractmethod
     def transfer(self, op: Operation) -> Sequence[Fact] | None:
-        """Facts about the results of an operation, which may ask ``of``; None: nothing is known."""
+        """Return facts about the results of an operation; it may call ``of``. None if nothing is known."""
 
     def argument(self, value: SSAValue) -> Fact:
-        """What is known of an argument of the function."""
+        """Return the fact about an argument of the function."""
         return self.unknown(value)
 
     def induction(self, loop: scf.ForOp) -> Fact:
-        """What is known of a loop's induction variable in all iterations."""
+        """Return the fact about a loop's induction variable in all iterations."""
         return self.unknown(loop.body.block.args[0])
 
     def widen(self, value: SSAValue, old: Fact, new: Fact) -> Fact:
-        """What is kept where a loop changed ``old`` to ``new`` once too often."""
+        """Return the fact to keep when a loop has changed ``old`` to ``new`` once too often."""
         return self.unknown(value)
 
     def _block(self, block: Block) -> None:
@@ -95,7 +95,7 @@ class ForwardAnalysis(ABC, Generic[Fact]):
             self._facts[result] = fact
 
     def _region(self, region: Region) -> list[Fact]:
-        """The facts that a region ends with."""
+        """Return the facts about the values that a region yields."""
         block = region.block
         self._block(block)
         last = block.last_op
@@ -128,7 +128,7 @@ class ForwardAnalysis(ABC, Generic[Fact]):
     def _iterate(
         self, carried: Sequence[SSAValue], state: list[Fact], around: Callable[[], list[Fact]]
     ) -> None:
-        """Find facts about carried values that hold before every iteration."""
+        """Compute facts about loop-carried values that hold before every iteration."""
         rounds = 0
         self._depth += 1
         if self._depth > _DEEP:
@@ -153,7 +153,7 @@ RuleT = TypeVar("RuleT", bound=Callable[..., object])
 
 
 def rule_of(table: dict[str, RuleT]) -> Callable[..., Callable[[RuleT], RuleT]]:
-    """A decorator that enters a rule in a table, for operations by class or by name."""
+    """Return a decorator that registers a rule in a table, for operations by class or by name."""
 
     def rule(*kinds: str | type[Operation]) -> Callable[[RuleT], RuleT]:
         def enter(function: RuleT) -> RuleT:

@@ -13,47 +13,47 @@ from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
 
-#: A number that the type states, the value that gives it at run time, or None: not seen from here.
+#: A number stated by the type, the value that provides it at run time, or None if unknown.
 Extent = int | SSAValue | None
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a space of tiles: the memref's axis behind it, and how tiles follow on it."""
+    """One axis of a tile space: the memref axis below it, and how tiles are spaced along it."""
 
     extent: Extent
     """Elements along the memref's axis."""
     stride: Extent
-    """Elements from one to the next in memory."""
+    """Distance between consecutive elements, in elements."""
     tile: int
-    """Elements of a tile."""
+    """Elements per tile."""
     step: int
-    """Elements from the start of a tile to the start of the next."""
+    """Elements from the start of one tile to the start of the next."""
     sparse: bool = False
-    """Whether a tile of indices picks the elements one by one."""
+    """Whether a tile of indices selects elements individually."""
 
 
 def source_of_assumes(value: SSAValue) -> SSAValue:
-    """The value behind all assumptions about it."""
+    """Return the value below all assumptions about it."""
     while isinstance(value.owner, AssumeOp):
         value = value.owner.value
     return value
 
 
 def made_by(memref: SSAValue) -> MakeMemrefOp | None:
-    """The operation that made a memref, where it is seen."""
+    """Return the operation that created a memref, if known."""
     owner = source_of_assumes(memref).owner
     return owner if isinstance(owner, MakeMemrefOp) else None
 
 
 def cut_by(view: SSAValue) -> BlockTileOp | None:
-    """The operation that cut a tiled view, where it is seen."""
+    """Return the operation that created a tiled view, if known."""
     owner = source_of_assumes(view).owner
     return owner if isinstance(owner, BlockTileOp) else None
 
 
 def memref_axes(memref: SSAValue) -> tuple[tuple[Extent, Extent], ...]:
-    """Extent and stride of each axis of a memref."""
+    """Return extent and stride of each axis of a memref."""
     ty = memref.type
     assert isinstance(ty, T.MemrefType)
     maker = made_by(memref)
@@ -69,10 +69,10 @@ def memref_axes(memref: SSAValue) -> tuple[tuple[Extent, Extent], ...]:
 
 
 def view_axes(base: SSAValue, tile: tuple[int, ...]) -> tuple[Axis, ...] | None:
-    """The axes that the indices of an access count on; ``tile`` is the shape of what moves.
+    """Return the axes that the indices of an access count along; ``tile`` is the shape moved.
 
-    None where the view comes from elsewhere or covers several axes of the memref by one, or where
-    tiles of indices give what moves a shape of its own.
+    None if the origin of the view is unknown, if one axis of it covers several axes of the memref,
+    or if tiles of indices determine the shape.
     """
     if isinstance(base.type, T.MemrefType):
         shape = tile or (1,) * base.type.rank
@@ -95,11 +95,11 @@ def view_axes(base: SSAValue, tile: tuple[int, ...]) -> tuple[Axis, ...] | None:
 
 
 def int_of(attribute: Attribute | None) -> int | None:
-    """The number of an integer attribute, if there is one."""
+    """Return the number of an integer attribute, or None."""
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
 def int_array(attribute: Attribute) -> tuple[int, ...]:
-    """The numbers of a dense array."""
+    """Return the numbers of a dense array."""
     assert isinstance(attribute, DenseArrayBase)
     return tuple(int(value) for value in attribute.iter_values())

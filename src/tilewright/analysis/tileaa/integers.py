@@ -1,4 +1,4 @@
-"""Integer types and integer constants of the level."""
+"""Integer types and integer constants of ``nv_tileaa``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.dialects.nv_tileaa import types as T
 
 
 def width_of(ty: Attribute) -> int | None:
-    """The bits of the integers of a value; index has 64; None where there are none."""
+    """Return the bit width of a value's integers; 64 for index; None for other types."""
     element = T.element_of(ty)
     if isinstance(element, IndexType):
         return 64
@@ -18,9 +18,9 @@ def width_of(ty: Attribute) -> int | None:
 
 
 def known_integers(op: Operation) -> list[int] | None:
-    """The elements of an integer constant, read signed; one where all are equal.
+    """Return the elements of an integer constant, read signed; one element if all are equal.
 
-    i1 is read as 0 and 1. None for other operations, and for floats.
+    i1 is read as 0 and 1. None for other operations and for floats.
     """
     if not isinstance(op, ConstantOp):
         return None

@@ -14,20 +14,20 @@ from tilewright.numerics.element_types import FORMATS
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """Positions count operations in the order of the text: a value lives from ``start`` up to
-    and including ``end``; one that a loop needs again lives to the loop's end."""
+    """A live range, both ends included. Positions count operations in program order. A value that a
+    loop needs again lives to the end of the loop."""
 
     start: int
     end: int
     size: int
-    """Bytes; pointers and indices have 8, an i1 one."""
+    """Bytes. Pointers and indices take 8, an i1 takes 1."""
 
     def __str__(self) -> str:
         return f"{self.start}..{self.end}, {self.size} bytes"
 
 
 class Lifetimes:
-    """The lifetimes of the values of a function."""
+    """The live ranges of the values of a function."""
 
     def __init__(self, function: FuncOp):
         self.function = function
@@ -37,15 +37,15 @@ class Lifetimes:
         self._found = {value: self._of(value) for value in self._values()}
 
     def of(self, value: SSAValue) -> Lifetime:
-        """From which operation to which a value of the function is needed."""
+        """Return the live range of a value of the function."""
         return self._found[value]
 
     def position(self, op: Operation) -> int:
-        """The number of an operation in the order of the text."""
+        """Return the position of an operation in program order."""
         return self._start[op]
 
     def peak(self) -> tuple[int, Operation]:
-        """The most bytes of tiles alive at once, and the operation where that is."""
+        """Return the maximum of the bytes of tiles live at once, and an operation where it is reached."""
         change = [0] * (self.length + 2)
         for value, life in self._found.items():
             if isinstance(value.type, T.TileType):
@@ -61,7 +61,7 @@ class Lifetimes:
         return most, where
 
     def _number(self, op: Operation, position: int) -> int:
-        """Number operations, regions inside; returns the last number given."""
+        """Number operations, including those in regions. Returns the last number assigned."""
         self._start[op] = position
         for region in op.regions:
             for block in region.blocks:
@@ -97,7 +97,7 @@ class Lifetimes:
         return Lifetime(start, end, size_of(value))
 
     def _end_of_use(self, user: Operation, home: Block | None) -> int:
-        """A use inside a nested region lasts as long as the operation that holds the region."""
+        """Return the end of a use: inside a nested region, the operation that holds the region."""
         inner = user
         while (block := inner.parent_block()) is not home:
             parent = None if block is None else block.parent_op()
@@ -108,7 +108,7 @@ class Lifetimes:
 
 
 def size_of(value: SSAValue) -> int:
-    """Bytes of a value: of tiles all elements; of views and tokens none."""
+    """Return the bytes of a value: those of all elements for a tile, 0 for views and tokens."""
     element = T.element_name(T.element_of(value.type))
     if element in ("ptr", "index"):
         each = 64

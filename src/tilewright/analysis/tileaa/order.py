@@ -1,4 +1,4 @@
-"""The token order that a program needs, as opposed to the order it states."""
+"""The memory order that a program needs, as opposed to the order its tokens state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load
 
 
 def synchronises(op: Operation) -> bool:
-    """Whether other effects may be ordered through this one, whatever memory they touch."""
+    """Whether other effects may be ordered through this one, whatever memory they access."""
     if not isinstance(op, Access):
         return True
     semantic = enum_property(op, "mem_semantic") or op.SEMANTICS[0]
@@ -20,15 +20,15 @@ def synchronises(op: Operation) -> bool:
 
 
 def writes(op: Operation) -> bool:
-    """Whether an effect may change memory; of accesses, all but loads."""
+    """Whether an effect may change memory; among accesses, all but loads."""
     return not isinstance(op, Load)
 
 
 def must_stay(first: Operation, second: Operation, aliases: Aliases) -> bool:
-    """Whether an order that tokens give to two effects has a meaning.
+    """Whether an order that tokens impose on two effects must be kept.
 
-    It has none between weak accesses that only read, or that never touch a common byte. Anything
-    that other blocks can wait for, and every print and assertion, keeps its place.
+    It need not be kept between weak accesses that only read, or that never touch a common byte. Anything
+    that other blocks can synchronize with, and every print and assertion, keeps its order.
     """
     if synchronises(first) or synchronises(second):
         return True

@@ -32,54 +32,54 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 )
 from tilewright.numerics.element_types import FORMATS
 
-#: Divisibility is not followed beyond this power of two; zero has it.
+#: Divisibility is not tracked beyond this power of two, which is also the divisor of zero.
 MOST = 2**30
 
 
 def power_in(number: int) -> int:
-    """The largest power of two that divides a number, up to ``MOST``."""
+    """Return the largest power of two that divides a number, up to ``MOST``."""
     return min(number & -number, MOST) if number else MOST
 
 
 @dataclass(frozen=True, slots=True)
 class AxisPattern:
-    """How the elements of a tile go along one axis; all three are powers of two.
+    """How the elements of a tile progress along one axis. All three fields are powers of two.
 
     The axis is divided into aligned *runs*. Modulo the width of the type:
     """
 
     run: int = 1
-    """Within a run each element is one more than the one before (pointers: one element further)."""
+    """Within a run each element is its predecessor plus one (pointers: one element further)."""
     divisor: int = 1
     """The first element of each run is a multiple of it (pointers: the address, in bytes)."""
     repeat: int = 1
-    """Within aligned groups of so many elements all are equal."""
+    """Within aligned groups of this many elements all are equal."""
 
     def start(self, run: int) -> int:
-        """What divides the first elements of shorter runs."""
+        """Return a divisor of the first elements if runs are shortened to ``run``."""
         if run >= self.run:
             return self.divisor
         return min(self.divisor, run)
 
     @property
     def each(self) -> int:
-        """What divides every element."""
+        """A divisor of every element."""
         return self.start(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The pattern of a value along each of its axes; a scalar counts as one axis of extent 1."""
+    """The pattern of a value along each of its axes. A scalar counts as one axis of extent 1."""
 
     axes: tuple[AxisPattern, ...]
 
     @property
     def divisor(self) -> int:
-        """What divides every element."""
+        """A divisor of every element."""
         return max(axis.each for axis in self.axes)
 
     def show(self) -> str:
-        """The pattern in words, as ``--remarks`` and ``explain`` print it."""
+        """Format the pattern as ``--remarks`` and ``explain`` print it."""
 
         def side(values: list[int]) -> str:
             return str(values[0]) if len(values) == 1 else str(values)
@@ -91,12 +91,12 @@ class Pattern:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The extents of a value; one axis of 1 for scalars."""
+    """Return the extents of a value; one axis of 1 for scalars."""
     return T.dims_of(value.type) or (1,)
 
 
 def measure(elements: np.ndarray, width: int, unit: int = 1) -> Pattern:
-    """The strongest pattern that an array of integers shows; ``unit``: by how much runs rise."""
+    """Return the strongest pattern of an array of integers. ``unit``: the increment within runs."""
     array = np.asarray(elements, dtype=object)
     array = array.reshape(array.shape or (1,))
     mask = (1 << width) - 1
@@ -112,7 +112,7 @@ def _measure_axis(array: np.ndarray, axis: int, unit: int, mask: int) -> AxisPat
 
 
 def _longest(lines: np.ndarray, expected: Callable[[int, int], int], mask: int) -> int:
-    """The longest aligned group in which element k of each is ``expected(first, k)``."""
+    """Return the longest aligned group length for which element k is ``expected(first, k)``."""
     extent, length = lines.shape[1], 1
     while length * 2 <= extent:
         groups = lines.reshape(-1, length * 2)
@@ -145,7 +145,7 @@ class Patterns(ForwardAnalysis[Pattern]):
         return None if found is None else (found,)
 
     def never_negative(self, *values: SSAValue) -> bool:
-        """Whether these integers are known not to be negative."""
+        """Whether these integers are known to be nonnegative."""
         return all(self.ranges.of(value).low >= 0 for value in values)
 
 
@@ -196,7 +196,7 @@ def _make_range(facts: Patterns, op: Operation) -> Pattern | None:
 
 
 def _sum(a: AxisPattern, b: AxisPattern) -> AxisPattern:
-    """Of a sum: a run of one side stays a run where the other side repeats."""
+    """The pattern of a sum: a run of one side stays a run while the other side repeats."""
     left, right = min(a.run, b.repeat), min(b.run, a.repeat)
     if left >= right:
         run, divisor = left, min(a.start(left), b.each)
@@ -248,7 +248,7 @@ def _shift_left(facts: Patterns, op: Operation) -> Pattern | None:
 
 
 def _constant_power(facts: Patterns, op: Operation) -> int | None:
-    """The right operand, where it is one known power of two and the left is not negative."""
+    """Return the right operand if it is a constant power of two and the left is nonnegative."""
     divisor = facts.ranges.of(op.operands[1]).constant
     if divisor is None or divisor <= 0 or divisor & (divisor - 1):
         return None
@@ -265,7 +265,7 @@ def _divide(facts: Patterns, op: Operation) -> Pattern | None:
             return AxisPattern(repeat=both)
         if by == 1:
             return a
-        # A run that starts at a multiple of the divisor falls into groups with equal quotients.
+        # A run that starts at a multiple of the divisor splits into groups with equal quotients.
         equal = min(a.run, by, a.divisor)
         return AxisPattern(1, max(a.each // by, 1), max(both, equal))
 
@@ -316,7 +316,7 @@ def _repeats_only(facts: Patterns, op: Operation) -> Pattern | None:
 
 @_rule("arith.cmpi")
 def _compare(facts: Patterns, op: Operation) -> Pattern | None:
-    """A run below or from a bound on: the answer is the same within runs aligned with the bound."""
+    """The pattern of a comparison of a run with a bound: constant within runs aligned with the bound."""
     assert isinstance(op, CmpiOp)
     name = op.predicate_name
     lhs, rhs = op.operands[0], op.operands[1]
@@ -333,7 +333,7 @@ def _compare(facts: Patterns, op: Operation) -> Pattern | None:
 
 
 def no_wrap(ranges: Ranges, value: SSAValue) -> bool:
-    """Whether no run of a value can go from its type's greatest number to the least."""
+    """Whether no run of a value can wrap from its type's maximum to the minimum."""
     width = width_of(value.type)
     if width is None:
         return False
@@ -368,8 +368,8 @@ def _extend(facts: Patterns, op: Operation) -> Pattern | None:
 
 
 def _without_wrap(axis: AxisPattern, most: int = MOST) -> AxisPattern:
-    """Runs so short that none of them goes from the greatest number to the least: they begin at
-    multiples of their length."""
+    """Shorten runs so that none wraps from the maximum to the minimum: they start at multiples of
+    their length."""
     run = min(axis.run, axis.divisor, most)
     return AxisPattern(run, axis.start(run), axis.repeat)
 
@@ -476,7 +476,7 @@ def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
     shape = shape_of(op.results[0])
     base = _spread(base, op.operands[0], shape)
     offset = _spread(offset, op.operands[1], shape)
-    # Addresses have 64 bits: offsets of so many may wrap, and stay neighbours.
+    # Addresses have 64 bits: 64-bit offsets may wrap and still address neighbouring elements.
     wide = T.element_name(T.element_of(op.operands[1].type)) in ("i64", "index")
     straight = wide or no_wrap(facts.ranges, op.operands[1])
 
@@ -495,12 +495,12 @@ def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
 
 
 def pointer_start(axis: AxisPattern, run: int, size: int) -> int:
-    """``AxisPattern.start`` of pointers, whose runs rise by the size of an element."""
+    """``AxisPattern.start`` for pointers, whose runs increase by the size of an element."""
     return axis.divisor if run >= axis.run else min(axis.divisor, run * size)
 
 
 def _spread(pattern: Pattern, value: SSAValue, shape: tuple[int, ...]) -> Pattern:
-    """The pattern of a value that stands beside tiles: a scalar is the same for all elements."""
+    """Return the pattern of a value used beside tiles: a scalar is the same for all elements."""
     if T.dims_of(value.type):
         return pattern
     return Pattern(tuple(AxisPattern(1, pattern.divisor, extent) for extent in shape))

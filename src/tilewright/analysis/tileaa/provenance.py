@@ -24,9 +24,9 @@ RootKind = Literal["argument", "global", "alloca", "int_to_ptr", "unknown"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Root:
-    """Something that pointers are derived from.
+    """The memory that pointers are derived from.
 
-    ``name`` tells roots of a kind apart: the index of an argument, the symbol of a global, the
+    ``name`` distinguishes roots of one kind: the index of an argument, the symbol of a global, the
     number of an allocation. Memory of unknown root may be any memory that a caller can reach.
     """
 
@@ -41,7 +41,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The roots that a pointer, memref or view can come from, and its alias scope if it has one."""
+    """The roots that a pointer, memref or view may be derived from, and its alias scope if any."""
 
     roots: frozenset[Root] = frozenset()
     scope: int | None = None
@@ -56,14 +56,14 @@ _NONE = Provenance()
 
 
 def points(value: SSAValue) -> bool:
-    """Whether a value is, holds or describes pointers."""
+    """Whether a value is, contains or describes pointers."""
     ty = value.type
     return isinstance(ty, T.MemrefType | T.TiledViewType) or isinstance(T.element_of(ty), T.PtrType)
 
 
 def origin_of(value: SSAValue) -> SSAValue:
-    """Where a pointer, memref or view comes from, back through operations whose results point into
-    the memory of one operand. Control flow is not followed: what it hands on is an origin."""
+    """Return the origin of a pointer, memref or view: walks back through operations whose results
+    point into the memory of one operand. Values that come from control flow are origins."""
     while not isinstance(op := value.owner, Block):
         sources = [operand for operand in op.operands if points(operand)]
         if facts.points(op) is not Pointing.OPERANDS or len(sources) != 1:
@@ -73,13 +73,13 @@ def origin_of(value: SSAValue) -> SSAValue:
 
 
 def name_of_global(op: Operation) -> str:
-    """The symbol of the global that an operation gives a pointer to."""
+    """Return the symbol of the global whose address an operation takes."""
     symbol = op.properties["symbol"]
     return symbol.string_value() if isinstance(symbol, SymbolRefAttr) else str(symbol)
 
 
 class Provenances(ForwardAnalysis[Provenance]):
-    """``of(value)``: the roots of a pointer-like value; every address it holds belongs to one."""
+    """``of(value)``: the roots of a pointer-like value. Every address it holds belongs to one."""
 
     def __init__(self, function: FuncOp):
         allocations = (op for op in function.walk() if facts.points(op) is Pointing.NEW)
@@ -100,7 +100,7 @@ class Provenances(ForwardAnalysis[Provenance]):
         return Provenance(one.roots | other.roots, scope)
 
     def widen(self, value: SSAValue, old: Provenance, new: Provenance) -> Provenance:
-        return new  # there are finitely many roots
+        return new  # terminates: the number of roots is finite
 
     def transfer(self, op: Operation) -> Sequence[Provenance] | None:
         match facts.points(op):
@@ -136,15 +136,15 @@ def _scope_of(value: SSAValue) -> int | None:
     return ty.alias_scope if isinstance(ty, T.MemrefType) else None
 
 
-#: Roots that may be the same memory as one another, or as memory of a known name.
+#: Roots that may overlap each other, and memory of a known name.
 _ANYWHERE = frozenset({"int_to_ptr", "unknown"})
 
 
 def may_overlap(one: Root, other: Root) -> bool:
-    """Whether two roots can be the same memory.
+    """Whether two roots can overlap.
 
-    Arguments may overlap each other and a global. What ``alloca`` gives, and distinct globals,
-    are apart from each other; so is an allocation from any argument.
+    Arguments may overlap each other and a global. Results of ``alloca`` and distinct globals are
+    disjoint from each other, as is an allocation from any argument.
     """
     if one == other or one.kind in _ANYWHERE or other.kind in _ANYWHERE:
         return True
@@ -152,12 +152,12 @@ def may_overlap(one: Root, other: Root) -> bool:
     return kinds <= {"argument"} or kinds == {"argument", "global"}
 
 
-#: A memref and spans of elements along its axes; nothing where they are not known.
+#: A memref and spans of elements along its axes; None if unknown.
 Box = tuple[SSAValue | None, list[tuple[int, int]] | None]
 
 
 class Aliases:
-    """Which accesses of a function may touch the same memory."""
+    """Determines which accesses of a function may touch the same memory."""
 
     def __init__(self, provenances: Provenances, ranges: Ranges):
         self.provenances = provenances
@@ -166,7 +166,7 @@ class Aliases:
         self._boxes: dict[Access, Box] = {}
 
     def may_alias(self, one: Operation, other: Operation) -> bool:
-        """Whether two operations can touch a common byte; True where nothing is known."""
+        """Whether two operations can touch a common byte. True if unknown."""
         if not isinstance(one, Access) or not isinstance(other, Access):
             return True
         if _space(one) != _space(other) and 0 not in (_space(one), _space(other)):
@@ -176,16 +176,16 @@ class Aliases:
         return not self._boxes_apart(one, other)
 
     def bases_may_alias(self, one: SSAValue, other: SSAValue) -> bool:
-        """Whether what two values point to, or view, can have a common byte."""
+        """Whether the memory that two values point to, or view, can overlap."""
         a, b = self.provenances.of(one), self.provenances.of(other)
         if a.scope is not None and b.scope is not None and a.scope != b.scope:
             return False
         return any(may_overlap(x, y) for x in a.roots for y in b.roots)
 
     def _boxes_apart(self, one: Access, other: Access) -> bool:
-        """Whether both cut tiles at fixed places out of the same memref that do not meet.
+        """Whether both accesses are to constant, disjoint tiles of the same memref.
 
-        A memref that a loop makes may lie elsewhere in each iteration.
+        A memref created in a loop may be at another address in each iteration.
         """
         places = [self._box(access) for access in (one, other)]
         (base_one, box_one), (base_other, box_other) = places
@@ -205,7 +205,7 @@ class Aliases:
         return found
 
     def _find_box(self, access: Access) -> Box:
-        """The memref behind an access and the elements touched along each of its axes."""
+        """Return the memref of an access and the elements touched along each of its axes."""
         base = source_of_assumes(access.operands[0])
         moved = T.dims_of(access.moved.type)
         indices = list(access.indices)  # pyright: ignore[reportAttributeAccessIssue]
@@ -231,7 +231,7 @@ class Aliases:
 
 
 def _changes(value: SSAValue) -> bool:
-    """Whether a value may be another one each time: it is made, or carried, by a loop."""
+    """Whether a value may change from iteration to iteration: defined in, or carried by, a loop."""
     at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
     while at is not None and not isinstance(at, scf.ForOp | scf.WhileOp):
         at = at.parent_op()

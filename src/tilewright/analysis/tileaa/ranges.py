@@ -35,13 +35,13 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
     ViewOp,
 )
 
-#: No axis of a grid is longer.
+#: The maximum extent of any grid axis.
 MAX_GRID = 2**24 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """All integers from ``low`` to ``high``, both included, read signed; i1 is read as 0 and 1."""
+    """All integers from ``low`` to ``high`` inclusive, read signed; i1 is read as 0 and 1."""
 
     low: int
     high: int
@@ -51,39 +51,39 @@ class Range:
 
     @property
     def constant(self) -> int | None:
-        """The only value, if there is one."""
+        """The only value if the range has one, else None."""
         return self.low if self.low == self.high else None
 
     def holds(self, value: int) -> bool:
-        """Whether a value lies in the range, ends included."""
+        """Whether a value is in the range, ends included."""
         return self.low <= value <= self.high
 
     def within(self, other: Range) -> bool:
-        """Whether all its values lie in another range."""
+        """Whether the range is contained in another."""
         return other.low <= self.low and self.high <= other.high
 
     def hull(self, other: Range) -> Range:
-        """The least range that holds both."""
+        """Return the smallest range that contains both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def cut(self, other: Range) -> Range:
-        """Their intersection; ``self`` where it is empty, for then the code is not reached."""
+        """Return the intersection; ``self`` if it is empty, since the code is then unreachable."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Range(low, high) if low <= high else self
 
 
 def all_of(width: int) -> Range:
-    """All values of a signed integer of so many bits; 0 and 1 for i1."""
+    """Return the range of a signed integer of that width; 0 and 1 for i1."""
     return Range(0, 1) if width == 1 else Range(-(2 ** (width - 1)), 2 ** (width - 1) - 1)
 
 
-_NOTHING = Range(0, 0)  # of values that are no integers: never asked
+_NOTHING = Range(0, 0)  # for non-integer values; never queried
 
 
 class Ranges(ForwardAnalysis[Range]):
-    """``of(value)``: between which bounds all integers of a scalar or tile lie.
+    """``of(value)``: bounds on all integers of a scalar or tile.
 
-    ``grid``: the extents of the grid, where they are known.
+    ``grid``: the extents of the grid, if known.
     """
 
     def __init__(self, function: FuncOp, grid: Sequence[int] | None = None):
@@ -98,7 +98,7 @@ class Ranges(ForwardAnalysis[Range]):
         return one.hull(other)
 
     def widen(self, value: SSAValue, old: Range, new: Range) -> Range:
-        """A bound that still moves is given up, one that stands is kept."""
+        """Drop a bound that still moves, and keep one that does not."""
         full = self.unknown(value)
         return Range(
             old.low if new.low == old.low else full.low,
@@ -120,7 +120,7 @@ class Ranges(ForwardAnalysis[Range]):
         return None if found is None else (found,)
 
     def extent(self, axis: int) -> Range:
-        """How many blocks the grid has along an axis."""
+        """Return the number of blocks along a grid axis."""
         if self._grid is not None:
             return Range(self._grid[axis], self._grid[axis])
         return Range(1, MAX_GRID)
@@ -132,9 +132,9 @@ _rule = rule_of(_RULES)
 
 
 def _fits(op: Operation, exact: Range, wraps: bool = True) -> Range | None:
-    """The range of a result that is ``exact`` before it is cut to the width of its type.
+    """Return the range of a result whose exact range, before truncation to its type, is ``exact``.
 
-    Where it does not fit it wraps around, unless that is undefined behaviour.
+    A result that does not fit wraps around, unless that is undefined behaviour.
     """
     width = width_of(op.results[0].type)
     assert width is not None
@@ -346,7 +346,7 @@ def _make_range(facts: Ranges, op: Operation) -> Range | None:
 @_rule(GetProgramIdOp)
 def _program_id(facts: Ranges, op: Operation) -> Range | None:
     if op.operands:
-        return Range(0, MAX_GRID - 1)  # of work taken over, in a grid that may be another
+        return Range(0, MAX_GRID - 1)  # a block taken over may belong to another grid
     return Range(0, facts.extent(_axis(op)).high - 1)
 
 

@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp, JoinMemTokenOp, PragmaOp
 
-#: Operations on tokens that have no effect of their own.
+#: Operations on tokens without an effect of their own.
 _PLAIN = (CreateMemTokenOp, JoinMemTokenOp, PragmaOp)
 #: Operations through whose regions tokens are followed.
 _FOLLOWED = (scf.ForOp, scf.WhileOp, scf.IfOp, FuncOp)
@@ -26,8 +26,8 @@ def is_token(value: SSAValue) -> bool:
 
 
 def is_effect(op: Operation) -> bool:
-    """Whether an operation is ordered by tokens: it touches memory, prints, asserts, or runs other
-    code, be it in a region, as ``execute`` does."""
+    """Whether an operation is ordered by tokens: it accesses memory, prints, asserts, or runs other
+    code, possibly in a region, as ``execute`` does."""
     if isinstance(op, (*_PLAIN, *_FOLLOWED)):
         return False
     if op.has_trait(IsTerminator, value_if_unregistered=True):
@@ -46,12 +46,11 @@ class Edge:
 
 @dataclass(slots=True)
 class TokenGraph:
-    """Which effects of a function come after which.
+    """The partial order of the effects of a function.
 
-    Effects are nodes; tokens that only join, split or pass through control flow are followed
-    through. An edge that leads around a loop orders an iteration behind an earlier one. What
-    ``execute`` holds comes behind the tokens that it takes; what waits for its tokens waits for the
-    operation as a whole.
+    Nodes are effects. Joins, splits and control flow of tokens are contracted. An edge around a loop
+    orders an iteration after an earlier one. The effects inside an ``execute`` come after the tokens
+    it takes; whatever waits for its tokens waits for the operation as a whole.
     """
 
     function: FuncOp
@@ -62,7 +61,7 @@ class TokenGraph:
 
     @classmethod
     def of(cls, function: FuncOp) -> TokenGraph:
-        """The graph of a function: an edge from each effect to those that wait for its token."""
+        """Build the graph of a function, with an edge from each effect to those that wait for its token."""
         graph = cls(function, tuple(op for op in function.walk() if is_effect(op)))
         flow = _Flow(function)
         for op in graph.effects:
@@ -75,21 +74,21 @@ class TokenGraph:
         return graph
 
     def edges(self) -> Iterator[Edge]:
-        """Every direct edge; both kinds where a loop has both."""
+        """Yield every direct edge; both kinds if a loop has both."""
         for after, sources in self._before.items():
             for before, kinds in sources.items():
                 for around in sorted(kinds):
                     yield Edge(before, after, around)
 
     def direct(self, op: Operation) -> Mapping[Operation, Collection[bool]]:
-        """The effects whose tokens an effect takes, each with whether a loop is gone around; both
-        where a loop has both."""
+        """Return the effects whose tokens an effect takes, each with whether the edge goes around a
+        loop; both if there are both kinds."""
         return self._before[op]
 
     def before(self, op: Operation, *, around: bool = True) -> frozenset[Operation]:
-        """All effects that come before ``op``, through others too.
+        """Return all effects that precede ``op``, transitively.
 
-        Without ``around``, only those of the same iteration of every loop that holds both.
+        Without ``around``, only those in the same iteration of every loop that contains both.
         """
         key = (op, around)
         if key not in self._reached:
@@ -108,12 +107,12 @@ class TokenGraph:
         return op in self._before
 
     def ordered(self, first: Operation, second: Operation, *, around: bool = False) -> bool:
-        """Whether ``first`` must be done before ``second`` is."""
+        """Whether ``first`` must complete before ``second`` does."""
         return first in self.before(second, around=around)
 
 
 class _Flow:
-    """Where the tokens that a value holds come from."""
+    """Tracks which tokens flow into each token value."""
 
     def __init__(self, function: FuncOp):
         self._feeds: dict[SSAValue, list[tuple[SSAValue, bool]]] = defaultdict(list)
@@ -167,7 +166,7 @@ class _Flow:
         self._connect(condition.operands[1:], op.results)
 
     def effects_before(self, token: SSAValue) -> set[tuple[Operation, bool]]:
-        """The effects whose tokens reach a token, each with whether a loop was gone around."""
+        """Return the effects whose tokens reach a token, each with whether it came around a loop."""
         found: set[tuple[Operation, bool]] = set()
         seen: set[tuple[SSAValue, bool]] = {(token, False)}
         waiting = [(token, False)]

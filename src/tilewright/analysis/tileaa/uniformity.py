@@ -36,7 +36,7 @@ class Uniformity:
 _BOTH = Uniformity(True, True)
 _OF_THE_BLOCK = (GetProgramIdOp, AllocaOp)
 _SAME_FOR_ALL = (GetNumProgramsOp, GetGlobalOp)
-#: Of operands with equal elements each, these make tiles with equal elements.
+#: Operations of these kinds yield tiles with equal elements if their operands' elements are equal.
 _KEEPS_EQUAL = frozenset({Elements.SAME_POSITION, Elements.RESHAPED, Elements.MOVED})
 
 
@@ -74,7 +74,7 @@ class Uniformities(ForwardAnalysis[Uniformity]):
             self._differ(op.results)
 
     def _differ(self, results: Sequence[SSAValue]) -> None:
-        """What a region ends with depends on how often, or whether, it ran."""
+        """Mark results as different between blocks: they depend on whether, or how often, a region ran."""
         for result in results:
             self._facts[result] = Uniformity(self.of(result).lanes, False)
 

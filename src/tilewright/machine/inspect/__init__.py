@@ -3,7 +3,7 @@
     stops = [break_at(module, line=31)]
     run_with(module, "add", 8, args, LaunchOptions(breakpoints=stops))
 
-Plain runs know nothing of it: hooks are inserted when a kernel is translated for such a run.
+Plain runs pay nothing for it: hooks are inserted when a kernel is translated for an inspected run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a run is to stop, and what happens there."""
+"""Breakpoints: where a run stops, and what happens there."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Breakpoint:
     """Stops a run at operations and calls ``action``, which may raise ``StopRun`` to end the run.
 
     ``target``: an operation, or several; a mnemonic such as ``addf``; the name of a result such as
-    ``%sum``; or a predicate. Inside the body of a reduce or scan, which runs on many elements at
-    once, nothing stops.
-    ``block``: only in this tile block, or in those that a predicate chooses.
-    ``when``: ``after`` an operation, with its results, or ``before`` it. An operation that a fault
-    ends is stopped at only before. One with regions has ended when its regions have; a break or
-    return that leaves it from inside passes it by.
-    ``skip``: how many executions to let pass first; ``limit``: how many to stop at after those.
+    ``%sum``; or a predicate. Does not stop inside the body of a reduce or scan, which runs on many
+    elements at once.
+    ``block``: stop only in this tile block, or in those that a predicate accepts.
+    ``when``: ``after`` an operation, with its results, or ``before`` it. An operation that ends in a
+    fault stops only before. One with regions ends when its regions have; it does not if a break or
+    return leaves it from inside.
+    ``skip``: the number of executions to pass first. ``limit``: the number of stops after those.
     """
 
     target: Target
@@ -74,12 +74,12 @@ def break_at(
     skip: int = 0,
     limit: int | None = None,
 ) -> Breakpoint:
-    """A breakpoint at the operations that meet every condition given.
+    """Return a breakpoint at the operations that meet every condition given.
 
-    ``line`` counts from 1 in the text that the module was read from, or in ``file``: a file of
-    the kernel's own source, of which the last parts of the path are enough. ``op`` is a mnemonic,
-    ``result`` a name with or without ``%``. A line in the body of a reduce or scan stands for the
-    whole of that operation. A TileIRError where there is no such operation.
+    ``line`` counts from 1 in the text that the module was read from, or in ``file``: a file of the
+    kernel's own source, for which the last parts of the path suffice. ``op`` is a mnemonic, ``result``
+    a name with or without ``%``. A line in the body of a reduce or scan stands for that whole
+    operation. Raises TileIRError if no operation matches.
     """
     candidates = tuple(dict.fromkeys(map(_outside_folds, operations_under(module))))
     described: list[str] = []
@@ -106,7 +106,7 @@ def break_at(
 
 
 def resolve(target: Target, kernel: EntryOp, names: Mapping[int, str]) -> frozenset[Operation]:
-    """The operations of a kernel that a breakpoint means. A TileIRError where there are none."""
+    """Return the operations of a kernel that a breakpoint targets. Raises TileIRError if there are none."""
     means, what = _meaning(target, names)
     meant = [o for o in operations_under(kernel) if means(o)]
     found = frozenset(o for o in meant if not _is_in_fold(o))
@@ -123,7 +123,7 @@ def resolve(target: Target, kernel: EntryOp, names: Mapping[int, str]) -> frozen
 
 
 def _meaning(target: Target, names: Mapping[int, str]) -> tuple[Callable[[Operation], bool], str]:
-    """Whether an operation is meant, and how an error about the kernel begins."""
+    """Return a predicate for a target, and the start of an error message about the kernel."""
     if isinstance(target, Operation):
         return lambda o: o is target, f"the operation '{target.name}' is not in"
     if isinstance(target, str):
@@ -137,7 +137,7 @@ def _meaning(target: Target, names: Mapping[int, str]) -> tuple[Callable[[Operat
 
 
 def block_filter(choice: BlockChoice, grid: BlockId) -> Callable[[BlockId], bool]:
-    """Whether a tile block is meant. A TileIRError for one that the grid does not have."""
+    """Return a predicate on tile blocks. Raises TileIRError for a block outside the grid."""
     if choice is None:
         return lambda block: True
     if callable(choice):
@@ -147,7 +147,7 @@ def block_filter(choice: BlockChoice, grid: BlockId) -> Callable[[BlockId], bool
 
 
 def block_id(given: int | Sequence[int], grid: BlockId) -> BlockId:
-    """The coordinates with three numbers. A TileIRError for a tile block outside the grid."""
+    """Return three coordinates. Raises TileIRError for a tile block outside the grid."""
     coordinates = (given,) if isinstance(given, int) else tuple(given)
     x, y, z = (*coordinates, 0, 0, 0)[:3]
     inside = all(0 <= c < extent for c, extent in zip((x, y, z), grid, strict=True))
@@ -157,15 +157,15 @@ def block_id(given: int | Sequence[int], grid: BlockId) -> BlockId:
 
 
 def value_names(module: Operation) -> Mapping[int, str]:
-    """The name of every value by its id, as ``tilewright dis`` prints it."""
+    """Return the name of every value by its id, as ``tilewright dis`` prints it."""
     return name_values([module], suggest=True).of
 
 
 def names_for(module: Operation, kernel: EntryOp) -> Mapping[int, str]:
-    """The name of every value by its id, as it is shown where the kernel runs.
+    """Return the name of every value by its id, as it is shown while the kernel runs.
 
-    That of ``value_names``; in a kernel with the names of its author as it stands in Python, and what
-    is only assumed of a value has the name of that value.
+    Like ``value_names``, but a kernel with its author's names shows them as in Python, and the result
+    of an assumption has the name of its operand.
     """
     names = value_names(module)
     if not has_authors_names(kernel):
@@ -184,7 +184,7 @@ def _all_values(module: Operation) -> Iterator[SSAValue]:
 
 
 def operations_under(root: Operation) -> Iterator[Operation]:
-    """The operations in kernels, in the order of the text."""
+    """Yield the operations in kernels, in program order."""
     entries = (
         [root] if isinstance(root, EntryOp) else [o for o in root.walk() if isinstance(o, EntryOp)]
     )
@@ -205,7 +205,7 @@ def _is_in_fold(op: Operation) -> bool:
 
 
 def _outside_folds(op: Operation) -> Operation:
-    """The operation, or the reduce or scan whose body it is in."""
+    """Return the operation, or the reduce or scan whose body contains it."""
     parent = op.parent_op()
     while parent is not None:
         if isinstance(parent, ReduceOrScan):
@@ -215,7 +215,7 @@ def _outside_folds(op: Operation) -> Operation:
 
 
 def _lines(module: Operation, file: str | None) -> dict[Operation, int]:
-    """The line of every operation that has one: in the text of the module, or in ``file``."""
+    """Return the line of every operation that has one: in the module's text, or in ``file``."""
     found: dict[Operation, int] = {}
     for op in operations_under(module):
         location = location_of(op) if source_of(op) is not None else None
@@ -229,7 +229,7 @@ def _lines(module: Operation, file: str | None) -> dict[Operation, int]:
 
 
 def is_file(name: str, wanted: str) -> bool:
-    """Whether a path ends with all parts of another: ``src/k.py`` is ``k.py``, and no other way round."""
+    """Whether a path ends with all components of another: ``src/k.py`` matches ``k.py``, not vice versa."""
     parts, last = PurePath(name).parts, PurePath(wanted).parts
     return bool(last) and parts[-len(last) :] == last
 

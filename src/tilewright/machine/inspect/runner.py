@@ -1,4 +1,4 @@
-"""Running a kernel with breakpoints and a trace."""
+"""Runs a kernel with breakpoints and a trace."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from tilewright.numerics.arithmetic import Arithmetic
 
 
 class Observer(Protocol):
-    """Puts hooks around the operations that it wants to see."""
+    """Places hooks around the operations it observes."""
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
-        """What runs ``when`` the operation is executed, before or after it; None for nothing.
+        """Return the hook to run before or after (``when``) the operation; None for no hook.
 
-        Asked once for each operation and side, when the kernel is translated.
+        Called once for each operation and side, when the kernel is translated.
         """
 
 
 @dataclass(slots=True)
 class InspectingTranslator(Translator):
-    """Translates a kernel so that observers see its operations, bodies of folds excepted."""
+    """Translates a kernel with the hooks of observers, except in the bodies of reductions and scans."""
 
     is_observed: ClassVar[bool] = True
     observers: tuple[Observer, ...] = ()
@@ -127,7 +127,7 @@ class _Stopper:
 
 
 def stopper(given: object, kernel: EntryOp, grid: BlockId, names: Mapping[int, str]) -> _Stopper:
-    """What stops at a breakpoint in a launch. A TileIRError where it names what there is not."""
+    """Return the stopper for a breakpoint in a launch. Raises TileIRError if its target does not exist."""
     if not isinstance(given, Breakpoint):
         message = f"lines are breakpoints in cuTile programs only, not in launches of modules: {given!r:.60}"
         raise TileIRError.single(BAD_RUN_OPTION, message, help="Breakpoint stops at operations")
@@ -151,7 +151,7 @@ class InspectingProgram(Program):
     def __init__(self, module: Operation, arithmetic: Arithmetic):
         super().__init__(module, LaunchOptions(arithmetic=arithmetic))
         self.observers: tuple[Observer, ...] = ()
-        # The action of a breakpoint may change an array.
+        # A breakpoint's action may modify an array.
         self._machine.memo.is_off = True
 
     def _translator(self, global_addresses: dict[str, int]) -> Translator:
@@ -164,8 +164,8 @@ class InspectingProgram(Program):
 class InspectedRun:
     """How a run with breakpoints ended.
 
-    ``result`` is None where ``StopRun`` ended it, at the stop ``stopped_at``. ``hits`` has for each
-    breakpoint the number of executions that it met, those skipped included.
+    ``result`` is None if ``StopRun`` ended it, at the stop ``stopped_at``. ``hits`` counts for each
+    breakpoint the executions that matched, including those skipped.
     """
 
     result: RunResult | None
@@ -183,14 +183,13 @@ def run_with(
     loaded: Program | None = None,
     **deprecated: Any,
 ) -> InspectedRun:
-    """Run a kernel, stopping at breakpoints (in their order where several meet) and recording.
+    """Run a kernel, stopping at breakpoints (in order, if several match) and recording a trace.
 
     ``options.breakpoints`` and ``options.trace`` say what is wanted. ``loaded`` is a program of the
-    module whose globals and mapped arrays are used. Errors are those of every launch; also a
-    TileIRError where a breakpoint or the trace names what the kernel or the grid does not have, and a
-    ``NanError`` for what ``options.find_nan`` finds.
-    Whatever an action raises comes out as it is. The trace keeps what it has recorded however the
-    run ends.
+    module whose globals and mapped arrays are used. Errors are those of any launch. Also raises
+    TileIRError if a breakpoint or the trace names something that the kernel or the grid does not
+    have, and ``NanError`` for the findings of ``options.find_nan``. Exceptions of an action propagate
+    unchanged. The trace keeps what it has recorded however the run ends.
     """
     chosen = with_deprecated(options, deprecated, "run_with")
     check_options(chosen, "reference")
@@ -200,7 +199,7 @@ def run_with(
 
 
 def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
-    """:func:`run_with`, with arguments that have been checked."""
+    """:func:`run_with` with checked arguments."""
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
     trace: object = options.trace
     if trace is not None and not isinstance(trace, Trace):

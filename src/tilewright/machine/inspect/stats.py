@@ -15,12 +15,12 @@ DEFAULT_BINS = 8
 
 @dataclass(frozen=True, slots=True)
 class TileStats:
-    """What the elements of a tile are like.
+    """Statistics of a tile's elements.
 
-    ``minimum``, ``maximum``, ``mean`` and the histogram are of the finite elements, and None or
-    empty where there are none; the mean is computed in float64. ``bin_edges`` has one number more
-    than ``bin_counts``: bin ``i`` counts the elements from edge ``i`` up to, but not including,
-    edge ``i + 1``; the last bin includes its upper edge. Signed zeros count as ``zeros``.
+    ``minimum``, ``maximum``, ``mean`` and the histogram cover the finite elements, and are None or
+    empty if there are none; the mean is computed in float64. ``bin_edges`` has one entry more than
+    ``bin_counts``: bin ``i`` counts the elements from edge ``i`` up to, but excluding, edge ``i + 1``;
+    the last bin includes its upper edge. Signed zeros count as ``zeros``.
     """
 
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ class TileStats:
     bin_counts: tuple[int, ...]
 
     def __str__(self) -> str:
-        """``min 0, max 127, mean 63.5, 1 zero``."""
+        """Return text such as ``min 0, max 127, mean 63.5, 1 zero``."""
         if self.minimum is None:
             parts = ["no finite element" if self.count else "no element"]
         else:
@@ -54,7 +54,7 @@ class TileStats:
         return ", ".join(parts)
 
     def to_json(self) -> dict[str, object]:
-        """The fields that say something, as JSON values; without the histogram."""
+        """Return the informative fields as JSON values, without the histogram."""
         fields = ("minimum", "maximum", "mean", "nans", "infinities", "zeros")
         return {name: getattr(self, name) for name in fields}
 
@@ -64,21 +64,21 @@ def _number(value: int | float | None) -> str:
 
 
 def numbers_of(array: Array, element: str = "") -> Array:
-    """The values as NumPy numbers: narrow floats as float64, pointers and integers as they are.
+    """Return the values as NumPy numbers: narrow floats as float64, pointers and integers unchanged.
 
-    ``element`` tells what the elements are where the dtype does not: f8E5M3FNU is held as uint8.
+    ``element`` gives the element type if the dtype does not: f8E5M3FNU is held as uint8.
     """
     if element and element != PTR and FORMATS[element].is_float:
         return to_float64(array, element)
-    # The types of ml_dtypes are no built-in ones.
+    # The dtypes of ml_dtypes are not built in.
     return array if array.dtype.isbuiltin == 1 else array.astype(np.float64)
 
 
 def tile_stats(array: Array, *, element: str = "", bins: int = DEFAULT_BINS) -> TileStats:
-    """The statistics of a tile. ``element`` is its Tile IR element type, by default its dtype.
+    """Compute the statistics of a tile. ``element`` is its Tile IR element type, by default its dtype.
 
-    The histogram has ``bins`` bins of equal width from the smallest to the largest finite element,
-    and one where these are equal. A ValueError where ``bins`` is less than 1.
+    The histogram has ``bins`` bins of equal width from the smallest to the largest finite element, or
+    one bin if these are equal. Raises ValueError if ``bins`` is less than 1.
     """
     if bins < 1:
         raise ValueError(f"a histogram needs at least one bin, not {bins}")
@@ -94,7 +94,7 @@ def tile_stats(array: Array, *, element: str = "", bins: int = DEFAULT_BINS) -> 
         count=array.size,
         minimum=low if is_float or low is None else int(low),
         maximum=high if is_float or high is None else int(high),
-        # Each element is divided first, so that the sum cannot overflow.
+        # Dividing each element first prevents overflow of the sum.
         mean=float((finite.astype(np.float64) / finite.size).sum()) if finite.size else None,
         nans=int(np.isnan(numbers).sum()) if is_float else 0,
         infinities=int(np.isinf(numbers).sum()) if is_float else 0,
@@ -111,8 +111,8 @@ def _histogram(finite: Array, bins: int) -> tuple[tuple[float, ...], tuple[int, 
     low, high = float(values.min()), float(values.max())
     if low == high:
         return (low, high), (values.size,)
-    # Weighted ends instead of a width, which could overflow; NumPy's own histogram refuses ranges
-    # that are too narrow for the bins.
+    # Interpolating the ends avoids a width, which could overflow. NumPy's histogram rejects ranges
+    # that are too narrow for the number of bins.
     weights = np.arange(bins + 1) / bins
     edges = np.maximum.accumulate(low * (1 - weights) + high * weights)
     edges[0], edges[-1] = low, high

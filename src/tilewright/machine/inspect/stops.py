@@ -1,4 +1,4 @@
-"""A run stopped at an operation: what can be inspected there."""
+"""A run stopped at an operation, for inspection."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SHOWN_ELEMENTS = 8
 
 
 class StopRun(Exception):
-    """Raised by the action of a breakpoint: the run ends here. Arrays keep what was written."""
+    """Raised by a breakpoint's action to end the run. Arrays keep what was written."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stop:
     """One execution of an operation by a tile block, about to begin or just ended.
 
-    ``operands`` and ``results`` are by name, with ``%``, as ``tilewright dis`` prints them: tiles
-    as read-only arrays (pointers as uint64), views as ``TensorView``; tokens are left out. Before
-    the operation there are no results. ``hit`` counts the executions that the breakpoint has met,
-    from 1, those that it skips included. ``variables`` are all tiles that have names of their own and
-    are known before the operation: of ``%total`` and ``%total.1`` the later, as ``total``.
+    ``operands`` and ``results`` are keyed by name, with ``%``, as ``tilewright dis`` prints them: tiles
+    as read-only arrays (pointers as uint64), views as ``TensorView``; tokens are left out. Before the
+    operation there are no results. ``hit`` counts the executions that matched the breakpoint, from 1,
+    including those it skips. ``variables`` are all named tiles that are known before the operation; of
+    ``%total`` and ``%total.1``, ``total`` is the later.
     """
 
     op: Operation
@@ -50,7 +50,7 @@ class Stop:
     variables: Mapping[str, Value] = field(default_factory=dict[str, "Value"], repr=False)
 
     def __getitem__(self, name: str) -> Value:
-        """A result or operand by name, with or without ``%``."""
+        """Return a result or operand by name, with or without ``%``."""
         key = name if name.startswith("%") else f"%{name}"
         for values in (self.results, self.operands):
             if key in values:
@@ -59,7 +59,7 @@ class Stop:
         raise KeyError(f"'{self.op.name}' has no value {key} here; values: {known}")
 
     def stats(self, name: str, *, bins: int = DEFAULT_BINS) -> TileStats:
-        """The statistics of a tile by name. A TypeError where it is a view."""
+        """Return the statistics of a tile by name. Raises TypeError for a view."""
         value = self[name]
         if isinstance(value, TensorView):
             raise TypeError(f"{name} is a view, not a tile")
@@ -68,16 +68,16 @@ class Stop:
 
     @property
     def location(self) -> str:
-        """``file:line`` in the text of the module; the bytes of a bytecode module."""
+        """``file:line`` in the module's text; the byte offset in a bytecode module."""
         return describe_location(self.op)
 
     @property
     def source(self) -> str | None:
-        """``file:line`` in the kernel's own source, where debug information has it."""
+        """``file:line`` in the kernel's own source, or None without debug information."""
         return describe_source(self.op)
 
     def __str__(self) -> str:
-        """A few lines for a person: where, in which tile block, and every value."""
+        """Return a few lines: location, tile block, and every value."""
         source = f" ({self.source})" if self.source else ""
         where = "before" if self.when == "before" else "at"
         lines = [f"{where} {self.op.name} {self.location}{source}, tile block {self.block}"]
@@ -90,30 +90,30 @@ class Stop:
 
 
 def print_stop(stop: Stop) -> None:
-    """Show a stop on standard output: the action of a breakpoint that has no other."""
+    """Print a stop to standard output. The default action of a breakpoint."""
     print(stop)
 
 
 def look_at(value: object) -> Value | None:
-    """A register as it may be shown; None for a token."""
+    """Return a register in a form that may be shown; None for a token."""
     if isinstance(value, TensorView):
         return value
     if not is_numpy(value):
         return None
-    # Tiles may share memory with others in the machine, which must not change.
+    # Tiles may share memory with others in the machine, which must not be modified.
     array = np.asarray(value).view()
     array.flags.writeable = False
     return array
 
 
 def element_name(ty: Attribute) -> str:
-    """The element type of a tile, ``ptr`` for pointers."""
+    """Return the element type of a tile, ``ptr`` for pointers."""
     assert isinstance(ty, T.TileType)
     return PTR if isinstance(ty.element_type, T.PtrType) else ty.element
 
 
 def describe_value(value: Value, ty: Attribute) -> str:
-    """The type; then the number, the elements if they are few, or the statistics."""
+    """Return the type, followed by the number, the elements if few, or the statistics."""
     shown = format_type(ty)
     if isinstance(value, TensorView):
         shape, strides = list(value.shape), list(value.strides)
@@ -128,7 +128,7 @@ _Numbers: TypeAlias = "int | float | list[_Numbers]"
 
 
 def format_elements(array: Array, element: str) -> str:
-    """All elements in brackets; pointers in hexadecimal."""
+    """Format all elements in brackets, pointers in hexadecimal."""
     numbers = numbers_of(array, element)
 
     def layout(part: _Numbers) -> str:
@@ -142,7 +142,7 @@ def format_elements(array: Array, element: str) -> str:
 
 
 def describe_location(op: Operation) -> str:
-    """``FILE:LINE`` of an operation, or the byte of bytecode that it begins at."""
+    """Return ``FILE:LINE`` of an operation, or its byte offset in bytecode."""
     location = location_of(op)
     if location is None:
         return "(no place)"
@@ -152,7 +152,7 @@ def describe_location(op: Operation) -> str:
 
 
 def describe_source(op: Operation) -> str | None:
-    """``FILE:LINE`` in the program that the kernel was made from; None where it does not say."""
+    """Return ``FILE:LINE`` in the program that the kernel was made from, or None if unknown."""
     position = source_position(op.location)
     return None if position is None else f"{position[0]}:{position[1]}"
 
@@ -161,7 +161,7 @@ _VARIABLE = re.compile(r"(?P<name>[^\W\d]\w*)(?:\.\d+)?")
 
 
 def visible_tiles(op: Operation) -> dict[str, SSAValue]:
-    """The tiles with names that are known before an operation, by name; the latest of each."""
+    """Return the named tiles known before an operation; the latest of each name."""
     levels: list[list[SSAValue]] = []
     current: Operation | None = op
     while current is not None and (block := current.parent) is not None:
@@ -181,5 +181,5 @@ def visible_tiles(op: Operation) -> dict[str, SSAValue]:
 
 
 def named_values(values: tuple[SSAValue, ...], names: Mapping[int, str]) -> dict[str, SSAValue]:
-    """Values that are no tokens by name, each once."""
+    """Return the values that are not tokens by name, each once."""
     return {names[id(value)]: value for value in values if not isinstance(value.type, T.TokenType)}

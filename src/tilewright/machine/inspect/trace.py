@@ -1,4 +1,4 @@
-"""A record of what tile blocks did: operations, their results, and the memory they touched."""
+"""Records what tile blocks did: operations, their results, and the memory they accessed."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _INDENT = "  "
 
 @dataclass(frozen=True, slots=True)
 class ValueRecord:
-    """A result. ``text`` is how it reads; ``stats`` are those of a tile; ``elements`` are nested
-    lists, where they were asked for."""
+    """A result. ``text`` is how it is printed; ``stats`` are a tile's statistics; ``elements`` are
+    nested lists, if requested."""
 
     name: str
     type: str
@@ -77,9 +77,9 @@ class AccessRecord:
 class OpRecord:
     """One execution of an operation by a tile block.
 
-    ``event`` is ``op``; an operation with a body, except reduce and scan, has an ``enter`` before
-    that and a ``leave`` behind it, which has the results. ``depth`` is the number of operations
-    around it in the kernel.
+    ``event`` is ``op``. An operation with a body, except reduce and scan, instead has an ``enter``
+    before the body and a ``leave`` after it, which has the results. ``depth`` is the number of
+    operations around it in the kernel.
     """
 
     event: Event
@@ -97,9 +97,9 @@ class Trace:
     """What to record, and what a run has recorded.
 
     ``blocks``: the tile blocks to follow, or ``all``. ``values``: of results keep ``none``, a
-    ``summary``, or ``full`` elements. ``limit`` bounds the number of records, ``element_limit``
-    the elements kept by ``full``; what is beyond is counted and told, and values beyond it are
-    summaries. A run with the trace begins it anew.
+    ``summary``, or ``full`` elements. ``limit`` bounds the number of records, ``element_limit`` the
+    elements kept by ``full``. What exceeds the limits is counted and reported, and values beyond it
+    are summarized. Each run with the trace starts it anew.
     """
 
     blocks: Sequence[int | Sequence[int]] | Literal["all"] = (0,)
@@ -113,7 +113,7 @@ class Trace:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the limits have kept out of the trace."""
+        """Messages about what the limits have kept out of the trace."""
         found: list[str] = []
         if self.left_out:
             found.append(
@@ -127,25 +127,25 @@ class Trace:
         return tuple(found)
 
     def to_json_lines(self) -> str:
-        """One JSON object on each line: the launch, the records, and what was left out."""
+        """Return one JSON object per line: the launch, the records, and what was left out."""
         lines = [{"event": "launch", **self.launch}, *map(_record_json, self.records)]
         if self.notices:
             lines.append({"event": "cut", "left_out": self.left_out, "summarised": self.summarised})
         return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
 
     def to_text(self) -> str:
-        """The records for a person, indented as the operations nest."""
+        """Return the records as text, indented by nesting."""
         lines = [line for record in self.records for line in _record_lines(record)]
         lines += [f"({notice})" for notice in self.notices]
         return "".join(f"{line}\n" for line in lines)
 
     def _repr_html_(self) -> str:
-        """As :meth:`to_text`, for notebooks."""
+        """Return :meth:`to_text` for notebooks."""
         return preformatted(self.to_text().rstrip("\n") or "(an empty trace)")
 
 
 class Recorder:
-    """Fills a trace while a kernel runs: an observer of the operations."""
+    """Fills a trace while a kernel runs, as an observer of its operations."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Recorder:
         trace.launch = {"format": 1, "entry": kernel.symbol, "grid": list(grid), "seed": seed}
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
-        """Records an operation when it ends, one with regions when it is entered and left."""
+        """Return a hook that records an operation when it ends; with regions, when it is entered and left."""
         if self._leaves_out_assumptions and isinstance(op, AssumeOp):
             return None
         nests = bool(op.regions) and not isinstance(op, ReduceOrScan)
@@ -238,7 +238,7 @@ class Recorder:
 
 
 def _json_elements(numbers: np.ndarray) -> object:
-    """Nested lists; what JSON has no number for as the strings nan, inf and -inf."""
+    """Return nested lists; nan, inf and -inf are strings, since JSON has no such numbers."""
     if numbers.dtype.kind != "f" or bool(np.isfinite(numbers).all()):
         return numbers.tolist()
     exact = numbers.astype(object)

@@ -1,4 +1,4 @@
-"""Translation of each family of operations; importing this package fills the table."""
+"""Translations of each family of operations. Importing this package fills the table."""
 
 from tilewright.machine.ops import (
     atomics,

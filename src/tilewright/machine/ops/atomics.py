@@ -1,7 +1,7 @@
 """Atomic read-modify-write operations.
 
-Every lane is a transaction of its own. Lanes take effect in row-major order: lanes with different
-addresses at once, those that share an address one after the other.
+Every lane is a separate transaction. Lanes take effect in row-major order: those with distinct
+addresses together, those that share an address one after the other.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _flushing_addf = _named("addf", flush_to_zero=True)
 
 
 def combination(mode: str, element: str, arithmetic: Arithmetic) -> Combine:
-    """The function of (memory, argument) whose value an atomic writes."""
+    """Return the function of (memory, argument) whose result an atomic writes."""
     if mode == "xchg":
         return _exchange
     if arithmetic.flush_denormal_addf and element == "f32" and mode in ("addf", "add"):
@@ -66,7 +66,7 @@ def combination(mode: str, element: str, arithmetic: Arithmetic) -> Combine:
 
 
 def _rounds(addresses: Array) -> Iterator[Array]:
-    """Positions of the lanes (flat) that may take effect together, in order."""
+    """Yield groups of flat lane positions that may take effect together, in order."""
     if addresses.size < 2:
         yield np.arange(addresses.size)
         return
@@ -84,7 +84,7 @@ def _rounds(addresses: Array) -> Iterator[Array]:
 def update(
     memory: Memory, storage: Storage, addresses: Array, argument: Array, combine: Combine
 ) -> Array:
-    """Combine the memory at flat addresses with flat arguments; gives the old elements."""
+    """Combine the memory at flat addresses with flat arguments. Returns the old elements."""
     old = np.empty(argument.shape, argument.dtype)
     for lanes in _rounds(addresses):
         where = addresses[lanes]
@@ -96,7 +96,7 @@ def update(
 
 
 def _write(memory: Memory, storage: Storage, addresses: Array, before: Array, after: Array) -> None:
-    """Store; a store of what is there already does not count as a change of memory."""
+    """Store elements. Writing equal values does not count as a change of memory."""
     version = memory.version
     memory.store(addresses, storage, after)
     if before.tobytes() == after.tobytes():
@@ -104,7 +104,7 @@ def _write(memory: Memory, storage: Storage, addresses: Array, before: Array, af
 
 
 def _set(memory: Memory, cell: Array, before: Array, after: Array) -> None:
-    """Write one element; what is there already does not count as a change of memory."""
+    """Write one element. Writing an equal value does not count as a change of memory."""
     if before.tobytes() != after.tobytes():
         memory.version += 1
         cell[...] = after
@@ -132,7 +132,7 @@ def update_step(
     *,
     rank: int,
 ) -> Step:
-    """Combines the memory behind pointers with a tile; gives the old elements."""
+    """Combines the memory behind pointers with a tile; the result is the old elements."""
 
     def step(regs: Registers) -> None:
         given = regs[argument]
@@ -172,7 +172,7 @@ def swap_step(
     *,
     rank: int,
 ) -> Step:
-    """Writes ``value`` where memory holds the bits of ``wanted``; gives the old elements."""
+    """Writes ``value`` where memory holds the bits of ``wanted``; the result is the old elements."""
     bits = np.dtype(f"u{storage.size}")
 
     def swap(where: Array, expected: Array, replacement: Array) -> Array:
@@ -221,7 +221,7 @@ def _atomic_red_view(op: atomics.AtomicRedViewTkoOp, t: Translator) -> SwitchPoi
 
 @implements(multimem.MultimemReduceViewTkoOp)
 def _multimem_reduce(op: multimem.MultimemReduceViewTkoOp, t: Translator) -> SwitchPoint:
-    """Updates the one replica."""
+    """Updates the single replica."""
     return _reduce_into_view(op, t, enum_property(op, "reduction"), t.slot(op.tile))
 
 
@@ -239,7 +239,7 @@ def view_update_step(
     combine: Combine,
     argument: int,
 ) -> Step:
-    """Combines the elements of a view's tile with those of another, as far as it lies in the tensor."""
+    """Combines the in-bounds elements of a view's tile with those of another tile."""
     memory, storage = access.memory, access.storage
 
     def step(regs: Registers) -> None:

@@ -1,4 +1,4 @@
-"""The elements on both sides of a failed assertion's comparison."""
+"""Shows the operands of a comparison whose assertion failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
 
 Shown = Callable[["Registers", tuple[int, ...]], str]
-"""The comparison of one element, in words."""
+"""Formats the comparison of one element."""
 
 _SYMBOLS: Mapping[str, str] = {
     ComparisonPredicate.EQUAL: "==",
@@ -29,7 +29,7 @@ _SYMBOLS: Mapping[str, str] = {
 
 
 def comparison_of(condition: SSAValue, t: Translator) -> Shown | None:
-    """How the elements of a condition that does not hold came about; None where it is no comparison."""
+    """Return a formatter of a false condition's operands, or None if it is not a comparison."""
     comparison = condition.owner
     if not isinstance(comparison, CmpIOp | CmpFOp):
         return None

@@ -1,7 +1,7 @@
 """Conditionals, loops and terminators.
 
-A terminator writes its operands where they are needed, at once, and gives the signal that ends
-the blocks around it. Entries end through ``return`` or by running out of steps.
+A terminator writes its operands directly to their target slots, and returns the signal that ends
+the enclosing blocks. Entries end through ``return`` or after their last step.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.element_types import FORMATS
 
-# Loops of at most this many iterations keep the tiles that their variable takes.
+# Loops of at most this many iterations cache the tiles of their induction variable.
 _MAX_KEPT_NUMBERS = 1 << 12
 
 
 def copy_slots(sources: tuple[int, ...], targets: tuple[int, ...], signal: Signal = None) -> Inline:
-    """Copies registers as if all at once, a target may be the source of another copy; then gives
-    the signal."""
+    """Copies registers in parallel (a target may be the source of another copy), then returns the
+    signal."""
     assert len(sources) == len(targets)
     to, from_ = (", ".join([f"regs[{slot}]" for slot in slots]) for slots in (targets, sources))
     return inline(f"{to} = {from_}" if sources else "", signal)
@@ -72,7 +72,7 @@ def _if(op: cf.IfOp, t: Translator) -> Step | Nested:
 
 
 def if_step(op: Operation, t: Translator) -> Step | Nested:
-    """An operation with a condition, the region for where it holds, and perhaps another one."""
+    """Return the step of an operation with a condition, a then region, and optionally an else region."""
     condition = t.slot(op.operands[0])
     then_region, else_region = op.regions
     t.yields.append(Scope(results=t.flow(op.results)))
@@ -106,7 +106,7 @@ def _suspending_if(condition: int, then: CompiledBlock, other: CompiledBlock | N
 
 
 def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
-    """A loop whose operands are the lower and upper bound, the step and the carried values."""
+    """Return the step of a loop with operands lower bound, upper bound, step, and loop-carried values."""
     block = op.regions[0].blocks[0]
     variable = t.slot(block.args[0])
     carried = t.flow(block.args[1:])
@@ -139,7 +139,7 @@ def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
 def _induction_tiles(
     op: Operation, t: Translator, unsigned: bool
 ) -> Callable[[Registers], Iterable[Array]]:
-    """The tiles that the induction variable takes; a loop that runs again takes the same ones."""
+    """Return the tiles of the induction variable, cached for when the loop runs again."""
     values = induction_values(op, t, unsigned)
     dtype = dtype_of(tile_type(op.operands[0]).element)
     latest, tiles = range(0), list[Array]()
@@ -160,7 +160,7 @@ def _induction_tiles(
 def induction_values(
     op: Operation, t: Translator, unsigned: bool
 ) -> Callable[[Registers], tuple[range, Callable[[int], int]]]:
-    """The numbers that the induction variable takes, and how its dtype holds one."""
+    """Return the values of the induction variable, and a function that converts one to its dtype."""
     lower, upper, step = t.slots(op.operands[:3])
     bits = FORMATS[tile_type(op.operands[0]).element].bits
     mask = (1 << bits) - 1
@@ -176,7 +176,7 @@ def induction_values(
     def signless(number: int) -> int:
         return number - mask - 1 if bits > 1 and number > mask >> 1 else number & mask
 
-    # The signed reading is the one that the dtype holds; i1 has a signed reading of its own.
+    # The dtype holds the signed reading; i1 has a signed reading of its own.
     held = signless if unsigned or bits == 1 else int
 
     def values(regs: Registers) -> tuple[range, Callable[[int], int]]:

@@ -45,7 +45,7 @@ def _assert(op: control_flow.AssertOp, t: Translator) -> Step:
 
 
 def assert_step(op: Operation, t: Translator, value: SSAValue) -> Step:
-    """Notes each false element of a condition, with the message of the operation."""
+    """Records each false element of a condition, with the operation's message."""
     condition = t.slot(value)
     message = op.properties["message"]
     assert isinstance(message, StringAttr)
@@ -55,10 +55,10 @@ def assert_step(op: Operation, t: Translator, value: SSAValue) -> Step:
     def step(regs: Registers) -> None:
         holds = regs[condition]
         if not holds.all():
-            # argwhere of a rank-0 array is not defined the way it is for others.
+            # argwhere behaves differently for arrays of rank 0.
             where: list[list[int]] = np.argwhere(~holds).tolist() if holds.ndim else [[]]
             for index in map(tuple, where):
-                # All elements are counted, but only the first ones are shown.
+                # All failures are counted, but only the first ones are shown.
                 is_shown = len(machine.failures) < MAX_SHOWN_FAILURES
                 said = compared(regs, index) if compared and is_shown else ""
                 machine.failures.append(

@@ -1,4 +1,4 @@
-"""Element-wise operations: ``numerics.semantics`` computes them all."""
+"""Element-wise operations, all computed by ``numerics.semantics``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.rounding import unguarded
 from tilewright.numerics.semantics import ELEMENTWISE
 
-#: Properties that have another name as keywords of the semantics.
+#: Properties whose keyword in the semantics has another name.
 _KEYWORDS = {"rounding_mode": "rounding"}
-#: Conversions, which are told the element type of their result.
+#: Conversions, which take the element type of their result.
 _CONVERSIONS = frozenset({"bitcast", "exti", "ftof", "ftoi", "itof", "trunci"})
-#: The operand whose element type counts, where it is not the first.
+#: The operand that determines the element type, if not the first.
 _ELEMENT_OPERAND = {"select": 1}
 
 _UNDEFINED: Mapping[str, Callable[..., Array]] = MappingProxyType(
@@ -41,8 +41,8 @@ _UNDEFINED: Mapping[str, Callable[..., Array]] = MappingProxyType(
 class ElementCall:
     """An element-wise operation in terms of ``numerics``: a function of its operands' elements.
 
-    ``function`` is called as those of ``ELEMENTWISE``; ``name`` is what it is called there, or
-    another name for a function that is not in that table.
+    ``function`` has the calling convention of ``ELEMENTWISE``. ``name`` is its key there, or another
+    name for functions outside that table.
     """
 
     name: str
@@ -51,24 +51,24 @@ class ElementCall:
     attributes: Mapping[str, Any]
 
     def under(self, arithmetic: Arithmetic) -> Callable[..., Array]:
-        """The function of the operand arrays only."""
+        """Return the function of the operand arrays only."""
         function = self.function
         if arithmetic.approximations == "hardware":
             function = APPROXIMATE.get(self.name, function)
         return partial(unguarded(function), element=self.element, **self.attributes)
 
 
-#: What tells of an operation class, of any dialect, what its elements are.
+#: For operation classes of any dialect: how their elements are computed.
 ELEMENT_CALLS: dict[type[Operation], Callable[[Any], ElementCall]] = {}
 
 
 def call_of(op: Operation) -> ElementCall:
-    """The element-wise operation that an operation is."""
+    """Return the element-wise operation that implements an operation."""
     return ELEMENT_CALLS[type(op)](op)
 
 
 def attributes_of(op: TileOp) -> dict[str, Any]:
-    """The keywords of an operation's function in ``ELEMENTWISE``."""
+    """Return the keyword arguments of an operation's function in ``ELEMENTWISE``."""
     found: dict[str, Any] = {}
     for name, attribute in op.properties.items():
         keyword = _KEYWORDS.get(name, name)
@@ -85,7 +85,7 @@ def attributes_of(op: TileOp) -> dict[str, Any]:
 
 
 def element_of(op: TileOp) -> str:
-    """The element type that decides which arithmetic an operation does, such as ``bf16``."""
+    """Return the element type that determines the arithmetic, such as ``bf16``."""
     return tile_type(op.operands[_ELEMENT_OPERAND.get(op.mnemonic(), 0)]).element
 
 
@@ -95,15 +95,15 @@ def _tile_op_call(op: TileOp) -> ElementCall:
 
 
 def function_of(op: Operation, arithmetic: Arithmetic = REFERENCE) -> Callable[..., Array]:
-    """The operation as a function of its operand arrays only; NumPy may warn."""
+    """Return the operation as a function of its operand arrays only. NumPy may warn."""
     return call_of(op).under(arithmetic)
 
 
 def translate(op: Operation, t: Translator) -> Step:
-    """The step of an element-wise operation; its results have the shape of its operands.
+    """Return the step of an element-wise operation. Results have the shape of the operands.
 
-    A :class:`Fault` for an ``offset`` of pointers to half a byte; the step faults where Tile IR
-    leaves the result undefined, as in a division by 0.
+    Raises :class:`Fault` for an ``offset`` of pointers to sub-byte elements. The step faults where
+    Tile IR leaves the result undefined, as in a division by 0.
     """
     call = call_of(op)
     if call.attributes.get("pointee") == "f4E2M1FN":
@@ -124,13 +124,13 @@ def translate(op: Operation, t: Translator) -> Step:
 
 
 def computed(function: Callable[..., Array], result: int, operands: tuple[int, ...]) -> Step:
-    """A step that applies a function to registers."""
+    """Return a step that applies a function to registers."""
     arguments = ", ".join([f"regs[{slot}]" for slot in operands])
     return inline(f"regs[{result}] = {{function}}({arguments})", function=function)
 
 
 def _spread(function: Callable[..., Array], dims: tuple[int, ...]) -> Callable[..., Array]:
-    """A function of tiles of one shape, for operands of which some are scalars."""
+    """Adapt a function of equally shaped tiles to operands some of which are scalars."""
 
     def spread(*operands: Array) -> Array:
         return function(*[np.broadcast_to(operand, dims) for operand in operands])
@@ -156,12 +156,12 @@ def _checked(
 
 
 def is_elementwise(op: Operation) -> bool:
-    """Whether an operation computes each element of its results from those at the same position."""
+    """Whether each result element is computed from operand elements at the same position."""
     return type(op) in ELEMENT_CALLS
 
 
 def register(cls: type[Operation], call: Callable[[Any], ElementCall]) -> None:
-    """Let an operation class be run as an element-wise one."""
+    """Run an operation class as an element-wise one."""
     ELEMENT_CALLS[cls] = call
     IMPLEMENTATIONS.enter(translate, cls)
 

@@ -29,7 +29,7 @@ def float_step(t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue
     def step(regs: Registers) -> None:
         regs[result] = mmaf(regs[lhs], regs[rhs], regs[acc], element, acc_element=acc_element)
 
-    # The usual product, as ``matrix.mmaf`` computes it.
+    # The default product, as ``matrix.mmaf`` computes it.
     is_usual = t.arithmetic.accumulation == "blas" and acc_element == "f32"
     if not is_usual or dtype_of(element).itemsize == 4:
         return step
@@ -58,7 +58,7 @@ def _integer_product(op: matrix.MmaIOp, t: Translator) -> Step:
 def integer_step(
     t: Translator, a: SSAValue, b: SSAValue, c: SSAValue, d: SSAValue, signs: tuple[str, str]
 ) -> Step:
-    """d = a x b + c on integers, a and b read with these signednesses."""
+    """d = a x b + c on integers, with a and b read in these signednesses."""
     lhs, rhs, acc, result = t.slots((a, b, c, d))
     signed_lhs, signed_rhs = signs
 
@@ -81,7 +81,7 @@ def _scaled_product(op: matrix.MmaFScaledOp, t: Translator) -> Step:
 
 
 def scaled_step(t: Translator, operands: tuple[SSAValue, ...], d: SSAValue) -> Step:
-    """d = a x b + c with scale factors; the operands are a, b, c and those of a and b."""
+    """d = a x b + c with scale factors; the operands are a, b, c, and the scales of a and b."""
     lhs, rhs, acc, lhs_scale, rhs_scale = t.slots(operands)
     result = t.slot(d)
     element, scale = tile_type(operands[0]).element, tile_type(operands[3]).element

@@ -27,22 +27,22 @@ _MAX_ALLOCA_BYTES = 1 << 30
 
 
 def is_weak(op: TileOp) -> bool:
-    """Whether an access is ordered by nothing but its tokens (memory model, weak accesses)."""
+    """Whether an access is ordered only by its tokens (memory model, weak accesses)."""
     return enum_property(op, "memory_ordering_semantics") == "weak"
 
 
 def scheduled(op: TileOp, step: Step) -> Step | SwitchPoint:
-    """Other tile blocks may run after an access that they can observe: one that is not weak."""
+    """Add a switch point after an access that other tile blocks can observe: one that is not weak."""
     return step if is_weak(op) else SwitchPoint(step)
 
 
 def pointer_storage(op: TileOp, pointers: str) -> Storage:
-    """The storage behind the pointers of an access."""
+    """Return how the pointees of an access are stored."""
     return storage_behind(op, op.mnemonic(), getattr(op, pointers))
 
 
 def storage_behind(op: Operation, mnemonic: str, pointers: SSAValue) -> Storage:
-    """The storage behind pointers, for an operation that accesses it."""
+    """Return how pointees are stored, for an operation that accesses them."""
     storage = storage_of(pointee_of(pointers))
     if storage.packed:
         raise Translator.refusal(
@@ -54,7 +54,7 @@ def storage_behind(op: Operation, mnemonic: str, pointers: SSAValue) -> Storage:
 
 
 def scalar_cell(memory: Memory, address: int, storage: Storage, *, write: bool = True) -> Array:
-    """The raw element at an address, as a rank-0 array over the memory itself."""
+    """Return the raw element at an address as a rank-0 array over memory."""
     size = storage.size
     allocation = memory.find(address, size, size, write=write)
     return np.ndarray((), storage.raw, allocation.buffer, address - allocation.base)
@@ -79,8 +79,8 @@ def load_step(
     mask: int | None,
     padding: int | None,
 ) -> Step:
-    """Loads a tile of type ``ty`` through pointers; lanes that are masked off are those of
-    ``padding``, or zero."""
+    """Loads a tile of type ``ty`` through pointers. Masked-off lanes are those of ``padding``, or
+    zero."""
     memory, to_tile = t.machine.memory, storage.to_tile
 
     def scalar(regs: Registers) -> None:
@@ -120,7 +120,7 @@ def _store_ptr(op: ops.StorePtrTkoOp, t: Translator) -> Step | SwitchPoint:
 def store_step(
     t: Translator, storage: Storage, destination: int, value: int, mask: int | None, *, rank: int
 ) -> Step:
-    """Stores a tile through pointers, where it is not masked off."""
+    """Stores the unmasked elements of a tile through pointers."""
     memory, from_tile = t.machine.memory, storage.from_tile
 
     def scalar(regs: Registers) -> None:
@@ -151,7 +151,7 @@ def _alloca(op: ops.AllocaOp, t: Translator) -> Step:
 def alloca_step(
     t: Translator, pointer: SSAValue, count: int, alignment: int, *, shared: bool
 ) -> Step:
-    """Makes memory for ``count`` elements, which lasts as long as the block that holds it."""
+    """Allocates memory for ``count`` elements, freed when the enclosing block ends."""
     t.note_alloca()
     size = (count * FORMATS[pointee_of(pointer)].storage_bits + 7) // 8
     result, machine = t.slot(pointer), t.machine
@@ -177,7 +177,7 @@ def _no_effect(op: TileOp, t: Translator) -> None:
     t.preset(op.results[0], TOKEN)
 
 
-#: A run has one grid and one address space, so nothing has to wait, start or be ordered.
+#: A run has one grid and one address space, so these have nothing to wait for, start or order.
 for _cls in (
     ops.GdcLaunchDependentsTkoOp,
     ops.GdcWaitTkoOp,

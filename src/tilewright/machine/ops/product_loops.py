@@ -7,9 +7,9 @@
       continue %c
     }
 
-Nothing in such a loop can observe whether a tile is loaded before or after the product of the iteration before. So several
-iterations run together: their tiles are loaded, widened as one array, multiplied pair by pair, and the products added
-one after the other. Results and faults are those of the loop as written.
+Nothing in such a loop can observe whether a tile is loaded before or after the previous iteration's product. Several
+iterations therefore run together: their tiles are loaded and widened as one array and multiplied pairwise, and the
+products are added one after the other. Results and faults are those of the loop as written.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.widening import as_f32, as_f64
 
 Tiles = tuple[Array, Allocation | None]
-"""The tiles of some iterations as memory holds them, and where, if all are in one allocation."""
+"""The tiles of several iterations as stored in memory, and their allocation if it is the same for all."""
 
-# Of the products that are made together: what a cache of the second level holds.
+# The size of the products computed together: what fits in a second-level cache.
 _MAX_BYTES = 1 << 19
 
 
@@ -57,7 +57,7 @@ def _is_unsigned(op: cf.ForOp) -> bool:
 
 
 def _product_of(loop: cf.ForOp, t: Translator) -> MmaFOp | None:
-    """The product that a loop adds up, if it does nothing else."""
+    """Return the product that a loop accumulates, if the loop does nothing else."""
     block = loop.regions[0].blocks[0]
     ops = [op for op in block.ops if not isinstance(op, ConstantOp)]
     if len(ops) != 4 or len(block.args) != 2:
@@ -72,7 +72,7 @@ def _product_of(loop: cf.ForOp, t: Translator) -> MmaFOp | None:
     if product.acc is not block.args[1] or end.operands[0] is not product.result:
         return None
     element, sums = tile_type(product.lhs).element, tile_type(product.acc).element
-    # A sum of another type is rounded once more for each product.
+    # An accumulator of another type is rounded after each product.
     if sums != ("f64" if element == "f64" else "f32"):
         return None
     return product if mmaf_of(t.arithmetic, element) is matrix.mmaf else None
@@ -84,8 +84,8 @@ def _is_weak_load(op: object) -> TypeGuard[LoadViewTkoOp]:
 
 @dataclass(slots=True, eq=False)
 class _Factor:
-    """An operand of the products. ``fixed`` are the slots of the indices that stay the same in all
-    iterations; ``wide`` gives the tiles in the type that products are made in."""
+    """An operand of the products. ``fixed`` are the slots of the loop-invariant indices; ``wide``
+    converts tiles to the type in which products are computed."""
 
     op: LoadViewTkoOp
     access: ViewAccess
@@ -96,7 +96,7 @@ class _Factor:
     wide: Callable[[Array], Array]
 
     def kept(self, regs: Registers, numbers: range) -> Array | None:
-        """The tiles of these iterations, if they are at hand."""
+        """Return the memoized tiles of these iterations, or None."""
         if not self.history.is_open:
             return None
         if (view := regs[self.access.view_slot]) is not self.history.view:
@@ -109,10 +109,10 @@ class _Factor:
         return (*fixed, numbers.start, numbers.step, len(numbers))
 
     def together(self, regs: Registers, ends: tuple[Array, Array], count: int) -> Tiles | None:
-        """The tiles of ``count`` iterations as memory holds them, if all lie in their tensor.
+        """Return the tiles of ``count`` iterations as stored in memory, if all are in bounds.
 
-        ``ends`` is what ``variable`` is in the first and in the last of them. Where these two lie
-        in the tensor so do those between, at equal distances.
+        ``ends`` are the values of ``variable`` in the first and the last iteration. If these two tiles
+        are in bounds, so are those between, at equal distances.
         """
         try:
             regs[self.variable] = ends[1]
@@ -145,7 +145,7 @@ class _Factor:
         return box.allocation
 
     def widened(self, regs: Registers, numbers: range, tiles: Tiles) -> Array:
-        """The tiles of some iterations, of which is taken note, in the type of the products."""
+        """Convert the tiles of several iterations to the product's type, and memoize them."""
         raw, allocation = tiles
         wide = self.wide(self.access.storage.to_tile(raw))
         if self.history.is_open and allocation is not None:
@@ -155,8 +155,8 @@ class _Factor:
 
 @dataclass(slots=True, eq=False)
 class _ProductLoop:
-    """The loop; ``lhs`` and ``rhs`` are the positions of the operands in ``factors``, which are in
-    the order of the text."""
+    """A loop of products. ``factors`` are in program order; ``lhs`` and ``rhs`` are positions in
+    ``factors``."""
 
     factors: tuple[_Factor, _Factor]
     lhs: int
@@ -164,11 +164,11 @@ class _ProductLoop:
     values: Callable[[Registers], tuple[range, Callable[[int], int]]]
     rounds: Callable[[Iterable[int]], Iterable[int]]
     number: Callable[[int], Array]
-    """An iteration's number as the tile of the induction variable."""
+    """Converts an iteration's number to the tile of the induction variable."""
     start: int
     result: int
     work: Array
-    """Room for the products that are made together, and one more."""
+    """Buffer for the products computed together and the accumulator."""
 
     def run(self, regs: Registers) -> None:
         numbers, held = self.values(regs)
@@ -184,7 +184,7 @@ class _ProductLoop:
     def _tiles(
         self, regs: Registers, numbers: range, held: Callable[[int], int]
     ) -> tuple[Array, Array]:
-        """The wide tiles of both operands in some iterations."""
+        """Return the wide tiles of both operands in several iterations."""
         one, other = (factor.kept(regs, numbers) for factor in self.factors)
         if one is not None and other is not None:
             return one, other
@@ -207,7 +207,7 @@ class _ProductLoop:
         numbers: range,
         held: Callable[[int], int],
     ) -> list[Tiles]:
-        """What each iteration loads, in the order in which the loop does."""
+        """Load the tiles of each iteration in the order of the loop."""
         count = len(numbers)
         raw = [np.empty((count, *f.padding.shape), f.padding.dtype) for f in absent]
         places: list[set[Allocation]] = [set() for _ in absent]
@@ -235,7 +235,7 @@ def _factor(load: LoadViewTkoOp, variable: int, t: Translator) -> _Factor | None
 
 
 def _product_loop(op: cf.ForOp, t: Translator) -> _ProductLoop | None:
-    """The loop as one of products, if it is one."""
+    """Return the loop as one of products, or None if it is not."""
     product = _product_of(op, t)
     if product is None:
         return None

@@ -1,6 +1,6 @@
-"""Reductions and scans in the order of a tree, for ``Arithmetic(reductions="tree")``.
+"""Tree-order reductions and scans, for ``Arithmetic(reductions="tree")``.
 
-Extents of tiles are powers of two, so the halves are always equal.
+Tile extents are powers of two, so both halves are always equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array
 
 Combine = Callable[[list[Array], list[Array]], list[Array]]
-"""(elements, accumulators) to combinations; one array per operand, all of one shape."""
+"""Combines (elements, accumulators); one array per operand, all of one shape."""
 
 
 def reduce_as_tree(
@@ -23,9 +23,9 @@ def reduce_as_tree(
     regs: Registers,
     rows: list[Array],
 ) -> list[Array]:
-    """Fold along the first dimension; all prefixes for ``keep_all``.
+    """Reduce along the first dimension, or compute all prefixes if ``keep_all``.
 
-    ``body`` prepares the combination of arrays of a shape, which is () unless ``is_vector``.
+    ``body`` prepares the combination for arrays of a shape, which is () unless ``is_vector``.
     """
 
     def combine(elements: list[Array], accumulators: list[Array]) -> list[Array]:

@@ -1,15 +1,16 @@
 """Reductions and scans.
 
 The order is fixed: from the first element, over ascending indices (descending for a reverse scan),
-the element as first and the accumulator as second argument of the body. Bodies of one exact operation,
-where no order can be told from another, are combined pairwise instead, which takes fewer steps.
+with the element as first and the accumulator as second argument of the body. If the body is a
+single exact operation for which order is unobservable, elements are combined pairwise instead,
+which takes fewer steps.
 
-Identities take no part: every row has an element to begin with, and NVIDIA's compiler combines only
-elements. It shows where the identity is none, as -inf is for a maximum that drops NaN, and in the signs
-of zeros.
+Identities are not used: every row has a first element, and NVIDIA's compiler combines only
+elements. The difference is observable if the identity is not neutral, like -inf for a maximum that
+drops NaN, and in the signs of zeros.
 
-All other dimensions advance together: the body runs on arrays instead of scalars. Only a body that
-holds more than element-wise operations runs lane by lane.
+All other dimensions advance together: the body runs on arrays instead of scalars. Only a body with
+operations that are not element-wise runs lane by lane.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ from tilewright.numerics.arrays import Array, dtype_of
 from tilewright.numerics.float_ops import reduce_maxf, reduce_minf
 from tilewright.numerics.rounding import quiet
 
-#: Operations in bodies that are no steps: their results are preset; what ends a body.
+#: Operations in bodies that are not steps, since their results are preset; then terminators.
 CONSTANTS: set[type[Operation]] = {ConstantOp}
 YIELDS: set[type[Operation]] = {YieldOp}
 #: Operations whose result does not depend on the order of combination.
 _ORDER_FREE = frozenset({"addi", "muli", "andi", "ori", "xori", "maxi", "mini"})
-#: Those that have a function of their own for all elements at once.
+#: Operations with a dedicated function for all elements at once.
 _REDUCED = MappingProxyType({"maxf": reduce_maxf, "minf": reduce_minf})
-#: Those that NumPy can accumulate strictly one after the other, in one call.
+#: Operations that NumPy can accumulate strictly in order, in one call.
 _ACCUMULATED: dict[str, np.ufunc] = {
     "addf": np.add,
     "mulf": np.multiply,
     "addi": np.add,
     "muli": np.multiply,
 }
-# With fewer lanes accumulating them is faster.
+# With fewer lanes, accumulating is faster.
 _MIN_LANES_TO_REDUCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """What a reduce or scan works on; arrays have the folded dimension in front."""
+    """The operands and results of a reduce or scan. In arrays, the reduced dimension comes first."""
 
     operands: tuple[int, ...]
     results: tuple[int, ...]
@@ -70,9 +71,9 @@ class Folding:
     reverse: bool = False
 
     def rows(self, regs: Registers) -> list[Array]:
-        """The operands with the folded dimension in front, in the order in which they are folded.
+        """Return the operands with the reduced dimension first, in the order of reduction.
 
-        Views of the tiles in the registers, not copies.
+        These are views of the tiles in the registers, not copies.
         """
         axis = self.axis
         found = [
@@ -81,7 +82,7 @@ class Folding:
         return [rows[::-1] for rows in found] if self.reverse else found
 
     def put(self, regs: Registers, rows: Sequence[Array]) -> None:
-        """Set the results of a scan from arrays like those that ``rows`` gives."""
+        """Set the results of a scan from arrays in the format of ``rows``."""
         for slot, found in zip(self.results, rows, strict=True):
             ordered = found[::-1] if self.reverse else found
             regs[slot] = np.moveaxis(ordered, 0, self.axis)
@@ -92,7 +93,7 @@ def _folding(op: Operation, t: Translator, axis: int, reverse: bool = False) -> 
 
 
 def _single_operation(block: Block) -> ElementCall | None:
-    """The operation on both arguments that is all of the body, if it is of that form."""
+    """Return the operation on both arguments that makes up the body, or None for other bodies."""
     ops = list(block.ops)
     if len(ops) != 2 or len(block.args) != 2 or not is_elementwise(ops[0]):
         return None
@@ -102,7 +103,7 @@ def _single_operation(block: Block) -> ElementCall | None:
 
 
 def _accumulation(call: ElementCall | None, t: Translator) -> np.ufunc | None:
-    """The NumPy function that computes the operation exactly as its semantics does."""
+    """Return the NumPy function that computes exactly what the operation's semantics does, or None."""
     if call is None or t.arithmetic.reductions == "tree" or call.element == "i1":
         return None
     attributes = call.attributes
@@ -114,7 +115,7 @@ def _accumulation(call: ElementCall | None, t: Translator) -> np.ufunc | None:
 
 @quiet
 def _accumulate(function: np.ufunc, tile: Array, axis: int) -> Array:
-    """Each element along ``axis`` combined with all before it."""
+    """Combine each element along ``axis`` with all before it."""
     return function.accumulate(tile, axis, tile.dtype)
 
 
@@ -130,7 +131,7 @@ def _reduce(op: ReduceOp, t: Translator) -> Step:
 
 
 def reduce_step(op: Operation, t: Translator, axis: int) -> Step:
-    """A reduction of all operands along an axis, with the body of the operation."""
+    """Reduces all operands along an axis by the operation's body."""
     folding = _folding(op, t, axis)
     block = op.regions[0].blocks[0]
     only = _single_operation(block)
@@ -161,16 +162,16 @@ def _one_operand(folding: Folding, combine: Callable[[Array], Array]) -> Step:
 
 @quiet
 def reduce_in_order(function: np.ufunc, tile: Array, axis: int) -> Array:
-    """The elements along ``axis`` combined one after the other."""
+    """Combine the elements along ``axis`` one after the other."""
     count = tile.shape[axis]
     if tile.size < _MIN_LANES_TO_REDUCE * count:
-        # A copy, so that the partial results can go; an array also where it is of rank 0.
+        # Copied so that the partial results can be freed; stays an array even at rank 0.
         last = (*(slice(None),) * axis, -1)
         return np.array(_accumulate(function, tile, axis)[last])
     rows = np.ascontiguousarray(np.moveaxis(tile, axis, 0))
-    # NumPy combines pairwise only along the fast axis of memory. Along the slow one it adds row by
-    # row, all lanes at once.
-    # It begins with zero, to which a row of -0 must not be added.
+    # NumPy adds pairwise only along the fast axis of memory. Along the slow axis it adds row by row,
+    # all lanes at once.
+    # It starts from zero, which would turn a row of -0 into +0.
     start = {"initial": tile.dtype.type(-0.0)} if function is np.add else {}
     found = function.reduce(rows.reshape(count, -1), 0, tile.dtype, **start)
     return found.reshape(rows.shape[1:])
@@ -202,7 +203,7 @@ def _scan(op: ScanOp, t: Translator) -> Step:
 
 
 def scan_step(op: Operation, t: Translator, axis: int, *, reverse: bool) -> Step:
-    """An inclusive scan along an axis, with the body of the operation."""
+    """Computes an inclusive scan along an axis by the operation's body."""
     folding = _folding(op, t, axis, reverse)
     block = op.regions[0].blocks[0]
     ufunc = _accumulation(_single_operation(block), t)
@@ -219,8 +220,8 @@ def scan_step(op: Operation, t: Translator, axis: int, *, reverse: bool) -> Step
 def _loop(
     op: Operation, t: Translator, folding: Folding, block: Block, *, keep_all: bool
 ) -> Callable[[Registers], list[Array]]:
-    """The general form: the body once for each index but the first, on all lanes or on one lane at a
-    time."""
+    """Return the general form: runs the body once for each index but the first, on all lanes at once or
+    lane by lane."""
     dtypes = [dtype_of(tile_type(value).element) for value in op.operands]
     vector = is_vector_body(block)
     body = _vector_body(block, t) if vector else _scalar_body(block, t)
@@ -266,7 +267,7 @@ Body = Callable[[Registers, tuple[int, ...]], Callable[[list[Array], list[Array]
 
 
 def _vector_body(block: Block, t: Translator) -> Body:
-    """The body on arrays. Values from outside, and constants, are spread over the lanes first."""
+    """Return the body on arrays. Outside values and constants are broadcast to the lanes first."""
     spread, execute, yielded = vector_body(block, t)
     elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
 
@@ -282,8 +283,8 @@ def vector_body(
 ) -> tuple[
     Callable[[Registers, tuple[int, ...]], None], Callable[[Registers], object], tuple[int, ...]
 ]:
-    """A body on arrays: what spreads the values from outside over lanes of a shape, what runs the
-    operations, and the slots of what is yielded."""
+    """Return a body on arrays: a function that broadcasts outside values to lanes of a shape, a function that
+    runs the operations, and the slots of the yielded values."""
     inner: set[SSAValue] = set(block.args)
     inner.update(op.results[0] for op in block.ops if is_elementwise(op))
     for op in block.ops:
@@ -312,7 +313,7 @@ def vector_body(
 def scalar_body(
     block: Block, t: Translator
 ) -> tuple[Callable[[Registers], object], tuple[int, ...]]:
-    """A body as it is written, on rank-0 tiles, and the slots of what is yielded."""
+    """Return a body as written, on rank-0 tiles, and the slots of the yielded values."""
     last = block.last_op
     assert last is not None
     yielded = tuple(t.new_slot() for _ in last.operands)

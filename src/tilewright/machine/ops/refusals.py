@@ -1,4 +1,4 @@
-"""Operations that the machine refuses, and why; and those that are no steps of a kernel."""
+"""Operations that the machine refuses, with reasons, and operations that are not steps of a kernel."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ IMPLEMENTATIONS.refuse(
 )
 IMPLEMENTATIONS.refuse("it is no kernel, and nothing in Tile IR calls it", module.FuncOp)
 
-#: Operations that hold or describe what runs, and that `Program` reads.
+#: Operations that define the structure of a module; `Program` reads them.
 STRUCTURE: frozenset[type[TileOp]] = frozenset({module.ModuleOp, module.EntryOp, module.GlobalOp})
 IMPLEMENTATIONS.leave("`Program` reads it", *STRUCTURE)

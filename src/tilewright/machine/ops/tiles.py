@@ -17,14 +17,14 @@ from tilewright.machine.ops.elementwise import computed
 from tilewright.machine.values import TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bytes, to_bytes
 
-# Below this size a filled copy is cheaper to make than NumPy's broadcast view.
+# Below this size a filled copy is cheaper than NumPy's broadcast view.
 _SMALL = 1 << 14
 
 
 def rearranged(
     t: Translator, given: SSAValue, made: SSAValue, function: Callable[[Array], Array]
 ) -> Step | None:
-    """A step for a pure rearrangement, or nothing where its operand is known beforehand."""
+    """Return a step for a pure rearrangement, or None if its operand is preset."""
     if t.is_preset(given):
         t.preset(made, function(t.registers[t.slot(given)]))
         return None
@@ -42,10 +42,10 @@ def _iota(op: core.IotaOp, t: Translator) -> None:
 
 
 def counted(start: int, ty: TileLike) -> Array:
-    """``start``, ``start`` + 1, ... in a tile of rank 1."""
+    """Return ``start``, ``start`` + 1, ... as a tile of rank 1."""
     if ty.element == "i1":
         return np.arange(start, start + ty.element_count).astype(np.bool_)
-    # Counting in 64 bits and cutting gives the unsigned reading of narrow types.
+    # Counting in 64 bits and truncating yields the unsigned reading of narrow types.
     return np.arange(start, start + ty.element_count, dtype=np.int64).astype(dtype_of(ty.element))
 
 
@@ -67,7 +67,7 @@ def _broadcast(op: core.BroadcastOp, t: Translator) -> Step | None:
 
 
 def spreading(ty: TileLike) -> Callable[[Array], Array]:
-    """What repeats an array so that it becomes a tile of a type."""
+    """Return a function that broadcasts an array to a tile of a type."""
     dims, dtype = ty.dims, dtype_of(ty.element)
 
     def copied(tile: Array) -> Array:
@@ -87,7 +87,7 @@ def _cat(op: core.CatOp, t: Translator) -> Step:
 
 
 def cat_step(lhs: int, rhs: int, result: int, axis: int) -> Step:
-    """The second tile behind the first along an axis."""
+    """Concatenates two tiles along an axis."""
 
     def step(regs: Registers) -> None:
         regs[result] = np.concatenate((regs[lhs], regs[rhs]), axis)
@@ -98,7 +98,7 @@ def cat_step(lhs: int, rhs: int, result: int, axis: int) -> Step:
 def _sub_tile(
     t: Translator, op: core.ExtractOp | core.InsertOp, whole: tuple[int, ...], part: tuple[int, ...]
 ) -> Callable[[Registers], tuple[slice, ...]]:
-    """The part of the whole tile that the indices name."""
+    """Return a function that computes the slice of the whole tile selected by the indices."""
     slots = t.slots(op.indices)
     counts = tuple(a // b for a, b in zip(whole, part, strict=True))
     dims = tuple(zip(slots, counts, part, strict=True))
@@ -125,7 +125,7 @@ def _extract(op: core.ExtractOp, t: Translator) -> Step:
     locate = _sub_tile(t, op, tile_type(op.source).dims, tile_type(op.result).dims)
 
     def step(regs: Registers) -> None:
-        # A rank-0 tile indexed by () would be a scalar, not an array.
+        # Indexing a rank-0 array with () yields a scalar, not an array.
         regs[result] = np.asarray(regs[source][locate(regs)])
 
     return step
@@ -150,7 +150,7 @@ def _pack(op: core.PackOp, t: Translator) -> Step:
 
 
 def pack_step(element: str, source: int, result: int) -> Step:
-    """The memory image of a tile of rank 1 as a tile of i8."""
+    """Converts a tile of rank 1 to its memory image, a tile of i8."""
 
     def step(regs: Registers) -> None:
         regs[result] = np.frombuffer(to_bytes(regs[source], element), np.int8)
@@ -167,7 +167,7 @@ def _unpack(op: core.UnpackOp, t: Translator) -> Step:
 
 
 def unpack_step(ty: TileLike, source: int, result: int) -> Step:
-    """The tile of rank 1 whose memory image is a tile of i8."""
+    """Converts a memory image, a tile of i8, to a tile of rank 1."""
     element, count = ty.element, ty.element_count
 
     def step(regs: Registers) -> None:

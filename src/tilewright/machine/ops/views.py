@@ -1,8 +1,8 @@
 """Views: construction, extents, loads and stores of their tiles.
 
-A tile of a partition or strided view is a box of elements at fixed strides, so it moves as one NumPy array over the bytes of
-its allocation, clipped to the tensor. Gather/scatter views, 4-bit elements and atomics go element by element, through
-arrays of addresses.
+A tile of a partition or strided view is a box of elements at fixed strides. It moves as one NumPy array over the
+bytes of its allocation, clipped to the tensor. Gather/scatter views, 4-bit elements and atomics go element by element
+through arrays of addresses.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def _make_tensor_view(op: views.MakeTensorViewOp, t: Translator) -> Step:
 def tensor_step(
     base: int, result: int, shape: str, strides: str, offset: int | None = None
 ) -> Step:
-    """Makes the view of a tensor, ``offset`` (a slot) bytes behind its base."""
+    """Creates the view of a tensor, ``offset`` (a slot) bytes after its base."""
     moved = "" if offset is None else f"base = (base + regs[{offset}].item()) % {_ADDRESSES}\n"
-    # Comparing is cheaper than making, and tile blocks mostly make the same view.
+    # Comparing is cheaper than creating, and tile blocks mostly create the same view.
     return inline(
         "base = regs[{base}].item()\n"
         f"{moved}shape, strides = {shape}, {strides}\n"
@@ -61,8 +61,8 @@ def tensor_step(
 
 
 def dims_text(static: tuple[int, ...], t: Translator, dynamic: Any) -> str:
-    """Extents or strides as the text of a tuple: the static ones, with the dynamic ones read
-    unsigned between them."""
+    """Return source text of a tuple of extents or strides: the static ones, and the dynamic ones read
+    unsigned."""
     operands = iter(dynamic)
     dims: list[str] = []
     for dim in static:
@@ -118,13 +118,13 @@ def _get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Ste
 
 
 def padding_tile(ty: T.TileViewType) -> Array:
-    """What elements outside the tensor read as: the view's padding, and zero where it has none."""
+    """Return what out-of-bounds elements read as: the view's padding, or zero if it has none."""
     tile = ty.tile_type
     return padding_of(str(ty.padding) if ty.padding else "zero", tile.dims, tile.element)
 
 
 def padding_of(name: str, dims: tuple[int, ...], element: str) -> Array:
-    """A tile of the padding of that name, such as ``neg_inf``."""
+    """Return a tile filled with a named padding, such as ``neg_inf``."""
     fmt = FORMATS[element]
     bits = {
         "zero": lambda: 0,
@@ -138,7 +138,7 @@ def padding_of(name: str, dims: tuple[int, ...], element: str) -> Array:
 
 
 def access_of(op: accesses.ViewAccess, t: Translator) -> tuple[ViewAccess, Storage]:
-    """Where the tile of a view access lies."""
+    """Return how a view access locates its tile, and how its elements are stored."""
     ty = op.view.type
     assert isinstance(ty, T.TileViewType)
     storage = storage_of(ty.tile_type.element)
@@ -158,7 +158,7 @@ def access_of(op: accesses.ViewAccess, t: Translator) -> tuple[ViewAccess, Stora
 def _load_view(
     op: views.LoadViewTkoOp | multimem.MultimemLoadReduceViewTkoOp, t: Translator
 ) -> Step | SwitchPoint:
-    """A multimem load reads and reduces one replica: the memory there is."""
+    """A multimem load reads and reduces a single replica: the memory itself."""
     access, _ = access_of(op, t)
     t.preset(op.results[1], TOKEN)
     ty = op.view.type
@@ -171,7 +171,7 @@ def _load_view(
 def load_step(
     t: Translator, access: ViewAccess, result: int, padding: Array, *, is_weak: bool
 ) -> Step:
-    """Loads the tile of an access; elements outside the tensor are those of ``padding``."""
+    """Loads the tile of an access. Out-of-bounds elements are those of ``padding``."""
     storage = access.storage
     padding, to_tile = storage.from_tile(padding), storage.to_tile
 
@@ -193,7 +193,7 @@ def load_step(
 
     if not access.is_box:
         return lanes
-    # A load that is not weak waits for others to write, so its tile is not asked for again.
+    # A load that is not weak waits for others to write, so its tile is not memoized.
     if t.machine.memo.is_off or not is_weak:
         return box
     return _keeping(access, result, read, t.machine.memo.history())
@@ -205,7 +205,7 @@ def _keeping(
     read: Callable[[Registers], tuple[Array, Allocation]],
     history: LoadHistory,
 ) -> Step:
-    """A load that gives a tile from its history if it can."""
+    """Return a load that returns a tile from its history if possible."""
 
     def load(regs: Registers, index: tuple[int, ...]) -> None:
         if not history.is_open:
@@ -238,7 +238,7 @@ def _keeping(
 def _store_view(
     op: views.StoreViewTkoOp | multimem.MultimemStoreViewTkoOp, t: Translator
 ) -> Step | SwitchPoint:
-    """A multimem store writes the one replica."""
+    """A multimem store writes the single replica."""
     access, _ = access_of(op, t)
     tile = t.slot(op.tile)
     t.preset(op.results[0], TOKEN)
@@ -246,7 +246,7 @@ def _store_view(
 
 
 def store_step(t: Translator, access: ViewAccess, tile: int) -> Step:
-    """Stores the elements of a tile that lie in the tensor."""
+    """Stores the in-bounds elements of a tile."""
     storage = access.storage
     memory, from_tile = t.machine.memory, storage.from_tile
 

@@ -1,7 +1,7 @@
-"""Translation of ``nv_tileaa``, ``arith``, ``math`` and ``scf``.
+"""Translations of ``nv_tileaa``, ``arith``, ``math`` and ``scf``.
 
-Importing this package fills the table for that level. What operations compute and how they access memory is shared with
-``cuda_tile``: the functions of ``machine.ops``.
+Importing this package fills the table for that level. The functions in ``machine.ops``, which compute operations and
+access memory, are shared with ``cuda_tile``.
 """
 
 from tilewright.machine.tileaa import (

@@ -1,8 +1,8 @@
 """Loads, stores and atomics, through pointers, memrefs and tiled views.
 
-An access to a whole tile of a view goes the way of the view accesses of ``cuda_tile``. Every other
-one is an access through pointers: those that are given, or those of the elements that the indices
-name, where lanes outside the memory are masked off.
+An access to a whole tile of a view uses the view accesses of ``cuda_tile``. All others are
+accesses through pointers: either given, or those of the elements that the indices select, with
+out-of-bounds lanes masked off.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from tilewright.numerics.arrays import Array
 from tilewright.numerics.element_types import FORMATS
 
 Lanes = Callable[[Registers], tuple[Array, Array | None]]
-"""The address of every element of an access, and which lie in the memory; None for all."""
+"""Returns the address of every element of an access, and a mask of those in bounds; None if all are."""
 Make = Callable[[int, int | None], Step]
-"""Makes the step of an access through pointers, from their slot and that of a mask."""
+"""Builds the step of an access through pointers, given their slot and that of a mask."""
 
 _INDEX_MASK = FORMATS["i64"].mask
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The operands of an access by their groups, and the type of what is moved."""
+    """The operands of an access by group, and the type moved."""
 
     op: Access
     base: SSAValue
@@ -58,7 +58,7 @@ class Parts:
 
     @classmethod
     def of(cls, op: Access) -> Parts:
-        """The parts of an operation that has its own base; absent groups are None or empty."""
+        """Return the parts of an operation that has its own base; absent groups are None or empty."""
 
         def group(name: str) -> tuple[SSAValue, ...]:
             return tuple(values_of(op, name)) if hasattr(op, name) else ()
@@ -69,30 +69,30 @@ class Parts:
 
     @property
     def storage(self) -> Storage:
-        """How an element is held in memory."""
+        """How an element is stored in memory."""
         return storage_of(self.moved.element)
 
     @property
     def is_through_pointers(self) -> bool:
-        """Whether the base is a tile of pointers; else it is a memref or a view."""
+        """Whether the base is a tile of pointers rather than a memref or a view."""
         return not isinstance(self.base.type, A.MemrefType | A.TiledViewType)
 
     @property
     def is_gather(self) -> bool:
-        """Whether tiles of indices choose elements of a memref."""
+        """Whether tiles of indices select elements of a memref."""
         return isinstance(self.op, Scattered) and isinstance(self.base.type, A.MemrefType)
 
     @property
     def is_whole_tile(self) -> bool:
-        """Whether an access to a view is simply that to a tile of it."""
+        """Whether the access is to exactly one tile of a view."""
         return self.mask is None and bool(self.moved.dims)
 
     def pointer_storage(self) -> Storage:
-        """The storage behind the pointers; Translator.refusal where they cannot be used."""
+        """How the pointees are stored. Raises Translator.refusal if they cannot be accessed."""
         return pointer_steps.storage_behind(self.op, self.op.mnemonic(), self.base)
 
     def refuse_packed(self) -> None:
-        """Translator.refusal where elements have no addresses."""
+        """Raise Translator.refusal if elements are not byte-addressable."""
         if self.storage.packed:
             raise Translator.refusal(
                 self.op,
@@ -102,13 +102,13 @@ class Parts:
 
 
 def is_weak(op: Access) -> bool:
-    """Whether other tile blocks need not be looked at: neither ordered nor volatile."""
+    """Whether an access is neither ordered nor volatile, so other tile blocks need not be scheduled."""
     semantic = enum_property(op, "mem_semantic")
     return not isinstance(op, Atomic) and semantic in ("", "weak") and not is_set(op, "volatile")
 
 
 def placed(op: Access, t: Translator, step: Step) -> Step | SwitchPoint | Nested:
-    """The step of an access in the schedule; sets the token that comes out of it."""
+    """Return the step of an access with its switch point, and preset its result token."""
     preset_tokens(t, op.results)
     return pausing(t, step) if is_weak(op) else SwitchPoint(step)
 
@@ -122,13 +122,13 @@ def _view_access(parts: Parts, t: Translator, cut: Cut) -> ViewAccess:
         t.slot(parts.base),
         t.slots(parts.indices),
         (_INDEX_MASK,) * len(parts.indices),
-        # A scalar of a memref has no axes to promise for.
+        # A scalar of a memref has no axes to assert bounds for.
         promised if len(promised) == len(cut.tile_dims) else (),
     )
 
 
 def with_view(parts: Parts, t: Translator, make: Callable[[ViewAccess, Array], Step]) -> Step:
-    """A step for the access and the padding of the view, also where they are not known before."""
+    """Return a step for a view access and its padding, even if the view is not known at translation."""
     ty, dims = parts.base.type, parts.moved.dims
     own = enum_property(parts.op, "padding_value")
 
@@ -144,7 +144,7 @@ def with_view(parts: Parts, t: Translator, make: Callable[[ViewAccess, Array], S
         return made(*known)
     steps: dict[tuple[Cut, str], Step] = {}
     slot = t.slot(parts.base)
-    # While the kernel runs there are no new slots.
+    # Slots cannot be added while the kernel runs, so assign them now.
     t.slots((*parts.op.operands, *parts.op.results))
 
     def step(regs: Registers) -> None:
@@ -158,7 +158,7 @@ def with_view(parts: Parts, t: Translator, make: Callable[[ViewAccess, Array], S
 
 
 def _cut_for(parts: Parts, cut: Cut) -> Cut:
-    """The sparse axis is the one with an index for every row."""
+    """Return the cut with the sparse axis set to the one with an index for every row."""
     axes = [axis for axis, index in enumerate(parts.indices) if A.dims_of(index.type)]
     if cut.sparse_dim is not None and axes != [cut.sparse_dim]:
         raise Translator.refusal(
@@ -170,7 +170,7 @@ def _cut_for(parts: Parts, cut: Cut) -> Cut:
 
 
 def _gathered(parts: Parts, t: Translator) -> Lanes:
-    """The elements of a memref at tiles of indices, beside which scalars hold for all."""
+    """Return the elements of a memref selected by tiles of indices; scalar indices apply to all."""
     slot, slots, mask = t.slot(parts.base), t.slots(parts.indices), t.optional(parts.mask)
     size, every = np.uint64(parts.storage.size), np.ones((), np.bool_)
 
@@ -195,14 +195,14 @@ def _gathered(parts: Parts, t: Translator) -> Lanes:
 
 
 def _scratch(t: Translator) -> tuple[int, int]:
-    """Slots for pointers and a mask; to be made while the kernel is translated."""
+    """Reserve slots for pointers and a mask, at translation."""
     return t.new_slot(), t.new_slot()
 
 
 def _through_lanes(
     parts: Parts, t: Translator, lanes: Lanes, make: Make, scratch: tuple[int, int]
 ) -> Step:
-    """A step of ``make`` on the elements of an access."""
+    """Return a step of ``make`` on the elements of an access."""
     pointers, inside = scratch
     mask, dims = t.optional(parts.mask), parts.moved.dims
     step = make(pointers, inside)
@@ -219,7 +219,7 @@ def _through_lanes(
 
 @implements(memory.LoadOp, memory.TiledLoadOp, memory.GatherLoadOp)
 def _load(op: Load, t: Translator) -> Step | SwitchPoint | Nested:
-    """With ``multimem``, the one replica is all there is to combine."""
+    """With ``multimem``, there is only one replica to combine."""
     parts, weak = Parts.of(op), is_weak(op)
     result = t.slot(op.moved)
     mask, other = t.optional(parts.mask), t.optional(parts.other)
@@ -253,8 +253,8 @@ def _load_lanes(
     access: ViewAccess,
     padding: Array,
 ) -> Step:
-    """A load that is masked, or gives a scalar: outside the memory there is padding, and where it
-    is masked off ``other``."""
+    """Return a load that is masked or yields a scalar. Out-of-bounds elements are padding, masked-off
+    ones ``other``."""
     result, padding = t.slot(parts.op.moved), padding.reshape(parts.moved.dims)
     mask, other = t.optional(parts.mask), t.optional(parts.other)
 
@@ -277,7 +277,7 @@ def _load_lanes(
 
 @implements(memory.StoreOp, memory.TiledStoreOp, memory.ScatterStoreOp)
 def _store(op: Store, t: Translator) -> Step | SwitchPoint | Nested:
-    """With ``multimem``, the one replica is written."""
+    """With ``multimem``, the single replica is written."""
     parts = Parts.of(op)
     value, mask, rank = t.slot(op.moved), t.optional(parts.mask), parts.moved.rank
 
@@ -302,7 +302,7 @@ def _store(op: Store, t: Translator) -> Step | SwitchPoint | Nested:
 
 
 def _each_lane(parts: Parts, t: Translator, make: Make) -> Callable[[ViewAccess, Array], Step]:
-    """Accesses that take no padding, element by element."""
+    """Return accesses without padding, element by element."""
     scratch = _scratch(t)
 
     def made(access: ViewAccess, padding: Array) -> Step:

@@ -1,7 +1,7 @@
 """``execute``: an agent that runs concurrently with what follows, until one of its results is used.
 
-It reads values from outside as they were when it began. The operations behind it continue until one uses a result, or until the
-enclosing region ends: those wait for the agent.
+The agent reads outside values as they were when it started. The operations after it continue until one uses a result,
+or until the enclosing region ends; those wait for the agent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tilewright.machine.tileaa.functions import beginning, function_of
 from tilewright.machine.values import ARENA, Registers
 
 Begin = Callable[[Registers], Registers]
-"""Makes the registers of an agent from those of the operation that starts it."""
+"""Creates the registers of an agent from those of the operation that starts it."""
 
 
 @implements(ExecuteOp)
@@ -48,7 +48,7 @@ def _execute(op: ExecuteOp, t: Translator) -> Step | Nested:
 
 
 def _region(op: ExecuteOp, t: Translator) -> tuple[Begin, CompiledBlock, tuple[int, ...]]:
-    """The region of an agent: how its registers begin, its steps, where its results are."""
+    """Return the region of an agent: how its registers are created, its steps, and its result slots."""
     block = op.body.blocks[0]
     results = tuple(t.new_slot() for _ in op.results)
     enter = called(copy_slots(t.slots(op.operands), t.slots(block.args)))
@@ -110,8 +110,8 @@ def _name(op: ExecuteOp) -> str:
 
 @implements(AgentSwitchOp)
 def _agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
-    """The first agent is the tile block itself, and ends when all others have. Their values have slots of
-    their own."""
+    """The first agent is the tile block itself, and ends when all others have. Agents' values have separate
+    slots."""
     bodies = [t.block(region.block) for region in op.agents]
     agents = t.agents
     assert agents is not None
@@ -140,4 +140,4 @@ def _agent_switch(op: AgentSwitchOp, t: Translator) -> Nested:
 
 @implements(AgentYieldOp)
 def _agent_yield(op: AgentYieldOp, t: Translator) -> None:
-    """The agent ends."""
+    """Ends the agent."""

@@ -57,7 +57,7 @@ YIELDS.add(YieldOp)
 
 @implements(contraction.HistogramOp)
 def _histogram(op: contraction.HistogramOp, t: Translator) -> Step:
-    """Values that are no index of the result are not counted; counts wrap in 32 bits."""
+    """Values that are not an index of the result are not counted; counts wrap in 32 bits."""
     source, mask, result = t.slot(op.source), t.optional(op.mask), t.slot(op.result)
     count = tile_type(op.result).element_count
 
@@ -75,7 +75,7 @@ def _histogram(op: contraction.HistogramOp, t: Translator) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """One entry for each spatial axis in every field."""
+    """The parameters of a convolution; every field has one entry per spatial axis."""
 
     taps: tuple[int, ...]
     stride: tuple[int, ...]
@@ -85,12 +85,12 @@ class Convolution:
 
     @classmethod
     def of(cls, params: ConvParamsAttr) -> Convolution:
-        """The numbers of the attribute, one for each axis of the image."""
+        """Return the parameters of the attribute, one entry per spatial axis."""
         names = ("filter", "stride", "dilation", "padding_low", "padding_high")
         return cls(*(params.integers(name) for name in names))
 
     def positions(self, extents: Sequence[int]) -> tuple[int, ...]:
-        """How often the filter fits along each axis of an activation."""
+        """Return how many positions the filter has along each axis of an activation."""
         return tuple(
             (extent + low + high - dilation * (taps - 1) - 1) // stride + 1
             for extent, taps, stride, dilation, low, high in zip(
@@ -99,8 +99,8 @@ class Convolution:
         )
 
     def windows(self, activation: Array, padding: Array) -> Array:
-        """(N, positions..., taps..., C) of an activation (N, extents..., C); ``padding``, of rank 0,
-        lies outside."""
+        """Return (N, positions..., taps..., C) of an activation (N, extents..., C). ``padding``, of rank 0,
+        is used out of bounds."""
         spatial = len(self.taps)
         border = tuple(zip((0, *self.low, 0), (0, *self.high, 0), strict=True))
         shape = [low + n + high for (low, high), n in zip(border, activation.shape, strict=True)]
@@ -122,10 +122,10 @@ class Convolution:
 
 @implements(contraction.ConvDotOp)
 def _conv_dot(op: contraction.ConvDotOp, t: Translator) -> Step:
-    """A matrix product of the windows of the activation with the filter.
+    """Computes a convolution as a matrix product of the activation's windows and the filter.
 
-    The filter and the accumulator have the axes of the activation: the filter output channels in
-    place of the batch, the accumulator output channels in place of the channels.
+    The filter and the accumulator have the axes of the activation, except that the filter has output
+    channels in place of the batch, and the accumulator has them in place of the channels.
     """
     params, layout = op.properties["conv_params"], enum_property(op, "activation_layout")
     assert isinstance(params, ConvParamsAttr)
@@ -152,7 +152,7 @@ def _conv_dot(op: contraction.ConvDotOp, t: Translator) -> Step:
 
 
 def _channels_last(layout: str) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-    """What brings the axes of a layout into the order batch, spatial axes, channels."""
+    """Return a function that permutes a layout's axes to batch, spatial axes, channels."""
     if layout.endswith("c"):
         return lambda dims: dims
     return lambda dims: (dims[0], *dims[2:], dims[1])

@@ -97,7 +97,7 @@ def _while(op: scf.WhileOp, t: Translator) -> Step | Nested:
 
 @implements(ub.PoisonOp)
 def _poison(op: ub.PoisonOp, t: Translator) -> None:
-    """Zero, for a value that nothing may look at."""
+    """Zero, for a value that must not be read."""
     ty = tile_like(op.result.type)
     if ty is not None:
         t.preset(op.result, np.zeros(ty.dims, dtype_of(ty.element)))

@@ -1,10 +1,11 @@
 """The agents of one tile block, as coroutines.
 
-A coroutine yields the operation of a switch point, after which other tile blocks may run as well; ``PAUSE``, where only
-other coroutines of its block may; a :class:`Wait`, until which it cannot continue; or a :class:`Started` coroutine.
+A coroutine yields the operation of a switch point, after which other tile blocks may run as well; ``PAUSE``, after
+which only other coroutines of its block may run; a :class:`Wait`, until which it cannot continue; or a
+:class:`Started` coroutine.
 
-Without a seed the order is fixed: a started coroutine runs at once, and each coroutine runs until it ends or waits, or
-reaches a switch point again without a change of memory. With a seed every such point is a coin toss.
+Without a seed the order is fixed: a started coroutine runs at once, and each coroutine runs until it ends, waits, or
+reaches a second switch point without a change of memory. With a seed every such point is a coin toss.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tilewright.machine.values import Registers
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a coroutine waits for, in words; ``is_over`` tells whether it can go on."""
+    """A condition that a coroutine waits for, in words; ``is_over`` tells whether it holds."""
 
     is_over: Callable[[], bool]
     what: str
@@ -44,7 +45,7 @@ PAUSE: Final = _Pause()
 
 @dataclass(slots=True, eq=False)
 class AgentCoroutine:
-    """An agent, or the tile block itself, under the name that reports use."""
+    """An agent, or the tile block itself, with the name used in reports."""
 
     name: str
     body: Generator[Any, None, Signal]
@@ -54,20 +55,20 @@ class AgentCoroutine:
 
     @property
     def can_run(self) -> bool:
-        """Whether it waits for nothing, or what it waits for has happened."""
+        """Whether it waits for nothing, or for a condition that holds."""
         return self.wait is None or self.wait.is_over()
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What the body of a block yields for an agent that begins."""
+    """Yielded by the body of a block to start an agent."""
 
     coroutine: AgentCoroutine
 
 
 @dataclass(slots=True)
 class Coroutines:
-    """The coroutines of a tile block that have begun and not ended; its own is the first."""
+    """The live coroutines of a tile block; the block's own comes first."""
 
     machine: Machine
     living: list[AgentCoroutine] = field(default_factory=list[AgentCoroutine])
@@ -98,11 +99,11 @@ class Coroutines:
             current = self._after(current, event)
 
     def moved(self) -> None:
-        """Note progress: for the schedule it counts as a change of memory."""
+        """Record progress, which counts as a change of memory for the schedule."""
         self.machine.memory.version += 1
 
     def _after(self, current: AgentCoroutine, event: object) -> AgentCoroutine:
-        """Who goes on after a coroutine has yielded."""
+        """Return the coroutine that continues after one has yielded."""
         position = self.living.index(current)
         random = self.machine.random
         if isinstance(event, Started):
@@ -121,7 +122,7 @@ class Coroutines:
         return current
 
     def _next(self, position: int) -> AgentCoroutine:
-        """A coroutine that can run: the first from a position on, or any."""
+        """Return a coroutine that can run: the first from a position on, or a random one."""
         order = [*self.living[position:], *self.living[:position]]
         ready = [coroutine for coroutine in order if coroutine.can_run]
         if not ready:
@@ -145,7 +146,7 @@ class Coroutines:
 
 
 def with_coroutines(t: Translator, body: CompiledBlock) -> CompiledBlock:
-    """The body of a kernel whose agents take turns."""
+    """Return the body of a kernel whose agents take turns."""
     slot, machine = t.agents, t.machine
     assert slot is not None
     if not body.suspends:
@@ -159,7 +160,7 @@ def with_coroutines(t: Translator, body: CompiledBlock) -> CompiledBlock:
 
 
 def pausing(t: Translator, step: Step) -> Step | Nested:
-    """A step after which another agent may run, where there are any."""
+    """Return a step after which another agent may run, if there is any."""
     if t.agents is None:
         return step
 
@@ -172,6 +173,6 @@ def pausing(t: Translator, step: Step) -> Step | Nested:
 
 
 def waiting(wait: Wait) -> Generator[Any, None, None]:
-    """Yields until the wait is over."""
+    """Yield until the wait is over."""
     while not wait.is_over():
         yield wait

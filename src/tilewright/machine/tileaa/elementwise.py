@@ -28,7 +28,7 @@ def clampf(
     return minf(raised, upper, element, propagate_nan=propagate_nan)
 
 
-#: Which function each operation is; ``bitcast`` may give its result another shape, and has rules below.
+#: The function of each operation. ``bitcast`` may change the shape, so it has rules below.
 _NAMES: Mapping[type[TileAAOp], str] = MappingProxyType(
     {
         cls: cls.MEANING
@@ -75,7 +75,7 @@ ELEMENT_CALLS[arith.SelectOp] = _arith_call
 
 @implements(arith.SelectOp)
 def _select(op: arith.SelectOp, t: Translator) -> Step:
-    """A scalar condition may choose between values that are no tiles, too."""
+    """A scalar condition may also choose between values that are not tiles."""
     if tile_like(op.result.type) is not None:
         return translate(op, t)
     condition, if_true, if_false, result = t.slots((*op.operands, op.result))

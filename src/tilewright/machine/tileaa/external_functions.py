@@ -30,7 +30,7 @@ Read = Callable[[Registers], object]
 
 
 def plugin_step(op: Operation, t: Translator) -> Step:
-    """Runs the function that was given for an operation; Translator.refusal where none was."""
+    """Runs the function supplied for an operation. Raises Translator.refusal if there is none."""
     name = plugin_name(op)
     function = t.machine.plugins.get(name)
     if function is None:
@@ -70,7 +70,7 @@ def _held(op: Operation, value: SSAValue) -> TileLike:
 
 
 def _reader(op: Operation, value: SSAValue, t: Translator) -> Read:
-    """An operand as an array: tiles read-only, memrefs over their memory."""
+    """Return a function that reads an operand as an array: tiles read-only, memrefs over their memory."""
     slot = t.slot(value)
     if isinstance(value.type, A.MemrefType):
         element, memory = A.element_name(value.type.element_type), t.machine.memory
@@ -86,7 +86,7 @@ def _reader(op: Operation, value: SSAValue, t: Translator) -> Read:
 
 
 def _memory_of(tensor: TensorView, element: str, memory: Memory) -> Array:
-    """The elements of a tensor as an array over memory."""
+    """Return the elements of a tensor as an array over memory."""
     size = storage_of(element).size
     reach = reach_of(tensor.shape, tensor.strides)
     found = memory.find(tensor.base, reach * size, size, write=True)
@@ -96,13 +96,13 @@ def _memory_of(tensor: TensorView, element: str, memory: Memory) -> Array:
 
 @implements(*(kind for kind in FOREIGN if kind not in (functions.PluginOp, functions.ExecuteOp)))
 def _call_out(op: Operation, t: Translator) -> Step:
-    """Kernels are started by ``Program.launch``: one that starts another needs a function for it."""
+    """Kernels are launched by ``Program.launch``; one that launches another needs an external function."""
     return plugin_step(op, t)
 
 
 @implements(functions.PluginOp)
 def _plugin(op: functions.PluginOp, t: Translator) -> Step | Nested:
-    """A function that is given goes before one of the module."""
+    """A supplied function takes precedence over one of the module."""
     name = plugin_name(op)
     if name in t.machine.plugins or function_named(op) is None:
         return plugin_step(op, t)

@@ -1,4 +1,4 @@
-"""What ends a run at the level of ``nv_tileaa`` and at no other."""
+"""Faults specific to ``nv_tileaa``."""
 
 from __future__ import annotations
 

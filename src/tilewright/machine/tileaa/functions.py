@@ -1,4 +1,4 @@
-"""Functions: kernels, calls and returns. A call runs on registers of its own."""
+"""Functions: kernels, calls and returns. Every call has its own registers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AGENT_OPS = (functions.ExecuteOp, queues.QueueGetOp, queues.QueuePutOp, AgentSw
 
 
 def translate_kernel(op: FuncOp, t: Translator) -> CompiledBlock:
-    """The body of a kernel; where the module has agents or queues, these take turns in it."""
+    """Return the body of a kernel. If the module has agents or queues, they take turns in it."""
     root: Operation = op
     while (parent := root.parent_op()) is not None:
         root = parent
@@ -41,7 +41,7 @@ def translate_kernel(op: FuncOp, t: Translator) -> CompiledBlock:
 
 @dataclass(slots=True)
 class Function:
-    """A translated function: where its registers take arguments and hold results."""
+    """A translated function, with the slots of its arguments and results."""
 
     translator: Translator
     body: CompiledBlock
@@ -49,7 +49,7 @@ class Function:
     results: tuple[int, ...]
 
     def frame(self, regs: Registers, agents: int | None, values: Sequence[object]) -> Registers:
-        """Registers for one call, from a caller whose agents are in the slot ``agents``."""
+        """Return registers for one call, from a caller whose agents are in the slot ``agents``."""
         t = self.translator
         frame = t.registers.copy()
         frame[ARENA] = regs[ARENA]
@@ -68,7 +68,7 @@ _IN_PROGRESS = object()
 
 
 def function_of(op: Operation, name: str, t: Translator) -> Function:
-    """The function that an operation refers to, translated once for each kernel."""
+    """Return the function that an operation refers to, translated once per kernel."""
     found = t.functions.get(name)
     if found is _IN_PROGRESS:
         raise t.refusal(op, f"function '{name}' calls itself; functions of kernels do not recurse")
@@ -102,7 +102,7 @@ def _call(op: functions.CallOp, t: Translator) -> Step | Nested:
 def call_step(
     t: Translator, function: Function, operands: Sequence[SSAValue], made: Sequence[SSAValue]
 ) -> Step | Nested:
-    """Runs a function of the module."""
+    """Calls a function of the module."""
     begin = beginning(t, function, operands)
     results = tuple(zip(t.slots(made), function.results, strict=True))
     body = function.body
@@ -128,7 +128,7 @@ def call_step(
 def beginning(
     t: Translator, function: Function, operands: Sequence[SSAValue]
 ) -> Callable[[Registers], Registers]:
-    """What makes the registers of a call from those of the caller."""
+    """Return a function that creates the registers of a call from those of the caller."""
     agents, slots = t.agents, t.slots(operands)
 
     def begin(regs: Registers) -> Registers:

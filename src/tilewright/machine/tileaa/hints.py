@@ -17,7 +17,7 @@ from tilewright.machine.values import TOKEN
 
 
 def preset_tokens(t: Translator, results: Sequence[SSAValue]) -> None:
-    """Effects come in the order of the text, so tokens carry nothing."""
+    """Preset token results: effects occur in program order, so tokens carry nothing."""
     for result in results:
         if isinstance(result.type, MemTokenType):
             t.preset(result, TOKEN)
@@ -30,13 +30,13 @@ def preset_tokens(t: Translator, results: Sequence[SSAValue]) -> None:
     extensions.GridDependencyOp,
 )
 def _token(op: hints.CreateMemTokenOp, t: Translator) -> None:
-    """A run has one grid and one address space: nothing has to wait, start or be ordered."""
+    """A run has one grid and one address space: there is nothing to wait for, start or order."""
     preset_tokens(t, op.results)
 
 
 @implements(hints.MarkForReuseOp, hints.MessageOp)
 def _nothing(op: hints.MarkForReuseOp | hints.MessageOp, t: Translator) -> None:
-    """Storage is never shared here; messages are for those who compile."""
+    """Storage is never shared here, and messages are for compilers."""
 
 
 @implements(hints.AssumeOp)

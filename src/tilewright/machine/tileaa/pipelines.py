@@ -1,4 +1,4 @@
-"""Pipelines of ``nv_tileas``. A block that would wait for ever fails, and a stage holds noise whenever it is not full."""
+"""Pipelines of ``nv_tileas``. A block that would wait forever faults, and a stage that is not full holds noise."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ WAITS_FOR_EVER = define_code(
     "A stage is acquired when it is empty and waited for when it has been committed, in the order of the "
     "iterators of both sides.",
 )
-#: A stage that is none.
+#: The stage of an iterator that has none.
 _NONE = -1
 _EMPTY, _ACQUIRED, _FULL, _READ = "empty", "acquired", "full", "read"
 
 
 @dataclass(slots=True)
 class Ring:
-    """A pipeline of a block: its storage, the state of each stage, the round that it is in, and what
-    was started for it."""
+    """A pipeline of a block: its storage, the state of each stage, its current iteration, and the operations
+    in flight for it."""
 
     buffers: list[Array]
     states: list[str]
@@ -46,13 +46,13 @@ class Ring:
     )
 
     def is_ready(self, number: int, wanted: str) -> bool:
-        """Whether the stage of an iterator is as wanted."""
+        """Whether the stage of an iterator is in the wanted state."""
         round_, slot = divmod(number, len(self.states))
         expected = round_ if wanted == _EMPTY else round_ + 1
         return self.states[slot] == wanted and self.rounds[slot] == expected
 
     def take(self, number: int, wanted: str, taken: str, verb: str) -> int:
-        """Take the stage of an iterator; which it is."""
+        """Acquire the stage of an iterator. Returns its index."""
         round_, slot = divmod(number, len(self.states))
         if not self.is_ready(number, wanted):
             raise Fault(
@@ -67,7 +67,7 @@ class Ring:
 def _when_ready(
     op: P.ProducerAcquireOp | P.ConsumerWaitOp, t: Translator, wanted: str, step: Step
 ) -> Step | Nested:
-    """A step that takes a stage; where there are agents, when another one has made it ready."""
+    """Return a step that acquires a stage; with agents, it waits until another one makes it ready."""
     if t.agents is None:
         return step
     ring, given = t.slots((op.pipeline, op.iterator))
@@ -84,7 +84,7 @@ def _when_ready(
 
 
 def _making_ready(t: Translator, step: Step) -> Step | Nested:
-    """A step for which another agent may wait."""
+    """Return a step that another agent may wait for."""
     agents = t.agents
     if agents is None:
         return step

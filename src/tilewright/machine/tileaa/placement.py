@@ -1,7 +1,7 @@
-"""``nv_tileas``: layouts change no values; storages of the block; copies that complete when they are waited for.
+"""``nv_tileas``: layouts, which do not change values; storage of the block; asynchronous copies.
 
-An asynchronous copy reads global memory when it starts, and its target holds noise until its group has completed, so a
-schedule that waits too little computes something else here, too.
+An asynchronous copy reads global memory when it starts, and its target holds noise until its group has completed. A
+schedule that waits too little therefore computes wrong results here, too.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ OPERAND_CHANGED = define_code(
     "Wait for the product's token before the stage is released.",
 )
 BAD_STAGE = define_code("stage-outside", "An index is no stage of the storage.")
-#: What storage holds before it is written.
+#: The byte that fills storage before it is written.
 _NOISE = 0xA5
 
 
 def noise(ty: TiledViewType) -> Array:
-    """What storage of a type holds while nobody may read it."""
+    """Return the contents of storage of a type while it must not be read."""
     dtype = dtype_of(A.element_name(ty.element_type))
     size = int(np.prod(ty.dims))
     if dtype == np.bool_:
@@ -59,20 +59,20 @@ def noise(ty: TiledViewType) -> Array:
 
 @dataclass(slots=True)
 class Copies:
-    """The asynchronous copies of a block: those in no group yet, and those of each group."""
+    """The asynchronous copies of a block: those not yet in a group, and those of each group."""
 
     open: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
     groups: list[list[tuple[Array, Array]]] = field(default_factory=list[list[tuple[Array, Array]]])
     done: int = 0
 
     def group(self) -> int:
-        """Close the group; its number, from 1."""
+        """Close the group. Returns its number, from 1."""
         self.groups.append(self.open)
         self.open = []
         return len(self.groups)
 
     def end(self, count: int) -> None:
-        """End the first ``count`` groups."""
+        """Complete the first ``count`` groups."""
         while self.done < count:
             for target, value in self.groups[self.done]:
                 target[...] = value
@@ -136,7 +136,7 @@ def _local_load(op: ops.LocalLoadOp, t: Translator) -> Step:
     source, result = t.slots((op.source, op.result))
 
     def step(regs: Registers) -> None:
-        # Storage is written again, a tile is not.
+        # Storage is mutable, a tile is not, so copy.
         regs[result] = np.array(regs[source])
 
     return step
@@ -168,7 +168,7 @@ def _product(op: ops.DotOp | S.AsyncDotOp, t: Translator) -> Step:
         mmaf = mmaf_of(t.arithmetic, element)
 
         def step(regs: Registers) -> None:
-            # Storage is written again; what is multiplied may be remembered by its array.
+            # Storage is mutable, and operands may be memoized by array identity, so copy.
             a, b = np.array(regs[lhs]), np.array(regs[rhs])
             regs[result] = mmaf(a, b, regs[acc], element, acc_element=acc_element)
 
@@ -180,8 +180,8 @@ def _product(op: ops.DotOp | S.AsyncDotOp, t: Translator) -> Step:
 
 @dataclass(slots=True)
 class Products:
-    """The products of a block that have been started: of those that go on, what they read and as it was
-    when they were started."""
+    """The products that a block has started. For those in flight: the operands, and their contents at the
+    start."""
 
     started: int = 0
     going: list[tuple[tuple[Array, Array], ...]] = field(
@@ -189,13 +189,13 @@ class Products:
     )
 
     def start(self, operands: Sequence[Array]) -> int:
-        """Start a product; its number, from 1."""
+        """Start a product. Returns its number, from 1."""
         self.started += 1
         self.going.append(tuple((held, np.array(held)) for held in operands))
         return self.started
 
     def end(self, pending: int) -> None:
-        """End all but the youngest ``pending`` ones."""
+        """Complete all but the latest ``pending`` products."""
         count = max(len(self.going) - pending, 0)
         for reads in self.going[:count]:
             if any(held.tobytes() != given.tobytes() for held, given in reads):
@@ -217,7 +217,7 @@ def _products(regs: Registers, slot: int) -> Products:
 
 @implements(S.AsyncDotOp)
 def _async_dot(op: S.AsyncDotOp, t: Translator) -> Step:
-    """The sums are there at once; that nobody takes them early is checked in the text."""
+    """Computes the accumulator immediately; the verifier checks that nothing reads it early."""
     multiply, products = _product(op, t), t.state_slot(_PRODUCTS)
     lhs, rhs, token = t.slots((op.a, op.b, op.token))
 
@@ -276,7 +276,7 @@ def _async_load(op: S.AsyncLoadOp, t: Translator) -> Step | SwitchPoint | Nested
 
 
 def _started(t: Translator, load: Step, scratch: int, storage: SSAValue) -> Step:
-    """The step of a copy which has what ``load`` leaves in a slot; its storage holds noise until it ends."""
+    """Return the step of a copy of what ``load`` leaves in a slot. Its storage holds noise until the copy ends."""
     ty = storage.type
     assert isinstance(ty, TiledViewType)
     target, copies = t.slot(storage), t.state_slot(_COPIES)
@@ -301,7 +301,7 @@ def _async_group(op: S.AsyncGroupOp, t: Translator) -> Step:
 
 
 def _await_product(held: Products, number: int, pending: int) -> None:
-    """End all products but the youngest ``pending`` ones; the one of this number must be among them."""
+    """Complete all but the latest ``pending`` products, which must include the one of this number."""
     if number > max(held.started - pending, 0):
         raise Fault(
             NOT_AWAITED,
@@ -344,4 +344,4 @@ def _async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
 
 @implements(S.BarrierOp)
 def _barrier(op: S.BarrierOp, t: Translator) -> None:
-    """The block goes through the program as one."""
+    """A block's threads run in lockstep here, so a barrier does nothing."""

@@ -1,4 +1,4 @@
-"""The grid, and taking over tile blocks that have not begun."""
+"""Grid queries, and taking over tile blocks that have not started."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _get_num_programs(op: queues.GetNumProgramsOp, t: Translator) -> None:
 
 @implements(queues.CancelNextProgramIdOp)
 def _cancel_next_program_id(op: queues.CancelNextProgramIdOp, t: Translator) -> SwitchPoint:
-    """Takes over the block that would begin next."""
+    """Takes over the block that would start next."""
     result, machine = t.slot(op.result), t.machine
 
     def step(regs: Registers) -> None:

@@ -1,7 +1,7 @@
 """Queues: bounded channels of tuples between the agents of a tile block.
 
-A tuple leaves the queue when every consumer has received it. The consumers are the indices used by any get from the queue,
-wherever the queue is passed to.
+A tuple leaves the queue when every consumer has received it. The consumers are the indices used by any get from the
+queue, wherever the queue is passed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tuple = tuple[object, ...]
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """What is in a queue; ``taken`` counts what each consumer has had since the beginning."""
+    """The contents of a queue. ``taken`` counts the entries each consumer has received so far."""
 
     depth: int
     consumers: tuple[int, ...]
@@ -42,20 +42,20 @@ class Queue:
         self.taken = dict.fromkeys(self.consumers, 0)
 
     def has_room(self) -> bool:
-        """Whether a producer need not wait: fewer than ``depth`` entries some consumer has not had."""
+        """Whether a producer can put: fewer than ``depth`` entries wait for some consumer."""
         return len(self.held) < self.depth
 
     def has_more(self, consumer: int) -> bool:
-        """Whether there is an entry that a consumer has not had."""
+        """Whether there is an entry that a consumer has not received."""
         return self.taken[consumer] < self.put_count
 
     def put(self, values: Tuple) -> None:
-        """Add an entry; the caller has asked for room."""
+        """Append an entry. The caller must have checked ``has_room``."""
         self.held.append(values)
         self.put_count += 1
 
     def get(self, consumer: int) -> Tuple:
-        """The next entry of a consumer; one that all consumers have had makes room."""
+        """Return the next entry of a consumer, and remove entries that all consumers have received."""
         first = self.put_count - len(self.held)
         found = self.held[self.taken[consumer] - first]
         self.taken[consumer] += 1
@@ -92,7 +92,7 @@ def _run(body: CompiledBlock, regs: Registers) -> Any:
 
 @implements(queues.QueuePutOp)
 def _put(op: queues.QueuePutOp, t: Translator) -> Nested:
-    """A region computes the tuple before the queue is asked for room."""
+    """A region computes the tuple before waiting for room."""
     queue_slot, values = t.slot(op.queue), t.slots(op.values)
     body: CompiledBlock | None = None
     if op.body.blocks:
@@ -120,7 +120,7 @@ def _put(op: queues.QueuePutOp, t: Translator) -> Nested:
 
 @implements(queues.QueueGetOp)
 def _get(op: queues.QueueGetOp, t: Translator) -> Nested:
-    """A region works on the tuple when it has left the queue."""
+    """A region runs on the tuple after it has left the queue."""
     queue_slot, consumer = t.slot(op.queue), consumer_of(op)
     targets, results = t.slots(op.results), t.slots(op.results)
     body: CompiledBlock | None = None

@@ -1,4 +1,4 @@
-"""Operations of ``nv_tileaa`` that the machine refuses, and those that are no steps."""
+"""Operations of ``nv_tileaa`` that the machine refuses, and those that are not steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ IMPLEMENTATIONS.refuse(
     shapes.ConvTileOp,
 )
 
-#: Operations that hold or describe what runs, and that `Program` reads.
+#: Operations that define the structure of a module; `Program` reads them.
 STRUCTURE: frozenset[type[TileAAOp]] = frozenset({functions.FuncOp, functions.GlobalOp})
 IMPLEMENTATIONS.leave("`Program` reads it", *STRUCTURE)

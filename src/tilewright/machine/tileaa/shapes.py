@@ -53,7 +53,7 @@ def _view(op: shapes.ExpandDimsOp | shapes.ViewOp, t: Translator) -> Step | None
 
 
 def _view_memref(op: Operation, t: Translator, result: A.MemrefType) -> Step | None:
-    """Another type for the same memory: the actual extents stay, or are those of the new shape."""
+    """Another type for the same memory: keeps the actual extents, or takes those of the new shape."""
     source = op.operands[0]
     assert isinstance(source.type, A.MemrefType)
     if source.type.rank == result.rank:
@@ -129,7 +129,7 @@ def _generate(op: shapes.GenerateOp, t: Translator) -> Step:
 
 
 def _generate_each(op: shapes.GenerateOp, t: Translator) -> Step:
-    """One element after the other, for bodies that branch."""
+    """Computes elements one by one, for bodies that branch."""
     block = op.body.blocks[0]
     ty, result = tile_type(op.result), t.slot(op.result)
     arguments = t.slots(block.args)
@@ -153,7 +153,7 @@ Locate = Callable[[Registers], tuple[slice, ...]]
 def _slices(
     t: Translator, whole: TileLike, offsets: Sequence[int | SSAValue], sizes: Sequence[int]
 ) -> Locate:
-    """Where parts of these sizes begin along the leading axes; offsets are numbers or values."""
+    """Return a function that locates slices of given sizes along the leading axes; offsets are numbers or values."""
     walk = tuple(
         (t.slot(offset), 0, extent, size)
         if isinstance(offset, SSAValue)

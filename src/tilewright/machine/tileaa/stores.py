@@ -1,5 +1,5 @@
-"""Stores by tensor maps. They write what the storage holds when the store is waited for, so a schedule that overwrites the storage
-too early computes something else here, too."""
+"""Stores by tensor maps. They write what the storage holds when the store is waited for, so a schedule that overwrites
+storage too early computes wrong results here, too."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
         storage, values = regs[source], [regs[slot] for slot in given]
 
         def run() -> None:
-            # Where it goes was said when it was started.
+            # The destination was fixed when the store started.
             later = [regs[slot] for slot in given]
             for slot, value in zip(given, values, strict=True):
                 regs[slot] = value

@@ -21,7 +21,7 @@ from tilewright.machine.values import Registers, TensorView
 
 @dataclass(frozen=True, slots=True)
 class TiledView(TensorView):
-    """A tensor, and how tiles are cut out of it; ``padding`` names what lies outside."""
+    """A tensor and how it is cut into tiles. ``padding`` is the name of the out-of-bounds value."""
 
     cut: Cut
     padding: str
@@ -56,7 +56,7 @@ def _make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
 
 
 def cut_of(op: shapes.BlockTileOp) -> Cut:
-    """How an operation cuts tiles; Translator.refusal where nothing says."""
+    """Return how an operation cuts tiles. Raises Translator.refusal if it does not say."""
     if (cut := op.cut) is None:
         raise Translator.refusal(
             op,
@@ -74,7 +74,7 @@ def _block_tile(op: shapes.BlockTileOp, t: Translator) -> Step:
     made: TiledView | None = None
 
     def step(regs: Registers) -> None:
-        # The same tensor gives the same view, which later loads know again.
+        # Returning the identical view for the same tensor lets later loads recognize it.
         nonlocal last, made
         tensor: TensorView = regs[source]
         if tensor is not last:
@@ -86,7 +86,7 @@ def _block_tile(op: shapes.BlockTileOp, t: Translator) -> Step:
 
 
 def known_cut(value: SSAValue) -> tuple[Cut, str] | None:
-    """How a view cuts tiles and its padding, where it is made in sight."""
+    """Return how a view cuts tiles and its padding, if its definition is visible."""
     if isinstance(value, OpResult) and isinstance(value.op, shapes.BlockTileOp):
         return cut_of(value.op), enum_property(value.op, "padding_value") or "zero"
     return None

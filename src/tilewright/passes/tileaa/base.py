@@ -25,4 +25,4 @@ class TileAAPass(TilePass):
 
     @abstractmethod
     def rewrite_function(self, function: FuncOp) -> None:
-        """Do the work on a verified function."""
+        """Rewrite a verified function in place."""

@@ -20,7 +20,7 @@ from tilewright.passes.tileaa.rules_shapes import SHAPE_RULES
 
 
 def _all_rules() -> dict[type[Operation], tuple[Rule, ...]]:
-    """Every rule, by the operation that it looks at, in the order in which they are tried."""
+    """Return the rules for each operation class, in the order in which they are tried."""
     rules: dict[type[Operation], tuple[Rule, ...]] = {
         cls: (fold_constants,) for cls in arith.OPERATIONS.values() if cls is not arith.ConstantOp
     }
@@ -35,13 +35,13 @@ RULES = _all_rules()
 
 @dataclass(frozen=True)
 class TileAACanonicalize(TileAAPass):
-    """Applies the folds of ``nv_tileaa`` and its arithmetic until none fits.
+    """Applies the folds of ``nv_tileaa`` and its arithmetic until none matches.
 
-    Computes what constants determine; merges splats, views, permutations, assumptions, casts and
-    pointer offsets that follow each other; takes elements before arithmetic on them; drops masks
-    that are constant, and values that nothing takes from a queue; makes reads of atomics that write
-    nothing; flattens joins of tokens. Values stay exactly the same. Cost: near-linear;
-    each rewrite makes the program smaller or brings it closer to the form.
+    Folds constants; merges consecutive splats, views, permutations, assumptions, casts and pointer
+    offsets; extracts elements before doing arithmetic on them; drops constant masks and unused queue
+    values; turns atomics that write nothing into reads; flattens token joins. Results are
+    bit-identical. Cost: near-linear, since each rewrite shrinks the program or moves it closer to
+    the normal form.
     """
 
     name: ClassVar[str] = "tileaa-canonicalize"

@@ -29,9 +29,9 @@ from tilewright.passes.tileaa.tokens import token_in, token_out
 
 @dataclass(frozen=True)
 class TileAADeadCodeElimination(TileAAPass):
-    """Erases what nothing uses: effect-free operations, and weak loads.
+    """Erases effect-free operations and weak loads whose results nothing uses.
 
-    The token of an erased load becomes the one that it waited for. Cost: one walk from the last
+    The token of an erased load is replaced by the token it waited for. Cost: one walk from the last
     operation to the first.
     """
 
@@ -42,7 +42,7 @@ class TileAADeadCodeElimination(TileAAPass):
 
 
 def erase_dead(function: FuncOp) -> None:
-    """Erase the operations of a function that are dead, and those that die with them."""
+    """Erase the dead operations of a function, and those that become dead as a result."""
     for block in reversed(blocks_below(function)):
         for op in reversed(block.ops):
             if (is_idle_load(op) and _bypass(op)) or is_dead(op):
@@ -50,7 +50,7 @@ def erase_dead(function: FuncOp) -> None:
 
 
 def _bypass(load: Operation) -> bool:
-    """Lead tokens around a load; whether nothing waits for it afterwards."""
+    """Reroute token users around a load. Returns whether nothing uses the load's token afterwards."""
     before, own = token_in(load), token_out(load)
     if own is None or not own.uses:
         return True
@@ -64,9 +64,9 @@ def _bypass(load: Operation) -> bool:
 class TileAACommonSubexpressionElimination(TileAAPass):
     """Replaces an effect-free operation by an equal one that dominates it.
 
-    Fresh tokens are equal, and so are joins of the same tokens. Accesses, barriers and what has
-    effects otherwise stay; ``forward-memory`` merges loads. Cost: linear in operations, times the
-    depth of regions for those with bodies.
+    Fresh tokens are equal to each other, as are joins of the same tokens. Accesses, barriers and
+    other operations with effects stay; ``forward-memory`` merges loads. Cost: linear in
+    the number of operations, times the nesting depth for those with bodies.
     """
 
     name: ClassVar[str] = "tileaa-cse"
@@ -78,12 +78,12 @@ class TileAACommonSubexpressionElimination(TileAAPass):
 
 @dataclass(frozen=True)
 class TileAALoopInvariantCodeMotion(TileAAPass):
-    """Moves what does not change in a loop to before the loop.
+    """Moves loop-invariant operations to before the loop.
 
-    Effect-free operations that cannot be undefined behaviour; and from loops that surely run, weak
-    loads of memory that nothing in the loop may write and that wait for nothing in it, as
-    ``relax-tokens`` leaves them. Inner loops first. Cost: linear in operations times the depth of
-    loops.
+    Moves effect-free operations that cannot be undefined behaviour. From loops that certainly run,
+    also moves weak loads if nothing in the loop may write the memory and the load waits for no token
+    of the loop; run ``relax-tokens`` first. Inner loops come first. Cost: linear in the number of
+    operations times the depth of loops.
     """
 
     name: ClassVar[str] = "tileaa-licm"
@@ -120,7 +120,7 @@ def _surely_runs(loop: scf.ForOp, ranges: Ranges) -> bool:
 
 
 def _is_steady_load(op: Load, loop: scf.ForOp, facts: Facts) -> bool:
-    """Whether a load that waits for nothing in the loop reads the same in all iterations."""
+    """Whether a load that waits for nothing in the loop reads the same value in every iteration."""
     if synchronises(op) or _needs_body(op, loop):
         return False
     inside = [other for other in loop.walk() if other is not op]

@@ -41,14 +41,16 @@ from tilewright.passes.tileas.remarks import Remarks
 
 _POWERS = (arith.PowFOp, arith.FPowIOp)
 _REPEATING = (SplatOp, BroadcastOp, ExpandDimsOp, ViewOp)
-#: In which format a power is computed, by that of its elements, so that only the last rounding counts.
+#: The format in which a power is computed, by element type, so that only the last rounding counts.
 _WIDER = {"f32": "f64", "f16": "f32", "bf16": "f32"}
 
 
 @dataclass(frozen=True)
 class ConstantPowers(TileAAPass):
-    """Computes ``math.powf`` and ``math.fpowi`` of the exponents 0, 1, 2, 3, 4, 0.5, 1.5, 2.5, -0.5, -1 and
-    -2 by other operations, for f16, bf16, f32 and f64; but for f64 also of whole ones up to 64. The exponent
+    """Computes powers with a constant exponent by products, quotients and roots.
+
+    Rewrites ``math.powf`` and ``math.fpowi`` with the exponents 0, 1, 2, 3, 4, 0.5, 1.5, 2.5, -0.5, -1
+    and -2, for f16, bf16, f32 and f64; for all but f64, also integer exponents up to 64. The exponent
     must be the same for all elements.
 
     | exponent | becomes | error in ulp |
@@ -56,22 +58,22 @@ class ConstantPowers(TileAAPass):
     | 0, 1 | 1, x | none |
     | 2 | ``x * x`` | 0.5 |
     | 3, 4 | f32 in f64, halves in f32 | below 0.51 |
-    | | f64 by the square and its rounding error | below 0.51; 1 where the result is subnormal |
+    | | f64: the square and its rounding error | below 0.51; 1 if the result is subnormal |
     | 5 to 64 | f32 in f64, halves in f32 | below 0.51 |
     | -1 | ``1 / x`` | 0.5 |
     | -2 | halves: ``1 / x`` in f32, squared | below 0.51 |
-    | | f32, f64: the square of ``1 / x``, and what both have lost | below 0.51; 1 below 256 times the least normal number |
+    | | f32, f64: the square of ``1 / x``, both errors corrected | below 0.51; 1 below 256 times the least normal number |
     | 0.5 | ``sqrt(x + 0)``; infinity for -infinity | 0.5 |
-    | 1.5, 2.5 | the root times x, and what each step has lost; halves in f32 | below 0.51; 1 below 2**24 times the least normal number |
-    | -0.5 | ``rsqrt(x + 0)``, f64 a root and a division, corrected; 0 for -infinity | below 1 |
+    | 1.5, 2.5 | the root times x, each error corrected; halves in f32 | below 0.51; 1 below 2**24 times the least normal number |
+    | -0.5 | ``rsqrt(x + 0)``; f64: a corrected root and division; 0 for -infinity | below 1 |
 
-    So no result is further off than a power may be. The special values are those of C: everything to
-    the power 0 is 1, NaN too; NaN stays NaN; zeros and infinities keep their sign for odd exponents
-    only, which a root alone would get wrong for -0 and -infinity. The steps cannot overflow or
-    underflow before the result does: in a wider format there is room, and in f64 a product that is
-    infinite stays so, whatever its rounding error; where that error underflows, the result is zero.
+    These errors are within the bound for a power. Special values are those of C: anything to the power
+    0 is 1, even NaN; NaN stays NaN; zeros and infinities keep their sign only for odd exponents, which a
+    plain root would get wrong for -0 and -infinity. No step overflows or underflows before the result
+    does: a wider format has the range, and in f64 an infinite product stays infinite whatever its
+    rounding error, and if that error underflows, the result is zero.
 
-    Exponents are found behind splats, broadcasts and reshapes of constants. Cost: one walk.
+    Finds exponents through splats, broadcasts and reshapes of constants. Cost: one walk.
     """
 
     name: ClassVar[str] = "constant-powers"
@@ -81,12 +83,12 @@ class ConstantPowers(TileAAPass):
 
 
 def powers_of(function: FuncOp) -> list[Operation]:
-    """The powers of a function, whatever their exponents."""
+    """Return the powers of a function, whatever their exponents."""
     return [op for op in function.walk() if isinstance(op, _POWERS)]
 
 
 def constant_powers(function: FuncOp, remarks: Remarks) -> None:
-    """Replace the powers of a function, in place; a remark ``power`` names each that stays."""
+    """Replace the powers of a function in place. A remark ``power`` explains each that stays."""
     for op in powers_of(function):
         formula = _formula(op)
         if formula is None:
@@ -98,7 +100,7 @@ def constant_powers(function: FuncOp, remarks: Remarks) -> None:
 
 
 class _Steps:
-    """Makes the operations that take the place of a power, before it."""
+    """Inserts the operations that replace a power before it."""
 
     def __init__(self, op: Operation) -> None:
         self._op = op
@@ -123,7 +125,7 @@ class _Steps:
         return self.make(DivFOp, self.number(1.0, x), x)
 
     def where_equal(self, x: SSAValue, value: float, then: SSAValue, other: SSAValue) -> SSAValue:
-        """``then`` where ``x`` is a value that is no NaN."""
+        """Return ``then`` where ``x`` equals ``value``, a number, and ``other`` elsewhere."""
         predicate = IntegerAttr(arith.CmpfOp.NAMES.index("oeq"), i64)
         compared = arith.CmpfOp.of(x, self.number(value, x), predicate=predicate)
         return self.add(arith.SelectOp.of(self.add(compared), then, other))
@@ -136,7 +138,7 @@ class _Steps:
 
 
 Formula = Callable[[_Steps, SSAValue], SSAValue]
-"""The power of a value."""
+"""Builds the power of a value."""
 
 
 def _one(s: _Steps, x: SSAValue) -> SSAValue:
@@ -164,7 +166,7 @@ def _cube(s: _Steps, x: SSAValue) -> SSAValue:
 
 
 def _product_of(exponent: int) -> Formula:
-    """A higher power, by squares and products in the wider format, from the highest bit of the exponent on."""
+    """Return the formula of a higher power, by binary exponentiation in the wider format."""
 
     def formula(s: _Steps, x: SSAValue) -> SSAValue:
         wide = found = s.in_format(x, _WIDER[s.element])
@@ -189,7 +191,7 @@ def _fourth(s: _Steps, x: SSAValue) -> SSAValue:
 
 
 def _square_in_two(s: _Steps, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """The square of x as a sum of two floats."""
+    """Return the square of x as an unevaluated sum of two floats."""
     square = s.product(x, x)
     negated = s.add(arith.NegfOp.of(square))
     return square, s.make(FmaOp, x, x, negated)
@@ -200,7 +202,7 @@ def _inverse_square(s: _Steps, x: SSAValue) -> SSAValue:
         wide = s.in_format(x, "f32")
         inverse = s.inverse(wide)
         return s.in_format(s.product(inverse, inverse), s.element)
-    # 1 / x is inverse * (1 + lost); its square, with the rounding error of that.
+    # 1 / x is inverse * (1 + lost). Square that, including the rounding error of the square.
     inverse = s.inverse(x)
     negated = s.add(arith.NegfOp.of(inverse))
     lost = s.make(FmaOp, negated, x, s.number(1.0, x))
@@ -221,8 +223,10 @@ def _root(s: _Steps, x: SSAValue) -> SSAValue:
 
 
 def _power_of_root(s: _Steps, x: SSAValue, whole: int) -> SSAValue:
-    """``x**whole * sqrt(x)``: the root times x, each time with what the product has lost; of the root that is
-    ``(x - root**2) / (2 root)``, which times x is ``(x - root**2) * root / 2``."""
+    """``x**whole * sqrt(x)``: the root times x, correcting the error of each product.
+
+    The error of the root is ``(x - root**2) / (2 root)``; times x, that is ``(x - root**2) * root / 2``.
+    """
     wide = s.in_format(x, "f32" if s.element in ("f16", "bf16") else s.element)
     positive = _without_sign_of_zero(s, wide)
     root = s.make(SqrtOp, positive)
@@ -254,7 +258,7 @@ def _inverse_root(s: _Steps, x: SSAValue) -> SSAValue:
 
 
 def _exact_inverse_root(s: _Steps, x: SSAValue) -> SSAValue:
-    """A root and a division, and what both have lost."""
+    """Return the inverse root by a root and a division, with both errors corrected."""
     root = s.make(SqrtOp, x)
     inverse = s.inverse(root)
     negated = s.add(arith.NegfOp.of(root))
@@ -284,12 +288,12 @@ _FORMULAS: dict[Fraction, Formula] = {
     Fraction(3, 2): _three_halves,
     Fraction(5, 2): _five_halves,
 }
-#: Up to which whole exponent products in a wider format stay exact enough.
+#: The largest integer exponent for which products in a wider format are exact enough.
 _LARGEST = 64
 
 
 def _formula(op: Operation) -> Formula | None:
-    """How to compute a power; None where it stays."""
+    """Return the formula for a power, or None if it cannot be rewritten."""
     element = numeric_element(op.results[0].type)
     if element != "f64" and element not in _WIDER:
         return None
@@ -309,7 +313,7 @@ def _why(op: Operation) -> str:
 
 
 def _exponent(value: SSAValue) -> Fraction | None:
-    """The finite number that all elements of a value are, where constants tell."""
+    """Return the finite number that all elements of a value are known to equal, or None."""
     while isinstance(value.owner, _REPEATING):
         value = value.owner.operands[0]
     owner = value.owner

@@ -15,15 +15,15 @@ from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileaa.ops.shapes import ExtractOp, ExtractSliceOp, GenerateOp
 
-#: Operations that have the effects of what is in their regions, and surely end.
+#: Operations that have only the effects of their regions, and always terminate.
 TRANSPARENT = (scf.ForOp, scf.IfOp, ReduceOp, ScanOp, GenerateOp)
 
 
 def is_removable(op: Operation) -> bool:
-    """Whether an operation may be erased, or merged with an equal one, once its results allow it.
+    """Whether an operation may be erased or merged once its results allow it.
 
-    So are effect-free operations and regions that hold only such; ``scf.while`` may be there to
-    wait, and stays.
+    True of effect-free operations, and of operations whose regions hold only such. False of
+    ``scf.while``, which may be there to wait.
     """
     if op.has_trait(IsTerminator, value_if_unregistered=True) or op.has_trait(SymbolOpInterface):
         return False
@@ -39,12 +39,12 @@ def is_removable(op: Operation) -> bool:
 
 
 def is_dead(op: Operation) -> bool:
-    """Whether nothing uses the results and the operation may be erased."""
+    """Whether the results are unused and the operation may be erased."""
     return all(not result.uses for result in op.results) and is_removable(op)
 
 
 def is_idle_load(op: Operation) -> bool:
-    """Whether an operation only reads, and nothing uses what it read."""
+    """Whether an operation only reads, and nothing uses the values read."""
     return isinstance(op, Load) and not synchronises(op) and not op.moved.uses
 
 
@@ -53,12 +53,12 @@ _DIVISIONS = frozenset(
     for name in ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi", "remsi", "remui")
 )
 _SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
-#: Operations whose undefined behaviour is a matter of their operands, which no proof covers here.
+#: Operations that are undefined behaviour for some operands; no proof is attempted for them.
 _UNPROVED = (ExtractOp, ExtractSliceOp, InsertSliceOp, AssumeOp, FPToSIOp, FPToUIOp)
 
 
 def may_run_early(op: Operation, ranges: Ranges) -> bool:
-    """Whether executing an operation where it was not executed before changes nothing."""
+    """Whether an operation may be executed where it was not executed before."""
     if op.regions or op.has_trait(IsTerminator, value_if_unregistered=True):
         return False
     if not is_side_effect_free(op) or not is_speculatable(op):

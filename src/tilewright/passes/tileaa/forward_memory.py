@@ -29,26 +29,26 @@ from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.tokens import token_in, token_out
 
-#: Which stores write what which loads read, when bases and indices are the same.
+#: Which stores write what which loads read, given equal bases and indices.
 _PAIRS = {
     LoadOp.name: StoreOp.name,
     TiledLoadOp.name: TiledStoreOp.name,
     GatherLoadOp.name: ScatterStoreOp.name,
 }
 
-#: Effects before a load that are looked at.
+#: The number of effects before a load that are examined.
 _MAX_STEPS = 128
 
 
 @dataclass(frozen=True)
 class ForwardMemory(TileAAPass):
-    """Replaces a weak load by the value of an earlier access of the same block of operations.
+    """Replaces a weak load by the value of an earlier access in the same block of operations.
 
-    From a load, where both read the same elements in the same way. From a store, where all
-    elements surely lie inside the memory and at different places. In both cases tokens must order
-    the load behind the earlier access, and nothing in between may write there or let another
-    tile block do so. The load goes, and its token becomes the one that it waited for. Cost: for
-    each load a bounded number of effects before it.
+    Forwards from a load if both read the same elements in the same way, and from a store if all its
+    elements are provably in bounds and at distinct addresses. In both cases tokens must order the
+    load after the earlier access, and nothing in between may write the memory or let another tile
+    block do so. The load is erased, and its token is replaced by the one it waited for. Cost: a
+    bounded number of effects per load.
     """
 
     name: ClassVar[str] = "forward-memory"
@@ -65,10 +65,10 @@ class ForwardMemory(TileAAPass):
 
 
 def _source(load: Load, facts: Facts, gone: set[Operation]) -> SSAValue | None:
-    """The value that a load would give, where an earlier access tells it.
+    """Return the value that a load would yield, if an earlier access determines it.
 
-    Goes back from effect to effect, the last in the text first: so all that is between an access
-    of the block and the load has been seen when the access is.
+    Walks back from effect to effect, latest in program order first, so that everything between an
+    access in the block and the load has been visited before the access itself.
     """
     position = facts.lifetimes.position
     paths: dict[Operation, _Path] = {}
@@ -98,7 +98,7 @@ def _source(load: Load, facts: Facts, gone: set[Operation]) -> SSAValue | None:
 
 
 class _Path(NamedTuple):
-    """How an effect comes before a load: in the same iteration, and with nothing in between that
+    """How an effect precedes a load. ``same``: in the same iteration. ``open``: nothing in between
     can change what the load reads."""
 
     same: bool
@@ -106,7 +106,7 @@ class _Path(NamedTuple):
 
 
 def _gives_what(access: Operation, load: Load, facts: Facts) -> bool:
-    """Whether memory holds what an access moved at the place that the load reads."""
+    """Whether, after an access, memory holds the value it moved at the addresses the load reads."""
     return (
         isinstance(access, Access)
         and access.parent is load.parent
@@ -131,7 +131,7 @@ def _same_place(load: Load, access: Access) -> bool:
         return False
     if isinstance(access, Store):
         return not values_of(load, "mask")
-    # Elements that are not read are what the load puts in their stead.
+    # The elements that are not read are replaced by the load's fallback value, which must agree.
     ignored = {"cache_modifier", "eviction_policy", "in_bounds", "latency", "atom"}
     return values_of(load, "other") == values_of(access, "other") and all(
         load.properties.get(name) == access.properties.get(name)
@@ -140,7 +140,7 @@ def _same_place(load: Load, access: Access) -> bool:
 
 
 def _surely_written(store: Store, facts: Facts) -> bool:
-    """Whether memory holds the whole value after a store: each element in a place of its own."""
+    """Whether memory holds the whole value after a store: all in bounds, at distinct addresses."""
     base, dims = store.operands[0], T.dims_of(store.moved.type)
     if not isinstance(base.type, T.MemrefType | T.TiledViewType):
         return prod(dims) == 1 or (
@@ -149,7 +149,7 @@ def _surely_written(store: Store, facts: Facts) -> bool:
     axes = view_axes(source_of_assumes(base), dims)
     if axes is None or any(axis.sparse for axis in axes):
         return False
-    # A static stride is positive; those of several axes may still lead to the same place.
+    # A static stride is positive, but strides of several axes can still produce equal addresses.
     apart = prod(dims) == 1 or (len(dims) == 1 and isinstance(axes[0].stride, int))
     return apart and facts.bounds.inside(store)
 

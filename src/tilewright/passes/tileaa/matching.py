@@ -34,7 +34,8 @@ from tilewright.passes.laws import Site, Words
 
 
 def integer_of(value: SSAValue) -> int | None:
-    """The integer that all elements of a value are known to be, read signed; i1 as 0 and 1."""
+    """Return the integer that all elements of a value are known to equal, read signed; i1 as 0
+    and 1. None if unknown."""
     owner = value.owner
     found = known_integers(owner) if isinstance(owner, Operation) else None
     return found[0] if found is not None and len(found) == 1 else None
@@ -43,7 +44,7 @@ def integer_of(value: SSAValue) -> int | None:
 def make_splat(
     rewriter: PatternRewriter, before: Operation, scalar: SSAValue, ty: Attribute
 ) -> SSAValue:
-    """A tile, or the bare scalar for a scalar type, that repeats a value."""
+    """Return a tile filled with a value, or the bare scalar for a scalar type."""
     if not isinstance(ty, T.TileType):
         return scalar
     made = SplatOp.create(operands=[scalar], result_types=[ty])
@@ -54,19 +55,19 @@ def make_splat(
 def make_integer(
     rewriter: PatternRewriter, before: Operation, number: int, ty: Attribute
 ) -> SSAValue:
-    """A constant whose elements are all the number."""
+    """Return a constant whose elements all equal the number."""
     made = ConstantOp.from_value(ty, number)
     insert_before(rewriter, before, made)
     return made.result
 
 
 def replace_with(rewriter: PatternRewriter, op: Operation, values: Sequence[SSAValue]) -> None:
-    """Erase an operation whose users take these values."""
+    """Erase an operation and replace its results by these values."""
     rewriter.replace(op, (), tuple(values))
 
 
 def is_scalar(value: SSAValue) -> bool:
-    """Whether a value has no axes, as a scalar or a tile of rank 0."""
+    """Whether a value has no axes: a scalar or a tile of rank 0."""
     return not T.dims_of(value.type)
 
 
@@ -76,28 +77,28 @@ def is_uniform(constant: SSAValue) -> bool:
 
 
 def is_per_element(op: AssumeOp) -> bool:
-    """Whether what is assumed holds for each element of its own."""
+    """Whether the assumption is about each element separately."""
     assert isinstance(op.predicates, ArrayAttr)
     return all(is_plain_divisor(p) or isinstance(p, BoundedAttr) for p in op.predicates)
 
 
 def is_plain_divisor(predicate: Attribute) -> bool:
-    """Whether a predicate tells a divisor of every element."""
+    """Whether a predicate states a divisor of every element."""
     return isinstance(predicate, DivByAttr) and predicate.group == (None, None)
 
 
 def keeps_axes(op: PermuteOp) -> bool:
-    """Whether each axis stays where it is."""
+    """Whether the permutation is the identity."""
     return list(int_list(op.permutation)) == sorted(int_list(op.permutation))
 
 
 def keeps_shape(op: BitcastOp) -> bool:
-    """Whether source and result have the same extents, and so elements of one size."""
+    """Whether source and result have the same extents, hence elements of one size."""
     return T.dims_of(op.source.type) == T.dims_of(op.result.type)
 
 
 def are_halves(op: CatOp) -> bool:
-    """Whether two slices that are joined lie side by side from the start of their source."""
+    """Whether two concatenated slices are adjacent and begin at the start of their source."""
     lhs, rhs = op.lhs.owner, op.rhs.owner
     assert isinstance(lhs, ExtractSliceOp) and isinstance(rhs, ExtractSliceOp)
     axis = int_property(op, "axis")
@@ -108,7 +109,7 @@ def are_halves(op: CatOp) -> bool:
 
 
 def holds(wide_value: SSAValue, value: SSAValue) -> bool:
-    """Whether the type of one float has every number of the type of another."""
+    """Whether the first value's float type represents every number of the second's."""
     wide, narrow = (FORMATS[T.element_name(T.element_of(v.type))] for v in (wide_value, value))
     return (
         wide.precision >= narrow.precision
@@ -120,7 +121,7 @@ def holds(wide_value: SSAValue, value: SSAValue) -> bool:
 
 
 def never_nan(value: SSAValue) -> bool:
-    """Whether a float is surely a number, as far as the operation that makes it tells."""
+    """Whether a float cannot be NaN, judging by the operation that defines it."""
     owner = value.owner
     if isinstance(owner, ConstantOp):
         fmt = FORMATS[T.element_name(T.element_of(value.type))]
@@ -160,7 +161,7 @@ _TESTS = (
     holds,
     never_nan,
 )
-#: What laws on nv_tileaa are written with; ``moved`` is what arranges elements in another way.
+#: The vocabulary of laws on nv_tileaa; ``moved`` stands for operations that rearrange elements.
 WORDS = Words(
     kinds={
         **{cls.mnemonic(): cls for cls in (*arith.OPERATIONS.values(), *OPERATIONS.values())},

@@ -25,14 +25,16 @@ _MOST = 8
 
 @dataclass(frozen=True)
 class MergeReductions(TileAAPass):
-    """Makes reductions along one axis of tiles of one shape, each by one operation on two elements, one
-    reduction of several values. So one loop reads what their tiles are computed from.
+    """Merges reductions over tiles of one shape along one axis into one reduction of several values.
 
-    Reductions are merged in the place of the last one of a row, and what uses the earlier ones comes
-    behind it. So between two that are merged stand only operations without effects, loads, and weak
-    stores and atomics behind the last load; no load and no reduction uses what the earlier ones give. Every value
-    is combined by its own operation as before, in the order of its elements, so that the results are
-    the same; and effects keep their order. Cost: one walk, and the users of each reduction.
+    A single loop then reads what all the tiles are computed from. Each merged reduction must combine
+    two elements by one operation.
+
+    The merged reduction takes the position of the last one, and users of the earlier results move
+    after it. Only effect-free operations, loads, and, after the last load, weak stores and atomics
+    may therefore stand between two merged reductions. No load or reduction may use an earlier
+    result. Each value is still combined by its own operation in the same element order, so results
+    are identical, and effects keep their order. Cost: one walk, plus the users of each reduction.
     """
 
     name: ClassVar[str] = "merge-reductions"
@@ -42,12 +44,12 @@ class MergeReductions(TileAAPass):
 
 
 def mergeable(function: FuncOp) -> list[Operation]:
-    """The reductions of a function that are merged with others."""
+    """Return the reductions of a function that will be merged with others."""
     return [op for group in _groups(function) for op in group.members]
 
 
 def merge_reductions(function: FuncOp) -> None:
-    """Merge the reductions of a function, in place."""
+    """Merge the reductions of a function in place."""
     for group in _groups(function):
         _merge(group.members)
         previous = group.members[-1]
@@ -62,18 +64,18 @@ def merge_reductions(function: FuncOp) -> None:
 
 @dataclass(slots=True)
 class _Group:
-    """Reductions that are merged, and the operations among them that come behind the last one;
-    ``waiting``: those that do if another one is found."""
+    """Reductions to be merged. ``behind`` are the operations between them that move after the last
+    one; ``waiting`` are those that will, if another member is found."""
 
     members: list[ReduceOp] = field(default_factory=list)
     behind: list[Operation] = field(default_factory=list)
     waiting: list[Operation] = field(default_factory=list)
     results: set[SSAValue] = field(default_factory=set)
-    """What the reductions give, and what is computed of it."""
+    """The results of the reductions, and everything computed from them."""
     stores: bool = False
 
     def takes(self, op: ReduceOp) -> bool:
-        """Whether a reduction joins the group."""
+        """Add a reduction to the group if it fits. Returns whether it did."""
         if self.members and (
             self._uses(op) or len(self.members) == _MOST or not _alike(self.members[0], op)
         ):
@@ -85,7 +87,7 @@ class _Group:
         return True
 
     def passes(self, op: Operation) -> bool:
-        """Whether an operation may stand among the members."""
+        """Whether the group can continue past an operation."""
         if op.regions:
             return False
         if isinstance(op, Load):
@@ -122,7 +124,7 @@ def _groups_in(block: Block) -> list[_Group]:
 
 
 def _is_simple(op: ReduceOp) -> bool:
-    """Whether a reduction is of one tile, by one operation on its two elements."""
+    """Whether a reduction has one operand and combines its two elements by one operation."""
     if len(op.results) != 1 or "atom" in op.properties:
         return False
     block = op.regions[0].blocks[0]

@@ -19,19 +19,22 @@ from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import integer_of
 
 _REPEATING = (SplatOp, BroadcastOp, ExpandDimsOp, ViewOp)
-#: Of the predicates; on numbers that were extended with zeros only the unsigned ones stay what they are.
+#: The signed predicates. Values extended with zeros keep only their unsigned order and equality.
 _SIGNED = ("slt", "sle", "sgt", "sge")
 
 
 @dataclass(frozen=True)
 class NarrowComparisons(TileAAPass):
-    """Makes ``cmpi(p, exti(x), exti(y))`` of one kind and source type ``cmpi(p, x, y)``, also where the
-    extended numbers go through splats, broadcasts and reshapes, and where one side is a constant of the
-    narrower type. Bounds of gathers are compared so: places of 32 bits, in 64.
+    """Compares extended integers in their narrower source type.
 
-    Proof. An extension with the sign keeps the order of its numbers, signed and unsigned: the
-    nonnegative ones stay below 2**(n-1), and the negative ones all go to the end of the longer range, in
-    their order. An extension with zeros keeps the unsigned order and equality. Cost: one walk.
+    Rewrites ``cmpi(p, exti(x), exti(y))`` to ``cmpi(p, x, y)`` if both extensions are of one kind
+    and source type. Looks through splats, broadcasts and reshapes, and accepts a constant of the
+    narrower type on one side. The typical case is the bounds check of a gather, which compares
+    32-bit indices in 64 bits.
+
+    Proof. Sign extension preserves both signed and unsigned order: nonnegative numbers stay below
+    2**(n-1), and negative ones move to the end of the wider range in the same order. Zero extension
+    preserves unsigned order and equality. Cost: one walk.
     """
 
     name: ClassVar[str] = "narrow-comparisons"
@@ -41,12 +44,12 @@ class NarrowComparisons(TileAAPass):
 
 
 def wide_comparisons(function: FuncOp) -> list[Operation]:
-    """The comparisons of a function that can be made of narrower tiles."""
+    """Return the comparisons of a function that can be narrowed."""
     return [op for op in function.walk() if isinstance(op, CmpiOp) and _source(op) is not None]
 
 
 def narrow_comparisons(function: FuncOp) -> None:
-    """Rewrite the comparisons of a function, in place; what nothing else uses goes."""
+    """Rewrite the comparisons of a function in place, and erase operations that become unused."""
     narrowing = _Narrowing()
     for op in wide_comparisons(function):
         assert isinstance(op, CmpiOp)
@@ -69,7 +72,7 @@ def narrow_comparisons(function: FuncOp) -> None:
 
 
 def _source(op: CmpiOp) -> Attribute | None:
-    """The narrower element type; None where there is none."""
+    """Return the narrower element type, or None if the comparison cannot be narrowed."""
     if not T.dims_of(op.lhs.type):
         return None
     ends = [_behind(value) for value in (op.lhs, op.rhs)]
@@ -97,7 +100,7 @@ def _operand(end: SSAValue) -> SSAValue:
 
 
 def _behind(value: SSAValue) -> SSAValue:
-    """What is repeated or reshaped in a value."""
+    """Return the value below repetitions and reshapes."""
     while isinstance(value.owner, _REPEATING):
         value = value.owner.operands[0]
     return value
@@ -105,12 +108,12 @@ def _behind(value: SSAValue) -> SSAValue:
 
 @dataclass(slots=True)
 class _Narrowing:
-    """Makes the narrower values, each once, behind the ones that they stand for."""
+    """Builds narrowed values after the originals, each only once."""
 
     made: dict[SSAValue, SSAValue] = field(default_factory=dict)
 
     def narrowed(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """The numbers of a value in the narrower type."""
+        """Return the same numbers in the narrower type."""
         owner = value.owner
         assert isinstance(owner, Operation)
         if isinstance(owner, ExtSIOp | ExtUIOp):

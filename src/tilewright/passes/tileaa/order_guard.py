@@ -27,13 +27,13 @@ EFFECT_INVENTED = define_code(
     "rewrite that replaces an effect hands its attributes on. This is a bug in the pass.",
 )
 
-#: The attribute that tells which effect an operation stands for, while a guard is on.
+#: The attribute that identifies an effect while a guard is active.
 MARK = "tilewright.effect"
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """That effect ``before`` precedes effect ``after``; ``around``: from an earlier iteration."""
+    """Effect ``before`` precedes effect ``after``; ``around``: from an earlier iteration."""
 
     before: int
     after: int
@@ -42,12 +42,12 @@ class _Order:
 
 @dataclass
 class OrderGuard:
-    """Remembers which order of effects a module of ``nv_tileaa`` needs, and checks it later.
+    """Records which order of effects a module of ``nv_tileaa`` needs, and checks it after a rewrite.
 
-    ``watch`` gives every effect a number that survives cloning and must be handed on where an
-    effect is replaced. ``problems`` compares what is ordered now. Effects that are gone are no
-    problem: their order was carried by the tokens around them, and must be still. Cost: quadratic
-    in the effects of a function.
+    ``watch`` gives every effect a number. The number survives cloning; a rewrite that replaces an
+    effect must copy it. ``problems`` compares the order with the recorded one. An erased effect is
+    no problem, but the order that its tokens carried must still hold between the others. Cost:
+    quadratic in the number of effects of a function.
     """
 
     module: Operation
@@ -55,7 +55,7 @@ class OrderGuard:
 
     @classmethod
     def watch(cls, module: Operation) -> OrderGuard:
-        """Mark the effects of a module, and remember which of them tokens put in order."""
+        """Number the effects of a module, and record the order that it needs."""
         guard = cls(module)
         for name, function in _functions(module):
             for number, op in enumerate(filter(is_effect, function.walk())):
@@ -64,7 +64,7 @@ class OrderGuard:
         return guard
 
     def problems(self) -> list[Diagnostic]:
-        """What the rewrite has lost, and effects that it has made up."""
+        """Return a diagnostic for each lost order, and for each effect without a number."""
         found: list[Diagnostic] = []
         for name, function in _functions(self.module):
             graph = TokenGraph.of(function)
@@ -80,7 +80,7 @@ class OrderGuard:
         return found
 
     def release(self) -> None:
-        """Take the numbers away again."""
+        """Remove the numbers."""
         for op in self.module.walk():
             op.attributes.pop(MARK, None)
 
@@ -113,7 +113,8 @@ def _lost(
     graph: TokenGraph,
     position: dict[Operation, int],
 ) -> Iterator[Diagnostic]:
-    """An order that no longer holds; of copies, between each and the later ones of the other."""
+    """Yield the violations of one order. If effects were copied, each copy of ``before`` must
+    precede the copies of ``after`` that follow it."""
     for after in copies.get(order.after, ()):
         for before in copies.get(order.before, ()):
             if not order.around and position[before] > position[after]:

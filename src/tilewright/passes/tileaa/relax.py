@@ -22,19 +22,19 @@ from tilewright.passes.tileaa.tokens import (
     token_out,
 )
 
-#: An effect that waits for more tokens than this is left as it is.
+#: Effects that wait for more tokens than this are left unchanged.
 _MAX_PARTS = 64
 
 
 @dataclass(frozen=True)
 class RelaxTokens(TileAAPass):
-    """Lets an effect wait only for those before it that it may disturb.
+    """Makes an effect wait only for the earlier effects that it may conflict with.
 
-    An effect that waits for another one although both only read, or never touch the same memory,
-    is made to wait for what that one waits for; whoever waits for the first waits for both. An
-    effect in a loop that is apart from all effects of earlier iterations waits for what was before
-    the loop. Effects that other blocks can wait for keep their order with everything. No order is
-    added. Cost: for each effect, the tokens that it waits for.
+    If an effect waits for another although both only read, or never touch the same memory, it waits
+    for that one's predecessors instead, and users of its token wait for both. An effect in a loop
+    that is independent of all effects of earlier iterations waits for what preceded the loop.
+    Effects that other blocks can synchronize with keep their order relative to everything. No order
+    is added. Cost: for each effect, the number of tokens it waits for.
     """
 
     name: ClassVar[str] = "relax-tokens"
@@ -73,7 +73,7 @@ def _relax(op: Operation, facts: Facts) -> None:
 
 
 def _skip(part: SSAValue, op: Operation, facts: Facts) -> list[SSAValue] | None:
-    """What ``op`` may wait for in the stead of a token; None where it needs this one."""
+    """Return the tokens that ``op`` may wait for instead of ``part``, or None if it needs ``part``."""
     if isinstance(part, BlockArgument):
         return _skip_iterations(part, op, facts)
     owner = part.owner
@@ -85,7 +85,7 @@ def _skip(part: SSAValue, op: Operation, facts: Facts) -> list[SSAValue] | None:
 
 
 def _skip_iterations(part: BlockArgument, op: Operation, facts: Facts) -> list[SSAValue] | None:
-    """What was before a loop, where no effect of an earlier iteration matters."""
+    """Return the tokens from before a loop if ``op`` depends on no earlier iteration, else None."""
     block = part.owner
     loop = block.parent_op() if isinstance(block, Block) else None
     if not isinstance(loop, scf.ForOp) or not _is_in(op, block):
@@ -107,7 +107,7 @@ def _is_in(op: Operation, block: Block) -> bool:
 
 
 def _needed(tokens: list[SSAValue]) -> list[SSAValue]:
-    """Tokens without those that another one already waits for directly."""
+    """Return the tokens without those that another of them already waits for directly."""
     implied: set[SSAValue] = set()
     for token in tokens:
         owner = token.owner
@@ -118,7 +118,7 @@ def _needed(tokens: list[SSAValue]) -> list[SSAValue]:
 
 
 def _erase_unused(function: FuncOp) -> None:
-    """Erase joins and fresh tokens that nobody waits for any more."""
+    """Erase joins and fresh tokens without users."""
     for op in reversed(list(function.walk())):
         if isinstance(op, JoinMemTokenOp | CreateMemTokenOp) and not op.results[0].uses:
             op.detach()

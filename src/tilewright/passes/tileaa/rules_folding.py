@@ -41,16 +41,16 @@ law("splat_of_constant", "splat(k := constant()) -> constant(k)")
 law("assume_of_splat", "assume(splat(x)) -> splat(assume(x)) if is_per_element(op)")
 law("product_with_zero", "dot(0, _, c, ...) -> c", "dot(_, 0, c, ...) -> c")
 
-#: Larger tiles are not computed unless all their elements are equal.
+#: Larger tiles are folded only if all their elements are equal.
 _MAX_ELEMENTS = 1024
-#: Operations that give floats and have one right answer in every arithmetic mode.
+#: Float-valued operations with one correct result in every arithmetic mode.
 _EXACT = (arith.SelectOp, arith.SIToFPOp, arith.UIToFPOp, arith.BitcastOp)
 
 
 def fold_constants(op: arith.ArithOp, rewriter: PatternRewriter) -> None:
-    """An operation on constants is its result, if that is made of integers or copied bits.
+    """Fold an operation on constants if the result holds integers or copied bits.
 
-    Floats are left alone: machines may round them in ways of their own.
+    Floats are not folded: machines may round them differently.
     """
     ty = op.results[0].type
     if width_of(ty) is None and not isinstance(op, _EXACT):
@@ -68,7 +68,7 @@ def fold_constants(op: arith.ArithOp, rewriter: PatternRewriter) -> None:
 
 
 def _array(constant: ConstantOp) -> Array:
-    """The elements of a constant in a row; one where all are equal."""
+    """Return the elements of a constant as a row; one element if all are equal."""
     name = numeric_element(constant.result.type)
     dtype = f"u{max(FORMATS[name].storage_bits, 8) // 8}"
     return from_bits(np.array(constant.bits(), dtype=dtype), name)
@@ -79,7 +79,7 @@ def _constant(ty: Attribute, result: Array) -> ConstantOp:
     return ConstantOp.from_bits(ty, [int(pattern) for pattern in bits])
 
 
-#: Operations of which a constant operand may change nothing.
+#: Operations with a neutral constant operand.
 _MAY_CHANGE_NOTHING = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.DivSIOp, arith.DivUIOp),
     *(arith.OrIOp, arith.XOrIOp, arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp),
@@ -100,7 +100,7 @@ def no_change(op: Any, rewriter: PatternRewriter) -> None:
 
 @FOLDING_RULES.on(AssumeOp)
 def assume_of_assume(op: AssumeOp, rewriter: PatternRewriter) -> None:
-    """Assumptions about one value are one list, without repetitions and weaker forms."""
+    """Merge assumptions about one value into one list, without repetitions and weaker forms."""
     inner = op.value.owner
     own = _predicates(op)
     before = _predicates(inner) if isinstance(inner, AssumeOp) else ()
@@ -122,7 +122,7 @@ def _predicates(op: AssumeOp) -> tuple[Attribute, ...]:
 
 
 def _strongest(predicates: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-    """The same facts: one divisor, the largest, one pair of bounds, and the others once."""
+    """Return equivalent predicates: one divisor, the largest; one pair of bounds; the rest once."""
     divisors = [
         p.divisor.data for p in predicates if isinstance(p, DivByAttr) and is_plain_divisor(p)
     ]
@@ -143,7 +143,7 @@ def _strongest(predicates: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
 
 @FOLDING_RULES.on(DotOp)
 def constant_product(op: DotOp, rewriter: PatternRewriter) -> None:
-    """A product of constant integers, added to constants, is a constant; sums wrap in 32 bits."""
+    """Fold a product of constant integers added to constants; sums wrap in 32 bits."""
     makers = [value.owner for value in (op.a, op.b, op.c)]
     shapes = [T.dims_of(value.type) for value in (op.a, op.b, op.c)]
     if width_of(op.result.type) is None or any(prod(dims) > _MAX_ELEMENTS for dims in shapes):

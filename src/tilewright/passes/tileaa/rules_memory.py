@@ -41,7 +41,7 @@ def rebuilt(
     old: Access,
     properties: Mapping[str, Attribute],
 ) -> Access:
-    """An access in the stead of another one: its results, its attributes, other operands."""
+    """Return an access with the results and attributes of ``old`` but other operands."""
     made = kind.create(
         operands=[*(value for group in groups.values() for value in group), *token],
         result_types=[result.type for result in old.results],
@@ -57,7 +57,7 @@ def rebuilt(
 
 
 def constant_load_mask(op: Access, rewriter: PatternRewriter) -> None:
-    """A load of everything needs no mask; a load of nothing is its fallback value."""
+    """Drop an all-true load mask; replace an all-false load by its fallback value."""
     known = _known_mask(op)
     if known is None:
         return
@@ -71,7 +71,7 @@ def constant_load_mask(op: Access, rewriter: PatternRewriter) -> None:
 
 
 def constant_store_mask(op: Access, rewriter: PatternRewriter) -> None:
-    """A store of everything needs no mask; a store of nothing is gone."""
+    """Drop an all-true store mask; erase an all-false store."""
     known = _known_mask(op)
     if known is None:
         return
@@ -94,12 +94,12 @@ def _is_weak(op: Access) -> bool:
     return enum_property(op, "mem_semantic") in ("", "weak")
 
 
-#: What leaves memory as it is when it is combined so; all ones are -1, read signed.
+#: The argument with which each update leaves memory unchanged; all ones are -1, read signed.
 _IDLE = {"add": 0, "or": 0, "xor": 0, "and": -1, "umax": 0}
 
 
 def idle_update(op: AtomicRMWOp, rewriter: PatternRewriter) -> None:
-    """An atomic update that writes what is there is an atomic load, if it does not release."""
+    """Turn an atomic update that does not change memory into an atomic load, unless it releases."""
     value = values_of(op, "value")[0]
     neutral = _IDLE.get(enum_property(op, "rmw_mode"))
     if neutral is not None and integer_of(value) == neutral:
@@ -107,7 +107,7 @@ def idle_update(op: AtomicRMWOp, rewriter: PatternRewriter) -> None:
 
 
 def idle_exchange(op: AtomicCasOp, rewriter: PatternRewriter) -> None:
-    """A compare-and-swap of a constant with itself is an atomic load, if it does not release."""
+    """Turn a compare-and-swap of a constant with itself into an atomic load, unless it releases."""
     compare, replacement = values_of(op, "compare")[0], values_of(op, "replacement")[0]
     known = integer_of(compare)
     if compare is replacement or (known is not None and known == integer_of(replacement)):
@@ -132,7 +132,8 @@ def _read_instead(op: Access, other: Sequence[SSAValue], rewriter: PatternRewrit
 
 
 def flat_join(op: JoinMemTokenOp, rewriter: PatternRewriter) -> None:
-    """A join waits for what its parts wait for, each once; for nothing, or one, it is that."""
+    """Flatten nested joins and drop duplicates. A join of no token becomes a fresh one, of one
+    token that token."""
     parts: dict[SSAValue, None] = {}
     for token in op.tokens:
         inner = token.owner

@@ -18,7 +18,7 @@ from tilewright.passes.tileaa.matching import replace_with
 
 
 def unused_pragma_results(op: PragmaOp, rewriter: PatternRewriter) -> None:
-    """A pragma is about the values that something uses."""
+    """Remove pragma results that nothing uses."""
     used = [index for index, result in enumerate(op.results) if result.uses]
     if not used or len(used) == len(op.results):
         return
@@ -39,7 +39,7 @@ class _Reach:
 
     @classmethod
     def of(cls, queue: SSAValue) -> _Reach | None:
-        """Everything that a queue reaches; None where it is handed to what cannot be followed."""
+        """Return everything that a queue reaches, or None if it goes somewhere it cannot be followed."""
         reach, pending = cls(), [queue]
         while pending:
             handle = pending.pop()
@@ -59,7 +59,7 @@ class _Reach:
         return reach
 
     def used(self) -> set[int]:
-        """Which values of the tuples something uses."""
+        """Return the indices of the tuple elements that are used."""
         return {i for op in self.gets for i, value in enumerate(_received(op)) if value.uses}
 
 
@@ -68,7 +68,7 @@ def _received(op: QueueGetOp) -> Sequence[SSAValue]:
 
 
 def unused_queue_values(op: CreateQueueOp, rewriter: PatternRewriter) -> None:
-    """A queue carries what some consumer uses; one value at least, which is waited for."""
+    """Drop tuple elements that no consumer uses. The last one stays: consumers wait for it."""
     ty = op.result.type
     assert isinstance(ty, T.QueueType)
     reach = _Reach.of(op.result) if len(ty.item_types) > 1 else None
@@ -116,7 +116,7 @@ def _get_fewer(op: QueueGetOp, kept: Sequence[int], rewriter: PatternRewriter) -
 
 
 def unused_get_results(op: QueueGetOp, rewriter: PatternRewriter) -> None:
-    """The region of a ``queue.get`` gives what something uses."""
+    """Drop results of a ``queue.get`` with a region that nothing uses."""
     used = [index for index, result in enumerate(op.results) if result.uses]
     if not op.body.blocks or len(used) == len(op.results):
         return
@@ -134,7 +134,8 @@ def _rebuilt(
     types: Sequence[Attribute],
     rewriter: PatternRewriter,
 ) -> Operation:
-    """The operation with other operands and results and its regions, before the old one."""
+    """Return the operation with other operands and result types, inserted before the old one. It
+    takes over the regions."""
     made = type(op).create(
         operands=operands,
         result_types=types,

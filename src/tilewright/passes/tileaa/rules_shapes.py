@@ -73,7 +73,7 @@ law("widened_and_back", "fp_to_fp(w := fp_to_fp(x)) -> x if holds(w, x) and neve
 
 @SHAPE_RULES.on(ExtractOp)
 def extract_element(op: ExtractOp, rewriter: PatternRewriter) -> None:
-    """An element of a range from a known start is start plus index."""
+    """Fold an element of a range with a known start to start plus index."""
     inner = op.source.owner
     if not isinstance(inner, MakeRangeOp) or inner.start is None or len(op.indices) != 1:
         return
@@ -83,7 +83,7 @@ def extract_element(op: ExtractOp, rewriter: PatternRewriter) -> None:
         replace_value(rewriter, op, make_integer(rewriter, op, first + index, op.result.type))
 
 
-#: Operations of which each element depends on nothing but the operands' elements at its place.
+#: Operations whose elements depend only on the operands' elements at the same position.
 _PER_ELEMENT = (
     *(op for op in arith.OPERATIONS.values() if op is not arith.ConstantOp),
     *ElementWise.__subclasses__(),
@@ -93,16 +93,17 @@ _PER_ELEMENT = (
     IntToPtrOp,
     PtrToIntOp,
 )
-#: Those of ``math`` that have one right answer.
+#: The operations of ``math`` with one correct result.
 _EXACT_MATH = (arith.AbsIOp, arith.AbsFOp, arith.CeilOp, arith.FloorOp)
 
 
 @SHAPE_RULES.on(ExtractOp, ExtractSliceOp)
 def slice_of_elements(op: ExtractOp | ExtractSliceOp, rewriter: PatternRewriter) -> None:
-    """Part of an element-wise result is the result for these parts of the operands.
+    """Compute part of an element-wise result from the same parts of the operands.
 
-    Only where nothing else uses the whole, in the same block, so that nothing is computed twice.
-    Not of approximations, which a machine may compute differently for tiles of another shape.
+    Applies only if nothing else uses the whole and both are in the same block, so that nothing is
+    computed twice. Excludes approximations, which a machine may compute differently for another
+    tile shape.
     """
     inner = op.source.owner
     if not isinstance(inner, _PER_ELEMENT) or inner.parent is not op.parent:
@@ -139,7 +140,7 @@ def _is_approximate(op: Operation) -> bool:
 
 @SHAPE_RULES.on(ExtractSliceOp)
 def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
-    """A slice that lies in one half of a ``cat`` is a slice of that half."""
+    """Rewrite a slice within one half of a ``cat`` as a slice of that half."""
     inner = op.source.owner
     offsets = int_list(op.offsets)
     if not isinstance(inner, CatOp) or not offsets:
@@ -164,9 +165,9 @@ def slice_of_cat(op: ExtractSliceOp, rewriter: PatternRewriter) -> None:
 
 @SHAPE_RULES.on(AddPtrOp)
 def offsets_in_a_row(op: AddPtrOp, rewriter: PatternRewriter) -> None:
-    """``addptr(addptr(b, x), y) = addptr(b, x + y)`` in 64 bits, where sums wrap as addresses do.
+    """``addptr(addptr(b, x), y) = addptr(b, x + y)``, with offsets in 64 bits, which wrap as addresses do.
 
-    Only where nothing else uses the pointer in the middle.
+    Applies only if nothing else uses the inner pointer.
     """
     inner = op.base.owner
     if not isinstance(inner, AddPtrOp) or len(list(op.base.uses)) != 1:
@@ -199,7 +200,7 @@ def offsets_in_a_row(op: AddPtrOp, rewriter: PatternRewriter) -> None:
 
 @SHAPE_RULES.on(GetDimSizeOp)
 def known_extent(op: GetDimSizeOp, rewriter: PatternRewriter) -> None:
-    """An extent that the type states is a constant; one given to ``make_memref`` is that value."""
+    """Fold an extent given by the type to a constant, and one given to ``make_memref`` to its value."""
     axis = op.axis.value.data
     if isinstance(op.source.type, T.MemrefType):
         extent, step = memref_axes(op.source)[axis][0], 1

@@ -1,15 +1,16 @@
 """Interchanges a loop that accumulates a tile with the reduction of that tile, so that it runs row by row.
 
 A loop such as ``total += load(k)``, followed by ``sum(total, axis)``, traverses all of ``total`` in every iteration.
-``sliced`` builds the kernel in which an outer loop goes over the rows of ``total`` and the loop over ``k`` runs inside,
-on tiles of one row; the results are combined row by row. Like ``wide_blocks``, whose kernels it serves, it is no pass of a
-pipeline: a slice of a tile at the edge of a view may lie outside the view altogether. The code generator reads that
-as padding, as it does for the rest of such a tile.
+``sliced`` builds the kernel in which an outer loop goes over the rows of ``total`` and the loop over ``k`` runs
+inside, on tiles of one row; the results are combined row by row. Like ``wide_blocks``, whose kernels it serves, it is
+no pass of a pipeline: a slice of a tile at the edge of a view may lie outside the view altogether. The code generator
+reads that as padding, as it does for the rest of such a tile.
 
-Proof. Each row of the loop-carried tile is computed from the same row of the tiles that it loads, and from values that are
-the same for all rows; element-wise operations, broadcasts, and reshapes that keep the axis act on each row separately. Every row
-therefore goes through the same operations in the same order. The reduction behind the loop is one commutative operation,
-which may take its elements in any order. The loop has no effects but weak loads, so it may run once per row.
+Proof. Each row of the loop-carried tile is computed from the same row of the tiles that it loads, and from values
+that are the same for all rows; element-wise operations, broadcasts, and reshapes that keep the axis act on each row
+separately. Every row therefore goes through the same operations in the same order. The reduction behind the loop is
+one commutative operation, which may take its elements in any order. The loop has no effects but weak loads, so it may
+run once per row.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits
 from tilewright.passes.base import inherit_location
 
-#: Reductions by one of these are combined from row to row, from the number that changes no other.
+#: Reductions that can be combined row by row, starting from their neutral element.
 _BY_ROW = (
     AddFOp,
     arith.AddiOp,
@@ -57,12 +58,12 @@ Op = TypeVar("Op", bound=Operation)
 
 
 class _CannotSliceError(Exception):
-    """Something in a loop is not done row by row."""
+    """Something in a loop cannot be computed row by row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A loop, and the reductions of what it carries: one for each result that is used."""
+    """A loop and the reductions of its results: one for each result that is used, else None."""
 
     loop: scf.ForOp
     reductions: tuple[ReduceOp | None, ...]
@@ -70,7 +71,8 @@ class Sum:
 
 
 def find_sums(function: FuncOp, least_bytes: int) -> list[Sum]:
-    """The loops of a function whose results are all reduced along an outer axis, and hold so many bytes."""
+    """Return the loops whose results are all reduced along an outer axis and take at least
+    ``least_bytes`` bytes together."""
     found = (_sum_of(op, least_bytes) for op in function.walk() if isinstance(op, scf.ForOp))
     return [each for each in found if each is not None]
 
@@ -99,7 +101,7 @@ def _sum_of(loop: scf.ForOp, least_bytes: int) -> Sum | None:
 
 
 def _is_plain(op: ReduceOp) -> bool:
-    """Whether a reduction is of one tile, by one operation that can go from row to row."""
+    """Whether a reduction is of one tile, by one operation that can be combined row by row."""
     if len(op.results) != 1 or not T.dims_of(op.results[0].type) or "atom" in op.properties:
         return False
     block = op.regions[0].blocks[0]
@@ -117,8 +119,8 @@ def _is_plain(op: ReduceOp) -> bool:
 def sliced(
     function: FuncOp, least_bytes: int
 ) -> tuple[FuncOp, dict[Operation, Operation], int] | None:
-    """The kernel with such loops sliced, of which operation each of its is, and the rows that they take one
-    after the other; None where there is no such loop."""
+    """Return the kernel with its accumulating loops sliced, the original of each of its operations, and the
+    largest number of rows of a sliced loop. None if there is no such loop."""
     if not find_sums(function, least_bytes):
         return None
     copy = function.clone()
@@ -136,8 +138,8 @@ def sliced(
 
 
 class _Slicing:
-    """Puts a loop over rows around a loop. New operations stand in blocks of their own until all is
-    known to go."""
+    """Wraps a loop over rows around a loop. New operations are kept in detached blocks until the whole
+    rewrite is known to succeed."""
 
     def __init__(self, found: Sum, origin: dict[Operation, Operation]) -> None:
         self.found, self.origin = found, origin
@@ -189,7 +191,7 @@ class _Slicing:
                 raise _CannotSliceError
 
     def _combined(self, reduction: ReduceOp, row: SSAValue, before: SSAValue) -> SSAValue:
-        """What is accumulated after the row of one round."""
+        """Combine the reduced row of one iteration with the accumulator."""
         values: dict[SSAValue, SSAValue] = {reduction.operands[0]: row}
         reduced = self._placed(reduction.clone(values), reduction)
         self._outer.add_op(reduced)
@@ -226,7 +228,7 @@ class _Slicing:
     # -- values ------------------------------------------------------------------------------
 
     def _ahead(self, op: Operation) -> SSAValue:
-        """An operation before the loops."""
+        """Emit an operation before the loops."""
         self._before.append(self._placed(op, self.loop))
         return op.results[0]
 
@@ -248,7 +250,7 @@ class _Slicing:
         return block is None
 
     def _same(self, value: SSAValue) -> SSAValue:
-        """A value that is the same for all rows, where code goes."""
+        """Return a value that is the same for all rows, cloned into the current block if needed."""
         found = self._made.get((value, None))
         if found is None:
             found = value
@@ -262,7 +264,7 @@ class _Slicing:
         return found
 
     def _row(self, value: SSAValue, axis: int) -> SSAValue:
-        """One row of a tile."""
+        """Return one row of a tile."""
         found = self._made.get((value, axis))
         if found is None:
             found = self._made[value, axis] = self._make_row(value, axis)
@@ -310,7 +312,7 @@ class _Slicing:
         return self._add(copy, op)
 
     def _loaded(self, op: TiledLoadOp, axis: int, ty: T.TileType) -> SSAValue:
-        """The row of a tile in memory: the tile of a view with tiles of one row."""
+        """Load one row of a tile in memory: a tile of the same view with tiles of one row."""
         if self._is_outside(op.result):
             raise _CannotSliceError  # memory may have changed since
         cutter = cut_by(op.base)
@@ -331,7 +333,7 @@ class _Slicing:
         view = self._view(cutter, axis)
         copy = op.clone({value: self._same(value) for value in op.operands[1:]})
         copy.operands[0] = view
-        place = 1 + axis  # behind the view
+        place = 1 + axis  # after the view
         rows = self._ahead(ConstantOp.from_bits(IndexType(), [self.found.rows]))
         start = self._add(arith.MuliOp.of(copy.operands[place], rows), op)
         copy.operands[place] = self._add(arith.AddiOp.of(start, self._outer.args[0]), op)
@@ -361,7 +363,7 @@ def _of_one_row(ty: object, axis: int) -> T.TileType:
 
 
 def _axis_before(source: Sequence[int], result: Sequence[int], axis: int) -> int:
-    """The axis of the source of a reshape that is an axis of its result."""
+    """Return the axis of a reshape's source that corresponds to ``axis`` of its result."""
     for place, extent in enumerate(source):
         if extent == result[axis] and prod(source[:place]) == prod(result[:axis]):
             return place

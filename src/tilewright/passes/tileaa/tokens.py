@@ -1,4 +1,4 @@
-"""Rewrites token dependences."""
+"""Helpers for rewriting token dependences."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tilewright.passes.base import inherit_location
 
 
 def token_in(op: Operation) -> SSAValue | None:
-    """The token that an effect waits for."""
+    """Return the token that an effect waits for, or None."""
     return next(filter(is_token, op.operands), None)
 
 
 def token_out(op: Operation) -> SSAValue | None:
-    """The token of an effect."""
+    """Return the token that an effect produces, or None."""
     return next(filter(is_token, op.results), None)
 
 
 def parts_of(token: SSAValue) -> list[SSAValue]:
-    """The tokens that a token waits for, joins taken apart; fresh ones wait for nothing."""
+    """Return the tokens that a token stands for: joins are flattened, fresh tokens dropped."""
     found: dict[SSAValue, None] = {}
     waiting = [token]
     while waiting:
@@ -37,7 +37,7 @@ def parts_of(token: SSAValue) -> list[SSAValue]:
 
 
 def joined(tokens: Sequence[SSAValue], place: InsertPoint, like: Operation) -> SSAValue:
-    """A token that waits for all the given ones, made at a place where there is none."""
+    """Return a token that waits for all the given ones, inserting a join or a fresh token if needed."""
     distinct = list(dict.fromkeys(tokens))
     if len(distinct) == 1:
         return distinct[0]
@@ -52,14 +52,14 @@ def joined(tokens: Sequence[SSAValue], place: InsertPoint, like: Operation) -> S
 
 
 def set_token(op: Operation, token: SSAValue) -> None:
-    """Make an effect wait for another token than it does."""
+    """Replace the token that an effect waits for."""
     for index, operand in enumerate(op.operands):
         if is_token(operand):
             op.operands[index] = token
 
 
 def also_wait(op: Operation, token: SSAValue) -> None:
-    """Make all that waits for an effect wait for ``token``, too, which dominates it."""
+    """Make all users of an effect's token wait for ``token`` as well, which must dominate them."""
     own = token_out(op)
     assert own is not None
     users = list(own.uses)

@@ -1,4 +1,4 @@
-"""``weaken-atomics``: makes atomic updates relaxed where their memory order orders nothing."""
+"""``weaken-atomics``: makes atomic updates relaxed if nothing can observe their order."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ _UNORDERED = ("", "weak", "relaxed")
 
 @dataclass(frozen=True)
 class WeakenAtomics(TileAAPass):
-    """Makes the ordered atomic updates of a kernel relaxed where no order can be told from them.
+    """Makes the ordered atomic updates of a kernel relaxed if nothing can observe their order.
 
-    An update is ``atomic_rmw``, ``tiled_atomic_rmw`` or ``atomic_cas``. All of a function are
-    weakened, or none. They are if
+    Updates are ``atomic_rmw``, ``tiled_atomic_rmw`` and ``atomic_cas``. Either all updates of a
+    function are weakened or none. The conditions are
 
     1. no result of an update is used, and no update has the scope ``sys``;
-    2. all else that touches memory is weak and not volatile: loads of memory that no update may
+    2. all other memory accesses are weak and not volatile: loads from memory that no update may
        reach, and loads and stores of memory that the block has allocated itself;
     3. nothing in the function prints, asserts, fences, calls, waits for a grid, or runs other code.
 
-    Proof. An ordered update adds to a relaxed one the edges of "synchronizes with": what a block did
-    before its update happens before what another one does after an update that reads the first one's
-    value. That matters only to two accesses of different blocks that conflict: they touch a common
-    byte, one of them writes, and they are not both atomic. By 2 a function has none: memory that is
-    loaded is written by nobody, allocated memory is touched by its own block only, and between
-    atomic updates the order of each location is total without any edge. A block does not learn
-    either whether an update of another came first: by 1 it drops the old values, and by 2 and 3 it
-    has no other way to look. So the relaxed program has the same executions. Tokens stay, so that
-    the updates of one block keep their order. Other launches are ordered behind this one by its end,
-    not by its updates; whoever looks earlier, such as the host, needs the scope ``sys``.
+    Proof. Compared with a relaxed update, an ordered one adds "synchronizes with" edges: what a block
+    did before its update happens before what another block does after an update that reads the first
+    one's value. These edges matter only to two conflicting accesses of different blocks: accesses that
+    touch a common byte, at least one of them a write, and not both atomic. By 2 a function has none:
+    memory that is loaded is written by nobody, and allocated memory is touched by its own block only.
+    Atomic updates of one location are totally ordered without any edge. Nor can a block observe whether
+    another block's update came first: by 1 it drops the old values, and by 2 and 3 it has no other way
+    to look. The relaxed program therefore has the same executions. Tokens stay, so the updates of one
+    block keep their order. Other launches are ordered after this one by its end, not by its updates;
+    whoever looks earlier, such as the host, needs the scope ``sys``.
 
-    A load through another argument than that of an update counts as apart from it. If the two
-    overlap, the program has a race, or one block runs alone: with no way to wait, both accesses can
-    come at the same time, whatever the updates order.
+    A load through another argument than an update's counts as independent of it. If the two overlap, the
+    program has a race, or one block runs alone: since nothing can wait, both accesses can happen at the
+    same time, whatever order the updates have.
 
-    Cost: one walk, and the provenance of pointers where there is an ordered update.
+    Cost: one walk, and pointer provenance if there is an ordered update.
     """
 
     name: ClassVar[str] = "weaken-atomics"
@@ -67,13 +67,13 @@ class WeakenAtomics(TileAAPass):
 
 
 def ordered_updates(function: FuncOp) -> list[Operation]:
-    """The updates of a function that order other accesses."""
+    """Return the updates of a function that order other accesses."""
     updates = [op for op in function.walk() if isinstance(op, _UPDATES)]
     return [op for op in updates if enum_property(op, "mem_semantic") not in _UNORDERED]
 
 
 def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
-    """Rewrite a function in place; where its ordered updates stay, a remark ``atomic`` says why."""
+    """Weaken the updates of a function in place. If they stay ordered, a remark ``atomic`` says why."""
     updates = ordered_updates(function)
     if not updates:
         return
@@ -87,7 +87,7 @@ def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
 
 
 def _obstacle(function: FuncOp) -> tuple[Operation, str] | None:
-    """An operation by which others could tell an order, and how."""
+    """Return an operation through which an order could be observed, and how; None if there is none."""
     provenances = Provenances(function)
     ops = list(function.walk())
     updated: set[Root] = set()
@@ -101,7 +101,7 @@ def _obstacle(function: FuncOp) -> tuple[Operation, str] | None:
 
 
 def _tells(op: Operation, provenances: Provenances, updated: set[Root]) -> str:
-    """How an operation could tell, or let others tell, in what order updates were made."""
+    """Return how an operation could observe the order of updates, or let others observe it; empty if not."""
     if isinstance(op, _UPDATES):
         if op.result.uses:
             return "the old value of an update is used"
@@ -119,7 +119,7 @@ def _tells(op: Operation, provenances: Provenances, updated: set[Root]) -> str:
     return f"'{op.name}' may tell when they were made"
 
 
-#: Effects that concern the block alone.
+#: Effects that concern only the block itself.
 _PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
 
 

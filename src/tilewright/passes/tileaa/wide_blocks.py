@@ -4,18 +4,18 @@
 ``thinned`` the one that needs a block per row of tiles. Neither is a pass of a pipeline, since the grid must shrink or
 grow accordingly.
 
-Merging is possible where the block's index along the axis does nothing but select tiles of views, and where every tile that
-depends on such a load has one axis along which the tiles of neighbouring blocks lie side by side. Each element is
-then computed by the same operations, in the same order, as before.
+Merging is possible where the block's index along the axis does nothing but select tiles of views, and where every
+tile that depends on such a load has one axis along which the tiles of neighbouring blocks lie side by side. Each
+element is then computed by the same operations, in the same order, as before.
 
 Proof. A view's tile ``g`` of ``factor * E`` elements consists of its tiles ``factor * g`` and following of ``E``
 elements, edges included. By induction over the operations, the wide value of each tile is the concatenation of its
-neighbours' values: element-wise operations, and reductions and scans along other axes, act on each row separately, products on each
-column of their right operand, and a tile that is the same for all neighbours is repeated. Only weak accesses are
-admitted, and every store is to the block's own tile, so that blocks which would meet in memory have a race anyway; and
-nothing else has effects. Read from the wide kernel to the narrow one, this proves ``thinned``. A row of a tile
-at the edge of a view may lie outside the view altogether: code reads it as padding and does not write it, as it does for the
-rest of such a tile.
+neighbours' values: element-wise operations, and reductions and scans along other axes, act on each row separately,
+products on each column of their right operand, and a tile that is the same for all neighbours is repeated. Only weak
+accesses are admitted, and every store is to the block's own tile, so that blocks which access common memory have a
+race anyway; and nothing else has effects. Read from the wide kernel to the narrow one, this proves ``thinned``. A row
+of a tile at the edge of a view may lie outside the view altogether: code reads it as padding and does not write it,
+as it does for the rest of such a tile.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ _PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
 
 
 class CannotWidenError(Exception):
-    """Says why blocks of a kernel cannot be taken together."""
+    """The blocks of a kernel cannot be merged; the message says why."""
 
 
 @dataclass(slots=True)
 class Widths:
-    """Along which axis the tiles of neighbouring blocks lie side by side, for each tile that differs
-    from block to block."""
+    """For each tile that differs from block to block (``side``), the axis along which the tiles of neighbouring
+    blocks are adjacent."""
 
     axis: int
-    """The axis of the grid."""
+    """The grid axis."""
     side: dict[SSAValue, int] = field(default_factory=dict)
     numbers: set[SSAValue] = field(default_factory=set)
-    """The number of the block along the axis."""
+    """Values that hold the block's index along the axis."""
     loads: list[TiledLoadOp] = field(default_factory=list)
     """Loads of tiles that differ from block to block."""
 
 
 def widths(function: FuncOp, axis: int) -> Widths:
-    """How a kernel can be widened along an axis of the grid; ``CannotWidenError`` if it cannot."""
+    """Analyse how a kernel can be widened along a grid axis. Raises ``CannotWidenError`` if it cannot."""
     found = Widths(axis)
     _Analysis(found).block(function.body.blocks[0])
     found.loads = [
@@ -86,26 +86,26 @@ def widths(function: FuncOp, axis: int) -> Widths:
 def widened(
     function: FuncOp, found: Widths, factor: int
 ) -> tuple[FuncOp, dict[Operation, Operation]]:
-    """The kernel that does the work of ``factor`` blocks, and of which operation each of its is."""
+    """Return the kernel that does the work of ``factor`` blocks, and the original of each of its operations."""
     return _resized(function, found, lambda extent: extent * factor)
 
 
 def rows_of(found: Widths) -> int:
-    """How many rows of its tiles a block has along the axis; 1 where it cannot be thinned."""
+    """Return how many rows a block's tiles have along the axis; 1 if the kernel cannot be thinned."""
     extents = {T.dims_of(value.type)[axis] for value, axis in found.side.items()}
     return extents.pop() if len(extents) == 1 else 1
 
 
 def thinned(function: FuncOp, found: Widths) -> tuple[FuncOp, dict[Operation, Operation]]:
-    """The kernel of which ``rows_of`` blocks that follow one another along the axis do the work of one, with tiles of
-    one row; and of which operation each of its is."""
+    """Return the kernel with tiles of one row, of which ``rows_of`` consecutive blocks along the axis do the work
+    of one, and the original of each of its operations."""
     return _resized(function, found, lambda extent: 1)
 
 
 def _resized(
     function: FuncOp, found: Widths, resize: Callable[[int], int]
 ) -> tuple[FuncOp, dict[Operation, Operation]]:
-    """The kernel with other extents of its tiles along the axis."""
+    """Return the kernel with resized tiles along the axis, and the original of each of its operations."""
     copy = function.clone()
     origin = dict(zip(copy.walk(), function.walk(), strict=True))
     values = dict(zip(_values(function), _values(copy), strict=True))
@@ -127,8 +127,8 @@ def _values(function: FuncOp) -> Iterable[SSAValue]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What an operation does to wide tiles: along which axis each operand must be wide, and each result
-    is; None for what is the same in all blocks."""
+    """How an operation acts on wide tiles: the axis along which each operand must be wide, and along which each
+    result is. None for values that are the same in all blocks."""
 
     needs: Sequence[int | None]
     gives: Sequence[int | None]
@@ -175,7 +175,7 @@ class _Analysis:
         if value in self.side:
             return
         if _is_carried(value):
-            self.side[value] = axis  # then the loop asks for it at its begin and at its end
+            self.side[value] = axis  # the loop checks its initial and yielded values later
         elif not can_repeat(value, axis):
             raise CannotWidenError(
                 "a tile that is the same in all blocks would have to be repeated"
@@ -207,7 +207,7 @@ class _Analysis:
 
 
 def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) -> _Step | None:
-    """What an operation does to wide tiles, None where it is the same in all blocks."""
+    """Return how an operation acts on wide tiles, or None if it does the same in all blocks."""
     if isinstance(op, TiledLoadOp | TiledStoreOp) and any(v in numbers for v in op.operands):
         return _access(op, numbers)
     if any(value in numbers for value in op.operands):
@@ -229,7 +229,7 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
 
 
 def _is_plain(op: Operation) -> bool:
-    """Whether an operation is done once for all blocks as for each."""
+    """Whether executing an operation once for all blocks equals executing it in each."""
     if op.has_trait(IsTerminator) or isinstance(op, (*_PLAIN, ReturnOp)):
         return True
     if isinstance(op, Load):
@@ -332,14 +332,14 @@ _RULES = (
 
 
 def _is_carried(value: SSAValue) -> bool:
-    """Whether a loop hands a tile from round to round."""
+    """Whether a value is a loop-carried tile."""
     if not isinstance(value, BlockArgument) or not isinstance(value.type, T.TileType):
         return False
     return isinstance(value.block.parent_op(), scf.ForOp)
 
 
 def can_repeat(value: SSAValue, axis: int) -> bool:
-    """Whether a tile that is the same in all blocks can be made to lie side by side with itself."""
+    """Whether a tile that is the same in all blocks can be concatenated with itself along an axis."""
     dims = T.dims_of(value.type)
     if dims[axis] == 1:
         return True
@@ -357,7 +357,7 @@ def can_repeat(value: SSAValue, axis: int) -> bool:
 
 
 class _Rewriting:
-    """Makes a copy of a kernel wide, or thin, in place."""
+    """Widens or thins a copy of a kernel in place."""
 
     def __init__(
         self,
@@ -410,7 +410,7 @@ class _Rewriting:
         return T.TileType(dims, ty.element_type)
 
     def _view(self, view: SSAValue, place: int) -> SSAValue:
-        """The same view with tiles as wide as those of all neighbours."""
+        """Return the same view with resized tiles."""
         found = self._views.get((view, place))
         if found is None:
             owner = view.owner
@@ -428,7 +428,7 @@ class _Rewriting:
         return found
 
     def _repeat(self, value: SSAValue, axis: int) -> SSAValue:
-        """A tile that is the same in all blocks, as often as there are blocks."""
+        """Return a tile that is the same in all blocks, repeated once for each merged block."""
         found = self._repeated.get((value, axis))
         if found is None:
             found = self._repeated[value, axis] = self._make_repeated(value, axis)

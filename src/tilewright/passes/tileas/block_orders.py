@@ -44,9 +44,10 @@ _KIND = "block-order"
 
 @dataclass(frozen=True)
 class OrderBlocks(FunctionPass):
-    """Lets blocks go through bands of ``band`` along the first axis of grids that have more blocks than ``limit``, and than a
-    band, there; with a band of 0 as the performance model says for a target. Kernels for which the order may matter
-    stay as they are."""
+    """Runs the blocks of large grids in bands along the first axis if their order does not matter.
+
+    Applies to grids of more than ``limit`` blocks whose first axis is longer than ``band``. A ``band`` of 0 leaves both
+    to the performance model of the target."""
 
     name: ClassVar[str] = "tileas-order-blocks"
 

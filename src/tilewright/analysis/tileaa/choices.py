@@ -1,6 +1,6 @@
 """Which reductions choose one of their elements, in any order: the largest with its place, and the like.
 
-The body of such a reduction compares the element with what was accumulated, and yields one of the two, for
+The body of such a reduction compares what was accumulated with the element, and yields one of the two, for
 every operand from the same side. What it yields depends on a few relations only (which value is
 larger, which is NaN), so that all cases can be tried: that is a proof, however the body is spelled.
 """
@@ -30,10 +30,10 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
     ViewOp,
 )
 
-ELEMENT, KEPT = 0, 1
+KEPT, ELEMENT = 0, 1
 
 Relation = Literal["lt", "eq", "gt", "lt/gt", "gt/lt", "nan/", "/nan", "nan/nan"]
-"""How the element compares with what is kept. Of integers read signed and, behind the slash where that
+"""How what is kept compares with the element. Of integers read signed and, behind the slash where that
 differs, unsigned; of floats which side is NaN."""
 
 _FLOATS: tuple[Relation, ...] = ("lt", "eq", "gt", "nan/", "/nan", "nan/nan")
@@ -255,7 +255,7 @@ def _compared(op: arith.CmpfOp | arith.CmpiOp, operands: Sequence[_Found], case:
         parts = relation.partition("/")
         is_nan = "nan" in (parts[0], parts[2])[first.side : first.side + 1]
         relation = "nan/nan" if is_nan else "eq"
-    elif first.side == KEPT:
+    elif first.side == ELEMENT:
         relation = _SWAPPED[relation]
     name = op.NAMES[op.predicate.value.data]
     return _holds(name, relation, is_float=isinstance(op, arith.CmpfOp))

@@ -66,7 +66,7 @@ def combine(
     known: Mapping[Operation, bool] | None = None,
 ) -> list[SSAValue]:
     """The body of a fold on vectors of elements. ``known``: what comparisons in it give."""
-    pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
+    pairs = [value for pair in zip(accumulated, elements, strict=True) for value in pair]
     return run_body(low, op.regions[0].blocks[0], pairs, known)
 
 

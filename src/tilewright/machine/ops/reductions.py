@@ -1,8 +1,8 @@
 """Reductions and scans.
 
 The order is fixed: from the first element, over ascending indices (descending for a reverse scan),
-the element as first and the accumulator as second argument of the body. Bodies of one exact operation,
-where no order can be told from another, are combined pairwise instead, which takes fewer steps.
+the accumulator as first and the element as second argument of the body, as NVIDIA's compiler has it.
+Bodies of one exact operation, where no order can be told from another, are combined pairwise instead, which takes fewer steps.
 
 Identities take no part: every row has an element to begin with, and NVIDIA's compiler combines only
 elements. It shows where the identity is none, as -inf is for a maximum that drops NaN, and in the signs
@@ -268,7 +268,7 @@ Body = Callable[[Registers, tuple[int, ...]], Callable[[list[Array], list[Array]
 def _vector_body(block: Block, t: Translator) -> Body:
     """The body on arrays. Values from outside, and constants, are spread over the lanes first."""
     spread, execute, yielded = vector_body(block, t)
-    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    accumulators, elements = t.slots(block.args[::2]), t.slots(block.args[1::2])
 
     def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
         spread(regs, lanes)
@@ -323,7 +323,7 @@ def scalar_body(
 
 
 def _scalar_body(block: Block, t: Translator) -> Body:
-    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    accumulators, elements = t.slots(block.args[::2]), t.slots(block.args[1::2])
     execute, yielded = scalar_body(block, t)
 
     def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:

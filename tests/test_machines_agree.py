@@ -178,7 +178,7 @@ def _lacks(element: str) -> bool:
 # -- rows without numbers --------------------------------------------------------------------------
 
 _PLACES = """
-(%e: tile<{t}>, %s: tile<{t}>, %i: tile<i32>, %j: tile<i32>) {{
+(%s: tile<{t}>, %e: tile<{t}>, %j: tile<i32>, %i: tile<i32>) {{
   %c = cmpf {compare} ordered %e, %s : tile<{t}> -> tile<i1>
   %v = select %c, %e, %s : tile<i1>, tile<{t}>
   %w = select %c, %i, %j : tile<i1>, tile<i32>
@@ -198,7 +198,7 @@ def _extremes(
     rest = x.shape[:axis] + x.shape[axis + 1 :]
     folded = np.zeros(rest, x.dtype)
     flag = "propagate_nan" if propagate else ""
-    body = f"(%e: tile<{t}>, %s: tile<{t}>) {{ %n = {op} %e, %s {flag} : tile<{t}> yield %n : tile<{t}> }}\n"
+    body = f"(%s: tile<{t}>, %e: tile<{t}>) {{ %n = {op} %e, %s {flag} : tile<{t}> yield %n : tile<{t}> }}\n"
     along = "x".join(map(str, x.shape))
     ones = "x".join(str(n if a == axis else 1) for a, n in enumerate(x.shape))
     text = f"""

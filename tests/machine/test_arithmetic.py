@@ -95,7 +95,7 @@ def test_reverse_scan_by_tree():
 def test_reductions_of_several_dimensions_and_operands():
     body = """%r, %q = reduce %a, %i dim=1 identities=[-1.0 : f32, 7 : i32]
       : tile<4x8xf32>, tile<4x8xi32> -> tile<4xf32>, tile<4xi32>
-      (%e: tile<f32>, %s: tile<f32>, %j: tile<i32>, %k: tile<i32>) {
+      (%s: tile<f32>, %e: tile<f32>, %k: tile<i32>, %j: tile<i32>) {
         %c = cmpf greater_than ordered %e, %s : tile<f32> -> tile<i1>
         %v = select %c, %e, %s : tile<i1>, tile<f32>
         %w = select %c, %j, %k : tile<i1>, tile<i32>

@@ -314,7 +314,7 @@ REDUCTIONS = [
         """%i = iota : tile<4xi32>
         %r, %p = reduce %a, %i dim=0 identities=[0xFF800000 : f32, 0 : i32]
           : tile<4xf32>, tile<4xi32> -> tile<f32>, tile<i32>
-        (%e: tile<f32>, %s: tile<f32>, %j: tile<i32>, %k: tile<i32>) {
+        (%s: tile<f32>, %e: tile<f32>, %k: tile<i32>, %j: tile<i32>) {
           %c = cmpf greater_than ordered %e, %s : tile<f32> -> tile<i1>
           %v = select %c, %e, %s : tile<i1>, tile<f32>
           %w = select %c, %j, %k : tile<i1>, tile<i32>
@@ -328,7 +328,7 @@ REDUCTIONS = [
         "reduce",
         """%limit = constant <i32: 10> : tile<i32>
         %r = reduce %a dim=0 identities=[0 : i32] : tile<4x2xi32> -> tile<2xi32>
-        (%e: tile<i32>, %s: tile<i32>) {
+        (%s: tile<i32>, %e: tile<i32>) {
           %c = cmpi less_than %e, %limit, signed : tile<i32> -> tile<i1>
           %n = if %c -> (tile<i32>) {
             %t = addi %e, %s : tile<i32>
@@ -346,7 +346,7 @@ REDUCTIONS = [
         "reduce",
         """%none = constant <i32: 0> : tile<i32>
         %r = reduce %a dim=0 identities=[0 : i32] : tile<4x2xi32> -> tile<2xi32>
-        (%e: tile<i32>, %s: tile<i32>) {
+        (%s: tile<i32>, %e: tile<i32>) {
           %c = cmpi not_equal %e, %none, signed : tile<i32> -> tile<i1>
           %n = if %c -> (tile<i32>) {
             %one = divi %e, %e signed : tile<i32>

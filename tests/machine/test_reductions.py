@@ -58,7 +58,7 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 def _sequential(
     op: str, keywords: dict[str, Any], x: np.ndarray, axis: int, reverse: bool
 ) -> np.ndarray:
-    """All partial results: one element after the other, the element first; without the identity."""
+    """All partial results: one element after the other, the accumulator first; without the identity."""
     element = ELEMENTS[x.dtype]
     rows = np.moveaxis(x, axis, 0)
     kept = np.empty_like(rows)
@@ -66,7 +66,7 @@ def _sequential(
     order = range(len(rows))
     for index in reversed(order) if reverse else order:
         row = rows[index, ...]
-        state = row if state is None else ELEMENTWISE[op](row, state, element, **keywords)
+        state = row if state is None else ELEMENTWISE[op](state, row, element, **keywords)
         kept[index] = state
     return np.moveaxis(kept, 0, axis)
 
@@ -109,16 +109,16 @@ def test_folds_of_one_operation(combiner: tuple[str, str, dict[str, Any], Any], 
         assert found["r"].tobytes() == np.take(up, -1, axis).tobytes()
 
 
-def test_the_element_comes_first():
+def test_the_accumulator_comes_first():
     body = """%r = reduce %x dim=0 identities=[0 : i32] : tile<4xi32> -> tile<i32>
-    (%e: tile<i32>, %s: tile<i32>) { %n = subi %e, %s : tile<i32> yield %n : tile<i32> }"""
+    (%s: tile<i32>, %e: tile<i32>) { %n = subi %s, %e : tile<i32> yield %n : tile<i32> }"""
     found, _, _ = run_body(body, {"x": np.array([1, 2, 3, 4], np.int32)}, {"r": np.int32(0)})
-    assert found["r"] == 4 - (3 - (2 - 1))
+    assert found["r"] == ((1 - 2) - 3) - 4
 
 
 def test_values_from_outside_and_constants_in_the_body():
     body = """%r = reduce %x dim=1 identities=[0 : i32] : tile<2x4xi32> -> tile<2xi32>
-    (%e: tile<i32>, %s: tile<i32>) {
+    (%s: tile<i32>, %e: tile<i32>) {
       %two = constant <i32: 2> : tile<i32>
       %p = muli %e, %k : tile<i32>
       %q = muli %p, %two : tile<i32>
@@ -126,7 +126,7 @@ def test_values_from_outside_and_constants_in_the_body():
       yield %n : tile<i32>
     }
     %c = reduce %x dim=0 identities=[0 : i32] : tile<2x4xi32> -> tile<4xi32>
-    (%e: tile<i32>, %s: tile<i32>) { yield %k : tile<i32> }"""
+    (%s: tile<i32>, %e: tile<i32>) { yield %k : tile<i32> }"""
     x = np.arange(8, dtype=np.int32).reshape(2, 4)
     results = {"r": np.zeros(2, np.int32), "c": np.zeros(4, np.int32)}
     found, _, _ = run_body(body, {"x": x, "k": np.int32(5)}, results)
@@ -138,7 +138,7 @@ def test_a_fault_in_a_body_stands_at_its_operation():
     from tilewright.diagnostics import Span, TileIRError
 
     body = """%r = reduce %x dim=0 identities=[1 : i32] : tile<4xi32> -> tile<i32>
-    (%e: tile<i32>, %s: tile<i32>) {
+    (%s: tile<i32>, %e: tile<i32>) {
       %n = divi %s, %e signed : tile<i32>
       yield %n : tile<i32>
     }"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import threading
 import time
@@ -12,7 +13,10 @@ from typing import Any
 
 import torch
 
+from tilewright.cutile import torch_tools
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY
+from tilewright.cutile.torch_callbacks import Holding
+from tilewright.cutile.torch_callbacks import tables as tables_of_callbacks
 from tilewright.cutile.torch_graphs import (
     CUDAGraph,
     graph,
@@ -90,6 +94,13 @@ class Stream:
         """The least and the greatest priority, as on GPUs; they change nothing here."""
         return 0, -5
 
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.cuda_stream)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.cuda_stream
+
     def record_event(self, event: Any = None) -> Event:
         """Record an event, a new one if none is given; the event."""
         event = event or Event()
@@ -145,10 +156,13 @@ def _set_stream(stream: Stream | None) -> None:
 class Event:
     """An event: the time at which it was recorded, by the clock of the host."""
 
+    device = torch.device("cuda", 0)
+
     def __init__(self, enable_timing: Any = False, *args: Any, **kwargs: Any) -> None:
         # torch.Event has the device first.
         self._times = bool(kwargs.get("enable_timing", False)) or enable_timing is True
         self._recorded: float | None = None
+        self.cuda_event = next(_numbers) << 4
 
     def record(self, stream: Any = None) -> None:
         """Remember the time."""
@@ -161,6 +175,10 @@ class Event:
         if self._recorded is None or end_event._recorded is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         return (end_event._recorded - self._recorded) * 1e3
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.cuda_event)
 
     def query(self) -> bool:
         """True: what was recorded has happened."""
@@ -369,7 +387,6 @@ _NVTX = {
     "range_start": _always(0),
     "range_end": _always(None),
     "mark": _always(None),
-    "range": _context("range"),
 }
 _ACCELERATOR = {
     "is_available": _always(True),
@@ -422,21 +439,11 @@ def _torch(mode: Any, host: Host) -> Mapping[str, Any]:
     }
 
 
-def _autograd(mode: Any) -> Mapping[str, Any]:
-    """A mode is off while it serves a call, also the call that runs the program's own backward
-    functions; for those it is to hold."""
-    run_backward: Callable[..., Any] = getattr(torch.autograd, "_engine_run_backward")  # noqa: B009
-
-    def run_backward_with_mode(*args: Any, **kwargs: Any) -> Any:
-        with type(mode)():
-            return run_backward(*args, **kwargs)
-
-    return {"_engine_run_backward": run_backward_with_mode}
-
-
 @contextmanager
 def patched_api(mode: Any, host: Host) -> Iterator[None]:
     """torch's functions about GPUs answer for the one that is pretended."""
+    holding = Holding(type(mode))
+    cuda = {**_cuda(), **torch_tools.cuda(), **tensor_types("torch.cuda", host)}
     tables: list[tuple[Any, Mapping[str, Any]]] = [
         (torch, _torch(mode, host)),
         (
@@ -448,11 +455,13 @@ def patched_api(mode: Any, host: Host) -> Iterator[None]:
             },
         ),
         (torch._tensor_str, {"_add_suffixes": add_suffixes}),
-        (torch.cuda, {**_cuda(), **tensor_types("torch.cuda", host)}),
+        (torch.cuda, cuda),
+        *torch_tools.in_submodules(cuda),
         (torch.cuda.nvtx, _NVTX),
-        (torch.autograd, _autograd(mode)),
         (torch.version, {"cuda": "13.0"}),
-        *tables_of_programs(host),
+        *tables_of_callbacks(holding),
+        *tables_of_programs(host, holding),
+        *torch_tools.tables(host),
     ]
     if hasattr(torch, "accelerator"):
         tables.append((torch.accelerator, _ACCELERATOR))

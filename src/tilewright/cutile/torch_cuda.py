@@ -9,6 +9,7 @@ such as gradients, count as on ``cuda``.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tilewright.cutile.torch_api import patched_api
-from tilewright.cutile.torch_programs import check_index
+from tilewright.cutile.torch_programs import check_index, is_own_operation
+from tilewright.cutile.torch_tools import parse_to
 from tilewright.cutile.torch_types import representation, type_method
 
 CUDA = torch.device("cuda", 0)
@@ -130,14 +132,25 @@ class CudaOnHost(TorchFunctionMode):
         func = _REPLACED.get(func, func)
         wanted = _requested(func, args, kwargs)
         if wanted is CUDA:
-            args = tuple(CPU if _is_device(a) and _is_cuda(a) else a for a in args)
+            args = tuple(CPU if _is_cuda(a) else a for a in args)
+            if func in _MOVES:
+                args = tuple(CPU if type(a) is int else a for a in args)
             if kwargs.get("device") is not None:
                 kwargs = {**kwargs, "device": CPU}
         pinned = kwargs.get("pin_memory", False)
         if "pin_memory" in kwargs:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         sources = _tensors((*args, *kwargs.values()))
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except RuntimeError as error:
+            if (wanted is not None and wanted.type == "cpu") or "DefaultCPUAllocator" not in str(
+                error
+            ):
+                raise
+            raise torch.OutOfMemoryError(_out_of_memory(str(error))) from None
+        if is_own_operation(func):
+            return result  # its own function has said where things are
         if pinned:
             _page_locked.add(result)
         if wanted is None:
@@ -152,13 +165,20 @@ class CudaOnHost(TorchFunctionMode):
         return moved
 
 
+def _out_of_memory(message: str) -> str:
+    """The words of CUDA for memory that there is not."""
+    found = re.search(r"allocate (\d+) bytes", message)
+    tried = f" Tried to allocate {int(found[1]) / (1 << 30):.2f} GiB." if found else ""
+    return f"CUDA out of memory.{tried}"
+
+
 def _requested(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.device | None:
     """The device that a call asks for, if it does."""
     device = kwargs.get("device")
     if device is None and func in _MOVES:
-        device = next((a for a in args[1:] if _is_device(a)), None)
+        device = next((a for a in args[1:] if _is_device(a) or type(a) is int), None)
         if (
             device is None
             and func in _MOVES
@@ -285,13 +305,26 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     },
 }
 
+
+def _device(*args: Any, **kwargs: Any) -> torch.device:
+    """``torch.device``, which takes a bare number for that of a GPU."""
+    number = args[0] if args else kwargs.get("device", kwargs.get("type", kwargs.get("index")))
+    if isinstance(number, int) and len(args) + len(kwargs) == 1:
+        return torch.device("cuda", number)
+    return torch.device(*args, **kwargs)
+
+
 #: Calls that are answered by a function of ours.
 _SPECIAL: dict[Any, Callable[..., Any]] = {
+    torch.device: _device,
     torch.Tensor.cuda: _to_cuda,
     torch.Tensor.cpu: _to_cpu,
     torch.Tensor.pin_memory: _pinned,
     torch.Tensor.is_pinned: lambda tensor, *a, **k: tensor in _page_locked,
-    torch.Tensor.get_device: lambda tensor: -1 if tensor in _host else 0,
+    torch.Tensor.is_shared: lambda tensor: tensor not in _host or tensor.is_shared(),
+    **dict.fromkeys(
+        (torch.Tensor.get_device, torch.get_device), lambda tensor: -1 if tensor in _host else 0
+    ),
     torch.Tensor.type: type_method(_host),
     torch.Tensor.__repr__: lambda tensor, **k: representation(
         tensor, _device_of(tensor).type == "cuda", **k
@@ -303,7 +336,7 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
 
 #: Methods that take a device among their positional arguments, and then copy between devices.
 _MOVES = frozenset({torch.Tensor.to})
-#: What is asked often and makes no tensor.
+#: What makes no tensor, and is asked often or is to see the device as it was given.
 _LEFT_ALONE = frozenset(
     {
         *(_getter(name) for name in ("shape", "dtype", "layout", "requires_grad", "ndim")),
@@ -314,6 +347,7 @@ _LEFT_ALONE = frozenset(
         torch.Tensor.data_ptr,
         torch.Tensor.untyped_storage,
         torch.Tensor.__hash__,
+        parse_to,
     }
 )
 

@@ -46,12 +46,12 @@ def check_index(device: Any = None) -> None:
 Table = tuple[Any, Mapping[str, Any]]
 
 
-def tables(host: Host) -> list[Table]:
+def tables(host: Host, holding: Callable[[Any], Any]) -> list[Table]:
     """Owners in torch, and what stands in them instead, by name."""
     registry = [(-1, _tagger(host), _deserializer(host)), *torch.serialization._package_registry]
     return [
         (_AUTOCAST, _autocast()),
-        (torch.library.Library, {"impl": _implementation(host)}),
+        (torch.library.Library, {"impl": _implementation(host, holding)}),
         (torch.serialization, {"_package_registry": registry}),
         (torch.UntypedStorage, {"cuda": _storage_to_cuda(host)}),
         (ForkingPickler, {"_extra_reducers": _reducers(host)}),
@@ -136,7 +136,7 @@ class _Kernels:
         return function(keys, *args, **kwargs) if with_keys else function(*args, **kwargs)
 
 
-def _implementation(host: Host) -> Callable[..., None]:
+def _implementation(host: Host, holding: Callable[[Any], Any]) -> Callable[..., None]:
     """``Library.impl``: torch asks for the CPU's implementation of an operation, whatever device its
     tensors say that they are on; that calls the one of the device."""
     native = torch.library.Library.impl
@@ -154,7 +154,12 @@ def _implementation(host: Host) -> Callable[..., None]:
     ) -> None:
         key = dispatch_key or library.dispatch_key
         # torch's own operations have implementations already.
-        if key not in ("CPU", "CUDA", _ANY) or not callable(fn) or library.ns in _OF_TORCH:
+        if not callable(fn) or library.ns in _OF_TORCH:
+            native(library, op_name, fn, dispatch_key, with_keyset=with_keyset, **options)
+            return
+        if key != "Meta":
+            fn = holding(fn)
+        if key not in ("CPU", "CUDA", _ANY):
             native(library, op_name, fn, dispatch_key, with_keyset=with_keyset, **options)
             return
         name = op_name if isinstance(op_name, str) else op_name.name()
@@ -172,6 +177,18 @@ def _implementation(host: Host) -> Callable[..., None]:
                 native(library, op_name, kernels, "CPU", with_keyset=True, **options)
 
     return impl
+
+
+def is_own_operation(func: object) -> bool:
+    """Whether a call is one of an operation that a program has made."""
+    ops: Any = torch._ops
+    if isinstance(func, ops.OpOverload):
+        name: str = getattr(func, "namespace")  # noqa: B009
+    elif isinstance(func, ops.OpOverloadPacket):
+        name = getattr(func, "_qualified_op_name")  # noqa: B009
+    else:
+        return False
+    return name.partition("::")[0] not in _OF_TORCH
 
 
 def _tagger(host: Host) -> Callable[[Any], str | None]:

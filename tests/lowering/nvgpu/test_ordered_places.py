@@ -48,7 +48,7 @@ def least(
     body += f"""
     %v, %w = reduce %x, %p dim={axis} identities=[0.0 : {element}, 0 : i32]
       : tile<{shape}x{element}>, {places} -> tile<{kept}x{element}>, tile<{kept}xi32>
-      (%e: {number}, %s: {number}, %j: tile<i32>, %k: tile<i32>) {{
+      (%s: {number}, %e: {number}, %k: tile<i32>, %j: tile<i32>) {{
         %less = cmpf less_than ordered %e, %s : {number} -> tile<i1>
         %same = cmpf equal ordered %e, %s : {number} -> tile<i1>
         %first = cmpi {relation.replace(" ", f" {both}, ")} : tile<i32> -> tile<i1>

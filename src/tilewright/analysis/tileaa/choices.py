@@ -30,10 +30,10 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
     ViewOp,
 )
 
-ELEMENT, KEPT = 0, 1
+KEPT, ELEMENT = 0, 1
 
 Relation = Literal["lt", "eq", "gt", "lt/gt", "gt/lt", "nan/", "/nan", "nan/nan"]
-"""How the element compares with the accumulator. For integers: read signed, and after the slash unsigned if that
+"""How the accumulator compares with the element. For integers: read signed, and after the slash unsigned if that
 differs. For floats: which side is NaN."""
 
 _FLOATS: tuple[Relation, ...] = ("lt", "eq", "gt", "nan/", "/nan", "nan/nan")
@@ -255,7 +255,7 @@ def _compared(op: arith.CmpfOp | arith.CmpiOp, operands: Sequence[_Found], case:
         parts = relation.partition("/")
         is_nan = "nan" in (parts[0], parts[2])[first.side : first.side + 1]
         relation = "nan/nan" if is_nan else "eq"
-    elif first.side == KEPT:
+    elif first.side == ELEMENT:
         relation = _SWAPPED[relation]
     name = op.NAMES[op.predicate.value.data]
     return _holds(name, relation, is_float=isinstance(op, arith.CmpfOp))

@@ -69,7 +69,7 @@ def combine(
     known: Mapping[Operation, bool] | None = None,
 ) -> list[SSAValue]:
     """Lower the body of a reduction or scan on vectors of elements. ``known`` as for ``run_body``."""
-    pairs = [value for pair in zip(elements, accumulated, strict=True) for value in pair]
+    pairs = [value for pair in zip(accumulated, elements, strict=True) for value in pair]
     return run_body(low, op.regions[0].blocks[0], pairs, known)
 
 

@@ -30,7 +30,7 @@ def known_comparisons(op: ReduceOp) -> dict[Operation, bool]:
     body = op.regions[0].blocks[0]
     found: dict[Operation, bool] = {}
     for number, operand in enumerate(op.operands):
-        later, earlier = body.args[2 * number : 2 * number + 2]
+        earlier, later = body.args[2 * number : 2 * number + 2]
         if not _grows(operand, int_property(op, "axis")) or not _is_chosen(body, number):
             continue
         for inner in body.ops:

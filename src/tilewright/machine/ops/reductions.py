@@ -1,7 +1,8 @@
 """Reductions and scans.
 
 The order is fixed: from the first element, over ascending indices (descending for a reverse scan),
-with the element as first and the accumulator as second argument of the body. If the body is a
+with the accumulator as first and the element as second argument of the body, as in NVIDIA's
+compiler. If the body is a
 single exact operation for which order is unobservable, elements are combined pairwise instead,
 which takes fewer steps.
 
@@ -269,7 +270,7 @@ Body = Callable[[Registers, tuple[int, ...]], Callable[[list[Array], list[Array]
 def _vector_body(block: Block, t: Translator) -> Body:
     """Return the body on arrays. Outside values and constants are broadcast to the lanes first."""
     spread, execute, yielded = vector_body(block, t)
-    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    accumulators, elements = t.slots(block.args[::2]), t.slots(block.args[1::2])
 
     def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:
         spread(regs, lanes)
@@ -324,7 +325,7 @@ def scalar_body(
 
 
 def _scalar_body(block: Block, t: Translator) -> Body:
-    elements, accumulators = t.slots(block.args[::2]), t.slots(block.args[1::2])
+    accumulators, elements = t.slots(block.args[::2]), t.slots(block.args[1::2])
     execute, yielded = scalar_body(block, t)
 
     def prepare(regs: Registers, lanes: tuple[int, ...]) -> Any:

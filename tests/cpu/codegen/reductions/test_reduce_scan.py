@@ -28,7 +28,7 @@ def _reduce(body: str, element: str, shape: tuple[int, ...], axis: int, identity
     text = f"""
       %s = nv_tileaa.reduce %a0 {{axis = {axis} : i32, identities = [{identity} : {element}]}}
         : {tile(element, shape)} -> {rest} {{
-      ^bb0(%e: {element}, %acc: {element}):
+      ^bb0(%acc: {element}, %e: {element}):
         %v = {body} : {element}
         nv_tileaa.yield %v : {element}
       }}
@@ -131,7 +131,7 @@ def test_the_first_largest_element(shape: tuple[int, ...], axis: int):
       %numbers = nv_tileaa.broadcast %column : {tile("i32", tuple(n if a == axis else 1 for a, n in enumerate(shape)))} -> {whole}
       %m, %at = nv_tileaa.reduce %a0, %numbers {{axis = {axis} : i32, identities = [-1 : i32, -1 : i32]}}
         : {whole}, {whole} -> {types} {{
-      ^bb0(%e: i32, %acc: i32, %i: i32, %j: i32):
+      ^bb0(%acc: i32, %e: i32, %j: i32, %i: i32):
         %larger = arith.cmpi sgt, %e, %acc : i32
         %x = arith.select %larger, %e, %acc : i32
         %y = arith.select %larger, %i, %j : i32
@@ -157,7 +157,7 @@ def test_prefix_sums(shape: tuple[int, ...], axis: int, reverse: bool):
     body = f"""
       %r0 = nv_tileaa.scan %a0 {{axis = {axis} : i32, reverse = {str(reverse).lower()}, identities = [0 : i32]}}
         : {whole} -> {whole} {{
-      ^bb0(%e: i32, %acc: i32):
+      ^bb0(%acc: i32, %e: i32):
         %v = arith.addi %e, %acc : i32
         nv_tileaa.yield %v : i32
       }}
@@ -177,7 +177,7 @@ def test_scans_keep_the_order_of_elements(shape: tuple[int, ...], axis: int):
     body = f"""
       %r0, %r1 = nv_tileaa.scan %a0, %a1 {{axis = {axis} : i32, identities = [1 : i32, 0 : i32]}}
         : {whole}, {whole} -> {whole}, {whole} {{
-      ^bb0(%a: i32, %ta: i32, %b: i32, %tb: i32):
+      ^bb0(%ta: i32, %a: i32, %tb: i32, %b: i32):
         %x = arith.muli %a, %ta : i32
         %y = arith.muli %a, %tb : i32
         %z = arith.addi %y, %b : i32
@@ -204,7 +204,7 @@ def test_reductions_keep_the_order_and_take_each_element_once(shape: tuple[int, 
     body = f"""
       %m, %n = nv_tileaa.reduce %a0, %a1 {{axis = {axis} : i32, identities = [1 : i32, 0 : i32]}}
         : {whole}, {whole} -> {less}, {less} {{
-      ^bb0(%a: i32, %ta: i32, %b: i32, %tb: i32):
+      ^bb0(%ta: i32, %a: i32, %tb: i32, %b: i32):
         %x = arith.muli %a, %ta : i32
         %y = arith.muli %a, %tb : i32
         %z = arith.addi %y, %b : i32

@@ -61,7 +61,7 @@ class Combination:
     tiles: tuple[Tile, ...]
     axis: int
     body: Callable[..., list[Value]]
-    """``body(builder, elements and accumulators, in_order=...)``."""
+    """``body(builder, accumulators and elements, in_order=...)``."""
     neutral: tuple[Constant, ...] | None
     """What the accumulators may begin with, where the body is one commutative operation for each."""
     chooses: bool = False
@@ -124,7 +124,7 @@ class Combination:
     ) -> list[Value]:
         """The accumulated values after one more element; ``in_order``: none that comes before."""
         lanes = max(llvm.lanes_of(v.type) for v in (*elements, *state))
-        pairs = zip(elements, state, strict=True)
+        pairs = zip(state, elements, strict=True)
         spread = [llvm.splat(b, v, lanes) for pair in pairs for v in pair]
         return self.body(b, spread, in_order=in_order)
 

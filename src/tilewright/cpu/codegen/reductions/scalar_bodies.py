@@ -140,7 +140,7 @@ def combine_each(
             at = (*position[:axis], place, *position[axis:])
             found = [f.element(source, _coords(at)) for source in sources]
             if not is_first:
-                pairs = zip(found, state.get(f), strict=True)
+                pairs = zip(state.get(f), found, strict=True)
                 found = _run(f, op.regions[0].blocks[0], [v for pair in pairs for v in pair])
             state.set(f, found)
             if keeps_all:

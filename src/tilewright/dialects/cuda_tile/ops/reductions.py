@@ -319,8 +319,9 @@ FOLD_TAIL = syntax(Identities(), ": types($operands_) -> types($results_)", Body
 class ReduceOp(ReduceOrScan):
     """Combines the elements along dimension ``dim`` into one, which removes the dimension.
 
-    The body gets two values for each operand and yields their combination. It must be associative
-    and commutative with the given identities; the order of combination is not fixed.
+    The body gets two values for each operand, that of lower indices first, and yields their
+    combination. It must be associative and commutative with the given identities; the order of
+    combination is not fixed.
     """
 
     dim = prop_def(INT32)
@@ -374,7 +375,8 @@ class Reverse(Directive):
 class ScanOp(ReduceOrScan):
     """Inclusive scan along dimension ``dim``: each element combined with all before it.
 
-    With ``reverse`` it runs from the last element down. The body is as for reduce.
+    With ``reverse`` it runs from the last element down. The body is as for reduce: what comes before
+    is first, the element second.
     """
 
     dim = prop_def(INT32)

@@ -460,7 +460,7 @@ class ReduceOrScan(TileAAOp):
 class ReduceOp(ReduceOrScan):
     """Combines the elements along ``axis`` into one, which removes the axis.
 
-    The body gets for each operand an element and the accumulated value, and yields the new
+    The body gets for each operand the accumulated value and an element, and yields the new
     accumulated values. It must be associative, with the given identities.
     """
 

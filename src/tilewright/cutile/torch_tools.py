@@ -1,0 +1,193 @@
+"""What programs use around their computing: pools and records of memory, ranges for profilers, the CUDA
+runtime, nested tensors and compiled functions, for a GPU that is only pretended."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from tilewright.cutile.torch_programs import Host, check_index
+
+_CYCLES_PER_SECOND = 1_965_000_000
+_SUCCESS = 0
+
+
+def _sleep(cycles: int) -> None:
+    """Wait for as long as the GPU would take for so many cycles."""
+    time.sleep(cycles / _CYCLES_PER_SECOND)
+
+
+def _snapshot(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    """The memory of a GPU, of which nothing is in use."""
+    return {"segments": [], "device_traces": [[]], "allocator_settings": {}}
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", *args: Any, **kwargs: Any) -> None:
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Nothing: there is no memory of a GPU to watch."""
+
+
+class MemPool:
+    """A pool of memory; tensors come from the host's all the same."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.id = (0, 1)
+
+    def use_count(self) -> int:
+        """One: the program's own."""
+        return 1
+
+    def snapshot(self, include_traces: bool = True) -> list[Any]:
+        """No segments."""
+        return []
+
+
+@contextmanager
+def _unchanged(*args: Any, **kwargs: Any) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A range that no profiler sees; a context and a decorator, as that of torch."""
+    msg.format(*args, **kwargs)
+    yield
+
+
+class _EmitNvtx:
+    """Ranges around operations, which no profiler sees."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled, self.record_shapes = enabled, record_shapes
+
+    def __enter__(self) -> Any:
+        return self if self.enabled else None
+
+    def __exit__(self, *exception: Any) -> None: ...
+
+
+def _runtime() -> SimpleNamespace:
+    """``torch.cuda.cudart()``: what torch shows of the CUDA runtime."""
+
+    def succeed(*args: Any) -> int:
+        return _SUCCESS
+
+    return SimpleNamespace(
+        cudaError=SimpleNamespace(success=_SUCCESS),
+        cudaProfilerStart=succeed,
+        cudaProfilerStop=succeed,
+        cudaHostRegister=succeed,
+        cudaHostUnregister=succeed,
+        cudaStreamCreate=succeed,
+        cudaStreamDestroy=succeed,
+        cudaMemGetInfo=lambda device=0: torch.cuda.mem_get_info(device),
+        cudaGetErrorString=lambda code: "no error" if code == _SUCCESS else "unknown error",
+    )
+
+
+def cuda() -> Mapping[str, Any]:
+    """Functions and classes of ``torch.cuda``, by name."""
+    runtime = _runtime()
+    return {
+        "_sleep": _sleep,
+        "cudart": lambda: runtime,
+        "MemPool": MemPool,
+        "use_mem_pool": _unchanged,
+        "caching_allocator_enable": _nothing,
+        "reset_peak_host_memory_stats": _nothing,
+        "reset_accumulated_host_memory_stats": _nothing,
+        "current_blas_handle": lambda: 0,
+        "current_solver_handle": lambda: 0,
+    }
+
+
+def in_submodules(replaced: Mapping[str, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
+    """The same replacements where ``torch.cuda`` has its functions from, such as ``torch.cuda.memory``."""
+    parts = [torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs]
+    return [
+        (part, {name: value for name, value in replaced.items() if hasattr(part, name)})
+        for part in parts
+    ]
+
+
+def _compile(model: Any = None, **options: Any) -> Any:
+    """``torch.compile``: the function or module itself, which computes what its compiled form would."""
+    return (lambda function: function) if model is None else model
+
+
+def _nested(native: Callable[..., torch.Tensor], host: Host) -> Callable[..., torch.Tensor]:
+    """Makers of nested tensors, which torch's modes do not see."""
+
+    def make(source: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        parts = [source] if isinstance(source, torch.Tensor) else source
+        if device is None:
+            on_host = not any(isinstance(part, torch.Tensor) and part.is_cuda for part in parts)
+        else:
+            on_host = not isinstance(device, int) and torch.device(device).type == "cpu"
+            if not on_host:
+                check_index(device)
+                device = "cpu"
+        made = native(source, *args, device=device, **kwargs)
+        if on_host and not isinstance(source, torch.Tensor):
+            host.add(made)
+        return made
+
+    return make
+
+
+_native_parse_to: Callable[..., Any] = getattr(torch._C._nn, "_parse_to")  # noqa: B009
+
+
+def parse_to(*args: Any, **kwargs: Any) -> Any:
+    """What ``Module.to`` is asked for: a number is that of a GPU."""
+    if args and isinstance(args[0], int) and not isinstance(args[0], bool):
+        args = (torch.device("cuda", args[0]), *args[1:])
+    elif isinstance(kwargs.get("device"), int):
+        kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+    return _native_parse_to(*args, **kwargs)
+
+
+def _native_parts() -> Mapping[str, Any]:
+    """What torch's own modules import from its native part where it is built for CUDA, if it is not."""
+    parts = {
+        "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
+        "_set_cached_tensors_enabled": _nothing,
+    }
+    return {name: part for name, part in parts.items() if not hasattr(torch._C, name)}
+
+
+def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Owners in torch, and what stands in them instead, by name."""
+    memory = {
+        "_record_memory_history": _nothing,
+        "_set_memory_metadata": _nothing,
+        "_snapshot": _snapshot,
+        "_dump_snapshot": _dump_snapshot,
+    }
+    return [
+        (torch, {"compile": _compile}),
+        (torch.backends.cuda, {"is_built": lambda: True}),
+        (torch.cuda.memory, memory),
+        (torch.cuda.nvtx, {"range": _range}),
+        (torch.cuda.profiler, {"cudart": cuda()["cudart"], "check_error": _nothing}),
+        (torch.autograd.profiler, {"emit_nvtx": _EmitNvtx}),
+        (torch._C, _native_parts()),
+        (torch._C._nn, {"_parse_to": parse_to}),
+        (
+            torch.nested,
+            {
+                name: _nested(getattr(torch.nested, name), host)
+                for name in ("nested_tensor", "as_nested_tensor")
+            },
+        ),
+    ]

@@ -12,7 +12,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.builtin import MemRefType
 
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-from tilewright.lowering.nvgpu.types import SHARED_SPACE
+from tilewright.lowering.nvgpu.types import FLOATS, SHARED_SPACE
 from tilewright.numerics.arrays import Array
 
 #: What tensor maps take: strides are multiples of so many bytes below a limit.
@@ -20,8 +20,7 @@ _ALIGNMENT, _MAX_STRIDE, _MAX_EXTENT = 16, 1 << 40, 1 << 32
 
 #: The elements of boxes, by the names that they have in records.
 _ELEMENTS = {
-    str(ty): ty
-    for ty in (b.f16, b.bf16, b.f32, b.f64, *(b.IntegerType(width) for width in (8, 16, 32, 64)))
+    str(ty): ty for ty in (*FLOATS.values(), *(b.IntegerType(width) for width in (8, 16, 32, 64)))
 }
 
 

@@ -13,7 +13,7 @@ INDEX = b.IndexType()
 GLOBAL_POINTER = LLVMPointerType(b.IntAttr(1))
 SHARED_SPACE = b.IntegerAttr(3, b.IntegerType(64))
 #: Numbers of tf32 are those of f32 that it has.
-_FLOATS: dict[str, Attribute] = {
+FLOATS: dict[str, Attribute] = {
     "f16": b.Float16Type(),
     "bf16": b.BFloat16Type(),
     "f32": b.Float32Type(),
@@ -33,7 +33,7 @@ def element_type(ty: Attribute) -> Attribute | None:
         return I64
     if isinstance(ty, b.IntegerType):
         return b.IntegerType(ty.width.data)
-    return _FLOATS.get(T.element_name(ty))
+    return FLOATS.get(T.element_name(ty))
 
 
 def element_bytes(ty: Attribute) -> int:

@@ -312,11 +312,7 @@ def image_of(kernel: CompiledKernel, version: int) -> bytes:
     """What a driver of a version of CUDA loads: machine code by ptxas, where that is installed, knows the PTX,
     and is not of a younger generation than the driver, else PTX, which the driver assembles."""
     ptxas = tools.ptxas_version()
-    if (
-        ptxas is not None
-        and CUDA_OF_PTX[kernel.isa] <= ptxas
-        and ptxas // 1000 <= version // 1000
-    ):
+    if ptxas is not None and CUDA_OF_PTX[kernel.isa] <= ptxas and ptxas // 1000 <= version // 1000:
         return _assembled(kernel.ptx, kernel.arch.name)
     return kernel.ptx.encode() + b"\0"
 

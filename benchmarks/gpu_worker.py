@@ -152,7 +152,8 @@ def run_constant(device: Device, micro: gpu_micro.Micro, target: str, scale: int
 def clock_rate(device: Device, target: str) -> float:
     """The clock of the multiprocessors in Hz: as a kernel counts it, else as nvidia-smi says it, else at most."""
     try:
-        return gpu_micro.measured_clock(device, target)
+        if (counted := gpu_micro.measured_clock(device, target)) > 0:
+            return counted
     except (TileIRError, RuntimeError):
         if device.gpu.driver.lost:
             raise

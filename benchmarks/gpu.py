@@ -5,15 +5,17 @@ that need a GPU; each kernel of ``gpu_cases``, first whether it is right (fresh 
 float64 reference), then its time beside ``tileiras``, torch (cuBLAS, SDPA) and Triton where these are
 installed; small kernels that measure the constants of the performance model. It needs no network, goes on
 after a failure, and writes ``gpu.json``, ``gpu.md`` and ``constants_GPU.json`` into ``benchmarks/results`` or
-DIR, as it goes. ``--prepare`` only makes machine code, which needs no GPU: ``--target sm_90a``.
+DIR, as it goes. ``--prepare`` only makes machine code, which needs no GPU (``--target sm_90a``); ``--all`` takes what is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +36,17 @@ from benchmarks.gpu_measured import constants_file, report
 from benchmarks.gpu_micro import MICROS
 from benchmarks.gpu_worker import ask_gpu
 from benchmarks.report import RESULTS, machine
+from tilewright.bytecode import read
+from tilewright.campaign.jobs import fingerprint
 from tilewright.diagnostics import TileIRError
+from tilewright.text import print_text
 
 ROOT = Path(__file__).resolve().parent.parent
 CODES = ROOT / "benchmarks" / ".cache" / "gpu"
 #: Seconds without a new line after which the worker counts as stuck, and those for the tests of the GPU.
 STUCK, TESTS = 60.0, 100.0
+#: Processes that run them, where pytest can have several.
+TEST_PROCESSES = 4
 #: The tests that launch on a GPU.
 GPU_TESTS = ("tests/gpu/test_launch.py", "tests/gpu/test_tiles.py")
 _COMPILERS: dict[str, Callable[..., Compiled]] = {"ours": ours, "tileiras": tileiras}
@@ -130,32 +138,70 @@ def target_of_gpu() -> str:
 def prepare(
     chosen: Sequence[Case], target: str, folder: Path, workers: int, seconds: float = 600.0
 ) -> Row:
-    """Machine code of both compilers for each kernel, in files; gives what ``codes.json`` has."""
+    """Machine code of both compilers for each kernel, in files; gives what ``codes.json`` has.
+
+    What an earlier call has made of the same bytecode, by the same sources or version, is taken as it is; so
+    ``--prepare`` on a machine that has the compilers serves one with a GPU that has none.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    codes: Row = {}
+    known = _prepared(folder)
+    codes: Row = {case.name: {} for case in chosen}
     # cuTile's front end is not made for threads.
     bytecodes = {case.name: case.bytecode() for case in chosen}
 
     def make(job: tuple[Case, str]) -> None:
         case, compiler = job
-        if time.monotonic() - started > seconds:
-            held: Row = {"failure": "out of time"}
+        held = known.get(case.name, {}).get(compiler, {})
+        maker = _maker(compiler) or held.get("maker", "")
+        source = _source(bytecodes[case.name], target)
+        if (held.get("maker"), held.get("source")) == (maker, source):
+            codes[case.name][compiler] = held
+        elif time.monotonic() - started > seconds:
+            codes[case.name][compiler] = {"failure": "out of time"}
         else:
             made = _COMPILERS[compiler](bytecodes[case.name], target)
-            held = {"failure": made.failure}
-            if not made.failure:
-                file = f"{_file_name(case.name)}.{compiler}.cubin"
-                (folder / file).write_bytes(made.cubin)
-                shared, scratch = made.dynamic_shared_bytes, made.scratch_bytes
-                held = {"file": file, "shared": shared, "scratch": scratch, "seconds": made.seconds}
-                held["maps"] = [plan.as_record() for plan in made.maps]
-        codes.setdefault(case.name, {})[compiler] = held
+            file = f"{_file_name(case.name)}.{compiler}.cubin"
+            codes[case.name][compiler] = _kept(made, folder, file, maker=maker, source=source)
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(make, [(case, compiler) for compiler in _COMPILERS for case in chosen]))
-    (folder / "codes.json").write_text(json.dumps(codes, indent=1), encoding="utf-8")
+    text = json.dumps(known | codes, indent=1)
+    (folder / "codes.json").write_text(text, encoding="utf-8")
     return codes
+
+
+def _prepared(folder: Path) -> Row:
+    """What ``codes.json`` of an earlier call has, of files that are there."""
+    try:
+        found = json.loads((folder / "codes.json").read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError):
+        return {}
+    return {
+        name: {c: held for c, held in made.items() if (folder / held.get("file", "-")).is_file()}
+        for name, made in found.items()
+    }
+
+
+def _source(bytecode: bytes, target: str) -> str:
+    """A hash of a kernel and the architecture; paths of source files do not count."""
+    text = f"{target}\n{print_text(read(bytecode))}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _maker(compiler: str) -> str:
+    """The version of a compiler; empty where it is not installed, so that code of any version will do."""
+    return fingerprint() if compiler == "ours" else _version("nvidia-cuda-tileiras")
+
+
+def _kept(made: Compiled, folder: Path, file: str, **made_of: str) -> Row:
+    """Machine code in a file, what a launch has to know of it, and what it was made of."""
+    if made.failure:
+        return {"failure": made.failure}
+    (folder / file).write_bytes(made.cubin)
+    held: Row = {"file": file, "shared": made.dynamic_shared_bytes, "scratch": made.scratch_bytes}
+    held |= made_of | {"seconds": made.seconds, "maps": [plan.as_record() for plan in made.maps]}
+    return held | ({"ptx": made.ptx} if made.ptx else {})
 
 
 def _file_name(name: str) -> str:
@@ -226,20 +272,34 @@ def _read(file: Path) -> tuple[list[Row], str]:
 
 
 def gpu_tests(run: Run) -> Row:
-    """How the tests end that launch on a GPU."""
+    """How the tests end that launch on a GPU; of those that have no time to end, how far they came."""
     limit = min(TESTS, max(run.left(), 1))
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", *GPU_TESTS]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"failure": f"no end within {limit:g} s"}
-    except OSError as error:
-        return {"failure": str(error)}
-    lines = done.stdout.strip().splitlines()
-    failed = [line for line in lines if line.startswith("FAILED")]
-    return {"summary": lines[-1] if lines else done.stderr[-200:], "failed": failed}
+    command = [sys.executable, "-m", "pytest", "-vv", "-rf", "-p", "no:cacheprovider", *GPU_TESTS]
+    if find_spec("xdist") is not None:
+        command += ["-n", str(min(TEST_PROCESSES, os.cpu_count() or 1))]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        try:
+            # Unbuffered, so that what it has said is there when it has to be ended.
+            env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=env, stdout=said, stderr=subprocess.STDOUT
+            )
+        except OSError as error:
+            return {"failure": str(error)}
+        try:
+            process.wait(limit)
+            late = ""
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            late = f"no end within {limit:g} s"
+        said.seek(0)
+        lines = said.read().strip().splitlines()
+    failed = [line for line in lines if re.search(r"\bFAILED\b" if late else "^FAILED ", line)]
+    if late:
+        passed = sum(bool(re.search(r"\bPASSED\b", line)) for line in lines)
+        late = f"{late}: {passed} passed, {len(failed)} failed until then"
+    return {"summary": late or (lines[-1] if lines else ""), "failed": failed}
 
 
 def chosen_cases(patterns: Sequence[str]) -> list[Case]:

@@ -38,7 +38,7 @@ class Compiled:
     """Machine code, and CPU seconds of each compilation, those of child processes included.
 
     ``dynamic_shared_bytes`` is shared memory that launches give, ``scratch_bytes`` global memory for each block,
-    ``maps`` the tensor maps that they make.
+    ``maps`` the tensor maps that they make. ``ptx``: what the machine code was made of, where we know it.
     ``failure`` tells why there is none.
     """
 
@@ -48,6 +48,7 @@ class Compiled:
     failure: str = ""
     scratch_bytes: int = 0
     maps: tuple[TensorMapPlan, ...] = ()
+    ptx: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def ours(bytecode: bytes, target: str, runs: int = 1) -> Compiled:
         spent = time.process_time() - started + children.ru_utime + children.ru_stime
         scratch = program.scratch_bytes()
         shared, maps = kernel.dynamic_shared_bytes, program.tensor_maps()
-        return Compiled(made.cubin, (spent,), shared, "", scratch, maps)
+        return Compiled(made.cubin, (spent,), shared, "", scratch, maps, kernel.ptx)
 
     return _repeated(job, runs)
 

@@ -5,33 +5,42 @@ from __future__ import annotations
 import ctypes
 import statistics
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tilewright.diagnostics import TileIRError
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.gpu.arguments import Stream, encoded_map
+from tilewright.gpu.codes import ASSEMBLER_FAILED
 from tilewright.gpu.device_arrays import LEGACY_STREAM, DeviceArray
 from tilewright.gpu.driver import Gpu, open_gpu
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.model.elf import KernelFile, read_cubin_file
 
-#: The bytes that are written between two samples, so that none finds its data in the L2.
-FLUSH_BYTES = 128 << 20
+#: The bytes that are written between two samples, so that none finds its data in the L2, and how often: while
+#: the GPU is busy with that (some 200 us), the launch that is timed is asked for, so that the time between its two
+#: events is the kernel's, and not that of Python, torch or Triton on the way to it.
+FLUSH_BYTES, FLUSHES = 128 << 20, 4
 _STATIC_SHARED = 48 << 10
+#: How kernels of NVIDIA's tile compiler are launched: the driver knows how many threads they have.
+TILE_KERNEL_BLOCK = (1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
     """A kernel as machine code, the shared and scratch memory that a launch gives, and the tensor maps
-    that it makes."""
+    that it makes. ``block``: the threads that a launch asks for; by default those that the code says.
+    ``ptx``: what the driver assembles itself where it does not take the machine code, because it is older."""
 
     cubin: bytes
     dynamic_shared_bytes: int = 0
     scratch_bytes: int = 0
     maps: tuple[TensorMapPlan, ...] = ()
+    block: tuple[int, int, int] | None = None
+    ptx: str = ""
 
 
 class Device:
@@ -94,7 +103,18 @@ class Device:
                 f"the kernel takes parameters of {[p.size for p in kernel.parameters]} bytes, and the case "
                 f"has {sizes}"
             )
-        return Launcher(self, code, kernel, tuple(grid), [_packed(*each) for each in given])  # pyright: ignore[reportArgumentType]
+        fields, image = [_packed(*each) for each in given], self._image(code, kernel.name)
+        return Launcher(self, code, kernel, image, tuple(grid), fields)  # pyright: ignore[reportArgumentType]
+
+    def _image(self, code: Code, name: str) -> bytes:
+        """What the driver loads of a kernel."""
+        try:
+            with self.gpu.modules.using(code.cubin, lambda: code.cubin, name):
+                return code.cubin
+        except TileIRError as error:
+            if error.diagnostics[0].code != ASSEMBLER_FAILED or not code.ptx:
+                raise
+            return code.ptx.encode() + b"\0"
 
     def _map(self, plan: TensorMapPlan, values: Sequence[Any]) -> bytes:
         """A tensor map of an argument, for these values of the arguments."""
@@ -104,8 +124,9 @@ class Device:
         return encoded_map(self.gpu, plan.type, array, f"argument {plan.array}")
 
     def flush(self) -> None:
-        """Drop what the L2 holds."""
-        self.gpu.call("cuMemsetD8Async", self._flush, 0, self._flush_bytes, LEGACY_STREAM)
+        """Drop what the L2 holds, and keep the GPU busy for a while."""
+        for _ in range(FLUSHES):
+            self.gpu.call("cuMemsetD8Async", self._flush, 0, self._flush_bytes, LEGACY_STREAM)
 
 
 @dataclass(slots=True)
@@ -115,13 +136,14 @@ class Launcher:
     device: Device
     code: Code
     kernel: KernelFile
+    image: bytes
     grid: tuple[int, int, int]
     fields: list[bytes]
 
     def run(self, count: int = 1) -> float:
         """Launch so many times, and wait; the seconds of all together, by the GPU's clock."""
         gpu = self.device.gpu
-        threads = self.kernel.threads or (128, 1, 1)
+        threads = self.code.block or self.kernel.threads or (128, 1, 1)
         held = [ctypes.create_string_buffer(each, len(each)) for each in self.fields]
         table = (ctypes.c_void_p * max(len(held), 1))(*(ctypes.addressof(h) for h in held))
         config = gpu.api.CUlaunchConfig()
@@ -131,7 +153,7 @@ class Launcher:
         config.hStream = LEGACY_STREAM
         config.numAttrs = 0
         name = self.kernel.name
-        with gpu.modules.using(self.code.cubin, lambda: self.code.cubin, name) as loaded:
+        with gpu.modules.using(self.image, lambda: self.image, name) as loaded:
             shared = self.code.dynamic_shared_bytes
             if shared + self.kernel.shared_bytes > _STATIC_SHARED and shared:
                 loaded.set(gpu.driver, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared, name)
@@ -168,13 +190,26 @@ class Times:
         return statistics.median(self.seconds)
 
 
-def samples(device: Device, jobs: dict[str, Any], count: int) -> dict[str, Times]:
-    """Samples of jobs, in turn, each with a cold L2; every job gives its seconds. One round goes first."""
+def samples(
+    device: Device, jobs: Mapping[str, Callable[[], float]], count: int
+) -> tuple[dict[str, Times], dict[str, str]]:
+    """Samples of jobs, in turn, each with a cold L2; every job gives its seconds. One round goes first.
+
+    A job that fails takes part no longer: why stands in the second dictionary, and the others go on.
+    """
     found: dict[str, list[float]] = {name: [] for name in jobs}
+    failures: dict[str, str] = {}
     for round_ in range(count + 1):
         for name, job in jobs.items():
-            device.flush()
-            seconds = job()
+            if name in failures:
+                continue
+            try:
+                device.flush()
+                seconds = job()
+            except Exception as error:  # noqa: BLE001 (whatever a peer raises is its failure)
+                failures[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                continue
             if round_:
                 found[name].append(seconds)
-    return {name: Times(tuple(held)) for name, held in found.items()}
+    times = {n: Times(tuple(held)) for n, held in found.items() if n not in failures}
+    return times, failures

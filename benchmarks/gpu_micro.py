@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.gpu_device import Code, Device
 from tilewright.gpu import CompiledKernel, CompileOptions, compile_kernel
+from tilewright.gpu.architectures import ARCHITECTURES
 from tilewright.gpu.tools import assemble
 from tilewright.model.tables import GPUS, Gpu
 from tilewright.text import parse
@@ -61,7 +62,8 @@ class Micro:
     """A measurement: of which constant, the kernel, what it works on, and what clocks of a turn mean.
 
     ``blocks`` for each multiprocessor, or one in all where it is 0. ``value``: the constant, from the seconds of
-    a turn, the GPU, the blocks of the launch and the clock in Hz.
+    a turn, the GPU, the blocks of the launch and the clock in Hz. ``cold``: the L2 holds nothing of its memory
+    when it begins, not even what the launch before has read.
     """
 
     constant: str
@@ -72,7 +74,7 @@ class Micro:
     blocks: int = 0
     data: Callable[[int], np.ndarray[Any, Any]] = lambda size: np.zeros(size // 8, np.int64)
     bytes: int = 1 << 16
-    chases: bool = False
+    cold: bool = False
 
     def text(self) -> str:
         """The kernel."""
@@ -85,7 +87,8 @@ class Micro:
 
     def code(self, target: str) -> Code:
         """Machine code for an architecture."""
-        return Code(assemble(self.kernel(target).ptx, target).cubin)
+        ptx = self.kernel(target).ptx
+        return Code(assemble(ptx, target).cubin, ptx=ptx)
 
 
 def chase(size: int) -> np.ndarray[Any, Any]:
@@ -245,8 +248,8 @@ def _clocks_of_updates(seconds: float, gpu: Gpu, blocks: int, clock: float) -> f
 
 
 MICROS = (
-    Micro("l2_latency", _CHASE, _clocks(4), 4096, 1, data=chase, bytes=L2_BYTES, chases=True),
-    Micro("hbm_latency", _CHASE, _clocks(4), 4096, 1, data=chase, bytes=HBM_BYTES, chases=True),
+    Micro("l2_latency", _CHASE, _clocks(4), 4096, 1, data=chase, bytes=L2_BYTES),
+    Micro("hbm_latency", _CHASE, _clocks(4), 4096, 1, data=chase, bytes=HBM_BYTES, cold=True),
     Micro("shared_latency", _SHARED, _clocks(4), 20_000),
     Micro("shuffle_latency", _SHUFFLE, _clocks(8), 20_000),
     Micro("sfu_latency", _EXP2, _clocks(8), 20_000),
@@ -259,6 +262,48 @@ MICROS = (
         "hbm_share", _copy(), _share_of_bandwidth, 512, COPY_THREADS, COPY_BLOCKS, bytes=HBM_BYTES
     ),
 )
+
+
+#: A chain of additions, and the clocks that went by: a word at the address of the first parameter.
+_CLOCK = """.version {version}
+.target {target}
+.address_size 64
+.visible .entry clock(.param .u64 p, .param .u64 n) .reqntid 32, 1, 1
+{{
+  .reg .pred %more;
+  .reg .b64 %p, %n, %x, %from, %to;
+  ld.param.u64 %p, [p];
+  ld.param.u64 %n, [n];
+  mov.u64 %x, 0;
+  mov.u64 %from, %clock64;
+TURN:
+  mad.lo.u64 %x, %x, %x, %n;
+  sub.u64 %n, %n, 1;
+  setp.ne.u64 %more, %n, 0;
+  @%more bra TURN;
+  mov.u64 %to, %clock64;
+  sub.u64 %to, %to, %from;
+  st.global.u64 [%p+8], %x;
+  st.global.u64 [%p], %to;
+  ret;
+}}
+"""
+_CLOCK_TURNS = 1 << 20
+
+
+def measured_clock(device: Device, target: str) -> float:
+    """What multiprocessors run at, in Hz: their own count of clocks over the seconds of a kernel that takes some
+    milliseconds. Errors are those of a launch."""
+    isa = ARCHITECTURES[target].isa
+    ptx = _CLOCK.format(version=f"{isa // 10}.{isa % 10}", target=target)
+    code = Code(assemble(ptx, target).cubin, ptx=ptx)
+    address = device.put(np.zeros(2, np.int64))
+    job = device.launcher(code, (1, 1, 1), [(8, address), (8, _CLOCK_TURNS)])
+    job.run()
+    seconds = job.run()
+    clocks = int(device.get(address, np.zeros(2, np.int64))[0])
+    device.free_all()
+    return clocks / seconds
 
 
 def model_of(capability: int, name: str) -> Gpu | None:
@@ -286,6 +331,11 @@ def measure(
     for count in (turns, 2 * turns):
         job = device.launcher(code, (blocks, 1, 1), [(8, address), (8, count)])
         job.run()
-        seconds.append(min(job.run() for _ in range(5 if scale == 1 else 1)))
+        runs: list[float] = []
+        for _ in range(5 if scale == 1 else 1):
+            if micro.cold:
+                device.flush()
+            runs.append(job.run())
+        seconds.append(min(runs))
     device.free_all()
     return micro.value(max(seconds[1] - seconds[0], 1e-12) / turns, gpu, blocks, clock)

@@ -10,12 +10,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from benchmarks import gpu_micro, gpu_torch, gpu_triton
 from benchmarks.gpu_cases import Case, cases, strides_of
-from benchmarks.gpu_device import Code, Device, samples
+from benchmarks.gpu_device import TILE_KERNEL_BLOCK, Code, Device, samples
 from benchmarks.gpu_references import errors_of, few_of, inputs_of, reference_of
 from tilewright.diagnostics import TileIRError
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
@@ -70,7 +71,8 @@ def run_case(
         if number == len(launches):
             jobs |= _peers(case, arrays, row)
             jobs = {name: job for name, job in jobs.items() if job is not None}
-            times = samples(device, jobs, SAMPLES if not small else 2)
+            times, failures = samples(device, jobs, SAMPLES if not small else 2)
+            row["failures"] |= failures
             row["seconds"] = {name: found.median for name, found in times.items()}
             row["samples"] = {name: list(found.seconds) for name, found in times.items()}
         device.free_all()
@@ -96,7 +98,14 @@ def _checked(
     arguments, grid = launch
     addresses = [device.put(array) for array in arrays]
     job = device.launcher(code, grid, scalars_of(arguments, addresses))
-    job.run()
+    try:
+        job.run()
+    except TileIRError:
+        if code.block is None or device.gpu.driver.lost:
+            raise
+        # A driver that does not know kernels of tiles wants the threads that the code says.
+        job = device.launcher(replace(code, block=None), grid, scalars_of(arguments, addresses))
+        job.run()
     outputs = reference_of(case).outputs
     after = [
         device.get(addresses[number], array) if number in outputs else array
@@ -132,16 +141,22 @@ def run_constant(device: Device, micro: gpu_micro.Micro, target: str, scale: int
     row: Row = {"constant": micro.constant}
     if gpu is None:
         return row | {"failure": f"the model has no table for {device.gpu.name}"}
-    clock = clock_rate(device)
     try:
+        clock = clock_rate(device, target)
         value = gpu_micro.measure(device, micro, gpu, target, clock, scale)
     except (TileIRError, RuntimeError) as error:
         return row | {"failure": str(error).splitlines()[0]}
     return row | {"gpu": gpu.name, "value": value, "model": gpu[micro.constant], "clock": clock}
 
 
-def clock_rate(device: Device) -> float:
-    """The clock of the multiprocessors in Hz: what they run at, where it can be asked, else at most."""
+def clock_rate(device: Device, target: str) -> float:
+    """The clock of the multiprocessors in Hz: as a kernel counts it, else as nvidia-smi says it, else at most."""
+    try:
+        if (counted := gpu_micro.measured_clock(device, target)) > 0:
+            return counted
+    except (TileIRError, RuntimeError):
+        if device.gpu.driver.lost:
+            raise
     told = ask_gpu("clocks.sm")
     if told.replace(".", "").isdigit() and float(told) > 0:
         return float(told) * 1e6
@@ -167,6 +182,8 @@ def load_codes(folder: Path, case: Case) -> dict[str, Code]:
             held["shared"],
             held["scratch"],
             tuple(TensorMapPlan.of_record(each) for each in held.get("maps", ())),
+            TILE_KERNEL_BLOCK if compiler == "tileiras" else None,
+            held.get("ptx", ""),
         )
         for compiler, held in facts.get(case.name, {}).items()
         if "file" in held

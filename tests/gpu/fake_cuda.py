@@ -501,7 +501,10 @@ class FakeCuda:
         file = read_cubin_file(image)
         if file.compute != self.capability:
             return _NO_BINARY
-        source = self.sources[self.ptx_of[image]]
+        ptx = self.ptx_of.get(image)
+        if ptx is None:  # another machine's, as far as the driver knows
+            return _BAD_IMAGE
+        source = self.sources[ptx]
         return [
             _Function(
                 k.name,

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from tests.gpu.fake_cuda import FakeCuda
 from tests.gpu.support import requires_nvdisasm, requires_ptxas, together
+from xdsl.dialects.builtin import IntegerType, MemRefType
 
 pytest.importorskip("cuda.tile")
 
@@ -23,14 +25,17 @@ from benchmarks import gpu as benchmark
 from benchmarks import gpu_micro, gpu_torch, gpu_triton, gpu_worker
 from benchmarks.gpu_cases import Case, cases
 from benchmarks.gpu_compilers import Compiled, in_process, tileiras, tileiras_path
-from benchmarks.gpu_device import Code, Device
+from benchmarks.gpu_device import TILE_KERNEL_BLOCK, Code, Device
 from benchmarks.gpu_measured import constants_file, report
 from benchmarks.gpu_references import BOUNDS, errors_of, few_of, inputs_of, part_of, reference_of
 
 from tilewright.bytecode import read
+from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.gpu.tiles import TileProgram
 from tilewright.gpu.tools import assemble, disassemble_to_json
 from tilewright.launching.machine import load
+from tilewright.lowering.nvgpu.tensor_maps import Argument, TensorMapPlan
+from tilewright.lowering.nvgpu.types import FLOATS, SHARED_SPACE
 from tilewright.model.elf import read_cubin_file
 from tilewright.model.sass import Kernel, read_kernels
 from tilewright.model.tables import GPUS, load_constants
@@ -207,6 +212,53 @@ def test_both_compilers_take_the_same_parameters(name: str) -> None:
     (kernel,) = read_cubin_file(found.cubin).kernels
     sizes = [size for size, _ in gpu_worker.scalars_of(case.arguments, range(9))]
     assert [parameter.size for parameter in kernel.parameters] == sizes
+
+
+@requires_ptxas
+def test_code_of_tiles_is_launched_as_such_where_the_driver_knows_it(fake: FakeCuda) -> None:
+    """NVIDIA's driver wants one thread of a kernel of tiles; one that does not know these, all of them."""
+    case = CASES["vector add f16 4096"]
+    device = Device(SMALL)
+    code = replace(made(case, fake), block=TILE_KERNEL_BLOCK)
+    row = gpu_worker.run_case(device, case, {"tileiras": code}, seed=11, small=True)
+    assert row["right"] == {"tileiras": True} and "tileiras" not in row["failures"]
+    blocks = [args[0].blockDimX for name, args in fake.calls if name == "cuLaunchKernelEx"]
+    assert blocks[:2] == [1, 128] and set(blocks[1:]) == {128}
+
+
+@requires_ptxas
+def test_a_driver_that_is_older_than_ptxas_gets_ptx(fake: FakeCuda) -> None:
+    case = CASES["vector add f16 4096"]
+    device = Device(SMALL)
+    code = made(case, fake)
+    young = replace(code, cubin=code.cubin + b"\0" * 16, ptx=fake.ptx_of[code.cubin])
+    row = gpu_worker.run_case(device, case, {"ours": young}, seed=11, small=True)
+    assert row["right"] == {"ours": True} and "ours" not in row["failures"]
+    row = gpu_worker.run_case(device, case, {"ours": replace(young, ptx="")}, seed=1, small=True)
+    assert "does not take the code" in row["failures"]["ours"]
+
+
+@requires_ptxas
+def test_a_peer_that_fails_costs_its_own_time_only(
+    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> float:
+        raise ValueError("no room")
+
+    case = CASES["vector add f16 4096"]
+    monkeypatch.setattr(gpu_worker, "_peers", lambda *args: {"torch": fails})
+    row = gpu_worker.run_case(Device(SMALL), case, {"ours": made(case, fake)}, seed=11, small=True)
+    assert row["seconds"].keys() == {"ours"} and row["failures"] == {"torch": "ValueError: no room"}
+
+
+def test_maps_of_all_elements_are_recorded() -> None:
+    """The record of a product of 8-bit floats could not be read, which ended the worker."""
+    elements = {*FLOATS.values(), *(IntegerType(bits) for bits in (8, 16, 32, 64))}
+    for element in elements:
+        box = MemRefType(element, [8, 64], memory_space=SHARED_SPACE)
+        ty = TensorMapDescriptorType(box, "swizzle_64b")
+        plan = TensorMapPlan(ty, 2, (Argument(3), 128), (Argument(4), 1))
+        assert TensorMapPlan.of_record(json.loads(json.dumps(plan.as_record()))) == plan
 
 
 @requires_ptxas
@@ -424,6 +476,56 @@ def test_the_worker_reads_what_was_prepared(
     assert begun == {"job": f"kernel:{case.name}"}
     assert done["row"]["right"] == {"ours": True}
     assert "ours" in report({"rows": [{"job": done["job"], **done["row"]}]})
+
+
+def test_what_was_prepared_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without compilers, or to save their time; not for another kernel, architecture or source."""
+    asked: list[str] = []
+
+    def compiler(name: str, *, there: bool = True) -> Any:
+        def compiled(*args: Any) -> Compiled:
+            asked.append(name)
+            return Compiled(b"code", (1.0,)) if there else Compiled(failure="not there")
+
+        return compiled
+
+    one, two = CASES["vector add f16 4096"], CASES["gelu bf16 2048"]
+    both = {"ours": compiler("ours"), "tileiras": compiler("tileiras")}
+    monkeypatch.setattr(benchmark, "_COMPILERS", both)
+    benchmark.prepare([one], "sm_90a", tmp_path, 1)
+    assert sorted(asked) == ["ours", "tileiras"]
+    neither = {name: compiler(name, there=False) for name in both}
+    monkeypatch.setattr(benchmark, "_COMPILERS", neither)
+    monkeypatch.setattr(benchmark, "_version", lambda package: "")
+    asked.clear()
+    codes = benchmark.prepare([one, two], "sm_90a", tmp_path, 1)
+    assert all("file" in held for held in codes[one.name].values())
+    assert all("failure" in held for held in codes[two.name].values()) and len(asked) == 2
+    asked.clear()
+    monkeypatch.setattr(benchmark, "fingerprint", lambda: "other")
+    assert benchmark.prepare([one], "sm_90a", tmp_path, 1)[one.name]["ours"]["failure"]
+    assert benchmark.prepare([one], "sm_80", tmp_path, 1)[one.name]["tileiras"]["failure"]
+    assert asked == ["ours", "ours", "tileiras"]
+
+
+def test_tests_that_do_not_end_say_how_far_they_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = tmp_path / "test_slow.py"
+    tests.write_text(
+        "import time\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): time.sleep(60)\n"
+    )
+    monkeypatch.setattr(benchmark, "GPU_TESTS", (str(tests),))
+    run = benchmark.Run(tmp_path, "sm_90a", benchmark.time.monotonic() + 60, 1, {})
+    monkeypatch.setattr(benchmark, "TEST_PROCESSES", 0)
+    monkeypatch.setattr(benchmark, "TESTS", 12.0)
+    found = benchmark.gpu_tests(run)
+    assert found["summary"] == "no end within 12 s: 1 passed, 1 failed until then"
+    assert "test_b" in found["failed"][0]
+    tests.write_text("def test_a(): pass\ndef test_b(): assert 0\n")
+    monkeypatch.setattr(benchmark, "TESTS", 60.0)
+    found = benchmark.gpu_tests(run)
+    assert "1 failed, 1 passed" in found["summary"] and len(found["failed"]) == 1
 
 
 def test_no_constants_no_file() -> None:

@@ -152,6 +152,34 @@ def test_a_map_of_what_cannot_be_mapped_is_refused(
     assert says in refused(plan_map, _map((8, 64), Float16Type(), swizzle), array, "m")
 
 
+@pytest.mark.parametrize(
+    ("box", "extents", "says"),
+    [
+        ((512, 64), (1024, 256), r"box of \(512, 64\), and none has more than 256"),
+        ((2, 2, 2, 2, 2, 64), (4, 4, 4, 4, 4, 64), "has 6 dimensions, and tensor maps at most 5"),
+        ((8, 64), (1 << 33, 64), "extents of at most 4,294,967,296"),
+    ],
+)
+def test_boxes_and_arrays_beyond_all_maps_are_refused(
+    box: tuple[int, ...], extents: tuple[int, ...], says: str
+) -> None:
+    """What the driver answers by "invalid value"."""
+    with pytest.raises(TileIRError, match=says):
+        plan_map(_map(box, Float16Type()), _dense(extents, 16), "m")
+
+
+@pytest.mark.parametrize("threads", ["2048, 1, 1", "0, 1, 1", "1, 1, 128", "32, 33, 1"])
+def test_blocks_that_no_gpu_has_are_refused(threads: str) -> None:
+    text = (
+        "module attributes {gpu.container_module} { gpu.module @m { gpu.func @k() kernel attributes "
+        f"{{gpu.known_block_size = array<i32: {threads}>}} {{ gpu.return }} }} }}"
+    )
+    with pytest.raises(TileIRError, match="no GPU has blocks of") as caught:
+        gpu.compile_kernel(parse(text), "sm_90a")  # pyright: ignore[reportArgumentType]
+    assert caught.value.diagnostics[0].code == "gpu-unsupported"
+    assert gpu.compile_kernel(parse(text.replace(threads, "32, 32, 1")), "sm_90a")  # pyright: ignore[reportArgumentType]
+
+
 def test_arrays_in_host_memory_are_told_from_those_on_a_gpu() -> None:
     torch = pytest.importorskip("torch")
     assert "does not lie on a GPU" in refused(device_array, torch.zeros(4), "a")

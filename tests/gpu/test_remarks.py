@@ -40,6 +40,16 @@ def remarks(text: str, arch: str, kind: str) -> list[str]:
         ("occupancy = 3", "occupancy = 3 is honoured: a thread gets at most 168 registers"),
         ("num_worker_warps_per_cta = 8", "num_worker_warps_per_cta = 8 is honoured"),
         ("num_cta_in_cga = 2", "num_cta_in_cga = 2 is not used"),
+        (
+            "occupancy = 32",
+            "occupancy = 32 gave way to 16, the most of 128 threads: a thread gets at most 32 registers",
+        ),
+        (
+            "occupancy = 64",
+            "occupancy = 64 counts as none: expected integer value in the range [1, 32]",
+        ),
+        ("num_cta_in_cga = 3", "num_cta_in_cga = 3 counts as none: expected "),
+        ("num_worker_warps_per_cta = 5", "num_worker_warps_per_cta = 5 counts as none: expected "),
     ],
 )
 def test_each_hint_of_a_kernel_is_answered(hint: str, says: str) -> None:
@@ -54,6 +64,10 @@ def test_each_hint_of_a_kernel_is_answered(hint: str, says: str) -> None:
     ("hint", "says"),
     [
         ("latency = 3", "latency = 3 is not used"),
+        (
+            "latency = 11",
+            "latency = 11 counts as none: expected integer value in the range [1, 10]",
+        ),
         ("allow_tma = false", "allow_tma = false is honoured"),
         ("allow_tma = true", "allow_tma = true: nothing goes by TMA"),
     ],

@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         choices=(*EMITS, *(name for name in compile_gpu.EMITS if name not in EMITS)),
-        help="for the CPU llvm, asm (the default) or obj; for GPUs nvgpu (per-thread code), llvm, "
-        "ptx (the default), cubin or sass, the last two by NVIDIA's tools",
+        help="for the CPU llvm, asm (the default) or obj; for GPUs tileas (layouts and a schedule), nvgpu "
+        "(per-thread code), llvm, ptx (the default), cubin or sass, the last two by NVIDIA's tools",
     )
     parser.add_argument(
         "-O0",

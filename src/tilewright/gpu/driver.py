@@ -20,8 +20,8 @@ def _not_available(why: str, help: str = "") -> TileIRError:
     return TileIRError.single(NO_GPU, why, help=help)
 
 
-#: The CUDA version of the driver that a PTX version needs, in the driver's numbering.
-_CUDA_OF_PTX = {
+#: The version of CUDA that a driver must have for a version of PTX, as the driver numbers it.
+CUDA_OF_PTX = {
     **{isa: 12000 + 10 * (isa - 80) for isa in range(80, 86)},
     86: 12070,
     87: 12080,
@@ -112,7 +112,7 @@ class Gpu:
                 f"{self.name} is of sm_{self.capability} and cannot run code for {arch.name}",
                 help=f"compile for sm_{self.capability}",
             )
-        needed = _CUDA_OF_PTX[isa]
+        needed = CUDA_OF_PTX[isa]
         if self.version < needed:
             raise _not_available(
                 f"the driver is too old: it knows CUDA {_shown(self.version)}, and the code needs "

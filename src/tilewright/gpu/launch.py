@@ -20,7 +20,7 @@ from tilewright.gpu.arguments import pack_number as pack_number
 from tilewright.gpu.codes import LAUNCH
 from tilewright.gpu.compile import CompiledKernel
 from tilewright.gpu.device_arrays import LEGACY_STREAM, DeviceArray
-from tilewright.gpu.driver import Gpu, open_gpu
+from tilewright.gpu.driver import CUDA_OF_PTX, Gpu, open_gpu
 from tilewright.gpu.host_memory import Span
 from tilewright.gpu.messages import Messages
 from tilewright.gpu.modules import LoadedKernel
@@ -309,11 +309,10 @@ def _loaded(gpu: Gpu, kernel: CompiledKernel) -> Any:
 
 
 def image_of(kernel: CompiledKernel, version: int) -> bytes:
-    """The code that a driver loads: machine code by ptxas, if that is installed and not newer than the driver's major
-    version, else PTX.
-    """
+    """What a driver of a version of CUDA loads: machine code by ptxas, where that is installed, knows the PTX,
+    and is not of a younger generation than the driver, else PTX, which the driver assembles."""
     ptxas = tools.ptxas_version()
-    if ptxas is not None and ptxas // 1000 <= version // 1000:
+    if ptxas is not None and CUDA_OF_PTX[kernel.isa] <= ptxas and ptxas // 1000 <= version // 1000:
         return _assembled(kernel.ptx, kernel.arch.name)
     return kernel.ptx.encode() + b"\0"
 

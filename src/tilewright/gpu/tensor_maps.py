@@ -34,7 +34,8 @@ _NUMBERS: dict[Attribute, int] = {
 }
 _BYTES_NUMBER = 0
 _ALIGNMENT = 16
-_MAX_STRIDE = 1 << 40
+_MAX_STRIDE, _MAX_EXTENT = 1 << 40, 1 << 32
+_MAX_RANK, _MAX_BOX = 5, 256
 #: The longest row of a box, in bytes, by swizzle.
 _SWIZZLE_ROWS = {"swizzle_32b": 32, "swizzle_64b": 64, "swizzle_128b": 128}
 
@@ -74,6 +75,15 @@ def plan_map(ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> MapP
             f"takes an array whose rows are multiples of {_ALIGNMENT} bytes apart, got {strides}",
         ),
         (not all(array.shape), "takes an array that is not empty"),
+        (
+            max(array.shape, default=0) > _MAX_EXTENT,
+            f"takes extents of at most {_MAX_EXTENT:,}, got {array.shape}",
+        ),
+        (len(box) > _MAX_RANK, f"has {len(box)} dimensions, and tensor maps at most {_MAX_RANK}"),
+        (
+            max(box, default=1) > _MAX_BOX,
+            f"has a box of {ty.tensor.get_shape()}, and none has more than {_MAX_BOX} elements along an axis",
+        ),
         (row % _ALIGNMENT, f"has a box whose rows of {row} bytes are no multiple of {_ALIGNMENT}"),
         (limit and row > limit, f"has a box whose rows of {row} bytes do not fit {limit}"),
     ):

@@ -31,18 +31,24 @@ _REMEMBERED = 16
 
 
 def _folders() -> list[Path]:
-    """Folders that may contain a toolkit, those of packages first."""
+    """Folders where a toolkit may be: that of the packages first, last what Triton brings of one."""
     folders: list[Path] = []
-    found = importlib.util.find_spec("nvidia")
-    for place in (found.submodule_search_locations or ()) if found else ():
-        folders += sorted(path for path in Path(place).glob("cu*") if path.is_dir())
+    for place in _places("nvidia"):
+        folders += sorted(path for path in place.glob("cu*") if path.is_dir())
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    return [*folders, *([Path(home)] if home else []), Path("/usr/local/cuda")]
+    folders += [*([Path(home)] if home else []), Path("/usr/local/cuda")]
+    return folders + [place / "backends" / "nvidia" for place in _places("triton")]
+
+
+def _places(package: str) -> list[Path]:
+    """The folders of a package, which is not imported."""
+    found = importlib.util.find_spec(package)
+    return [Path(place) for place in (found.submodule_search_locations or ())] if found else []
 
 
 def find(end: str) -> Path | None:
-    """The file of a toolkit whose path ends with ``end``, or None."""
-    names = (end, f"{end}.exe") if end.startswith("bin/") else (end,)
+    """The file of a toolkit whose path ends so, if it is there."""
+    names = (end, f"{end}.exe") if end.startswith("bin/") else (end, f"lib/{Path(end).name}")
     return next((p for folder in _folders() for n in names if (p := folder / n).is_file()), None)
 
 

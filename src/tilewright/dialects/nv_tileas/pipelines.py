@@ -42,8 +42,10 @@ from tilewright.dialects.nv_tileaa.constraints import (
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.asynchronous import ASYNC, check_ahead
-from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, schedule_op
+from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, is_within, schedule_op
 from tilewright.dialects.nv_tileas.ops import STORAGE
+from tilewright.dialects.nv_tileas.ring_places import is_passed_over, taken_twice
+from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.numerics.element_types import FORMATS
 
 GROUP = "pipelines"
@@ -51,7 +53,8 @@ PROTOCOL = define_code(
     "as-pipeline-protocol",
     "A stage of a pipeline is not used as the protocol says.",
     "Each stage that is acquired is filled and committed, once, and each that is waited for is read and "
-    "released, once, in the same block; its storage is used in between only.",
+    "released, once, in the same block; its storage is used in between only. Each side takes every place of the "
+    "ring once, as `inc_iter` counts them.",
 )
 TMA = define_code(
     "as-tma",
@@ -149,7 +152,14 @@ _P = "!nv_tileas.pipeline<3, !nv_tileas.tiled_view<8x16xf32, smem>>"
 _V = "!nv_tileas.tiled_view<8x16xf32, smem>"
 _ACQUIRE = f"%w = nv_tileas.async.pipeline.producer_acquire %p, %it : {_P}, !nv_tileas.pipeline_iterator -> !nv_tileas.stage"
 _WRITE = f"%slot = nv_tileas.async.pipeline.producer_write %p, %w : {_P}, !nv_tileas.stage -> {_V}"
+_FILL = (
+    "%d = nv_tileas.make_tiled_tma_desc %view {order = array<i64: 0, 1>, box = array<i64: 8, 16>} : "
+    "!nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>> -> !nv_tileas.tma_desc\n"
+    "%u = nv_tileas.async.tiled_tma_load %d[%i, %j], %slot, %w {tx_count = 512 : i64} : "
+    f"!nv_tileas.tma_desc, index, index, {_V}, !nv_tileas.stage -> !nv_tileas.async_token"
+)
 _COMMIT = f"nv_tileas.async.pipeline.producer_commit %p, %w : {_P}, !nv_tileas.stage"
+_PRODUCED = _RING + "\n".join((_ACQUIRE, _WRITE, _FILL, _COMMIT))
 _WAIT = f"%r = nv_tileas.async.pipeline.consumer_wait %p, %it : {_P}, !nv_tileas.pipeline_iterator -> !nv_tileas.stage"
 _READ = f"%full = nv_tileas.async.pipeline.consumer_read %p, %r : {_P}, !nv_tileas.stage -> {_V}"
 _RELEASE = f"nv_tileas.async.pipeline.consumer_release %p, %r : {_P}, !nv_tileas.stage"
@@ -233,6 +243,22 @@ class IncIterOp(TileAAOp):
         "!nv_tileas.pipeline_iterator -> !nv_tileas.pipeline_iterator"
     )
 
+    def check(self, report: Report) -> None:
+        root = self.iterator.owner
+        while isinstance(root, IncIterOp):
+            root = root.iterator.owner
+        if not isinstance(root, CreateIteratorOp):
+            return  # a loop may go on where the other side has ended
+        for kind in (ProducerAcquireOp, ConsumerWaitOp):
+            if is_passed_over(self.iterator, self.result, kind):
+                own = kind.name.rpartition(".")[2]
+                report.error(
+                    PROTOCOL,
+                    f"no {own} takes the stage before, and one takes the stage behind it",
+                    type_of("iterator"),
+                    help="each side takes the stages in the order of inc_iter, every one once",
+                )
+
 
 class _TakeStage(TileAAOp):
     """Waits for the stage of an iterator."""
@@ -247,10 +273,11 @@ class _TakeStage(TileAAOp):
 class ProducerAcquireOp(_TakeStage):
     """Waits until the stage of the iterator is empty; it is the producer's then."""
 
-    EXAMPLES: ClassVar = examples(_RING + "\n".join((_ACQUIRE, _WRITE, _COMMIT)))
+    EXAMPLES: ClassVar = examples(_PRODUCED)
 
     def check(self, report: Report) -> None:
         check_stage(self, report, ProducerWriteOp, ProducerCommitOp)
+        _check_place(self, report)
 
 
 @schedule_op("async.pipeline.consumer_wait", group=GROUP)
@@ -261,6 +288,7 @@ class ConsumerWaitOp(_TakeStage):
 
     def check(self, report: Report) -> None:
         check_stage(self, report, ConsumerReadOp, ConsumerReleaseOp)
+        _check_place(self, report)
 
 
 class _OpenStage(TileAAOp):
@@ -288,7 +316,7 @@ class ProducerWriteOp(_OpenStage):
     """The storage of an acquired stage, to be written until it is committed."""
 
     UNDEFINED: ClassVar = ("reading the storage",)
-    EXAMPLES: ClassVar = examples(_RING + "\n".join((_ACQUIRE, _WRITE, _COMMIT)))
+    EXAMPLES: ClassVar = examples(_PRODUCED)
 
 
 @schedule_op("async.pipeline.consumer_read", group=GROUP)
@@ -315,7 +343,7 @@ class ProducerCommitOp(_CloseStage):
     """
 
     ahead = opt_prop_def(INT64)
-    EXAMPLES: ClassVar = examples(_RING + "\n".join((_ACQUIRE, _WRITE, _COMMIT)))
+    EXAMPLES: ClassVar = examples(_PRODUCED)
 
     def check(self, report: Report) -> None:
         ty = self.pipeline.type
@@ -366,6 +394,8 @@ def check_stage(
     last = places[closed[0]] if len(where) == 1 else len(places)
     if last < first:
         report.error(PROTOCOL, f"{names[1]} stands before {names[0]}", type_of("result"))
+    if isinstance(op, ProducerAcquireOp):
+        _check_filled(op, opened[0], report)
     for view in opened[0].results:
         for use in view.uses:
             at = _ancestor_in(use.operation, block)
@@ -374,6 +404,44 @@ def check_stage(
                     f"'{use.operation.name}' uses the storage of a stage outside of its {names[0]}"
                 )
                 report.error(PROTOCOL, message, type_of("result"))
+
+
+def _check_place(op: _TakeStage, report: Report) -> None:
+    """Check that the side that an operation is of takes each place of the ring once."""
+    other = taken_twice(op, op.iterator)
+    if other is None:
+        return
+    own = op.name.rpartition(".")[2]
+    if isinstance(other, scf.ForOp | scf.WhileOp) and is_within(op.result, other):
+        message = f"the loop around it repeats {own} with the same iterator"
+    elif isinstance(other, scf.YieldOp | scf.ConditionOp):
+        message = f"the iterator of {own} goes on to another one"
+    else:
+        message = f"the stage of this iterator is taken before, by '{other.name}'"
+    report.error(
+        PROTOCOL,
+        message,
+        type_of("iterator"),
+        help="each side takes the stages in the order of inc_iter, every one once",
+    )
+
+
+def _check_filled(op: ProducerAcquireOp, opened: _OpenStage, report: Report) -> None:
+    """Check that each storage of an acquired stage is filled by one copy: it is full when the bytes of all
+    have come."""
+    for view in opened.results:
+        copies = [
+            use.operation for use in view.uses if isinstance(use.operation, AsyncTiledTmaLoadOp)
+        ]
+        here = [made for made in copies if made.parent is op.parent and made.stage is op.result]
+        if len(here) != 1 or len(copies) != 1:
+            report.error(
+                PROTOCOL,
+                f"expected one copy to '{format_type(view.type)}' of the stage in the block of its "
+                f"producer_acquire, got {len(here)}",
+                type_of("result"),
+                help="the stage would never be full, or before all has come",
+            )
 
 
 def _closing(
@@ -425,18 +493,22 @@ class MakeTiledTmaDescOp(TileAAOp):
     )
 
     def check(self, report: Report) -> None:
+        if (found := self.problem()) is not None:
+            report.error(TMA, found[0], attr(found[1]))
+
+    def problem(self) -> tuple[str, str] | None:
+        """What is wrong with its boxes, and the attribute that says so; None where nothing is."""
         view = self.base.type
         assert isinstance(view, T.TiledViewType)
         order, box = int_list(self.properties["order"]), int_list(self.properties["box"])
         size = FORMATS[T.element_name(view.element_type)].storage_bits // 8
         if sorted(order) != list(range(len(view.dims))) or len(box) != len(order):
-            report.error(TMA, f"expected the {len(view.dims)} axes, each once", attr("order"))
-        elif len(order) > MOST_AXES or any(not 1 <= extent <= MOST_EXTENT for extent in box):
-            report.error(TMA, f"no box has the extents {list(box)}", attr("box"))
-        elif not size or box[-1] * size % 16:
-            report.error(
-                TMA, f"rows of a box are multiples of 16 bytes, got {box[-1] * size}", attr("box")
-            )
+            return f"expected the {len(view.dims)} axes, each once", "order"
+        if len(order) > MOST_AXES or any(not 1 <= extent <= MOST_EXTENT for extent in box):
+            return f"no box has the extents {list(box)}", "box"
+        if not size or box[-1] * size % 16:
+            return f"rows of a box are multiples of 16 bytes, got {box[-1] * size}", "box"
+        return None
 
 
 @schedule_op("async.tiled_tma_load", group=GROUP)
@@ -456,17 +528,7 @@ class AsyncTiledTmaLoadOp(TileAAOp):
     traits = _EFFECTS
     BRACKETS: ClassVar = "indices"
     UNDEFINED: ClassVar = ("an access to the target before the stage is full",)
-    EXAMPLES: ClassVar = examples(
-        _RING
-        + _ACQUIRE
-        + "\n"
-        + _WRITE
-        + "\n%d = nv_tileas.make_tiled_tma_desc %view {order = array<i64: 0, 1>, box = array<i64: 8, 16>} "
-        ": !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>> -> !nv_tileas.tma_desc\n"
-        "%u = nv_tileas.async.tiled_tma_load %d[%i, %j], %slot, %w {tx_count = 512 : i64} : "
-        f"!nv_tileas.tma_desc, index, index, {_V}, !nv_tileas.stage -> !nv_tileas.async_token\n"
-        + _COMMIT
-    )
+    EXAMPLES: ClassVar = examples(_PRODUCED)
 
     def check(self, report: Report) -> None:
         target = self.target.type
@@ -484,11 +546,45 @@ class AsyncTiledTmaLoadOp(TileAAOp):
                 f"the copy moves {size} bytes, got tx_count {int_property(self, 'tx_count')}",
                 attr("tx_count"),
             )
-        made = self.desc.owner
-        view = made.base.type if isinstance(made, MakeTiledTmaDescOp) else None
-        if isinstance(view, T.TiledViewType) and len(self.indices) != len(view.dims):
-            report.error(
-                VIEW_SHAPE,
-                f"expects {len(view.dims)} coordinates, but got {len(self.indices)}",
-                type_of("desc"),
-            )
+        check_boxes(report, self.desc, self.indices, target, "target")
+
+
+def check_boxes(
+    report: Report, desc: SSAValue, indices: Sequence[SSAValue], held: S.TiledViewType, name: str
+) -> None:
+    """Check that the boxes of a copy's descriptor are the tile that a storage holds: ``name`` is its operand."""
+    made = desc.owner
+    if not isinstance(made, MakeTiledTmaDescOp):
+        return
+    view = made.base.type
+    assert isinstance(view, T.TiledViewType)
+    if len(indices) != len(view.dims):
+        message = f"expects {len(view.dims)} coordinates, but got {len(indices)}"
+        report.error(VIEW_SHAPE, message, type_of("desc"))
+    if (tuple(view.dims), view.element_type) != (held.dims, held.element_type):
+        message = f"'{format_type(held)}' does not fit a tile of '{format_type(view)}'"
+        report.error(VIEW_SHAPE, message, type_of(name))
+        return
+    if made.problem() is not None:
+        return
+    order, box = int_list(made.properties["order"]), int_list(made.properties["box"])
+    *extents, row = (held.dims[axis] for axis in order)
+    if list(box[:-1]) != extents or row % box[-1] or not lie_as_boxes(held, made):
+        report.error(
+            TMA,
+            f"boxes of {list(box)} along the axes {list(order)} do not make up '{format_type(held)}'",
+            type_of(name),
+            help="a box has all of the tile, but for rows of more than 128 bytes, which it has 128 of; storage "
+            "lies as the swizzle of its rows has it",
+        )
+
+
+def lie_as_boxes(held: S.TiledViewType, made: MakeTiledTmaDescOp, *, whole: bool = False) -> bool:
+    """Whether a storage lies as the boxes of a descriptor are written. One whose type does not say how it lies yet
+    may, unless all is to be decided (``whole``)."""
+    order, box = int_list(made.properties["order"]), int_list(made.properties["box"])
+    size = max(FORMATS[T.element_name(held.element_type)].storage_bits // 8, 1)
+    if not whole and not isinstance(held.layout, S.SharedAttr):
+        return True
+    rows = min(held.dims[order[-1]], ROW_BYTES // size)
+    return box[-1] == rows and held.shared == SharedLayout.swizzled(held.dims, order[-1], size)

@@ -11,14 +11,12 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import Report, attr, examples, int_property, type_of
-from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
 from tilewright.dialects.nv_tileaa.constraints import FLAG, INDEX, INT64
-from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, schedule_op
 from tilewright.dialects.nv_tileas.ops import STORAGE, ExtractSliceOp
-from tilewright.dialects.nv_tileas.pipelines import DESC, MakeTiledTmaDescOp
+from tilewright.dialects.nv_tileas.pipelines import DESC, check_boxes
 
 GROUP = "stores"
 
@@ -71,28 +69,11 @@ class AsyncTiledTmaStoreOp(TileAAOp):
                 f"tensor maps store what lies in smem, got {source.residency.data}",
                 type_of("source"),
             )
-        made = self.desc.owner
-        if isinstance(made, MakeTiledTmaDescOp):
-            self._check_view(report, made.base.type, source)
+        check_boxes(report, self.desc, self.indices, source, "source")
         if not any(_covers(wait, self) for wait in _waits_for(self.source)):
             report.error(
                 NOT_WAITED,
                 "nothing waits until the store has read its storage",
-                type_of("source"),
-            )
-
-    def _check_view(self, report: Report, view: object, source: S.TiledViewType) -> None:
-        assert isinstance(view, T.TiledViewType)
-        if len(self.indices) != len(view.dims):
-            report.error(
-                VIEW_SHAPE,
-                f"expects {len(view.dims)} coordinates, but got {len(self.indices)}",
-                type_of("desc"),
-            )
-        if (tuple(view.dims), view.element_type) != (source.dims, source.element_type):
-            report.error(
-                VIEW_SHAPE,
-                f"'{format_type(source)}' does not fit a tile of '{format_type(view)}'",
                 type_of("source"),
             )
 

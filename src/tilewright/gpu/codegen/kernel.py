@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -82,6 +83,8 @@ _EXTENTS = {
     "nvvm.cluster_dim": "cluster_dim_",
 }
 _NUMBERS = {"nvvm.minctasm": "minctasm", "nvvm.maxnreg": "maxnreg"}
+#: The threads of a block, and those along z, of all GPUs.
+_MOST_THREADS, _MOST_THREADS_Z = 1024, 64
 _BLOCK_SIZES = ("gpu.known_block_size", "known_block_size", "nvvm.reqntid")
 _CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_dim")
 
@@ -237,7 +240,8 @@ def _alignments(op: gpu_kernels.FuncOp) -> dict[int, int]:
 
 
 def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) -> None:
-    """Add annotations for the assembler: extents of block and cluster, limits, constant parameters."""
+    """Notes for the assembler: extents of the block and cluster, limits, constant parameters."""
+    _check_block(op)
     notes: list[str] = []
     for attribute, note in _EXTENTS.items():
         if (extents := _extents(op, (attribute,))) is not None:
@@ -258,6 +262,19 @@ def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) ->
             f'!{{ptr @{name}, !"grid_constant", !{number + 1}}}',
             f"!{{{listed}}}",
         ]
+
+
+def _check_block(op: Operation) -> None:
+    """Raise ``gpu-unsupported`` for a block that no GPU has."""
+    block = block_size(op)
+    if block is None:
+        return
+    if min(block) < 1 or prod(block) > _MOST_THREADS or block[2:] > (_MOST_THREADS_Z,):
+        raise layout.unsupported(
+            f"no GPU has blocks of {block} threads: they have 1 to {_MOST_THREADS:,}, and up to "
+            f"{_MOST_THREADS_Z} along z",
+            location_of(op),
+        )
 
 
 def _possible(

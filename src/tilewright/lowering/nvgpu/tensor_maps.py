@@ -12,7 +12,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.builtin import MemRefType
 
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-from tilewright.lowering.nvgpu.types import SHARED_SPACE
+from tilewright.lowering.nvgpu.types import FLOATS, SHARED_SPACE
 from tilewright.numerics.arrays import Array
 
 #: Limits of tensor maps: alignment of the address and of strides, and the exclusive bounds of strides (bytes) and
@@ -21,8 +21,7 @@ _ALIGNMENT, _MAX_STRIDE, _MAX_EXTENT = 16, 1 << 40, 1 << 32
 
 #: The element types of boxes, by their name in records.
 _ELEMENTS = {
-    str(ty): ty
-    for ty in (b.f16, b.bf16, b.f32, b.f64, *(b.IntegerType(width) for width in (8, 16, 32, 64)))
+    str(ty): ty for ty in (*FLOATS.values(), *(b.IntegerType(width) for width in (8, 16, 32, 64)))
 }
 
 

@@ -12,8 +12,8 @@ I1, I8, I32, I64 = (b.IntegerType(width) for width in (1, 8, 32, 64))
 INDEX = b.IndexType()
 GLOBAL_POINTER = LLVMPointerType(b.IntAttr(1))
 SHARED_SPACE = b.IntegerAttr(3, b.IntegerType(64))
-#: A tf32 is held as the f32 of the same value.
-_FLOATS: dict[str, Attribute] = {
+#: Numbers of tf32 are those of f32 that it has.
+FLOATS: dict[str, Attribute] = {
     "f16": b.Float16Type(),
     "bf16": b.BFloat16Type(),
     "f32": b.Float32Type(),
@@ -32,7 +32,7 @@ def element_type(ty: Attribute) -> Attribute | None:
         return I64
     if isinstance(ty, b.IntegerType):
         return b.IntegerType(ty.width.data)
-    return _FLOATS.get(T.element_name(ty))
+    return FLOATS.get(T.element_name(ty))
 
 
 def element_bytes(ty: Attribute) -> int:

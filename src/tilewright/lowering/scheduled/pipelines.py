@@ -28,6 +28,7 @@ from tilewright.dialects.nvgpu.types import (
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts.layout import axis_bits
+from tilewright.layouts.shared import ROW_BYTES, SWIZZLED_ROWS
 from tilewright.lowering.nvgpu.shared_conversion import in_bytes
 from tilewright.lowering.nvgpu.types import (
     I32,
@@ -200,6 +201,37 @@ def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
     _only_if(low, leads, block)
 
 
+def check_boxes(low: ScheduledKernel, storage: SSAValue, made: P.MakeTiledTmaDescOp) -> None:
+    """Raise ``not-lowered-to-threads`` for storage of which a text does not say that it lies as the boxes of a
+    tensor map are written, and for one that begins elsewhere than their swizzle."""
+    held = storage.type
+    assert isinstance(held, TiledViewType)
+    if not P.lie_as_boxes(held, made, whole=True):
+        raise low.refuse(
+            "its storage does not lie as boxes of the tensor map do",
+            help="give its type the #nv_tileas.shared of the boxes' swizzle",
+        )
+    check_start(low, storage, int_list(made.properties["order"])[-1])
+
+
+def check_start(low: ScheduledKernel, storage: SSAValue, axis: int) -> None:
+    """Raise ``not-lowered-to-threads`` for storage, with rows along an axis, that does not begin where the pattern of
+    their swizzle does: hardware takes the pattern from the bits of addresses."""
+    held = storage.type
+    assert isinstance(held, TiledViewType)
+    element = element_type(held.element_type)
+    assert element is not None
+    size = element_bytes(in_bytes(element))
+    pattern = SWIZZLED_ROWS * min(held.dims[axis] * size, ROW_BYTES)
+    starts = (low.storage[base_of(storage)], prod(held.dims) * size)
+    if any(start % pattern for start in starts[: 2 if base_of(storage) is not storage else 1]):
+        raise low.refuse(
+            f"its storage begins at byte {starts[0]} of shared memory, and the swizzle of its rows counts from "
+            f"multiples of {pattern}",
+            help=f"give it an offset that is a multiple of {pattern}, or leave that to tileas-allocate",
+        )
+
+
 @lowers("nv_tileas.async.tiled_tma_load")
 def tiled_tma_load(low: ScheduledKernel, op: P.AsyncTiledTmaLoadOp) -> None:
     """One thread starts a copy for each panel of 128 bytes of the tile."""
@@ -213,6 +245,7 @@ def tiled_tma_load(low: ScheduledKernel, op: P.AsyncTiledTmaLoadOp) -> None:
     view, order = low.view(made.base), int_list(made.properties["order"])
     target = op.target.type
     assert isinstance(target, TiledViewType)
+    check_boxes(low, op.target, made)
     ty = low.tensor_map(made).type
     assert isinstance(ty, TensorMapDescriptorType)
     box = ty.tensor.get_shape()

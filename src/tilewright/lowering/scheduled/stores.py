@@ -18,6 +18,7 @@ from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.types import I32, INDEX, element_bytes
+from tilewright.lowering.scheduled.pipelines import check_boxes
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
@@ -30,6 +31,7 @@ def tiled_tma_store(low: ScheduledKernel, op: AsyncTiledTmaStoreOp) -> None:
     assert isinstance(made, P.MakeTiledTmaDescOp)
     source, ty = op.source.type, low.tensor_map(made).type
     assert isinstance(source, TiledViewType) and isinstance(ty, TensorMapDescriptorType)
+    check_boxes(low, op.source, made)
     base, view = base_of(op.source), low.view(made.base)
     order, box = int_list(made.properties["order"]), ty.tensor.get_shape()
     size = element_bytes(ty.tensor.element_type)

@@ -24,9 +24,10 @@ from tilewright.dialects.nvgpu.wgmma import (
 )
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.layouts.layout import axis_bits
-from tilewright.layouts.shared import ROW_BYTES
+from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, element_type, vector_like
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
+from tilewright.lowering.scheduled.pipelines import check_start
 from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
 from tilewright.lowering.scheduled.table import lowers
 from tilewright.passes.tileas.warpgroup_products import ELEMENTS, ROWS, WARPS, WarpgroupPlan
@@ -121,7 +122,7 @@ class _Matrix:
     rows or columns."""
 
     def __init__(self, low: ScheduledKernel, storage: SSAValue, inner: range, outer: range):
-        self.low, self.tile = low, storage_tile(low, storage)
+        self.low, self.storage, self.tile = low, storage, storage_tile(low, storage)
         ty = storage.type
         assert isinstance(ty, TiledViewType)
         self.size = ELEMENTS[T.element_name(ty.element_type)][0] // 8
@@ -129,10 +130,21 @@ class _Matrix:
         #: Whether neighbours lie along the rows or columns of the result, not along k.
         self.is_turned = layout.place(1 << outer.start) < layout.place(1 << inner.start)
         fast = outer if self.is_turned else inner
+        self._check(ty, axis_bits(ty.dims).index(fast))
         row = min(len(fast), (ROW_BYTES // self.size).bit_length() - 1)
         self.row_bytes = self.size << row
         panels = fast[row:]
         self.leading = layout.place(1 << panels[0]) * self.size if len(panels) else 0
+
+    def _check(self, ty: TiledViewType, axis: int) -> None:
+        """Raise ``not-lowered-to-threads`` for storage that no descriptor describes: one says how long rows are, and
+        hardware swizzles them."""
+        if ty.shared != SharedLayout.swizzled(ty.dims, axis, self.size):
+            raise self.low.refuse(
+                "an operand of wgmma does not lie as the swizzle of its rows has it",
+                help="give its type the #nv_tileas.shared of that swizzle, or take the product by mma_sync",
+            )
+        check_start(self.low, self.storage, axis)
 
     def offsets(self, starts: Sequence[int]) -> b.ArrayAttr[b.IntegerAttr]:
         """How many bytes behind the matrix's begin these elements are."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from tilewright.analysis.hints import RULES
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.lowering.tileaa.hints import flag_hint, number_hint
+from tilewright.lowering.tileaa.hints import flag_hint, given_hint, number_hint
 from tilewright.lowering.tileaa.options import TileAAOptions
+from tilewright.model.choices import gpu_of
+from tilewright.model.timing import block_limits
 from tilewright.passes.tileas.remarks import Remarks
 
 #: The registers of a multiprocessor, and the most that a thread may have.
 _FILE, _MOST = 1 << 16, 255
+#: The blocks that no multiprocessor holds more of.
+_BLOCKS = 32
 
 
 def remark_on_hints(
@@ -17,9 +22,11 @@ def remark_on_hints(
 ) -> None:
     """Add a remark of kind ``hint`` for each hint that applies to the target.
 
-    ``threads``: the threads per block of the result. ``tma``: whether any of its copies use TMA.
+    ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA. A value that the
+    hint cannot have counts as none, and that is told, too.
     """
     _of_entry(entry, options, threads, remarks)
+    _out_of_range(entry, options, remarks)
     for op in entry.walk():
         if isinstance(op, TileOp) and op is not entry:
             _of_access(op, options, remarks, tma)
@@ -30,11 +37,18 @@ def _of_entry(entry: EntryOp, options: TileAAOptions, threads: int, remarks: Rem
         said = "is honoured" if threads == 32 * warps else f"gave way: a block has {threads // 32}"
         remarks.add("hint", f"num_worker_warps_per_cta = {warps} {said}", entry)
     if occupancy := number_hint(options, entry, "occupancy"):
-        most = min(_FILE // (occupancy * threads) // 8 * 8, _MOST)
+        held = _most_blocks(options, threads)
+        fit = min(occupancy, held)
+        most = min(_FILE // (fit * threads) // 8 * 8, _MOST)
+        said = (
+            "is honoured"
+            if fit == occupancy
+            else f"gave way to {fit}, the most of {threads} threads"
+        )
         remarks.add(
             "hint",
-            f"occupancy = {occupancy} is honoured: a thread gets at most {most} registers, so that those of "
-            f"{occupancy} blocks fit on a multiprocessor",
+            f"occupancy = {occupancy} {said}: a thread gets at most {most} registers, so that those of "
+            f"{fit} blocks fit on a multiprocessor",
             entry,
         )
     cluster = number_hint(options, entry, "num_cta_in_cga")
@@ -47,7 +61,27 @@ def _of_entry(entry: EntryOp, options: TileAAOptions, threads: int, remarks: Rem
         )
 
 
+def _most_blocks(options: TileAAOptions, threads: int) -> int:
+    """The blocks of so many threads that a multiprocessor of the target holds, whatever else they take."""
+    gpu = gpu_of(int(options.target.removeprefix("sm_")))
+    if gpu is None:
+        return _BLOCKS
+    limits = block_limits(gpu, 0, threads, 0)
+    return max(min(limits["threads"], limits["blocks"]), 1)
+
+
+def _out_of_range(op: TileOp, options: TileAAOptions, remarks: Remarks) -> None:
+    for name, rule in RULES.items():
+        value = given_hint(options, op, name)
+        if value is None or op.mnemonic() not in rule.ops or rule.expected is None:
+            continue
+        if number_hint(options, op, name) is None:
+            expected = rule.expected(options.target)
+            remarks.add("hint", f"{name} = {value} counts as none: expected {expected}", op)
+
+
 def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) -> None:
+    _out_of_range(op, options, remarks)
     latency = number_hint(options, op, "latency")
     if latency is not None:
         remarks.add(

@@ -21,6 +21,12 @@ def _hint(options: TileAAOptions, op: TileOp, name: str) -> IntegerAttr | None:
     return found if isinstance(found, IntegerAttr) else None
 
 
+def given_hint(options: TileAAOptions, op: TileOp, name: str) -> int | None:
+    """The integer that a hint gives, whether it may have it or not; None where there is none."""
+    found = _hint(options, op, name)
+    return None if found is None or found.type == _I1 else found.value.data
+
+
 def number_hint(options: TileAAOptions, op: TileOp, name: str) -> int | None:
     """The value of a numeric hint; None if it is missing or out of range."""
     found = _hint(options, op, name)

@@ -295,6 +295,24 @@ def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
     ]
 
 
+@pytest.mark.parametrize("flags", ["", "a", "b"])
+def test_operands_of_matrices_lie_as_boxes_bring_them(flags: str) -> None:
+    """Rows of 64 bytes, of which a thread writes two that are neighbours, lie elsewhere for threads: so they do where there is no
+    pipeline."""
+    tile = {"": (64, 128, 32), "a": (32, 128, 64), "b": (64, 32, 64)}[flags]
+    module = K.lowered(product(*tile, flags=flags), LAYOUTS.replace("sm_90a", "sm_120a"))
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    before = print_text(module)
+    small = Remarks()
+    tma_pipelines(func, 3, Target("sm_120a", 8 << 10), small)
+    assert "a loop has no pipeline" in small.found[-1].message
+    assert print_text(module) == before
+    said = Remarks()
+    tma_pipelines(func, 3, Target("sm_120a"), said)
+    (remark,) = said.found
+    assert remark.message.startswith("a loop loads 2 tiles ahead by TMA")
+
+
 def test_without_maps_the_rings_of_cp_async_stay() -> None:
     module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline,tileas-expand")
     assert [op for op in module.walk() if isinstance(op, AsyncTiledLoadOp)]

@@ -143,7 +143,7 @@ class LoopAhead(LoopLoads):
             return
         others = self.beside(loads)
         each = sum(load.bytes for load in loads)
-        budget = self.budget(others)
+        budget = self.room(each, others)
         stages = self.that_fit(each, budget)
         figures = self.refills(loads, stages, others) if each <= budget else ""
         if figures or (self.stages == 1 and stages == 1):
@@ -164,6 +164,15 @@ class LoopAhead(LoopLoads):
     def budget(self, others: int) -> int:
         """The bytes that a ring may have beside ``others``."""
         return self.shared_bytes - others - conversion_scratch(self.loop)
+
+    def room(self, each: int, others: int) -> int:
+        """The bytes of a ring beside ``others``; where one stage of ``each`` bytes asks for it, exchanges have what the largest
+        of them needs."""
+        found = self.budget(others)
+        if each <= found:
+            return found
+        least = self.shared_bytes - others - conversion_scratch(self.loop, least=True)
+        return max(found, least)
 
     def that_fit(self, each: int, budget: int) -> int:
         """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
@@ -187,10 +196,6 @@ class LoopAhead(LoopLoads):
 
     def refills(self, loads: Sequence[LoadAhead], stages: int, others: int) -> str:
         """The figures, if each tile shall have one stage by the tables of the performance model."""
-        import os
-
-        if os.environ.get("NOREFILL"):
-            return ""
         ops = list(self.body.ops)
         if self.gpu is None:
             return ""
@@ -417,6 +422,10 @@ class StreamAhead(LoopAhead):
     def budget(self, others: int) -> int:
         """Half of the memory at most: two blocks shall share a multiprocessor."""
         return min(super().budget(others), self.shared_bytes // 2 - others)
+
+    def room(self, each: int, others: int) -> int:
+        """The same: what does not fit there stays as it was."""
+        return self.budget(others)
 
 
 def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:

@@ -81,8 +81,9 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         )
         for count in (1, max(stages, 1))
     }
-    if resident[1] <= 1 or (stages > 1 and resident[stages] > 1):
-        # Of two blocks one computes while the other waits in any case.
+    if stages > 1 and (resident[1] <= 1 or resident[stages] > 1):
+        # Of two blocks one computes while the other waits in any case. Where there is no ring else, tiles would go through
+        # the registers of threads, which nothing hides, whoever is beside them.
         return ""
     alone = {op: clocks_of_turn(gpu, turn, 1) for op, turn in turns.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tilewright.analysis.tileaa import Facts
@@ -26,13 +26,19 @@ from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
+from tilewright.dialects.nv_tileas.types import (
+    ASYNC_TOKEN,
+    SharedAttr,
+    TiledViewType,
+    permuted_view,
+)
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
 from tilewright.passes.tileas.pipeline import LoopAhead
+from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.staged_loads import StagedLoad, stage_loads, undo_others
@@ -91,12 +97,35 @@ class _TmaLoop(LoopAhead):
 
     def run(self) -> None:
         staged = stage_loads(self)
+        before = self._lie_as_boxes()
         boxes = self._boxes()
         if self._should_be_by_threads(staged, boxes):
             undo_others(staged, ())
             staged, boxes = [], self._boxes()
         taken = {load.load for load in boxes} if self._make(boxes) else set[TileLoad]()
         undo_others(staged, taken)
+        for load, types in before.items():
+            if load not in taken:
+                for storage, ty in types.items():
+                    storage._type = ty
+
+    def _lie_as_boxes(self) -> dict[TileLoad, dict[SSAValue, Attribute]]:
+        """Let operands of ``mma.sync`` lie as boxes bring them, where they lie otherwise only for threads to write them without
+        bank conflicts: ``ldmatrix`` reads them as well. By load, the types that storages had."""
+        before: dict[TileLoad, dict[SSAValue, Attribute]] = {}
+        for load in self.loads(boxes=True):
+            dims, element = T.dims_of(load.load.result.type), load.target.element_type
+            found = tile_box(self.facts, load.load.base, dims, element)
+            if not isinstance(found, Box) or not all(map(_by_matrices, load.users)):
+                continue
+            shared = SharedAttr.of(found.shared(dims, element))
+            for reader in load.readers:
+                own, order = reader.unpermuted, reader.order
+                if own.layout != shared:
+                    ty = TiledViewType(own.dims, own.element_type, own.residency.data, shared)
+                    before.setdefault(load.load, {})[reader.storage] = reader.storage.type
+                    reader.storage._type = ty if order is None else permuted_view(ty, order)
+        return before
 
     def _should_be_by_threads(
         self, staged: Sequence[StagedLoad], boxes: dict[LoadAhead, Box]
@@ -140,7 +169,7 @@ class _TmaLoop(LoopAhead):
             )
             stages = both if both >= 2 else stages
         figures = "" if threads else self.refills(list(boxes), stages, others)
-        if (figures or self.stages == 1) and each <= self.budget(others):
+        if (figures or self.stages == 1) and each <= self.room(each, others):
             stages = 1
         elif stages < 2:
             self.remarks.add(
@@ -210,6 +239,11 @@ class _TmaLoop(LoopAhead):
         ends = list(new.results[len(new.results) - len(rings) :])
         for outer in around:
             ends = carry_through(outer, firsts, ends)
+
+
+def _by_matrices(op: Operation) -> bool:
+    """Whether an operation is a product that reads operands by ``ldmatrix``."""
+    return isinstance(op, S.DotOp) and S.atom_of(op) in ("mma_sync", WIDENED)
 
 
 class _Pipeline:

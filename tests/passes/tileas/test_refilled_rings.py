@@ -137,7 +137,7 @@ def test_more_stages_than_one_may_be_filled_behind_the_release(rounds: int) -> N
         assert one.tobytes() == two.tobytes()
 
 
-TALL = Loop(16, 64, 256)
+TALL = Loop(16, 64, 512)
 
 
 def func_of(passes: str) -> FuncOp:
@@ -151,16 +151,16 @@ def func_of(passes: str) -> FuncOp:
 def test_tiles_of_which_one_stage_fits_do_not_go_through_registers(
     target: str, spare: bool
 ) -> None:
-    """Two tiles of 32 KiB beside what the largest exchange needs, which is less than rings leave as a rule."""
+    """Two tiles of 64 KiB, of 128 registers of each thread, beside what the largest exchange needs, which is less than rings leave as a rule."""
     layouts = f"tileaa,tileas-assign-layouts{{target={target}}}"
     func = func_of(layouts)
     loop = next(op for op in func.walk() if isinstance(op, scf.ForOp))
     threads, gpu = LoopAhead(func, loop, 3, 1 << 20, Remarks()), GPUS["rtx5090"]
     loads = threads.loads()
     least = conversion_scratch(loop, least=True)
-    assert [load.bytes for load in loads] == [32 * KIB] * 2
+    assert [load.bytes for load in loads] == [64 * KIB] * 2
     assert BESIDE_RINGS < least < conversion_scratch(loop)
-    room = threads.beside(loads) + 64 * KIB + least - (0 if spare else 1)
+    room = threads.beside(loads) + 128 * KIB + least - (0 if spare else 1)
     remarks = Remarks()
     if target == "sm_80":
         pipeline(func, 3, room, remarks, gpu)
@@ -168,7 +168,7 @@ def test_tiles_of_which_one_stage_fits_do_not_go_through_registers(
         tma_pipelines(func, 4, Target(target, room), remarks, gpu)
     rings = [remark.message for remark in remarks.found if remark.kind == "ring"]
     assert bool(rings) == spare
-    assert all("each again as soon as it was read, 64 KiB" in ring for ring in rings)
+    assert all("each again as soon as it was read, 128 KiB" in ring for ring in rings)
 
 
 BYTES, SUMS = (64, 64, "i8"), "tile<64x64xf32>"
@@ -235,9 +235,11 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     assert "3 stages: " in found
     # Without another ring there are the figures of this one.
     assert "stages" not in refills(A100, small, 1)
-    # Neither is there room for a second block, which matters only beside another ring.
-    assert "1 block" in refills(A100, replace(small, other_bytes=90 * KIB), 1)
-    assert refills(A100, replace(small, other_bytes=90 * KIB), 2) == ""
+    # Neither is there room for a second block: threads bring what they have registers for.
+    alone, big = replace(small, other_bytes=90 * KIB), [(44 * KIB, [op], 0.0) for op in products]
+    assert refills(A100, alone, 1) == ""
+    assert "1 block" in refills(A100, replace(alone, spans=big), 1)
+    assert refills(A100, replace(alone, spans=big), 2) == ""
     # Two blocks share a multiprocessor in any case; each tile is read for the whole round; there are no products.
     assert refills(A100, replace(small, stage_bytes=24 * KIB), 3) == ""
     whole = [(15 * KIB, products, small.work) for _ in products]

@@ -40,6 +40,7 @@ from tilewright.dialects.nv_tileas.types import (
     layout_of,
     permuted_view,
 )
+from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.layouts.layout import axis_bits
@@ -58,7 +59,7 @@ from tilewright.passes.tileas.cleaning import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
+from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad, padding_of
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
@@ -364,15 +365,21 @@ class LoopAhead(LoopLoads):
         stage = builder.stage(ring, slot, load.target)
         # What is wanted in another layout is read in that one, where banks do not conflict.
         users = [use.operation for use in op.result.uses]
+        padding = padding_of(op)
         converted = [
             user
             for user in users
-            if isinstance(user, S.ConvertLayoutOp) and reads_well(load.target, user)
+            if isinstance(user, S.ConvertLayoutOp)
+            and padding is None
+            and reads_well(load.target, user)
         ]
         for reader in (*converted, op)[: len(users)]:
             here = ScheduleBuilder(InsertPoint.before(reader), op)
             result = reader.results[0]
             tile = here.one(S.LocalLoadOp, (stage,), result.type)
+            if padding is not None:
+                (mask,) = values_of(op, "mask")
+                tile = here.select(mask, tile, padding)
             tile.name_hint = result.name_hint or op.result.name_hint
             result.replace_all_uses_with(tile)
         pass_token_on(op)

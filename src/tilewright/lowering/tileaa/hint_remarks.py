@@ -13,28 +13,40 @@ _FILE, _MOST = 1 << 16, 255
 
 
 def remark_on_hints(
-    entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, tma: bool
+    entry: EntryOp,
+    options: TileAAOptions,
+    threads: int,
+    remarks: Remarks,
+    tma: bool,
+    blocks: int = 0,
 ) -> None:
     """Add a remark of kind ``hint`` for each hint that counts for the target.
 
-    ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA.
+    ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA; ``blocks``: for how many
+    blocks on a multiprocessor registers are left, 0 where that is not what limits them.
     """
-    _of_entry(entry, options, threads, remarks)
+    _of_entry(entry, options, threads, remarks, blocks)
     for op in entry.walk():
         if isinstance(op, TileOp) and op is not entry:
             _of_access(op, options, remarks, tma)
 
 
-def _of_entry(entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks) -> None:
+def _of_entry(
+    entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, blocks: int
+) -> None:
     if warps := number_hint(options, entry, "num_worker_warps_per_cta"):
         said = "is honoured" if threads == 32 * warps else f"gave way: a block has {threads // 32}"
         remarks.add("hint", f"num_worker_warps_per_cta = {warps} {said}", entry)
     if occupancy := number_hint(options, entry, "occupancy"):
-        most = min(_FILE // (occupancy * threads) // 8 * 8, _MOST)
+        fits = blocks or occupancy
+        most = min(_FILE // (fits * threads) // 8 * 8, _MOST)
+        said = "is honoured"
+        if fits < occupancy:
+            said = f"is honoured as far as shared memory goes, which holds {fits}"
         remarks.add(
             "hint",
-            f"occupancy = {occupancy} is honoured: a thread gets at most {most} registers, so that those of "
-            f"{occupancy} blocks fit on a multiprocessor",
+            f"occupancy = {occupancy} {said}: a thread gets at most {most} registers, so that those of "
+            f"{fits} {'block fits' if fits == 1 else 'blocks fit'} on a multiprocessor",
             entry,
         )
     cluster = number_hint(options, entry, "num_cta_in_cga")

@@ -142,7 +142,7 @@ class _TmaLoop(LoopAhead):
         boxes: dict[LoadAhead, Box] = {}
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
-            found = box_of(self.facts, load) if early else "its view is made in a loop"
+            found = box_of(self.facts, load) if early else "its view is made in a loop or a branch"
             if self.follows_access(load.load):
                 # Tensor maps read memory by another way than threads write it.
                 found = "threads access its memory before the loop"

@@ -18,12 +18,12 @@ def remark_on_hints(
     threads: int,
     remarks: Remarks,
     tma: bool,
-    blocks: int = 0,
+    blocks: int,
 ) -> None:
     """Add a remark of kind ``hint`` for each hint that counts for the target.
 
     ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA; ``blocks``: for how many
-    blocks on a multiprocessor registers are left, 0 where that is not what limits them.
+    blocks on a multiprocessor registers are left, 0 where agents share them.
     """
     _of_entry(entry, options, threads, remarks, blocks)
     for op in entry.walk():
@@ -37,8 +37,12 @@ def _of_entry(
     if warps := number_hint(options, entry, "num_worker_warps_per_cta"):
         said = "is honoured" if threads == 32 * warps else f"gave way: a block has {threads // 32}"
         remarks.add("hint", f"num_worker_warps_per_cta = {warps} {said}", entry)
-    if occupancy := number_hint(options, entry, "occupancy"):
-        fits = blocks or occupancy
+    occupancy = number_hint(options, entry, "occupancy")
+    if occupancy and not blocks:
+        message = f"occupancy = {occupancy} gave way: agents share all registers of a block"
+        remarks.add("hint", message, entry)
+    elif occupancy:
+        fits = min(blocks, occupancy)
         most = min(_FILE // (fits * threads) // 8 * 8, _MOST)
         said = "is honoured"
         if fits < occupancy:

@@ -59,6 +59,7 @@ from tilewright.passes.tileas.cleaning import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.induction_variables import close_inductions
 from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad, padding_of
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
@@ -114,6 +115,7 @@ def pipeline(
     """Pipeline the loops of a function; why loops and loads were left as they are. With a ``gpu``, small stages are as
     many as hide the latency of its memory. Loops with products come first: others have what they leave of shared memory."""
     remarks = Remarks() if remarks is None else remarks
+    close_inductions(func)
     for kind in (LoopAhead, StreamAhead):
         for op in list(func.walk()):
             if isinstance(op, scf.ForOp):

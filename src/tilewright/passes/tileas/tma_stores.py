@@ -44,6 +44,7 @@ from tilewright.passes.tileas.allocate import end_of, peak
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.hoist_views import hoist_views
+from tilewright.passes.tileas.induction_variables import close_inductions
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
@@ -80,6 +81,7 @@ def choose_tma_stores(func: FuncOp, target: Target, remarks: Remarks | None = No
     if not target.has_tma:
         return
     hoist_views(func)
+    close_inductions(func)
     facts: Facts | None = None
     for op in func.walk():
         if not isinstance(op, TiledStoreOp):

@@ -1,4 +1,5 @@
-"""Kernels that nobody tuned for, fourth part: attention and products."""
+"""Attention and products that nobody tuned for: gradients by atomic additions, chunks of a delta rule, locks, bands, experts'
+gates, results that are rounded to bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels that nobody tuned for, fourth part: rows, scans, sorts, moves."""
+"""Rows, scans, sorts and moves that nobody tuned for: reductions and scans of several values, axes in odd orders, tables,
+rotations in place."""
 
 from __future__ import annotations
 

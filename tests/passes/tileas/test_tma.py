@@ -298,7 +298,7 @@ def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
 @pytest.mark.parametrize("flags", ["", "a", "b"])
 def test_operands_of_matrices_lie_as_boxes_bring_them(flags: str) -> None:
     """Rows of 64 bytes, of which a thread writes two that are neighbours, lie elsewhere for threads: so they do where there is no
-    pipeline."""
+    pipeline, and where boxes would bring nothing else."""
     tile = {"": (64, 128, 32), "a": (32, 128, 64), "b": (64, 32, 64)}[flags]
     module = K.lowered(product(*tile, flags=flags), LAYOUTS.replace("sm_90a", "sm_120a"))
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
@@ -311,6 +311,12 @@ def test_operands_of_matrices_lie_as_boxes_bring_them(flags: str) -> None:
     tma_pipelines(func, 3, Target("sm_120a"), said)
     (remark,) = said.found
     assert remark.message.startswith("a loop loads 2 tiles ahead by TMA")
+    module = K.lowered(product(64, 64, 32, flags="b"), LAYOUTS.replace("sm_90a", "sm_120a"))
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    tma_pipelines(func, 3, Target("sm_120a"), said)
+    assert [found.message.rpartition(": ")[2] for found in said.found[1:]] == [
+        "products need it in another order in storage"
+    ] * 2
 
 
 def test_without_maps_the_rings_of_cp_async_stay() -> None:

@@ -110,10 +110,14 @@ class _TmaLoop(LoopAhead):
                     storage._type = ty
 
     def _lie_as_boxes(self) -> dict[TileLoad, dict[SSAValue, Attribute]]:
-        """Let operands of ``mma.sync`` lie as boxes bring them, where they lie otherwise only for threads to write them without
-        bank conflicts: ``ldmatrix`` reads them as well. By load, the types that storages had."""
+        """Where boxes bring some of a loop, let operands of ``mma.sync`` lie as they would bring these, if they lie otherwise
+        only for threads to write them without bank conflicts: ``ldmatrix`` reads them as well, and the loop waits for boxes alone.
+        By load, the types that storages had."""
         before: dict[TileLoad, dict[SSAValue, Attribute]] = {}
-        for load in self.loads(boxes=True):
+        loads = self.loads(boxes=True)
+        if not any(isinstance(box_of(self.facts, load), Box) for load in loads):
+            return before
+        for load in loads:
             dims, element = T.dims_of(load.load.result.type), load.target.element_type
             found = tile_box(self.facts, load.load.base, dims, element)
             if not isinstance(found, Box) or not all(map(_by_matrices, load.users)):

@@ -319,6 +319,22 @@ def test_operands_of_matrices_lie_as_boxes_bring_them(flags: str) -> None:
     ] * 2
 
 
+def test_what_threads_bring_half_of_they_bring_alone() -> None:
+    """A round that waits for boxes and for threads has no gain of boxes; one by ``wgmma`` has."""
+    text, said = product(64, 64, 16), {}
+    for arch in ("sm_90a", "sm_120a"):
+        module = K.lowered(text, LAYOUTS.replace("sm_90a", arch))
+        (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+        found = Remarks()
+        tma_pipelines(func, 3, Target(arch), found)
+        said[arch] = [remark.message for remark in found.found if remark.kind != "tma"]
+        said[arch] += [m.message for m in found.found if "threads bring as much" in m.message]
+    assert said == {
+        "sm_90a": ["a loop loads 1 tile ahead by TMA into 3 stages, 6 KiB"],
+        "sm_120a": ["a loop has no pipeline: threads bring as much of it"],
+    }
+
+
 def test_without_maps_the_rings_of_cp_async_stay() -> None:
     module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline,tileas-expand")
     assert [op for op in module.walk() if isinstance(op, AsyncTiledLoadOp)]

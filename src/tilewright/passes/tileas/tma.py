@@ -166,6 +166,11 @@ class _TmaLoop(LoopAhead):
         others = self.beside(boxes)
         stages = self._stages(each, others)
         threads = self._by_threads(boxes)
+        if self._is_mostly_by_threads(each, threads):
+            self.remarks.add(
+                "tma", "a loop has no pipeline: threads bring as much of it", self.loop
+            )
+            return False
         if threads:
             # Their ring shall fit, too: a stage that waits for threads makes the others idle.
             both = self._stages(
@@ -187,6 +192,12 @@ class _TmaLoop(LoopAhead):
         self.remarks.add("ring", remark, self.loop)
         self._rewrite_all(groups, boxes, stages)
         return True
+
+    def _is_mostly_by_threads(self, each: int, threads: Sequence[LoadAhead]) -> bool:
+        """Whether threads bring as much of a round of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
+        the threads have a barrier for theirs in any case."""
+        products = [op for op in self.body.ops if isinstance(op, S.Product)]
+        return all(map(_by_matrices, products)) and sum(load.bytes for load in threads) >= each
 
     def _by_threads(self, boxes: Collection[LoadAhead]) -> list[LoadAhead]:
         """The loads without a box that threads can bring ahead."""

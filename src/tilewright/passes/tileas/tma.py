@@ -33,11 +33,12 @@ from tilewright.dialects.nv_tileas.types import (
     permuted_view,
 )
 from tilewright.model.tables import Gpu
+from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
-from tilewright.passes.tileas.pipeline import LoopAhead
+from tilewright.passes.tileas.pipeline import LoopAhead, inner_axis
 from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
@@ -125,8 +126,10 @@ class _TmaLoop(LoopAhead):
             shared = SharedAttr.of(found.shared(dims, element))
             for reader in load.readers:
                 own, order = reader.unpermuted, reader.order
-                if own.layout != shared:
-                    ty = TiledViewType(own.dims, own.element_type, own.residency.data, shared)
+                ty = TiledViewType(own.dims, own.element_type, own.residency.data, shared)
+                # ``ldmatrix`` turns matrices of 16 bits, and threads bytes, but nobody wider elements.
+                turns = element_bytes(element) <= 2 or inner_axis(own) == inner_axis(ty)
+                if own.layout != shared and turns:
                     before.setdefault(load.load, {})[reader.storage] = reader.storage.type
                     reader.storage._type = ty if order is None else permuted_view(ty, order)
         return before

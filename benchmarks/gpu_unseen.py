@@ -19,6 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from benchmarks import gpu_unseen_attention as attention
+from benchmarks import gpu_unseen_fresh as fresh
+from benchmarks import gpu_unseen_fresh_rows as fresh_rows
 from benchmarks import gpu_unseen_models as models
 from benchmarks import gpu_unseen_more as more
 from benchmarks import gpu_unseen_moves as moves
@@ -70,6 +72,8 @@ def cases() -> tuple[Case, ...]:
         *moves.cases(),
         *more.cases(),
         *models.cases(),
+        *fresh.cases(),
+        *fresh_rows.cases(),
     )
 
 
@@ -86,6 +90,15 @@ _CONTENTS: Mapping[tuple[str, int], Callable[[Any, np.random.Generator], Array]]
     ("state_space", 2): lambda e, rng: -rng.random(e),
     ("count_bytes", 0): lambda e, rng: rng.integers(0, 256, e),
     ("products_across", 0): lambda e, rng: 1 + 0.01 * rng.standard_normal(e),
+    ("locked_split", 3): lambda e, rng: np.zeros(e),
+    ("gathered_gate", 3): lambda e, rng: rng.permutation(e[0]),
+    ("weighted_rows", 2): lambda e, rng: rng.permutation(math.prod(e)).reshape(e),
+    ("table_gradient", 1): lambda e, rng: rng.permutation(e[0]),
+    ("bins_by_places", 0): lambda e, rng: rng.random(e),
+    ("all_gradients", 4): lambda e, rng: 3 + rng.random(e),
+    ("sorted_rows", 0): lambda e, rng: rng.integers(-(1 << 31), 1 << 31, e),
+    ("delta_rule", 1): lambda e, rng: 0.1 * rng.standard_normal(e),
+    ("delta_rule", 3): lambda e, rng: 0.1 * rng.random(e),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ def emitted(source: Source, options: argparse.Namespace, session: Session) -> st
     compiled = source.compile()
     if emit in ("llvm", "ptx"):
         return compiled.llvm_ir if emit == "llvm" else compiled.ptx
-    return _machine_code(compiled, emit, session, source.stages())
+    return _machine_code(compiled, emit, session, source)
 
 
 #: The kinds of remarks about what a block uses: its stages and its agents.
@@ -81,14 +81,16 @@ _SHAPE = ("ring", "agents")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel of a file: its module of ``nvgpu`` (given or lowered), the module of ``nv_tileas`` on the way, the
-    function that compiles it, the remarks as lines, and those of them about stages and agents."""
+    """A kernel of a file: the module of ``nvgpu`` that it is or becomes, that of ``nv_tileas`` on the way,
+    what compiles it, lines of remarks, and those of them that tell of stages and agents. ``name``: what its author calls it,
+    where that is not its name in the PTX."""
 
     threads: Callable[[], ModuleOp]
     scheduled: Callable[[], ModuleOp]
     compile: Callable[[], CompiledKernel]
     remarks: Callable[[], list[str]] = list
     stages: Callable[[], list[str]] = list
+    name: str | None = None
 
 
 def refuse_decisions(options: argparse.Namespace) -> None:
@@ -144,6 +146,7 @@ def source_of(
         from tilewright.cli.modules import machine_module
         from tilewright.cli.run import entry_of
         from tilewright.gpu.tiles import TileProgram
+        from tilewright.launching.entry_names import authors_name
         from tilewright.launching.options import LaunchOptions
 
         held = machine_module(module, options.file)
@@ -157,6 +160,7 @@ def source_of(
             lambda: program.compile(entry),
             lambda: [shown(remark) for remark in program.remarks(entry)],
             lambda: [found.message for found in program.remarks(entry) if found.kind in _SHAPE],
+            name or authors_name(entry),
         )
     from tilewright.gpu import compile_kernel, kernels_of
 
@@ -196,12 +200,12 @@ def gpu_module(module: Module) -> ModuleOp:
 
 
 def _machine_code(
-    compiled: CompiledKernel, emit: str, session: Session, stages: Sequence[str]
+    compiled: CompiledKernel, emit: str, session: Session, source: Source
 ) -> str | bytes:
     from tilewright.gpu import disassemble
     from tilewright.gpu.resources import resources
 
     made = compiled.assemble()
-    for line in (*resources(compiled, made), *stages):
-        session.say(f"{compiled.name}: {line}")
+    for line in (*resources(compiled, made), *source.stages()):
+        session.say(f"{source.name or compiled.name}: {line}")
     return made.cubin if emit == "cubin" else disassemble(made.cubin)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
 
 class Elements(Enum):
@@ -60,6 +60,13 @@ class Extreme(Enum):
 def elements(op: Operation) -> Elements:
     """Where the elements of the results come from."""
     return getattr(op, "ELEMENTS", Elements.UNKNOWN)
+
+
+def same_value(op: Operation) -> SSAValue | None:
+    """The operand that the only result of an operation is, as it is of a tile that other threads hold; None where the
+    operation computes."""
+    name: str | None = getattr(op, "SAME", None)
+    return None if name is None else getattr(op, name)
 
 
 def points(op: Operation) -> Pointing:

@@ -75,6 +75,12 @@ def has_authors_names(entry: KernelOp) -> bool:
     return _FIELD in entry.__dict__
 
 
+def authors_name(name: str) -> str:
+    """What the author of a kernel called it: its name without the calling convention that cuTile puts behind it."""
+    before, mark, _ = name.rpartition("_K")
+    return before if mark and calling_convention(name) is not None else name
+
+
 @cache
 def calling_convention(name: str) -> CallingConvention | None:
     """The calling convention in a mangled name; None if there is none, or an unknown one."""

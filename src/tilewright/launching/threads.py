@@ -178,7 +178,7 @@ class LoweredProgram:
         if kernel is not None:
             tma = error is None and bool(made.spec.tensor_maps)
             options = TileAAOptions(f"sm_{self._target.compute}")
-            remark_on_hints(kernel, options, made.spec.threads, found, tma)
+            remark_on_hints(kernel, options, made.spec.threads, found, tma, made.spec.blocks)
         if error is not None:
             first = error.diagnostics[0]
             message = f"lowered without a schedule: {first.message}"

@@ -41,7 +41,8 @@ class Gather:
 
     def __str__(self) -> str:
         kind = "product" if self.product else "sum"
-        return f"{self.element}-{self.mask}-{kind}-{self.divisor}{'-hops' * self.hops}"
+        padding = "" if self.other == "0.0" else f"-pads {self.other}"
+        return f"{self.element}-{self.mask}-{kind}-{self.divisor}{'-hops' * self.hops}{padding}"
 
 
 CASES = [
@@ -54,6 +55,8 @@ CASES = [
     Gather("f32", product=False),
     Gather("f32", "columns", product=False, divisor=4),
     Gather(mask="rows", product=False),
+    Gather(mask="columns", product=False, other="1.5"),
+    Gather("f32", "columns", product=False, divisor=4, other="-1.5"),
 ]
 FULL = "tile<64x64x{}>"
 
@@ -198,9 +201,12 @@ def _remarks(text: str, pass_at: str = "tileaa,tileas-assign-layouts") -> list[s
     return pipeline(func, 3, 160 << 10)  # pyright: ignore[reportArgumentType]
 
 
-def test_what_is_left_out_is_zero_or_stays() -> None:
-    found = _remarks(text_of(Gather(other="1.0")))
-    assert found == ["'l' is not loaded ahead: copies ahead can pad with zeros only"]
+def test_what_products_leave_out_is_zero_or_stays() -> None:
+    """Products read the storage as copies fill it; threads that read a tile from there choose what is left out."""
+    why = ["'l' is not loaded ahead: copies ahead can pad with zeros only"]
+    assert _remarks(text_of(Gather(other="1.0"))) == why
+    # The mask of this round would take the rows' numbers once more.
+    assert _remarks(text_of(Gather(product=False, other="1.0"))) == why
 
 
 def test_a_place_that_the_loop_writes_is_not_loaded_ahead() -> None:

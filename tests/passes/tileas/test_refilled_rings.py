@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from tilewright import LaunchOptions
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.asynchronous import (
@@ -26,8 +27,13 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 from tilewright.machine.launch import Program
 from tilewright.model.tables import GPUS
 from tilewright.passes import run_pipeline
+from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.decisions import Decisions
+from tilewright.passes.tileas.pipeline import LoopAhead, pipeline
+from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills
+from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.tma import tma_pipelines
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
@@ -42,6 +48,7 @@ LOOPS = {
     "nested": Loop(nested=True),
     "biased": Loop(biased=True),
     "wide": Loop(64, 64, 128),
+    "few rows": Loop(16, 64, 128),
 }
 ONE = Decisions.of({"stages": 1})
 ROUNDS = [(0, 0), (1, 0), (2, 0), (5, 0), (0, 3), (3, 2)]
@@ -130,6 +137,40 @@ def test_more_stages_than_one_may_be_filled_behind_the_release(rounds: int) -> N
         assert one.tobytes() == two.tobytes()
 
 
+TALL = Loop(16, 64, 512)
+
+
+def func_of(passes: str) -> FuncOp:
+    module = K.lowered(TALL.text(), passes)
+    (found,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    return found
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
+@pytest.mark.parametrize("spare", [True, False])
+def test_tiles_of_which_one_stage_fits_do_not_go_through_registers(
+    target: str, spare: bool
+) -> None:
+    """Two tiles of 64 KiB, of 128 registers of each thread, beside what the largest exchange needs, which is less than rings leave as a rule."""
+    layouts = f"tileaa,tileas-assign-layouts{{target={target}}}"
+    func = func_of(layouts)
+    loop = next(op for op in func.walk() if isinstance(op, scf.ForOp))
+    threads, gpu = LoopAhead(func, loop, 3, 1 << 20, Remarks()), GPUS["rtx5090"]
+    loads = threads.loads()
+    least = conversion_scratch(loop, least=True)
+    assert [load.bytes for load in loads] == [64 * KIB] * 2
+    assert BESIDE_RINGS < least < conversion_scratch(loop)
+    room = threads.beside(loads) + 128 * KIB + least - (0 if spare else 1)
+    remarks = Remarks()
+    if target == "sm_80":
+        pipeline(func, 3, room, remarks, gpu)
+    else:
+        tma_pipelines(func, 4, Target(target, room), remarks, gpu)
+    rings = [remark.message for remark in remarks.found if remark.kind == "ring"]
+    assert bool(rings) == spare
+    assert all("each again as soon as it was read, 128 KiB" in ring for ring in rings)
+
+
 BYTES, SUMS = (64, 64, "i8"), "tile<64x64xf32>"
 
 
@@ -192,9 +233,13 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     assert found.startswith("modelled for A100")
     assert "1 stage: " in found
     assert "3 stages: " in found
-    # Without another ring there are the figures of this one, as long as two blocks fit.
+    # Without another ring there are the figures of this one.
     assert "stages" not in refills(A100, small, 1)
-    assert refills(A100, replace(small, other_bytes=90 * KIB), 1) == ""
+    # Neither is there room for a second block: threads bring what they have registers for.
+    alone, big = replace(small, other_bytes=90 * KIB), [(44 * KIB, [op], 0.0) for op in products]
+    assert refills(A100, alone, 1) == ""
+    assert "1 block" in refills(A100, replace(alone, spans=big), 1)
+    assert refills(A100, replace(alone, spans=big), 2) == ""
     # Two blocks share a multiprocessor in any case; each tile is read for the whole round; there are no products.
     assert refills(A100, replace(small, stage_bytes=24 * KIB), 3) == ""
     whole = [(15 * KIB, products, small.work) for _ in products]

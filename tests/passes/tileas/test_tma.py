@@ -295,6 +295,46 @@ def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
     ]
 
 
+@pytest.mark.parametrize("flags", ["", "a", "b"])
+def test_operands_of_matrices_lie_as_boxes_bring_them(flags: str) -> None:
+    """Rows of 64 bytes, of which a thread writes two that are neighbours, lie elsewhere for threads: so they do where there is no
+    pipeline, and where boxes would bring nothing else."""
+    tile = {"": (64, 128, 32), "a": (32, 128, 64), "b": (64, 32, 64)}[flags]
+    module = K.lowered(product(*tile, flags=flags), LAYOUTS.replace("sm_90a", "sm_120a"))
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    before = print_text(module)
+    small = Remarks()
+    tma_pipelines(func, 3, Target("sm_120a", 8 << 10), small)
+    assert "a loop has no pipeline" in small.found[-1].message
+    assert print_text(module) == before
+    said = Remarks()
+    tma_pipelines(func, 3, Target("sm_120a"), said)
+    (remark,) = said.found
+    assert remark.message.startswith("a loop loads 2 tiles ahead by TMA")
+    module = K.lowered(product(64, 64, 32, flags="b"), LAYOUTS.replace("sm_90a", "sm_120a"))
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    tma_pipelines(func, 3, Target("sm_120a"), said)
+    assert [found.message.rpartition(": ")[2] for found in said.found[1:]] == [
+        "products need it in another order in storage"
+    ] * 2
+
+
+def test_what_threads_bring_half_of_they_bring_alone() -> None:
+    """A round that waits for boxes and for threads has no gain of boxes; one by ``wgmma`` has."""
+    text, said = product(64, 64, 16), {}
+    for arch in ("sm_90a", "sm_120a"):
+        module = K.lowered(text, LAYOUTS.replace("sm_90a", arch))
+        (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+        found = Remarks()
+        tma_pipelines(func, 3, Target(arch), found)
+        said[arch] = [remark.message for remark in found.found if remark.kind != "tma"]
+        said[arch] += [m.message for m in found.found if "threads bring as much" in m.message]
+    assert said == {
+        "sm_90a": ["a loop loads 1 tile ahead by TMA into 3 stages, 6 KiB"],
+        "sm_120a": ["a loop has no pipeline: threads bring as much of it"],
+    }
+
+
 def test_without_maps_the_rings_of_cp_async_stay() -> None:
     module = K.lowered(K.product(), LAYOUTS + ",tileas-pipeline,tileas-expand")
     assert [op for op in module.walk() if isinstance(op, AsyncTiledLoadOp)]

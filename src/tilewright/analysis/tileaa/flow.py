@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tilewright.dialects.facts import same_value
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 
 Fact = TypeVar("Fact")
@@ -82,6 +83,9 @@ class ForwardAnalysis(ABC, Generic[Fact]):
                 for argument in block.args:
                     self._facts.setdefault(argument, self.unknown(argument))
                 self._block(block)
+        if (same := same_value(op)) is not None:
+            self._facts[op.results[0]] = self.of(same)
+            return
         facts = self.transfer(op) if op.results else None
         for index, result in enumerate(op.results):
             self._facts[result] = self.unknown(result) if facts is None else facts[index]

@@ -64,6 +64,7 @@ class ConvertLayoutOp(TileAAOp):
     source = operand_def(TILE)
     result = result_def(TILE)
     traits = traits_def(Pure())
+    SAME: ClassVar = "source"
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileas.convert_layout %f : tile<8xf32> -> tile<8xf32, #nv_tileas.layout<register = "
         "[], lane = [1, 2, 4, 0, 0], warp = [0, 0]>>"

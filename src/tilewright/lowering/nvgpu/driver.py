@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -37,7 +38,16 @@ from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
 from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import RULES
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
-from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I8, I32, I64, SHARED_SPACE, element_type
+from tilewright.lowering.nvgpu.types import (
+    GLOBAL_POINTER,
+    I8,
+    I32,
+    I64,
+    SHARED_SPACE,
+    element_bytes,
+    element_type,
+)
+from tilewright.model.choices import gpu_of
 from tilewright.nesting import deep_recursion
 from tilewright.passes.tileas.warp_counts import check_warps
 
@@ -63,13 +73,15 @@ class ThreadKernel:
     """How to launch a kernel.
 
     A block has ``threads`` threads. The parameters are the kernel's own arguments, a pointer to each of ``globals``, a
-    pointer to ``scratch_bytes`` bytes for each block of the grid unless that is 0, and the ``tensor_maps``.
+    pointer to ``scratch_bytes`` bytes for each block of the grid unless that is 0, and the ``tensor_maps``. ``blocks`` is the
+    number of blocks per multiprocessor for which the assembler leaves registers, or 0 if it is told the registers per thread.
     """
 
     threads: int
     globals: tuple[str, ...]
     scratch_bytes: int
     tensor_maps: tuple[TensorMapPlan, ...] = ()
+    blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +142,11 @@ def lower_kernels(
         body.add_op(new)
         origins |= low.origins
         kernels[name] = ThreadKernel(
-            low.block_threads, low.given.globals, low.given.scratch_bytes, low.tensor_maps
+            low.block_threads,
+            low.given.globals,
+            low.given.scratch_bytes,
+            low.tensor_maps,
+            _blocks(new),
         )
     problems.raise_if_errors()
     inner = gpu_kernels.ModuleOp.create(
@@ -241,9 +257,9 @@ class Kernel(ThreadLowering):
         self._assemble(entry)
         return self._function(entry, types)
 
-    def limits(self) -> dict[str, Attribute]:
+    def limits(self, shared_bytes: int) -> dict[str, Attribute]:
         """The register limits of the kernel, as attributes for the assembler."""
-        return _limits(self.func)
+        return _limits(self.func, self.options.compute, shared_bytes)
 
     @property
     def block_threads(self) -> int:
@@ -310,7 +326,7 @@ class Kernel(ThreadLowering):
             gpu_kernels.KERNEL: b.UnitAttr(),
             "gpu.known_block_size": b.DenseArrayBase.from_list(I32, [self.block_threads, 1, 1]),
         }
-        attributes |= self.limits()
+        attributes |= self.limits(sum(map(_bytes_of, entry.args[len(types) :])))
         properties: dict[str, Attribute] = {"function_type": b.FunctionType.from_lists(types, [])}
         extra = len(entry.args) - len(types)
         if extra:
@@ -327,15 +343,28 @@ class Kernel(ThreadLowering):
         return new
 
 
-def _limits(func: FuncOp) -> dict[str, Attribute]:
-    """The register limit as an attribute: ``maxRegs`` of the spec, else the occupancy, at least 1 block per
-    multiprocessor.
-
-    Without either, ptxas may limit a thread to 32 registers.
-    """
+def _limits(func: FuncOp, compute: int, shared_bytes: int) -> dict[str, Attribute]:
+    """How many registers the assembler may give a thread: as many as fit, with as many blocks on a
+    multiprocessor as the kernel asks for and as its shared memory holds. Told neither, ptxas may fall to 32 of them."""
     spec = func.properties.get("kernel_spec")
     found = spec if isinstance(spec, KernelSpecAttr) else None
     if found is not None and (registers := found.integer("maxRegs")):
         return {"nvvm.maxnreg": b.IntegerAttr(registers, I32)}
     occupancy = 1 if found is None else max(found.integer("occupancy"), 1)
+    if (gpu := gpu_of(compute)) is not None:
+        each = shared_bytes + gpu["reserved_shared_bytes"]
+        occupancy = max(min(occupancy, int(gpu["shared_bytes"] // each)), 1)
     return {"nvvm.minctasm": b.IntegerAttr(occupancy, I32)}
+
+
+def _bytes_of(memory: SSAValue) -> int:
+    """The bytes of an allocation in shared memory."""
+    ty = memory.type
+    assert isinstance(ty, b.MemRefType)
+    return prod(ty.get_shape()) * element_bytes(ty.element_type)
+
+
+def _blocks(function: gpu_kernels.FuncOp) -> int:
+    """For how many blocks on a multiprocessor the assembler leaves registers; 0 where it is told the registers."""
+    held = function.attributes.get("nvvm.minctasm")
+    return held.value.data if isinstance(held, b.IntegerAttr) else 0

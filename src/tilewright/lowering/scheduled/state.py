@@ -156,11 +156,11 @@ class ScheduledKernel(Kernel):
         for name, held in kept.items():
             setattr(self, name, held)
 
-    def limits(self) -> dict[str, Attribute]:
+    def limits(self, shared_bytes: int) -> dict[str, Attribute]:
         switch = agent_switch(self.func)
         registers = None if switch is None else switch.registers_at_launch
         if registers is None:
-            return super().limits()
+            return super().limits(shared_bytes)
         return {"nvvm.maxnreg": b.IntegerAttr(registers, I32)}
 
     def is_first_thread(self) -> SSAValue:

@@ -18,37 +18,48 @@ _BLOCKS = 32
 
 
 def remark_on_hints(
-    entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, tma: bool
+    entry: EntryOp,
+    options: TileAAOptions,
+    threads: int,
+    remarks: Remarks,
+    tma: bool,
+    blocks: int,
 ) -> None:
     """Add a remark of kind ``hint`` for each hint that applies to the target.
 
-    ``threads``: those of a block as it was made; ``tma``: whether any of its copies go by TMA. A value that the
-    hint cannot have counts as none, and that is told, too.
+    ``threads``: the threads of a block; ``tma``: whether any of its copies use TMA; ``blocks``: for how many blocks on a
+    multiprocessor registers are left, 0 if agents share them. A hint whose value is out of range is ignored, with a remark.
     """
-    _of_entry(entry, options, threads, remarks)
+    _of_entry(entry, options, threads, remarks, blocks)
     _out_of_range(entry, options, remarks)
     for op in entry.walk():
         if isinstance(op, TileOp) and op is not entry:
             _of_access(op, options, remarks, tma)
 
 
-def _of_entry(entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks) -> None:
+def _of_entry(
+    entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, blocks: int
+) -> None:
     if warps := number_hint(options, entry, "num_worker_warps_per_cta"):
         said = "is honoured" if threads == 32 * warps else f"gave way: a block has {threads // 32}"
         remarks.add("hint", f"num_worker_warps_per_cta = {warps} {said}", entry)
-    if occupancy := number_hint(options, entry, "occupancy"):
+    occupancy = number_hint(options, entry, "occupancy")
+    if occupancy and not blocks:
+        message = f"occupancy = {occupancy} gave way: agents share all registers of a block"
+        remarks.add("hint", message, entry)
+    elif occupancy:
         held = _most_blocks(options, threads)
-        fit = min(occupancy, held)
-        most = min(_FILE // (fit * threads) // 8 * 8, _MOST)
-        said = (
-            "is honoured"
-            if fit == occupancy
-            else f"gave way to {fit}, the most of {threads} threads"
-        )
+        fits = min(occupancy, held, blocks)
+        most = min(_FILE // (fits * threads) // 8 * 8, _MOST)
+        said = "is honoured"
+        if fits < min(occupancy, held):
+            said = f"is honoured as far as shared memory goes, which holds {fits}"
+        elif fits < occupancy:
+            said = f"gave way to {fits}, the most of {threads} threads"
         remarks.add(
             "hint",
             f"occupancy = {occupancy} {said}: a thread gets at most {most} registers, so that those of "
-            f"{fit} blocks fit on a multiprocessor",
+            f"{fits} {'block fits' if fits == 1 else 'blocks fit'} on a multiprocessor",
             entry,
         )
     cluster = number_hint(options, entry, "num_cta_in_cga")

@@ -14,19 +14,22 @@ _EXCHANGES = 16 << 10
 BESIDE_RINGS = 1 << 10
 
 
-def conversion_scratch(loop: scf.ForOp) -> int:
+def conversion_scratch(loop: scf.ForOp, *, least: bool = False) -> int:
     """The bytes of shared memory that a ring of ``loop`` must leave: those of exchanges while the ring is needed, in the
     operation of the function that holds the loop, be that the loop itself, and in front of it. What exchanges tiles behind
-    that takes the memory where the ring was."""
+    that takes the memory where the ring was. ``least``: no more than the largest exchange needs, so that each of them has to
+    wait for the one before it."""
     holder: Operation = loop
     while not isinstance(func := holder.parent_op(), FuncOp):
         if func is None:
             return _EXCHANGES
         holder = func
-    threads = threads_of(func)
+    threads, largest = threads_of(func), 0
     for op in func.body.block.ops:
-        if any(exchanged_bytes(inner, threads) != 0 for inner in op.walk()):
-            return _EXCHANGES
+        for size in (exchanged_bytes(inner, threads) for inner in op.walk()):
+            if size is None or (size and not least):
+                return _EXCHANGES
+            largest = max(largest, size)
         if op is holder:
             break
-    return BESIDE_RINGS
+    return largest + BESIDE_RINGS

@@ -170,6 +170,8 @@ class LoopLoads:
         target = _stage(load, readers[0]) if readers else self._whole(load)
         needs = self._needs(roots_of(load))
         why = self._obstacle(load) or self._obstacle_of_storage(readers)
+        if not self._can_pad(load, readers):
+            why = why or "copies ahead can pad with zeros only"
         if not why and needs is None:
             why = "where it lies depends on what the loop carries, or on memory that it may change"
         width = 0 if why else self._width(load, target)
@@ -251,6 +253,14 @@ class LoopLoads:
             )
             for op in self.body.walk()
         )
+
+    def _can_pad(self, load: TileLoad, readers: Sequence[Reader]) -> bool:
+        """Whether what a load has where its mask is off can be put in when the tile is read: by threads, for which the mask
+        is there without another load."""
+        if padding_of(load) is None:
+            return True
+        needs = self._needs(values_of(load, "mask"))
+        return not readers and not any(isinstance(op, Load) for op in needs or ())
 
     def _obstacle_of_storage(self, readers: Sequence[Reader]) -> str:
         users = {user for reader in readers for user in reader.users}
@@ -397,9 +407,15 @@ def _of_pointers(load: LoadOp) -> str:
         return "it is ordered or volatile"
     if not isinstance(T.element_of(load.base.type), T.PtrType) or not kinds.is_tile(load.base):
         return "it is not through a tile of pointers"
-    if load.other is not None and not _is_zero(load.other):
-        return "copies ahead can pad with zeros only"
     return ""
+
+
+def padding_of(load: TileLoad) -> SSAValue | None:
+    """What a load through pointers has where its mask is off, other than the zeros of a copy: it is put in when threads
+    read the tile."""
+    if not isinstance(load, LoadOp) or load.other is None or _is_zero(load.other):
+        return None
+    return load.other
 
 
 def _is_zero(value: SSAValue) -> bool:

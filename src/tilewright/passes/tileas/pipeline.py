@@ -40,6 +40,7 @@ from tilewright.dialects.nv_tileas.types import (
     layout_of,
     permuted_view,
 )
+from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.layouts.layout import axis_bits
@@ -58,7 +59,8 @@ from tilewright.passes.tileas.cleaning import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad
+from tilewright.passes.tileas.induction_variables import close_inductions
+from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad, padding_of
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
@@ -113,6 +115,7 @@ def pipeline(
     """Pipeline the loops of a function; why loops and loads were left as they are. With a ``gpu``, small stages are as
     many as hide the latency of its memory. Loops with products come first: others have what they leave of shared memory."""
     remarks = Remarks() if remarks is None else remarks
+    close_inductions(func)
     for kind in (LoopAhead, StreamAhead):
         for op in list(func.walk()):
             if isinstance(op, scf.ForOp):
@@ -143,7 +146,7 @@ class LoopAhead(LoopLoads):
             return
         others = self.beside(loads)
         each = sum(load.bytes for load in loads)
-        budget = self.budget(others)
+        budget = self.room(each, others)
         stages = self.that_fit(each, budget)
         figures = self.refills(loads, stages, others) if each <= budget else ""
         if figures or (self.stages == 1 and stages == 1):
@@ -164,6 +167,15 @@ class LoopAhead(LoopLoads):
     def budget(self, others: int) -> int:
         """The bytes that a ring may have beside ``others``."""
         return self.shared_bytes - others - conversion_scratch(self.loop)
+
+    def room(self, each: int, others: int) -> int:
+        """The bytes of a ring beside ``others``; where one stage of ``each`` bytes asks for it, exchanges have what the largest
+        of them needs."""
+        found = self.budget(others)
+        if each <= found:
+            return found
+        least = self.shared_bytes - others - conversion_scratch(self.loop, least=True)
+        return max(found, least)
 
     def that_fit(self, each: int, budget: int) -> int:
         """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
@@ -187,10 +199,6 @@ class LoopAhead(LoopLoads):
 
     def refills(self, loads: Sequence[LoadAhead], stages: int, others: int) -> str:
         """The figures, if each tile shall have one stage by the tables of the performance model."""
-        import os
-
-        if os.environ.get("NOREFILL"):
-            return ""
         ops = list(self.body.ops)
         if self.gpu is None:
             return ""
@@ -359,15 +367,21 @@ class LoopAhead(LoopLoads):
         stage = builder.stage(ring, slot, load.target)
         # What is wanted in another layout is read in that one, where banks do not conflict.
         users = [use.operation for use in op.result.uses]
+        padding = padding_of(op)
         converted = [
             user
             for user in users
-            if isinstance(user, S.ConvertLayoutOp) and reads_well(load.target, user)
+            if isinstance(user, S.ConvertLayoutOp)
+            and padding is None
+            and reads_well(load.target, user)
         ]
         for reader in (*converted, op)[: len(users)]:
             here = ScheduleBuilder(InsertPoint.before(reader), op)
             result = reader.results[0]
             tile = here.one(S.LocalLoadOp, (stage,), result.type)
+            if padding is not None:
+                (mask,) = values_of(op, "mask")
+                tile = here.select(mask, tile, padding)
             tile.name_hint = result.name_hint or op.result.name_hint
             result.replace_all_uses_with(tile)
         pass_token_on(op)
@@ -417,6 +431,10 @@ class StreamAhead(LoopAhead):
     def budget(self, others: int) -> int:
         """Half of the memory at most: two blocks shall share a multiprocessor."""
         return min(super().budget(others), self.shared_bytes // 2 - others)
+
+    def room(self, each: int, others: int) -> int:
+        """The same: what does not fit there stays as it was."""
+        return self.budget(others)
 
 
 def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:

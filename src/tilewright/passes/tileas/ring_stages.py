@@ -15,7 +15,13 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.model.choices import WORTH, clocks_of_turn, resident_blocks
 from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.tables import Gpu
-from tilewright.passes.tileas.turns import registers_of, turn_of_product
+from tilewright.passes.tileas.turns import (
+    BESIDE_SUMS,
+    MOST_REGISTERS,
+    OPERANDS,
+    registers_of,
+    turn_of_product,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
 
 def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
     """The figures, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
-    so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone; else nothing."""
+    so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone, or because there is no
+    other ring, and threads lack registers to bring the largest tile themselves; else nothing."""
     turns = {op: turn_of_product(op) for op in ring.products}
     if not turns or any(turn.by_warpgroups for turn in turns.values()):
         return ""
@@ -81,8 +88,10 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         )
         for count in (1, max(stages, 1))
     }
-    if resident[1] <= 1 or (stages > 1 and resident[stages] > 1):
+    if stages > 1 and resident[stages] > 1:
         # Of two blocks one computes while the other waits in any case.
+        return ""
+    if resident[1] <= 1 and (stages > 1 or _go_through_registers(ring, sums)):
         return ""
     alone = {op: clocks_of_turn(gpu, turn, 1) for op, turn in turns.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]
@@ -106,6 +115,13 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         for count, each in clocks.items()
     )
     return f"modelled for {gpu.title}, {figures}"
+
+
+def _go_through_registers(ring: Ring, sums: int) -> bool:
+    """Whether threads have registers enough to bring the largest tile themselves, beside the sums."""
+    largest = max(size for size, _, _ in ring.spans)
+    words = (sums + largest // 4) // (32 * ring.warps)
+    return words + BESIDE_SUMS + OPERANDS <= MOST_REGISTERS
 
 
 #: So many blocks that the one unit with most to do is always busy.

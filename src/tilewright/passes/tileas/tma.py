@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tilewright.analysis.tileaa import Facts
@@ -25,13 +25,20 @@ from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
+from tilewright.dialects.nv_tileas.types import (
+    ASYNC_TOKEN,
+    SharedAttr,
+    TiledViewType,
+    permuted_view,
+)
 from tilewright.model.tables import Gpu
+from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
-from tilewright.passes.tileas.pipeline import LoopAhead
+from tilewright.passes.tileas.pipeline import LoopAhead, inner_axis
+from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.staged_loads import StagedLoad, stage_loads, undo_others
@@ -90,12 +97,41 @@ class _TmaLoop(LoopAhead):
 
     def run(self) -> None:
         staged = stage_loads(self)
+        before = self._lie_as_boxes()
         boxes = self._boxes()
         if self._should_be_by_threads(staged, boxes):
             undo_others(staged, ())
             staged, boxes = [], self._boxes()
         taken = {load.load for load in boxes} if self._make(boxes) else set[TileLoad]()
         undo_others(staged, taken)
+        for load, types in before.items():
+            if load not in taken:
+                for storage, ty in types.items():
+                    storage._type = ty
+
+    def _lie_as_boxes(self) -> dict[TileLoad, dict[SSAValue, Attribute]]:
+        """Where boxes bring some of a loop, let operands of ``mma.sync`` lie as they would bring these, if they lie otherwise
+        only for threads to write them without bank conflicts: ``ldmatrix`` reads them as well, and the loop waits for boxes alone.
+        By load, the types that storages had."""
+        before: dict[TileLoad, dict[SSAValue, Attribute]] = {}
+        loads = self.loads(boxes=True)
+        if not any(isinstance(box_of(self.facts, load), Box) for load in loads):
+            return before
+        for load in loads:
+            dims, element = T.dims_of(load.load.result.type), load.target.element_type
+            found = tile_box(self.facts, load.load.base, dims, element)
+            if not isinstance(found, Box) or not all(map(_by_matrices, load.users)):
+                continue
+            shared = SharedAttr.of(found.shared(dims, element))
+            for reader in load.readers:
+                own, order = reader.unpermuted, reader.order
+                ty = TiledViewType(own.dims, own.element_type, own.residency.data, shared)
+                # ``ldmatrix`` turns matrices of 16 bits, and threads bytes, but nobody wider elements.
+                turns = element_bytes(element) <= 2 or inner_axis(own) == inner_axis(ty)
+                if own.layout != shared and turns:
+                    before.setdefault(load.load, {})[reader.storage] = reader.storage.type
+                    reader.storage._type = ty if order is None else permuted_view(ty, order)
+        return before
 
     def _should_be_by_threads(
         self, staged: Sequence[StagedLoad], boxes: dict[LoadAhead, Box]
@@ -112,7 +148,7 @@ class _TmaLoop(LoopAhead):
         boxes: dict[LoadAhead, Box] = {}
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
-            found = box_of(self.facts, load) if early else "its view is made in a loop"
+            found = box_of(self.facts, load) if early else "its view is made in a loop or a branch"
             if self.follows_access(load.load):
                 # Tensor maps read memory by another way than threads write it.
                 found = "threads access its memory before the loop"
@@ -132,6 +168,11 @@ class _TmaLoop(LoopAhead):
         others = self.beside(boxes)
         stages = self._stages(each, others)
         threads = self._by_threads(boxes)
+        if self._is_mostly_by_threads(each, threads):
+            self.remarks.add(
+                "tma", "a loop has no pipeline: threads bring as much of it", self.loop
+            )
+            return False
         if threads:
             # Their ring shall fit, too: a stage that waits for threads makes the others idle.
             both = self._stages(
@@ -139,7 +180,7 @@ class _TmaLoop(LoopAhead):
             )
             stages = both if both >= 2 else stages
         figures = "" if threads else self.refills(list(boxes), stages, others)
-        if (figures or self.stages == 1) and each <= self.budget(others):
+        if (figures or self.stages == 1) and each <= self.room(each, others):
             stages = 1
         elif stages < 2:
             self.remarks.add(
@@ -153,6 +194,12 @@ class _TmaLoop(LoopAhead):
         self.remarks.add("ring", remark, self.loop)
         self._rewrite_all(groups, boxes, stages)
         return True
+
+    def _is_mostly_by_threads(self, each: int, threads: Sequence[LoadAhead]) -> bool:
+        """Whether threads bring as much of a round of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
+        the threads have a barrier for theirs in any case."""
+        products = [op for op in self.body.ops if isinstance(op, S.Product)]
+        return all(map(_by_matrices, products)) and sum(load.bytes for load in threads) >= each
 
     def _by_threads(self, boxes: Collection[LoadAhead]) -> list[LoadAhead]:
         """The loads without a box that threads can bring ahead."""
@@ -209,6 +256,11 @@ class _TmaLoop(LoopAhead):
         ends = list(new.results[len(new.results) - len(rings) :])
         for outer in around:
             ends = carry_through(outer, firsts, ends)
+
+
+def _by_matrices(op: Operation) -> bool:
+    """Whether an operation is a product that reads operands by ``ldmatrix``."""
+    return isinstance(op, S.DotOp) and S.atom_of(op) in ("mma_sync", WIDENED)
 
 
 class _Pipeline:

@@ -41,6 +41,8 @@ from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.allocate import end_of, peak
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.hoist_views import hoist_views
+from tilewright.passes.tileas.induction_variables import close_inductions
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
@@ -76,6 +78,8 @@ def choose_tma_stores(func: FuncOp, target: Target, remarks: Remarks | None = No
     remarks = Remarks() if remarks is None else remarks
     if not target.has_tma:
         return
+    hoist_views(func)
+    close_inductions(func)
     facts: Facts | None = None
     for op in func.walk():
         if not isinstance(op, TiledStoreOp):
@@ -110,7 +114,7 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     if not isinstance(op.base.type, T.TiledViewType):
         return "it goes through a memref"
     if getattr(op.base.owner, "parent", None) is not func.body.block:
-        return "its view is made in a loop"
+        return "its view is made in a loop or a branch"
     conversion = value.owner
     if not isinstance(conversion, S.ConvertLayoutOp):
         return "threads hold what they store in one access"

@@ -12,8 +12,8 @@ from xdsl.parser import AttrParser
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.keywords import KeywordAttr
-from tilewright.dialects.syntax.directives import BAD_KEYWORD
-from tilewright.dialects.syntax.tokens import consume, fail, token_text
+from tilewright.dialects.syntax.directives import take_word
+from tilewright.dialects.syntax.tokens import consume, token_text
 
 
 class RoundingMode(StrEnum):
@@ -126,18 +126,11 @@ class AliasEnumAttribute(KeywordAttr):
     def parse_parameter(cls, parser: AttrParser) -> Any:
         """The member whose keyword stands here; reports ``bad-keyword`` with the ones that there
         are."""
-        text = token_text(parser)
-        if (member := cls.member(text)) is None:
-            keyword = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
-            listed = ", ".join(f"'{m.value}'" for m in cls.enum_type)
-            found = f"'{text}'" if text else "the end of the file"
-            fail(
-                parser,
-                f"expected {keyword} to be one of: {listed}, got: {found}",
-                code=BAD_KEYWORD,
-            )
-        consume(parser)
-        return member
+        what = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
+        known = [member.value for member in cls.enum_type]
+        other = token_text(parser) in cls.SPELLINGS
+        word = consume(parser) if other else take_word(parser, known, what)
+        return cls.enum_type(cls.SPELLINGS.get(word, word))
 
     @classmethod
     def member(cls, text: str) -> StrEnum | None:

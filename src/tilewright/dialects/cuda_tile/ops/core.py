@@ -55,14 +55,16 @@ from tilewright.dialects.cuda_tile.constraints import (
 )
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     IntField,
     Operand,
+    Property,
     SymbolField,
+    parse_integers,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.versions import V13_3, V13_4
 from tilewright.numerics.element_types import FORMATS
 
@@ -188,19 +190,21 @@ class CatOp(TileOp):
                 )
 
 
+def constant_of(value: Attribute) -> TileConstantAttr:
+    """A constant's value, which is known to be one of ours."""
+    assert isinstance(value, TileConstantAttr)
+    return value
+
+
 class ConstantLiteral(Directive):
     """``<elem: literal> : type``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        value = parse_literal_and_type(parser)
-        state.properties["value"] = value
-        state.types["result"] = [value.type]
-        state.mark(("attr", "value", 0), start, previous_end(parser))
+        state.read(parser, "value", lambda: parse_literal_and_type(parser))
+        state.types["result"] = [constant_of(state.properties["value"]).type]
 
     def print(self, printer: Printer, op: TileOp) -> None:
-        value = op.properties["value"]
-        assert isinstance(value, TileConstantAttr)
+        value = constant_of(op.properties["value"])
         printer.print_string(f" <{value.literal()}> : {format_type(value.type)}")
 
     def grammar(self) -> str:
@@ -235,9 +239,7 @@ class ConstantOp(TileOp):
     @property
     def constant(self) -> TileConstantAttr:
         """The value, as the attribute that holds it."""
-        value = self.properties["value"]
-        assert isinstance(value, TileConstantAttr)
-        return value
+        return constant_of(self.properties["value"])
 
     def check(self, report: Report) -> None:
         value = self.properties.get("value")
@@ -543,24 +545,14 @@ def _check_pack(op: TileOp, report: Report, elements: Attribute, packed: Attribu
         )
 
 
-class Permutation(Directive):
-    """``[1, 0]``"""
+def _parse_axes(parser: Parser) -> Attribute:
+    bounded = [max(-(2**31), min(2**31 - 1, axis)) for axis in parse_integers(parser)]
+    return DenseArrayBase.from_list(IntegerType(32), bounded)
 
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        values = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-        )
-        bounded = [max(-(2**31), min(2**31 - 1, v)) for v in values]
-        state.properties["permutation"] = DenseArrayBase.from_list(IntegerType(32), bounded)
-        state.mark(("attr", "permutation", 0), start, previous_end(parser))
 
-    def print(self, printer: Printer, op: TileOp) -> None:
-        assert isinstance(op, PermuteOp)
-        printer.print_string(f" {_dims(op.axes)}")
-
-    def grammar(self) -> str:
-        return "`[` INT {`,` INT} `]`"
+PERMUTATION = Property(
+    "permutation", _parse_axes, lambda axes: _dims(integers_of(axes)), "`[` INT {`,` INT} `]`"
+)
 
 
 @tile_op("permute", opcode=0x53, group=GROUP)
@@ -572,7 +564,7 @@ class PermuteOp(TileOp):
     result = result_def(ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_element_type("source", "result"), same_rank("source", "result"))
-    SYNTAX: ClassVar = (Operand("source"), Permutation(), *SOURCE_TO_RESULT[1:])
+    SYNTAX: ClassVar = (Operand("source"), PERMUTATION, *SOURCE_TO_RESULT[1:])
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [[1, 2, 3, 4], [5, 6, 7, 8]]> : tile<2x4xi32>
@@ -583,9 +575,7 @@ class PermuteOp(TileOp):
     @property
     def axes(self) -> tuple[int, ...]:
         """For each axis of the result the axis of the source that it is."""
-        array = self.properties["permutation"]
-        assert isinstance(array, DenseArrayBase)
-        return tuple(int(v) for v in array.iter_values())
+        return integers_of(self.properties["permutation"])
 
     def check(self, report: Report) -> None:
         types = tile_types(self.source, self.result)

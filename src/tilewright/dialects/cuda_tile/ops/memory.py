@@ -69,8 +69,6 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import (
     fail,
     is_value_name,
-    previous_end,
-    token_start,
     token_text,
 )
 from tilewright.dialects.versions import V13_3, V13_4
@@ -130,10 +128,7 @@ class Hints(Directive):
         if not parser.parse_optional_keyword("optimization_hints"):
             return
         parser.parse_punctuation("=")
-        start = token_start(parser)
-        parameters = OptimizationHintsAttr.parse_parameters(parser)
-        state.properties["optimization_hints"] = OptimizationHintsAttr.new(list(parameters))
-        state.mark(("attr", "optimization_hints", 0), start, previous_end(parser))
+        state.read(parser, "optimization_hints", lambda: OptimizationHintsAttr.read(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         hints = op.properties.get("optimization_hints")

@@ -41,7 +41,6 @@ from tilewright.dialects.syntax.directives import (
     parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.versions import V13_2
 from tilewright.numerics.element_types import FORMATS
 
@@ -69,9 +68,7 @@ class Predicate(Directive):
     """``div_by<16>``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties["predicate"] = parse_predicate(parser)
-        state.mark(("attr", "predicate", 0), start, previous_end(parser))
+        state.read(parser, "predicate", lambda: parse_predicate(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         printer.print_string(" ")

@@ -78,9 +78,7 @@ ARGUMENT_ATTRIBUTES = define_code(
 
 def parse_symbol(parser: Parser, state: ParseState) -> None:
     """Read ``@name`` into ``sym_name``, and note where it lies."""
-    start = token_start(parser)
-    state.properties["sym_name"] = parser.parse_symbol_name()
-    state.mark(("attr", "sym_name", 0), start, previous_end(parser))
+    state.read(parser, "sym_name", parser.parse_symbol_name)
 
 
 def symbol_name(op: Operation) -> str:
@@ -214,10 +212,7 @@ class FunctionSyntax(Directive):
         state.properties["function_type"] = FunctionType.from_lists(types, results)
         if parser.parse_optional_keyword("optimization_hints"):
             parser.parse_punctuation("=")
-            start = token_start(parser)
-            parameters = OptimizationHintsAttr.parse_parameters(parser)
-            state.properties["optimization_hints"] = OptimizationHintsAttr.new(list(parameters))
-            state.mark(("attr", "optimization_hints", 0), start, previous_end(parser))
+            state.read(parser, "optimization_hints", lambda: OptimizationHintsAttr.read(parser))
         _parse_function_body(parser, state, arguments, types)
 
     def print(self, printer: Printer, op: TileOp) -> None:
@@ -476,9 +471,7 @@ class GlobalSyntax(Directive):
             alignment = parser.parse_integer(allow_boolean=False, allow_negative=False)
         state.properties["alignment"] = IntegerAttr(alignment, builtin_i64)
         ATTR_DICT.parse(parser, state)
-        start = token_start(parser)
-        state.properties["value"] = parse_literal_and_type(parser)
-        state.mark(("attr", "value", 0), start, previous_end(parser))
+        state.read(parser, "value", lambda: parse_literal_and_type(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         assert isinstance(op, GlobalOp)

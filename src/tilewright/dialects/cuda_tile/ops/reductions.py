@@ -87,12 +87,15 @@ class Identities(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_keyword("identities")
         parser.parse_punctuation("=")
-        start = token_start(parser)
-        values = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parse_identity(parser)
+        state.read(
+            parser,
+            "identities",
+            lambda: ArrayAttr(
+                parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: parse_identity(parser)
+                )
+            ),
         )
-        state.properties["identities"] = ArrayAttr(values)
-        state.mark(("attr", "identities", 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         array = op.properties["identities"]

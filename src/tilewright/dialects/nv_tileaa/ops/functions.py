@@ -76,15 +76,14 @@ from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end
 from tilewright.dialects.nv_tileaa.ops.symbols import find_target
 from tilewright.dialects.nv_tileaa.signature import (
     COMMON,
+    DEFINITION,
     Arguments,
     Body,
-    Definition,
     Dictionary,
-    Reference,
     Types,
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
-from tilewright.dialects.syntax.directives import format_symbol
+from tilewright.dialects.syntax.directives import SymbolField, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState, property_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
@@ -95,7 +94,7 @@ class FunctionHead(Directive):
     """``@NAME(%a: T, ...) [-> (T, ...)] [attributes {...}] { ... }``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        Definition().parse(parser, state)
+        DEFINITION.parse(parser, state)
         arguments: list[Parser.Argument] = []
 
         def argument() -> None:
@@ -290,7 +289,7 @@ class CallOp(TileAAOp):
     results_ = var_result_def(ANY_VALUE)
     CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"callee"})
-    SYNTAX: ClassVar = (Reference("callee"), Arguments(parens=True), Dictionary(), Types())
+    SYNTAX: ClassVar = (SymbolField("callee"), Arguments(parens=True), Dictionary(), Types())
     EXAMPLES: ClassVar = examples("%r = nv_tileaa.call @twice(%n) : i32 -> i32")
 
     def check(self, report: Report) -> None:
@@ -389,14 +388,12 @@ class GlobalHead(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_punctuation(":")
         start = token_start(parser)
-        ty = state.type_syntax.parse(parser)
-        if not isinstance(ty, T.MemrefType):
+        state.read(parser, "type", lambda: state.type_syntax.parse(parser))
+        if not isinstance(ty := state.properties["type"], T.MemrefType):
             end = previous_end(parser)
             fail(
                 parser, f"expected a memref, got '{format_type(ty)}'", start, end, code=codes.GLOBAL
             )
-        state.properties["type"] = ty
-        state.mark(("attr", "type", 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(f" : {format_type(op.properties['type'])}")
@@ -417,7 +414,7 @@ class GlobalOp(TileAAOp):
     traits = traits_def(SymbolOpInterface())
     ORDERING: ClassVar = Ordering.NONE
     HIDDEN: ClassVar = frozenset({"sym_name", "type"})
-    SYNTAX: ClassVar = (Definition(), Dictionary(), GlobalHead())
+    SYNTAX: ClassVar = (DEFINITION, Dictionary(), GlobalHead())
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -472,7 +469,7 @@ class LaunchFuncOp(TileAAOp):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"kernel"})
-    SYNTAX: ClassVar = (Reference("kernel"), *COMMON)
+    SYNTAX: ClassVar = (SymbolField("kernel"), *COMMON)
     EXAMPLES: ClassVar = examples(
         """
         module {

@@ -69,8 +69,9 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     check_padding,
 )
 from tilewright.dialects.nv_tileaa.ops.symbols import check_global_reference
-from tilewright.dialects.nv_tileaa.signature import Dictionary, Reference, Types
+from tilewright.dialects.nv_tileaa.signature import Dictionary, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.syntax.directives import SymbolField
 from tilewright.dialects.syntax.engine import values_of
 
 GROUP = "memory"
@@ -88,7 +89,7 @@ class GetGlobalOp(TileAAOp):
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.GLOBAL
     HIDDEN: ClassVar = frozenset({"symbol"})
-    SYNTAX: ClassVar = (Reference("symbol"), Dictionary(), Types())
+    SYNTAX: ClassVar = (SymbolField("symbol"), Dictionary(), Types())
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.get_global @table : !nv_tileaa.ptr<f32, 1>",
         "%r = nv_tileaa.get_global @table : !nv_tileaa.memref<2xf32, 1>",

@@ -19,7 +19,7 @@ from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ASYNC_TOKEN
-from tilewright.dialects.nvgpu.signature import IndexNumber, Tokens, syntax
+from tilewright.dialects.nvgpu.signature import Tokens, index_number, syntax
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
 from tilewright.dialects.upstream.base.constraints import FLAG, INDEX, INDEX_NUMBER, INT32, MEMREF
@@ -57,7 +57,7 @@ class DeviceAsyncCopyOp(NvgpuOp):
     HIDDEN: ClassVar = frozenset({"dstElements"})
     SYNTAX: ClassVar = syntax(
         "$src[$srcIndices*], $dst[$dstIndices*],",
-        IndexNumber("dstElements"),
+        index_number("dstElements"),
         "(, $srcElements)? attr-dict : type($src) to type($dst)",
     )
     UNDEFINED: ClassVar = (

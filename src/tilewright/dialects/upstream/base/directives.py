@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.narrowing import is_enum, is_sized_integer_type
 from tilewright.dialects.syntax.assembly import assembly
-from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
+from tilewright.dialects.syntax.directives import one_of, parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
     content,
@@ -116,10 +116,8 @@ class Choice(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         if self.optional and token_text(parser) not in {m.value for m in self.cls.enum_type}:
             return
-        start = token_start(parser)
-        member = parse_keyword(parser, self.cls.enum_type, self.name)
-        state.properties[self.name] = self.cls(member)
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        enum = self.cls.enum_type
+        state.read(parser, self.name, lambda: self.cls(parse_keyword(parser, enum, self.name)))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties.get(self.name)
@@ -127,7 +125,7 @@ class Choice(Directive):
             printer.print_string(f" {found.data.value}")
 
     def grammar(self) -> str:
-        listed = "(" + " | ".join(f"`{m.value}`" for m in self.cls.enum_type) + ")"
+        listed = one_of(m.value for m in self.cls.enum_type)
         return f"[{listed}]" if self.optional else listed
 
 
@@ -142,10 +140,10 @@ class Number(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         if self.word and not parser.parse_optional_keyword(self.word):
             return
-        start = token_start(parser)
         ty = IntegerType(self.width) if self.width else IndexType()
-        state.properties[self.name] = IntegerAttr(parser.parse_integer(allow_boolean=False), ty)
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        state.read(
+            parser, self.name, lambda: IntegerAttr(parser.parse_integer(allow_boolean=False), ty)
+        )
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties.get(self.name)

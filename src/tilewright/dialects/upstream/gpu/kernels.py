@@ -75,9 +75,7 @@ class ModuleTail(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         if token_text(parser) == "[":
-            start = token_start(parser)
-            state.properties["targets"] = parser.parse_attribute()
-            state.mark(("attr", "targets", 0), start, previous_end(parser))
+            state.read(parser, "targets", parser.parse_attribute)
         if parser.parse_optional_keyword("attributes"):
             ATTRIBUTES.parse(parser, state)
         start = token_start(parser)

@@ -19,7 +19,6 @@ from xdsl.printer import Printer
 from tilewright.dialects.declare import examples
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, GPU_TOKEN, I32, SIZE, SYMBOL
 from tilewright.dialects.upstream.base.directives import (
     infer_types,
@@ -35,9 +34,7 @@ class Callee(Directive):
     """``@module::@kernel``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties["kernel"] = parser.parse_attribute()
-        state.mark(("attr", "kernel", 0), start, previous_end(parser))
+        state.read(parser, "kernel", parser.parse_attribute)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(" ")

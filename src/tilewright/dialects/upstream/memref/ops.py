@@ -7,7 +7,6 @@ from typing import ClassVar
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     IntegerAttr,
-    IntegerType,
     MemRefType,
     StringAttr,
     TensorType,
@@ -30,12 +29,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
 from tilewright.dialects.narrowing import is_dense, is_memref, is_number_type, memref_type
-from tilewright.dialects.syntax.directives import (
-    format_symbol,
-    parse_type_into,
-)
+from tilewright.dialects.syntax.directives import NumberedWord, format_symbol, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import fail
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import (
@@ -80,18 +76,12 @@ class GlobalHead(Directive):
             state.properties["sym_visibility"] = StringAttr(visibility)
         if parser.parse_optional_keyword("constant"):
             state.properties["constant"] = UnitAttr()
-        start = token_start(parser)
-        state.properties["sym_name"] = parser.parse_symbol_name()
-        state.mark(("attr", "sym_name", 0), start, previous_end(parser))
+        state.read(parser, "sym_name", parser.parse_symbol_name)
         parser.parse_punctuation(":")
-        start = token_start(parser)
-        ty = state.type_syntax.parse(parser)
-        state.properties["type"] = ty
-        state.mark(("attr", "type", 0), start, previous_end(parser))
+        state.read(parser, "type", lambda: state.type_syntax.parse(parser))
         if parser.parse_optional_punctuation("="):
-            start = token_start(parser)
-            state.properties["initial_value"] = self._value(parser, ty)
-            state.mark(("attr", "initial_value", 0), start, previous_end(parser))
+            ty = state.properties["type"]
+            state.read(parser, "initial_value", lambda: self._value(parser, ty))
 
     def _value(self, parser: Parser, ty: Attribute) -> Attribute:
         if parser.parse_optional_keyword("uninitialized"):
@@ -173,26 +163,6 @@ class GlobalOp(UpstreamOp):
                 )
 
 
-class RmwKind(Directive):
-    """The operation of an atomic update, as its keyword."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start, text = token_start(parser), token_text(parser)
-        if text not in RMW_KINDS:
-            fail(parser, f"expected one of {', '.join(RMW_KINDS)}, got '{text}'")
-        parser.parse_keyword(text)
-        state.properties["kind"] = IntegerAttr(RMW_KINDS[text], IntegerType(64))
-        state.mark(("attr", "kind", 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        kind = op.properties["kind"]
-        assert isinstance(kind, IntegerAttr)
-        printer.print_string(f" {_KEYWORDS[kind.value.data]}")
-
-    def grammar(self) -> str:
-        return "(" + " | ".join(RMW_KINDS) + ")"
-
-
 class RmwTypes(Directive):
     """``: (T, memref<...xT>) -> T``"""
 
@@ -235,7 +205,9 @@ class AtomicRMWOp(UpstreamOp):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("value", "result"),)
     HIDDEN: ClassVar = frozenset({"kind"})
-    SYNTAX: ClassVar = syntax(RmwKind(), "$value, $memref[$indices*] attr-dict", RmwTypes())
+    SYNTAX: ClassVar = syntax(
+        NumberedWord("kind", RMW_KINDS), "$value, $memref[$indices*] attr-dict", RmwTypes()
+    )
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant 1.0 : f32

@@ -40,7 +40,7 @@ from tilewright.dialects.upstream.base.directives import (
     Number,
     syntax,
 )
-from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr, parse_keyword
+from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr
 from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
 from tilewright.dialects.upstream.llvm.syntax import POINTER
 
@@ -224,23 +224,6 @@ class SyncWarpOp(UpstreamOp):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cache(Directive):
-    """``cache = cg``."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_keyword("cache")
-        parser.parse_punctuation("=")
-        member = parse_keyword(parser, LoadCacheModifier, "modifier")
-        state.properties["modifier"] = LoadCacheModifierAttr(LoadCacheModifier(member))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(f" cache = {enum_property(op, 'modifier')}")
-
-    def grammar(self) -> str:
-        return "`cache` `=` (`ca` | `cg`)"
-
-
 @upstream_op("nvvm", "cp.async.shared.global")
 class CpAsyncSharedGlobalOp(UpstreamOp):
     """Starts to copy ``size`` bytes, 4, 8 or 16, from global to shared memory; with ``cpSize`` only that
@@ -259,8 +242,8 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
     SYNTAX: ClassVar = syntax(
         "$dst, $src,",
         Number("size", width=32),
-        ",",
-        _Cache(),
+        ", cache =",
+        Choice("modifier", LoadCacheModifierAttr),
         "(, $cpSize)? attr-dict : type($dst), type($src)",
         MoreTypes("cpSize"),
     )

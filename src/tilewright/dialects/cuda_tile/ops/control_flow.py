@@ -21,6 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import (
     Related,
@@ -31,15 +32,6 @@ from tilewright.dialects.cuda_tile.base import (
     same_type,
     tile_op,
     type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_VALUE,
-    CUDA_TILE_VALUE,
-    I1_TILE,
-    SCALAR_I1,
-    SCALAR_INT,
-    STRING,
-    UNIT,
 )
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.regions import (
@@ -136,8 +128,8 @@ def check_parent(op: TileOp, report: Report, allowed: tuple[type[TileOp], ...]) 
 class AssertOp(TileOp):
     """Reports each false element of the condition with the message; the kernel may go on."""
 
-    condition = operand_def(I1_TILE)
-    message = prop_def(STRING)
+    condition = operand_def(K.I1_TILE)
+    message = prop_def(K.STRING)
     SYNTAX: ClassVar = syntax("$condition,", StringField("message"), "attr-dict : type($condition)")
     EXAMPLES: ClassVar = examples(
         """
@@ -152,7 +144,7 @@ class AssertOp(TileOp):
 class BreakOp(TileOp):
     """Ends the innermost loop; the operands become its results."""
 
-    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
     EXAMPLES: ClassVar = examples(
@@ -196,7 +188,7 @@ class BreakOp(TileOp):
 class ContinueOp(TileOp):
     """Starts the next iteration of the innermost loop with the operands as carried values."""
 
-    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
     EXAMPLES: ClassVar = examples(
@@ -246,7 +238,7 @@ class ContinueOp(TileOp):
 class ReturnOp(TileOp):
     """Ends the tile block."""
 
-    operands_ = var_operand_def(ANY_VALUE)
+    operands_ = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
     EXAMPLES: ClassVar = examples(
@@ -287,7 +279,7 @@ class ReturnOp(TileOp):
 class YieldOp(TileOp):
     """Ends a region of if, reduce or scan; the operands become its results."""
 
-    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator(), Pure())
     SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
     EXAMPLES: ClassVar = examples(
@@ -340,10 +332,10 @@ class IfOp(TileOp):
     A region may also end in break, continue or return.
     """
 
-    condition = operand_def(SCALAR_I1)
+    condition = operand_def(K.SCALAR_I1)
     then_region = region_def()
     else_region = region_def()
-    results_ = var_result_def(ANY_VALUE)
+    results_ = var_result_def(K.ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     OPTIONAL_BODIES: ClassVar = frozenset({1})
     SYNTAX: ClassVar = syntax("$condition", IfSyntax(), "attr-dict")
@@ -474,13 +466,13 @@ class ForOp(TileOp):
     Compared signed, or unsigned with the flag. Cannot be left early.
     """
 
-    lowerBound = operand_def(SCALAR_INT)
-    upperBound = operand_def(SCALAR_INT)
-    step = operand_def(SCALAR_INT)
-    initValues = var_operand_def(ANY_VALUE)
-    unsignedCmp = opt_prop_def(UNIT)
+    lowerBound = operand_def(K.SCALAR_INT)
+    upperBound = operand_def(K.SCALAR_INT)
+    step = operand_def(K.SCALAR_INT)
+    initValues = var_operand_def(K.ANY_VALUE)
+    unsignedCmp = opt_prop_def(K.UNIT)
     body = region_def()
-    resultValues = var_result_def(ANY_VALUE)
+    resultValues = var_result_def(K.ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     SINCE_OF: ClassVar = {"unsignedCmp": V13_2}
     RELATIONS: ClassVar = (same_type("lowerBound", "upperBound", "step"),)
@@ -585,9 +577,9 @@ class LoopSyntax(Directive):
 class LoopOp(TileOp):
     """Repeats its body until a break, whose operands become the results."""
 
-    initValues = var_operand_def(ANY_VALUE)
+    initValues = var_operand_def(K.ANY_VALUE)
     body = region_def()
-    resultValues = var_result_def(ANY_VALUE)
+    resultValues = var_result_def(K.ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     SYNTAX: ClassVar = (LoopSyntax(), ATTR_DICT)
     EXAMPLES: ClassVar = examples(

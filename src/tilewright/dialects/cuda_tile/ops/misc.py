@@ -16,6 +16,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import (
     BoundedAttr,
@@ -25,12 +26,6 @@ from tilewright.dialects.cuda_tile.attributes import (
     print_predicate,
 )
 from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, same_type, tile_op
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    ANY_VALUE,
-    PREDICATE,
-    STRING,
-)
 from tilewright.dialects.cuda_tile.directives import parse_token_type, syntax
 from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
@@ -82,9 +77,9 @@ class Predicate(Directive):
 class AssumeOp(TileOp):
     """The value itself, with the promise that it fulfils the predicate."""
 
-    predicate = prop_def(PREDICATE)
-    value = operand_def(ANY_VALUE)
-    result = result_def(ANY_VALUE)
+    predicate = prop_def(K.PREDICATE)
+    value = operand_def(K.ANY_VALUE)
+    result = result_def(K.ANY_VALUE)
     RELATIONS: ClassVar = (same_type("value", "result"),)
     SYNTAX: ClassVar = syntax(Predicate(), ", $value attr-dict : type($value)")
     INFER: ClassVar = {"result": "value"}
@@ -246,8 +241,8 @@ class PrintTkoOp(MemoryOp):
     Spelled ``print`` in 13.1, without tokens.
     """
 
-    str_ = prop_def(STRING, prop_name="str")
-    args = var_operand_def(ANY_TILE)
+    str_ = prop_def(K.STRING, prop_name="str")
+    args = var_operand_def(K.ANY_TILE)
     SINCE_OF: ClassVar = {"token": V13_2, "result_token": V13_2}
     ALIASES: ClassVar = ("print",)
     SYNTAX: ClassVar = syntax(

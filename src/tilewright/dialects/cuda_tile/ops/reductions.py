@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect, is_side_effect_free
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.base import (
     Related,
@@ -34,7 +35,6 @@ from tilewright.dialects.cuda_tile.constants import (
     scalar_bits,
     scalar_literal,
 )
-from tilewright.dialects.cuda_tile.constraints import ANY_TILE, ARRAY, BOOL, INT32
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.control_flow import (
     BODY_ARGUMENTS,
@@ -178,10 +178,10 @@ class BodyWithArguments(Directive):
 class ReduceOrScan(TileOp):
     """Fields and rules that reduce and scan share."""
 
-    operands_ = var_operand_def(ANY_TILE)
-    identities = prop_def(ARRAY)
+    operands_ = var_operand_def(K.ANY_TILE)
+    identities = prop_def(K.ARRAY)
     body = region_def()
-    results_ = var_result_def(ANY_TILE)
+    results_ = var_result_def(K.ANY_TILE)
     traits = traits_def(RecursiveMemoryEffect())
     RELATIONS: ClassVar = (same_shape("operands_"),)
 
@@ -326,7 +326,7 @@ class ReduceOp(ReduceOrScan):
     and commutative with the given identities; the order of combination is not fixed.
     """
 
-    dim = prop_def(INT32)
+    dim = prop_def(K.INT32)
     RESULT_NAMES: ClassVar = ("reduce",)
     SYNTAX: ClassVar = (*FOLD_HEAD, *FOLD_TAIL)
     EXAMPLES: ClassVar = examples(
@@ -380,8 +380,8 @@ class ScanOp(ReduceOrScan):
     With ``reverse`` it runs from the last element down. The body is as for reduce.
     """
 
-    dim = prop_def(INT32)
-    reverse = prop_def(BOOL)
+    dim = prop_def(K.INT32)
+    reverse = prop_def(K.BOOL)
     SYNTAX: ClassVar = (*FOLD_HEAD, Reverse(), *FOLD_TAIL)
     EXAMPLES: ClassVar = examples(
         """

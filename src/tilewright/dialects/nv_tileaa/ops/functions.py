@@ -49,6 +49,7 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.narrowing import is_array, is_dense_array
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
@@ -57,20 +58,6 @@ from tilewright.dialects.nv_tileaa.base import (
     is_set,
     show_types,
     tileaa_op,
-)
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_VALUE,
-    ARRAY,
-    FLAG,
-    FUNCTION_TYPE,
-    INDEX,
-    INT32,
-    INT64,
-    KERNEL_SPEC,
-    STRING,
-    SYMBOL,
-    TYPE,
-    PropertyKind,
 )
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end
 from tilewright.dialects.nv_tileaa.ops.symbols import find_target
@@ -171,10 +158,10 @@ LAUNCH_GRID = "nv_tileaa.launch_grid"
 class FuncOp(TileAAOp):
     """A function; with ``kernel`` or a ``kernel_spec``, what each block of a grid runs."""
 
-    sym_name = prop_def(STRING)
-    function_type = prop_def(FUNCTION_TYPE)
-    kernel = opt_prop_def(FLAG)
-    kernel_spec = opt_prop_def(KERNEL_SPEC)
+    sym_name = prop_def(K.STRING)
+    function_type = prop_def(K.FUNCTION_TYPE)
+    kernel = opt_prop_def(K.FLAG)
+    kernel_spec = opt_prop_def(K.KERNEL_SPEC)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     ORDERING: ClassVar = Ordering.NONE
@@ -284,9 +271,9 @@ def check_signature(
 class CallOp(TileAAOp):
     """Runs a function of the module; its results are the function's."""
 
-    arguments = var_operand_def(ANY_VALUE)
-    callee = prop_def(SYMBOL)
-    results_ = var_result_def(ANY_VALUE)
+    arguments = var_operand_def(K.ANY_VALUE)
+    callee = prop_def(K.SYMBOL)
+    results_ = var_result_def(K.ANY_VALUE)
     CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"callee"})
     SYNTAX: ClassVar = (SymbolField("callee"), Arguments(parens=True), Dictionary(), Types())
@@ -302,7 +289,7 @@ class CallOp(TileAAOp):
 class ReturnOp(TileAAOp):
     """Ends a function; the operands are its results."""
 
-    values = var_operand_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     EXAMPLES: ClassVar = examples(
         """
@@ -339,7 +326,7 @@ _YIELDING = ("reduce", "scan", "generate", "execute")
 class YieldOp(TileAAOp):
     """Ends the region of reduce, scan, generate or execute with what it computes."""
 
-    values = var_operand_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     EXAMPLES: ClassVar = examples(
         """
@@ -364,7 +351,7 @@ def check_terminator_parent(op: TileAAOp, report: Report, allowed: Sequence[str]
         report.error(codes.TERMINATOR, f"expects parent op to be one of {names}{found}")
 
 
-CONTENTS = PropertyKind(
+CONTENTS = K.PropertyKind(
     "a dense array or a constant", (DenseArrayBase, DenseIntOrFPElementsAttr, TileConstantAttr)
 )
 
@@ -406,11 +393,11 @@ class GlobalHead(Directive):
 class GlobalOp(TileAAOp):
     """Memory of a module, of the type and with the initial value given; zeros without one."""
 
-    sym_name = prop_def(STRING)
-    type = prop_def(TYPE)
+    sym_name = prop_def(K.STRING)
+    type = prop_def(K.TYPE)
     value = opt_prop_def(CONTENTS)
-    alignment = opt_prop_def(INT64)
-    constant = opt_prop_def(FLAG)
+    alignment = opt_prop_def(K.INT64)
+    constant = opt_prop_def(K.FLAG)
     traits = traits_def(SymbolOpInterface())
     ORDERING: ClassVar = Ordering.NONE
     HIDDEN: ClassVar = frozenset({"sym_name", "type"})
@@ -461,10 +448,10 @@ class GlobalOp(TileAAOp):
 class LaunchFuncOp(TileAAOp):
     """Starts a kernel, on the host, over a grid of three extents, in clusters if three are given."""
 
-    grid = var_operand_def(INDEX)
-    cluster = var_operand_def(INDEX)
-    arguments = var_operand_def(ANY_VALUE)
-    kernel = prop_def(SYMBOL)
+    grid = var_operand_def(K.INDEX)
+    cluster = var_operand_def(K.INDEX)
+    arguments = var_operand_def(K.ANY_VALUE)
+    kernel = prop_def(K.SYMBOL)
     irdl_options = (ALL_SEGMENTS,)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
@@ -554,18 +541,18 @@ class ExecuteOp(ForeignCode):
     The region sees its operands as arguments. Shared and tensor memory are accessible inside.
     """
 
-    arguments = var_operand_def(ANY_VALUE)
-    symbol = opt_prop_def(SYMBOL)
-    agent = opt_prop_def(STRING)
-    num_warps = opt_prop_def(INT32)
-    registers = opt_prop_def(INT32)
-    shared_bytes = opt_prop_def(INT32)
-    tmem_columns = opt_prop_def(INT32)
-    named_barriers = opt_prop_def(INT32)
-    operand_layouts = opt_prop_def(ARRAY)
-    result_layouts = opt_prop_def(ARRAY)
+    arguments = var_operand_def(K.ANY_VALUE)
+    symbol = opt_prop_def(K.SYMBOL)
+    agent = opt_prop_def(K.STRING)
+    num_warps = opt_prop_def(K.INT32)
+    registers = opt_prop_def(K.INT32)
+    shared_bytes = opt_prop_def(K.INT32)
+    tmem_columns = opt_prop_def(K.INT32)
+    named_barriers = opt_prop_def(K.INT32)
+    operand_layouts = opt_prop_def(K.ARRAY)
+    result_layouts = opt_prop_def(K.ARRAY)
     body = region_def()
-    results_ = var_result_def(ANY_VALUE)
+    results_ = var_result_def(K.ANY_VALUE)
     CALLS: ClassVar = True
     OPTIONAL_BODIES: ClassVar = frozenset({0})
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(before_body=True), Body(optional=True))
@@ -603,17 +590,17 @@ class ExecuteOp(ForeignCode):
 class PluginOp(ForeignCode):
     """Runs code that the compiler does not look into: given in ``code``, or named by ``symbol``."""
 
-    arguments = var_operand_def(ANY_VALUE)
-    symbol = opt_prop_def(SYMBOL)
-    code = opt_prop_def(STRING)
-    num_warps = opt_prop_def(INT32)
-    registers = opt_prop_def(INT32)
-    shared_bytes = opt_prop_def(INT32)
-    tmem_columns = opt_prop_def(INT32)
-    named_barriers = opt_prop_def(INT32)
-    operand_layouts = opt_prop_def(ARRAY)
-    result_layouts = opt_prop_def(ARRAY)
-    results_ = var_result_def(ANY_VALUE)
+    arguments = var_operand_def(K.ANY_VALUE)
+    symbol = opt_prop_def(K.SYMBOL)
+    code = opt_prop_def(K.STRING)
+    num_warps = opt_prop_def(K.INT32)
+    registers = opt_prop_def(K.INT32)
+    shared_bytes = opt_prop_def(K.INT32)
+    tmem_columns = opt_prop_def(K.INT32)
+    named_barriers = opt_prop_def(K.INT32)
+    operand_layouts = opt_prop_def(K.ARRAY)
+    result_layouts = opt_prop_def(K.ARRAY)
+    results_ = var_result_def(K.ANY_VALUE)
     CALLS: ClassVar = True
     EXAMPLES: ClassVar = examples(
         """
@@ -638,9 +625,9 @@ class PluginOp(ForeignCode):
 class InjectIROp(TileAAOp):
     """Text of a lower level that goes into the module as it is; others may name it as a symbol."""
 
-    sym_name = opt_prop_def(STRING)
-    language = prop_def(STRING)
-    code = prop_def(STRING)
+    sym_name = opt_prop_def(K.STRING)
+    language = prop_def(K.STRING)
+    code = prop_def(K.STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
     EXAMPLES: ClassVar = examples(

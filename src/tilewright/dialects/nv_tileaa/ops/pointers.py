@@ -32,6 +32,7 @@ from tilewright.dialects.declare import (
 )
 from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
@@ -40,20 +41,6 @@ from tilewright.dialects.nv_tileaa.base import (
     is_set,
     require_block_scale,
     tileaa_op,
-)
-from tilewright.dialects.nv_tileaa.constraints import (
-    BOOL,
-    ELEMENTS,
-    FLAG,
-    I64,
-    INDEX,
-    INT32,
-    MEMREF,
-    OFFSETS,
-    PTR,
-    PTRS,
-    STRING,
-    enum_kind,
 )
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops.arithmetic import DIRECTED
@@ -82,9 +69,9 @@ class AddPtrOp(TileAAOp):
     A scalar may stand beside a tile. The pointee and the address space stay.
     """
 
-    base = operand_def(PTRS)
-    offset = operand_def(OFFSETS)
-    result = result_def(PTRS)
+    base = operand_def(K.PTRS)
+    offset = operand_def(K.OFFSETS)
+    result = result_def(K.PTRS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "offset"
     ELEMENTS: ClassVar = Elements.SAME_POSITION
@@ -129,8 +116,8 @@ class AddPtrOp(TileAAOp):
 class IntToPtrOp(TileAAOp):
     """The pointer to an address; it may point anywhere in its address space."""
 
-    source = operand_def(I64)
-    result = result_def(PTRS)
+    source = operand_def(K.I64)
+    result = result_def(K.PTRS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "int_to_ptr"
     ELEMENTS: ClassVar = Elements.SAME_POSITION
@@ -146,8 +133,8 @@ class IntToPtrOp(TileAAOp):
 class PtrToIntOp(TileAAOp):
     """The address that a pointer holds; what it points at must be taken as known elsewhere."""
 
-    source = operand_def(PTRS)
-    result = result_def(I64)
+    source = operand_def(K.PTRS)
+    result = result_def(K.I64)
     traits = traits_def(Pure())
     MEANING: ClassVar = "ptr_to_int"
     ELEMENTS: ClassVar = Elements.SAME_POSITION
@@ -166,12 +153,12 @@ class MakeMemrefOp(TileAAOp):
     type. ``alias_scope`` names a set of objects that memrefs of other scopes do not overlap.
     """
 
-    base = operand_def(PTR)
-    offset = opt_operand_def(INDEX)
-    sizes = var_operand_def(INDEX)
-    strides = var_operand_def(INDEX)
-    alias_scope = opt_prop_def(INT32)
-    result = result_def(MEMREF)
+    base = operand_def(K.PTR)
+    offset = opt_operand_def(K.INDEX)
+    sizes = var_operand_def(K.INDEX)
+    strides = var_operand_def(K.INDEX)
+    alias_scope = opt_prop_def(K.INT32)
+    result = result_def(K.MEMREF)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
     irdl_options = (ALL_SEGMENTS,)
@@ -252,8 +239,8 @@ class BitcastOp(TileAAOp):
     element lowest. Pointers become pointers to another type in the same address space.
     """
 
-    source = operand_def(ELEMENTS)
-    result = result_def(ELEMENTS)
+    source = operand_def(K.ELEMENTS)
+    result = result_def(K.ELEMENTS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "bitcast"
     ELEMENTS: ClassVar = Elements.SAME_POSITION
@@ -310,9 +297,9 @@ CONVERSION_ROUNDINGS = (*DIRECTED, "nearest_away")
 class FpToFpOp(TileAAOp):
     """Floats in another format, rounded; the only operation that changes a float's width."""
 
-    source = operand_def(ELEMENTS)
-    rounding_mode = opt_prop_def(enum_kind(RoundingModeAttr))
-    result = result_def(ELEMENTS)
+    source = operand_def(K.ELEMENTS)
+    rounding_mode = opt_prop_def(K.enum_kind(RoundingModeAttr))
+    result = result_def(K.ELEMENTS)
     traits = traits_def(Pure())
     MEANING: ClassVar = "ftof"
     ELEMENTS: ClassVar = Elements.SAME_POSITION
@@ -396,12 +383,12 @@ class PerElementCall(TileAAOp):
 class ExternElementwiseOp(PerElementCall):
     """Calls a device function from a library for each element."""
 
-    arguments = var_operand_def(ELEMENTS)
-    symbol = prop_def(STRING)
-    libname = opt_prop_def(STRING)
-    libpath = opt_prop_def(STRING)
-    pure = opt_prop_def(BOOL)
-    results_ = var_result_def(ELEMENTS)
+    arguments = var_operand_def(K.ELEMENTS)
+    symbol = prop_def(K.STRING)
+    libname = opt_prop_def(K.STRING)
+    libpath = opt_prop_def(K.STRING)
+    pure = opt_prop_def(K.BOOL)
+    results_ = var_result_def(K.ELEMENTS)
     traits = traits_def(PureUnlessMarked())
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -422,12 +409,12 @@ class ExternElementwiseOp(PerElementCall):
 class ElementwiseInlineAsmOp(PerElementCall):
     """Runs assembly for each ``packed_element`` elements."""
 
-    arguments = var_operand_def(ELEMENTS)
-    asm_string = prop_def(STRING)
-    constraints = prop_def(STRING)
-    packed_element = opt_prop_def(INT32)
-    pure = opt_prop_def(BOOL)
-    results_ = var_result_def(ELEMENTS)
+    arguments = var_operand_def(K.ELEMENTS)
+    asm_string = prop_def(K.STRING)
+    constraints = prop_def(K.STRING)
+    packed_element = opt_prop_def(K.INT32)
+    pure = opt_prop_def(K.BOOL)
+    results_ = var_result_def(K.ELEMENTS)
     traits = traits_def(PureUnlessMarked())
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -457,10 +444,10 @@ class ElementwiseInlineAsmOp(PerElementCall):
 class CallElementwiseIntrinsicOp(PerElementCall):
     """Calls an intrinsic function of the code generator for each element."""
 
-    arguments = var_operand_def(ELEMENTS)
-    intrinsic = prop_def(STRING)
-    pure = opt_prop_def(FLAG)
-    results_ = var_result_def(ELEMENTS)
+    arguments = var_operand_def(K.ELEMENTS)
+    intrinsic = prop_def(K.STRING)
+    pure = opt_prop_def(K.FLAG)
+    results_ = var_result_def(K.ELEMENTS)
     traits = traits_def(PureUnlessMarked())
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(

@@ -29,27 +29,9 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.narrowing import integers_of, is_array, is_integer
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, check_same_element, int_list, tileaa_op
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_VALUE,
-    ARRAY,
-    CONV_PARAMS,
-    ELEMENTS,
-    I64_ARRAY,
-    INDEX,
-    INT32,
-    INT64,
-    MEMREF,
-    OFFSET,
-    RANGE_TILE,
-    RESHAPABLE,
-    SCALAR,
-    TILE,
-    TILED_VIEW,
-    VIEW,
-    enum_kind,
-)
 from tilewright.dialects.nv_tileaa.enums import PaddingValueAttr
 from tilewright.dialects.nv_tileaa.ops.access import check_padding
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end, check_pure_body
@@ -75,8 +57,8 @@ def _expect_shape(report: Report, wanted: tuple[int, ...], found: Attribute, why
 class SplatOp(TileAAOp):
     """A tile whose elements are all the scalar."""
 
-    source = operand_def(SCALAR)
-    result = result_def(TILE)
+    source = operand_def(K.SCALAR)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 0
@@ -94,8 +76,8 @@ class SplatOp(TileAAOp):
 class BroadcastOp(TileAAOp):
     """Repeats the tile along the axes where its extent is 1."""
 
-    source = operand_def(TILE)
-    result = result_def(TILE)
+    source = operand_def(K.TILE)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 0
@@ -127,9 +109,9 @@ class BroadcastOp(TileAAOp):
 class ExpandDimsOp(TileAAOp):
     """Inserts axes of extent 1; ``axes`` are their positions in the result, ascending."""
 
-    source = operand_def(ELEMENTS)
-    axes = prop_def(I64_ARRAY)
-    result = result_def(TILE)
+    source = operand_def(K.ELEMENTS)
+    axes = prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.RESHAPED
     COST: ClassVar = 0
@@ -158,8 +140,8 @@ class ExpandDimsOp(TileAAOp):
 class ViewOp(TileAAOp):
     """The same elements in row-major order under another shape; memrefs keep where they point."""
 
-    source = operand_def(RESHAPABLE)
-    result = result_def(RESHAPABLE)
+    source = operand_def(K.RESHAPABLE)
+    result = result_def(K.RESHAPABLE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.RESHAPED
     COST: ClassVar = 0
@@ -237,9 +219,9 @@ def _scope(scope: int | None) -> str:
 class ExtractOp(TileAAOp):
     """The sub-tile, or scalar, that the indices select along the leading axes."""
 
-    source = operand_def(TILE)
-    indices = var_operand_def(OFFSET)
-    result = result_def(ELEMENTS)
+    source = operand_def(K.TILE)
+    indices = var_operand_def(K.OFFSET)
+    result = result_def(K.ELEMENTS)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 0
@@ -271,10 +253,10 @@ class ExtractSliceOp(TileAAOp):
     Offsets are given as ``offsets``, or as one operand for each axis.
     """
 
-    source = operand_def(TILE)
-    indices = var_operand_def(OFFSET)
-    offsets = opt_prop_def(I64_ARRAY)
-    result = result_def(TILE)
+    source = operand_def(K.TILE)
+    indices = var_operand_def(K.OFFSET)
+    offsets = opt_prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 0
@@ -331,10 +313,10 @@ def check_slice(op: TileAAOp, report: Report, whole: str, part: str) -> None:
 class CatOp(TileAAOp):
     """The second tile behind the first along ``axis``."""
 
-    lhs = operand_def(TILE)
-    rhs = operand_def(TILE)
-    axis = prop_def(INT32)
-    result = result_def(TILE)
+    lhs = operand_def(K.TILE)
+    rhs = operand_def(K.TILE)
+    axis = prop_def(K.INT32)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 2
@@ -368,9 +350,9 @@ class CatOp(TileAAOp):
 class PermuteOp(TileAAOp):
     """Reorders axes: axis i of the result is axis ``permutation[i]`` of the source."""
 
-    source = operand_def(TILE)
-    permutation = prop_def(I64_ARRAY)
-    result = result_def(TILE)
+    source = operand_def(K.TILE)
+    permutation = prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 0
@@ -400,10 +382,10 @@ class PermuteOp(TileAAOp):
 class MakeRangeOp(TileAAOp):
     """The integers from start up to end, without end; bounds are operands or attributes."""
 
-    bounds = var_operand_def(OFFSET)
-    start = opt_prop_def(INT64)
-    end = opt_prop_def(INT64)
-    result = result_def(RANGE_TILE)
+    bounds = var_operand_def(K.OFFSET)
+    start = opt_prop_def(K.INT64)
+    end = opt_prop_def(K.INT64)
+    result = result_def(K.RANGE_TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 0
@@ -442,9 +424,9 @@ class GenerateOp(TileAAOp):
     The body has an index argument for each axis; scalars that it uses may be listed as operands.
     """
 
-    captures = var_operand_def(ANY_VALUE)
+    captures = var_operand_def(K.ANY_VALUE)
     body = region_def("single_block")
-    result = result_def(TILE)
+    result = result_def(K.TILE)
     traits = traits_def(RecursiveMemoryEffect())
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 4
@@ -546,13 +528,13 @@ class BlockTileOp(TilingOp):
     written. Along ``sparseDim`` an access gives the element index of each row.
     """
 
-    source = operand_def(MEMREF)
-    tileSizes = prop_def(I64_ARRAY)
-    dimGroups = prop_def(ARRAY)
-    padding_value = opt_prop_def(enum_kind(PaddingValueAttr))
-    traversalStrides = opt_prop_def(I64_ARRAY)
-    sparseDim = opt_prop_def(INT32)
-    result = result_def(TILED_VIEW)
+    source = operand_def(K.MEMREF)
+    tileSizes = prop_def(K.I64_ARRAY)
+    dimGroups = prop_def(K.ARRAY)
+    padding_value = opt_prop_def(K.enum_kind(PaddingValueAttr))
+    traversalStrides = opt_prop_def(K.I64_ARRAY)
+    sparseDim = opt_prop_def(K.INT32)
+    result = result_def(K.TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -634,13 +616,13 @@ class ConvTileOp(TilingOp):
     channels, which stands alone in its group of ``dimGroups``.
     """
 
-    source = operand_def(MEMREF)
-    conv_params = prop_def(CONV_PARAMS)
-    filterSizes = prop_def(I64_ARRAY)
-    dimGroups = prop_def(ARRAY)
-    channel = prop_def(INT32)
-    padding_value = opt_prop_def(enum_kind(PaddingValueAttr))
-    result = result_def(TILED_VIEW)
+    source = operand_def(K.MEMREF)
+    conv_params = prop_def(K.CONV_PARAMS)
+    filterSizes = prop_def(K.I64_ARRAY)
+    dimGroups = prop_def(K.ARRAY)
+    channel = prop_def(K.INT32)
+    padding_value = opt_prop_def(K.enum_kind(PaddingValueAttr))
+    result = result_def(K.TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -714,9 +696,9 @@ class ConvTileOp(TilingOp):
 class GetDimSizeOp(TileAAOp):
     """The extent of a memref along ``axis``; of a tiled view, how many tiles cover it."""
 
-    source = operand_def(VIEW)
-    axis = prop_def(INT32)
-    result = result_def(INDEX)
+    source = operand_def(K.VIEW)
+    axis = prop_def(K.INT32)
+    result = result_def(K.INDEX)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
         "%n0 = nv_tileaa.get_dim_size %mr {axis = 0 : i32} : !nv_tileaa.memref<?x?xf32, 1> -> index",

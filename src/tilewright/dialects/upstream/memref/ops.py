@@ -34,16 +34,7 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type,
 from tilewright.dialects.syntax.tokens import fail
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import (
-    ANY_VALUE,
-    FLAG,
-    INDEX,
-    INT64,
-    MEMREF,
-    MEMREF_TYPE,
-    STRING,
-    Kind,
-)
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES, syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
@@ -120,12 +111,12 @@ class GlobalHead(Directive):
 class GlobalOp(UpstreamOp):
     """Memory with a name. In space 3 it is memory that each block has."""
 
-    sym_name = prop_def(STRING)
-    sym_visibility = opt_prop_def(STRING)
-    type = prop_def(MEMREF_TYPE)
-    initial_value = opt_prop_def(Kind("a dense or unit attribute", Attribute))
-    constant = opt_prop_def(FLAG)
-    alignment = opt_prop_def(INT64)
+    sym_name = prop_def(K.STRING)
+    sym_visibility = opt_prop_def(K.STRING)
+    type = prop_def(K.MEMREF_TYPE)
+    initial_value = opt_prop_def(K.Kind("a dense or unit attribute", Attribute))
+    constant = opt_prop_def(K.FLAG)
+    alignment = opt_prop_def(K.INT64)
 
     traits = traits_def(SymbolOpInterface())
     HIDDEN: ClassVar = frozenset(
@@ -190,17 +181,17 @@ class RmwTypes(Directive):
 class AtomicRMWOp(UpstreamOp):
     """Combines ``value`` with an element of memory, undivided; gives what was there."""
 
-    value = operand_def(ANY_VALUE)
-    memref = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    value = operand_def(K.ANY_VALUE)
+    memref = operand_def(K.MEMREF)
+    indices = var_operand_def(K.INDEX)
     kind = prop_def(
-        Kind(
+        K.Kind(
             "the number of an operation",
             IntegerAttr,
             lambda a: isinstance(a, IntegerAttr) and a.value.data in _KEYWORDS,
         )
     )
-    result = result_def(ANY_VALUE)
+    result = result_def(K.ANY_VALUE)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("value", "result"),)

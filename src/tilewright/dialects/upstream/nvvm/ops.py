@@ -33,7 +33,7 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import FLAG, I1, I32, INT32, Kind
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import (
     ATTRIBUTES,
     Choice,
@@ -172,8 +172,8 @@ class BarrierOp(UpstreamOp):
     All threads of the block where no number is given.
     """
 
-    barrierId = opt_operand_def(I32)
-    numberOfThreads = opt_operand_def(I32)
+    barrierId = opt_operand_def(K.I32)
+    numberOfThreads = opt_operand_def(K.I32)
 
     irdl_options = (SEGMENTS,)
     SYNTAX: ClassVar = syntax(
@@ -193,8 +193,8 @@ class BarrierOp(UpstreamOp):
 class BarrierArriveOp(UpstreamOp):
     """Arrives at a barrier of the block without waiting."""
 
-    barrierId = opt_operand_def(I32)
-    numberOfThreads = operand_def(I32)
+    barrierId = opt_operand_def(K.I32)
+    numberOfThreads = operand_def(K.I32)
 
     SYNTAX: ClassVar = syntax(
         "(id = $barrierId)? (number_of_threads = $numberOfThreads)? attr-dict"
@@ -213,7 +213,7 @@ class BarrierArriveOp(UpstreamOp):
 class SyncWarpOp(UpstreamOp):
     """Waits for the lanes of the warp that are in ``mask``."""
 
-    mask = operand_def(I32)
+    mask = operand_def(K.I32)
 
     SYNTAX: ClassVar = syntax("$mask attr-dict : type($mask)")
     EXAMPLES: ClassVar = examples(
@@ -234,9 +234,9 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
 
     dst = operand_def(POINTER)
     src = operand_def(POINTER)
-    cpSize = opt_operand_def(I32)
-    size = prop_def(INT32)
-    modifier = prop_def(Kind("a load_cache_modifier", LoadCacheModifierAttr))
+    cpSize = opt_operand_def(K.I32)
+    size = prop_def(K.INT32)
+    modifier = prop_def(K.Kind("a load_cache_modifier", LoadCacheModifierAttr))
 
     HIDDEN: ClassVar = frozenset({"size", "modifier"})
     SYNTAX: ClassVar = syntax(
@@ -290,7 +290,7 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
 class ElectSyncOp(UpstreamOp):
     """Whether the thread is the one that the warp elects."""
 
-    pred = result_def(I1)
+    pred = result_def(K.I1)
 
     SYNTAX: ClassVar = syntax("attr-dict -> type($pred)")
     UNDEFINED: ClassVar = (_WARPS,)
@@ -301,8 +301,8 @@ class ElectSyncOp(UpstreamOp):
 class FenceProxyOp(UpstreamOp):
     """Orders accesses of one proxy before those of another that come after."""
 
-    kind = prop_def(Kind("a proxy_kind", ProxyKindAttr))
-    space = opt_prop_def(Kind("a shared_space", SharedSpaceAttr))
+    kind = prop_def(K.Kind("a proxy_kind", ProxyKindAttr))
+    space = opt_prop_def(K.Kind("a shared_space", SharedSpaceAttr))
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples(
@@ -340,7 +340,7 @@ class CpAsyncBulkCommitGroupOp(UpstreamOp):
 class GroupOp(UpstreamOp):
     """Waits until at most ``group`` groups, the youngest, are unfinished."""
 
-    group = prop_def(INT32)
+    group = prop_def(K.INT32)
 
     HIDDEN: ClassVar = frozenset({"group"})
     SYNTAX: ClassVar = (Number("group", width=32), ATTRIBUTES)
@@ -361,7 +361,7 @@ class CpAsyncBulkWaitGroupOp(GroupOp):
     With ``read``, until no other has still to read its source.
     """
 
-    read = opt_prop_def(FLAG)
+    read = opt_prop_def(K.FLAG)
 
     EXAMPLES: ClassVar = examples(
         "nvvm.cp.async.bulk.wait_group 0", "nvvm.cp.async.bulk.wait_group 0 {read}"
@@ -422,8 +422,8 @@ class ClusterWaitOp(UpstreamOp):
 class SetMaxRegisterOp(UpstreamOp):
     """Lets the warp have so many registers for each thread: gives others back, or waits for them."""
 
-    regCount = prop_def(INT32)
-    action = prop_def(Kind("an action", SetMaxRegisterActionAttr))
+    regCount = prop_def(K.INT32)
+    action = prop_def(K.Kind("an action", SetMaxRegisterActionAttr))
 
     HIDDEN: ClassVar = frozenset({"regCount", "action"})
     SYNTAX: ClassVar = (

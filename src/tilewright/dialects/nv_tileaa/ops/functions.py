@@ -505,7 +505,20 @@ RESOURCES = ("num_warps", "registers", "shared_bytes", "tmem_columns", "named_ba
 
 
 class ForeignCode(TileAAOp):
-    """Resources and layouts of the code that execute and plugin stand for."""
+    """What execute and plugin share: values in and out, the resources of the code that they stand for, and the
+    layouts in which it takes and gives its values."""
+
+    arguments = var_operand_def(K.ANY_VALUE)
+    symbol = opt_prop_def(K.SYMBOL)
+    num_warps = opt_prop_def(K.INT32)
+    registers = opt_prop_def(K.INT32)
+    shared_bytes = opt_prop_def(K.INT32)
+    tmem_columns = opt_prop_def(K.INT32)
+    named_barriers = opt_prop_def(K.INT32)
+    operand_layouts = opt_prop_def(K.ARRAY)
+    result_layouts = opt_prop_def(K.ARRAY)
+    results_ = var_result_def(K.ANY_VALUE)
+    CALLS: ClassVar = True
 
     def check_resources(self, report: Report) -> None:
         """Report resources (``RESOURCES``) of which the code wants none or less."""
@@ -525,6 +538,13 @@ class ForeignCode(TileAAOp):
                     attr(name),
                 )
 
+    def check_target(self, report: Report) -> None:
+        """Report a symbol that names no code, or a function of another signature."""
+        kinds = {"nv_tileaa.func", "nv_tileaa.inject_ir"}
+        target = find_target(self, report, "symbol", kinds, "a function or injected code")
+        if target is not None:
+            check_signature(self, report, target, [v.type for v in self.arguments], "arguments")
+
     def check_one_of(self, report: Report, given: Mapping[str, bool]) -> bool:
         """Exactly one of two ways to say what runs."""
         if sum(given.values()) != 1:
@@ -541,19 +561,8 @@ class ExecuteOp(ForeignCode):
     The region sees its operands as arguments. Shared and tensor memory are accessible inside.
     """
 
-    arguments = var_operand_def(K.ANY_VALUE)
-    symbol = opt_prop_def(K.SYMBOL)
     agent = opt_prop_def(K.STRING)
-    num_warps = opt_prop_def(K.INT32)
-    registers = opt_prop_def(K.INT32)
-    shared_bytes = opt_prop_def(K.INT32)
-    tmem_columns = opt_prop_def(K.INT32)
-    named_barriers = opt_prop_def(K.INT32)
-    operand_layouts = opt_prop_def(K.ARRAY)
-    result_layouts = opt_prop_def(K.ARRAY)
     body = region_def()
-    results_ = var_result_def(K.ANY_VALUE)
-    CALLS: ClassVar = True
     OPTIONAL_BODIES: ClassVar = frozenset({0})
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(before_body=True), Body(optional=True))
     EXAMPLES: ClassVar = examples(
@@ -575,11 +584,7 @@ class ExecuteOp(ForeignCode):
         ):
             return
         if not has_body:
-            kinds = {"nv_tileaa.func", "nv_tileaa.inject_ir"}
-            target = find_target(self, report, "symbol", kinds, "a function or injected code")
-            if target is not None:
-                types = [v.type for v in self.arguments]
-                check_signature(self, report, target, types, "arguments")
+            self.check_target(report)
             return
         check_arguments(self, report, self.body, [v.type for v in self.arguments])
         results = [v.type for v in self.results]
@@ -590,18 +595,7 @@ class ExecuteOp(ForeignCode):
 class PluginOp(ForeignCode):
     """Runs code that the compiler does not look into: given in ``code``, or named by ``symbol``."""
 
-    arguments = var_operand_def(K.ANY_VALUE)
-    symbol = opt_prop_def(K.SYMBOL)
     code = opt_prop_def(K.STRING)
-    num_warps = opt_prop_def(K.INT32)
-    registers = opt_prop_def(K.INT32)
-    shared_bytes = opt_prop_def(K.INT32)
-    tmem_columns = opt_prop_def(K.INT32)
-    named_barriers = opt_prop_def(K.INT32)
-    operand_layouts = opt_prop_def(K.ARRAY)
-    result_layouts = opt_prop_def(K.ARRAY)
-    results_ = var_result_def(K.ANY_VALUE)
-    CALLS: ClassVar = True
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.plugin %f {code = "fast_softmax", shared_bytes = 4096}
@@ -614,11 +608,7 @@ class PluginOp(ForeignCode):
         self.check_resources(report)
         given = {"code": "code" in self.properties, "a symbol": "symbol" in self.properties}
         if self.check_one_of(report, given) and given["a symbol"]:
-            kinds = {"nv_tileaa.func", "nv_tileaa.inject_ir"}
-            target = find_target(self, report, "symbol", kinds, "a function or injected code")
-            if target is not None:
-                types = [v.type for v in self.arguments]
-                check_signature(self, report, target, types, "arguments")
+            self.check_target(report)
 
 
 @tileaa_op("inject_ir", group=GROUP)

@@ -62,8 +62,15 @@ def _pointer(ty: Attribute) -> T.PtrType:
     return element
 
 
+class Converted(TileAAOp):
+    """Elements that stay where they are, each as another number or pointer."""
+
+    traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
+
+
 @tileaa_op("addptr", group=GROUP)
-class AddPtrOp(TileAAOp):
+class AddPtrOp(Converted):
     """The pointer moved by ``offset`` elements, read signed; tiles move lane by lane.
 
     A scalar may stand beside a tile. The pointee and the address space stay.
@@ -72,9 +79,7 @@ class AddPtrOp(TileAAOp):
     base = operand_def(K.PTRS)
     offset = operand_def(K.OFFSETS)
     result = result_def(K.PTRS)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "offset"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -113,14 +118,12 @@ class AddPtrOp(TileAAOp):
 
 
 @tileaa_op("int_to_ptr", group=GROUP)
-class IntToPtrOp(TileAAOp):
+class IntToPtrOp(Converted):
     """The pointer to an address; it may point anywhere in its address space."""
 
     source = operand_def(K.I64)
     result = result_def(K.PTRS)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "int_to_ptr"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.ADDRESS
     EXAMPLES: ClassVar = examples("%p = nv_tileaa.int_to_ptr %m : i64 -> !nv_tileaa.ptr<f32, 1>")
@@ -130,14 +133,12 @@ class IntToPtrOp(TileAAOp):
 
 
 @tileaa_op("ptr_to_int", group=GROUP)
-class PtrToIntOp(TileAAOp):
+class PtrToIntOp(Converted):
     """The address that a pointer holds; what it points at must be taken as known elsewhere."""
 
     source = operand_def(K.PTRS)
     result = result_def(K.I64)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "ptr_to_int"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     EXAMPLES: ClassVar = examples("%a0 = nv_tileaa.ptr_to_int %p32 : !nv_tileaa.ptr<f32, 1> -> i64")
 
@@ -232,7 +233,7 @@ class MakeMemrefOp(TileAAOp):
 
 
 @tileaa_op("bitcast", group=GROUP)
-class BitcastOp(TileAAOp):
+class BitcastOp(Converted):
     """The same bits read as another type.
 
     Elements keep their width; or a tile of rank 1 is repacked into one of as many bits, first
@@ -241,9 +242,7 @@ class BitcastOp(TileAAOp):
 
     source = operand_def(K.ELEMENTS)
     result = result_def(K.ELEMENTS)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "bitcast"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -294,15 +293,13 @@ CONVERSION_ROUNDINGS = (*DIRECTED, "nearest_away")
 
 
 @tileaa_op("fp_to_fp", group=GROUP)
-class FpToFpOp(TileAAOp):
+class FpToFpOp(Converted):
     """Floats in another format, rounded; the only operation that changes a float's width."""
 
     source = operand_def(K.ELEMENTS)
     rounding_mode = opt_prop_def(K.enum_kind(RoundingModeAttr))
     result = result_def(K.ELEMENTS)
-    traits = traits_def(Pure())
     MEANING: ClassVar = "ftof"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 3
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.fp_to_fp %f {rounding_mode = nearest_even} : tile<8xf32> -> tile<8xf16>",

@@ -43,6 +43,15 @@ from tilewright.dialects.syntax.engine import values_of
 GROUP = "shape"
 
 
+class Rearrangement(TileAAOp):
+    """Elements of the operands at other places: nothing is computed, and pointers point where they did."""
+
+    traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
+
+
 def _expect_shape(report: Report, wanted: tuple[int, ...], found: Attribute, why: str) -> None:
     if T.dims_of(found) != wanted:
         report.error(
@@ -54,15 +63,12 @@ def _expect_shape(report: Report, wanted: tuple[int, ...], found: Attribute, why
 
 
 @tileaa_op("splat", group=GROUP)
-class SplatOp(TileAAOp):
+class SplatOp(Rearrangement):
     """A tile whose elements are all the scalar."""
 
     source = operand_def(K.SCALAR)
     result = result_def(K.TILE)
-    traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MADE
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.splat %x : f32 -> tile<4x4xf32>",
         "%s = nv_tileaa.splat %p32 : !nv_tileaa.ptr<f32, 1> -> tile<8x!nv_tileaa.ptr<f32, 1>>",
@@ -73,15 +79,11 @@ class SplatOp(TileAAOp):
 
 
 @tileaa_op("broadcast", group=GROUP)
-class BroadcastOp(TileAAOp):
+class BroadcastOp(Rearrangement):
     """Repeats the tile along the axes where its extent is 1."""
 
     source = operand_def(K.TILE)
     result = result_def(K.TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.view %f : tile<8xf32> -> tile<8x1xf32>
@@ -106,16 +108,13 @@ class BroadcastOp(TileAAOp):
 
 
 @tileaa_op("expand_dims", group=GROUP)
-class ExpandDimsOp(TileAAOp):
+class ExpandDimsOp(Rearrangement):
     """Inserts axes of extent 1; ``axes`` are their positions in the result, ascending."""
 
     source = operand_def(K.ELEMENTS)
     axes = prop_def(K.I64_ARRAY)
     result = result_def(K.TILE)
-    traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.RESHAPED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.expand_dims %f {axes = array<i64: 0, 2>} : tile<8xf32> -> tile<1x8x1xf32>",
     )
@@ -137,15 +136,12 @@ class ExpandDimsOp(TileAAOp):
 
 
 @tileaa_op("view", group=GROUP)
-class ViewOp(TileAAOp):
+class ViewOp(Rearrangement):
     """The same elements in row-major order under another shape; memrefs keep where they point."""
 
     source = operand_def(K.RESHAPABLE)
     result = result_def(K.RESHAPABLE)
-    traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.RESHAPED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.view %tile : tile<8x16xf32> -> tile<128xf32>",
         """
@@ -216,16 +212,12 @@ def _scope(scope: int | None) -> str:
 
 
 @tileaa_op("extract", group=GROUP)
-class ExtractOp(TileAAOp):
+class ExtractOp(Rearrangement):
     """The sub-tile, or scalar, that the indices select along the leading axes."""
 
     source = operand_def(K.TILE)
     indices = var_operand_def(K.OFFSET)
     result = result_def(K.ELEMENTS)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.extract %f[%i] : tile<8xf32>, index -> f32",
@@ -247,7 +239,7 @@ class ExtractOp(TileAAOp):
 
 
 @tileaa_op("extract_slice", group=GROUP)
-class ExtractSliceOp(TileAAOp):
+class ExtractSliceOp(Rearrangement):
     """The part of the source that starts at the offsets and has the shape of the result.
 
     Offsets are given as ``offsets``, or as one operand for each axis.
@@ -257,10 +249,6 @@ class ExtractSliceOp(TileAAOp):
     indices = var_operand_def(K.OFFSET)
     offsets = opt_prop_def(K.I64_ARRAY)
     result = result_def(K.TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     BRACKETS: ClassVar = "indices"
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.extract_slice %f {offsets = array<i64: 4>} : tile<8xf32> -> tile<4xf32>",
@@ -310,17 +298,14 @@ def check_slice(op: TileAAOp, report: Report, whole: str, part: str) -> None:
 
 
 @tileaa_op("cat", group=GROUP)
-class CatOp(TileAAOp):
+class CatOp(Rearrangement):
     """The second tile behind the first along ``axis``."""
 
     lhs = operand_def(K.TILE)
     rhs = operand_def(K.TILE)
     axis = prop_def(K.INT32)
     result = result_def(K.TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 2
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.cat %f, %g {axis = 0 : i32} : tile<8xf32>, tile<8xf32> -> tile<16xf32>
@@ -347,16 +332,12 @@ class CatOp(TileAAOp):
 
 
 @tileaa_op("permute", group=GROUP)
-class PermuteOp(TileAAOp):
+class PermuteOp(Rearrangement):
     """Reorders axes: axis i of the result is axis ``permutation[i]`` of the source."""
 
     source = operand_def(K.TILE)
     permutation = prop_def(K.I64_ARRAY)
     result = result_def(K.TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.permute %tile {permutation = array<i64: 1, 0>}

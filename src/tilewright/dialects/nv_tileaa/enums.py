@@ -117,7 +117,7 @@ class ActivationLayout(StrEnum):
     NCDHW = auto()
 
 
-class AliasEnumAttribute(KeywordAttr):
+class AliasEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
     """What every enumeration attribute here has; ``SPELLINGS`` are read for others, never printed."""
 
     SPELLINGS: ClassVar[dict[str, str]] = {}
@@ -140,9 +140,7 @@ class AliasEnumAttribute(KeywordAttr):
 
 
 @irdl_attr_definition
-class RoundingModeAttr(
-    AliasEnumAttribute, EnumAttribute[RoundingMode], SpacedOpaqueSyntaxAttribute
-):
+class RoundingModeAttr(AliasEnumAttribute, EnumAttribute[RoundingMode]):
     name = "nv_tileaa.rounding_mode"
     SPELLINGS: ClassVar = {
         "rn": "nearest_even",
@@ -153,67 +151,57 @@ class RoundingModeAttr(
 
 
 @irdl_attr_definition
-class CacheModifierAttr(
-    AliasEnumAttribute, EnumAttribute[CacheModifier], SpacedOpaqueSyntaxAttribute
-):
+class CacheModifierAttr(AliasEnumAttribute, EnumAttribute[CacheModifier]):
     name = "nv_tileaa.cache_modifier"
 
 
 @irdl_attr_definition
-class EvictionPolicyAttr(
-    AliasEnumAttribute, EnumAttribute[EvictionPolicy], SpacedOpaqueSyntaxAttribute
-):
+class EvictionPolicyAttr(AliasEnumAttribute, EnumAttribute[EvictionPolicy]):
     name = "nv_tileaa.eviction_policy"
 
 
 @irdl_attr_definition
-class MemSemanticAttr(AliasEnumAttribute, EnumAttribute[MemSemantic], SpacedOpaqueSyntaxAttribute):
+class MemSemanticAttr(AliasEnumAttribute, EnumAttribute[MemSemantic]):
     name = "nv_tileaa.mem_semantic"
 
 
 @irdl_attr_definition
-class MemScopeAttr(AliasEnumAttribute, EnumAttribute[MemScope], SpacedOpaqueSyntaxAttribute):
+class MemScopeAttr(AliasEnumAttribute, EnumAttribute[MemScope]):
     name = "nv_tileaa.mem_scope"
 
 
 @irdl_attr_definition
-class RMWModeAttr(AliasEnumAttribute, EnumAttribute[RMWMode], SpacedOpaqueSyntaxAttribute):
+class RMWModeAttr(AliasEnumAttribute, EnumAttribute[RMWMode]):
     name = "nv_tileaa.rmw_mode"
 
 
 @irdl_attr_definition
-class SignednessAttr(AliasEnumAttribute, EnumAttribute[Signedness], SpacedOpaqueSyntaxAttribute):
+class SignednessAttr(AliasEnumAttribute, EnumAttribute[Signedness]):
     name = "nv_tileaa.signedness"
 
 
 @irdl_attr_definition
-class PaddingValueAttr(
-    AliasEnumAttribute, EnumAttribute[PaddingValue], SpacedOpaqueSyntaxAttribute
-):
+class PaddingValueAttr(AliasEnumAttribute, EnumAttribute[PaddingValue]):
     name = "nv_tileaa.padding_value"
 
 
 @irdl_attr_definition
-class ActivationLayoutAttr(
-    AliasEnumAttribute, EnumAttribute[ActivationLayout], SpacedOpaqueSyntaxAttribute
-):
+class ActivationLayoutAttr(AliasEnumAttribute, EnumAttribute[ActivationLayout]):
     name = "nv_tileaa.activation_layout"
 
 
 @irdl_attr_definition
-class FenceKindAttr(AliasEnumAttribute, EnumAttribute[FenceKind], SpacedOpaqueSyntaxAttribute):
+class FenceKindAttr(AliasEnumAttribute, EnumAttribute[FenceKind]):
     name = "nv_tileaa.fence_kind"
 
 
 @irdl_attr_definition
-class GridDependencyAttr(
-    AliasEnumAttribute, EnumAttribute[GridDependency], SpacedOpaqueSyntaxAttribute
-):
+class GridDependencyAttr(AliasEnumAttribute, EnumAttribute[GridDependency]):
     name = "nv_tileaa.grid_dependency"
 
 
 @irdl_attr_definition
-class MultimemAttr(AliasEnumAttribute, EnumAttribute[Multimem], SpacedOpaqueSyntaxAttribute):
+class MultimemAttr(AliasEnumAttribute, EnumAttribute[Multimem]):
     name = "nv_tileaa.multimem"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.ir import SpacedOpaqueSyntaxAttribute
 from xdsl.parser import AttrParser
 from xdsl.utils.str_enum import StrEnum
 
@@ -17,7 +18,7 @@ def parse_keyword(parser: AttrParser, enum: type[StrEnum], what: str) -> StrEnum
     return enum(take_word(parser, [member.value for member in enum], what))
 
 
-class BareEnumAttr(KeywordAttr):
+class BareEnumAttr(KeywordAttr, SpacedOpaqueSyntaxAttribute):
     """One that is written as a bare keyword; ``<value>`` is read, too."""
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -81,16 +81,12 @@ class SharedSpaceAttr(AngledEnumAttr, EnumAttribute[SharedSpace]):
 
 
 @irdl_attr_definition
-class LoadCacheModifierAttr(
-    BareEnumAttr, EnumAttribute[LoadCacheModifier], SpacedOpaqueSyntaxAttribute
-):
+class LoadCacheModifierAttr(BareEnumAttr, EnumAttribute[LoadCacheModifier]):
     name = "nvvm.load_cache_modifier"
 
 
 @irdl_attr_definition
-class SetMaxRegisterActionAttr(
-    BareEnumAttr, EnumAttribute[SetMaxRegisterAction], SpacedOpaqueSyntaxAttribute
-):
+class SetMaxRegisterActionAttr(BareEnumAttr, EnumAttribute[SetMaxRegisterAction]):
     name = "nvvm.action"
 
 

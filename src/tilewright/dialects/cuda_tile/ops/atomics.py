@@ -17,18 +17,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    same_type,
-    tile_op,
-    tile_type,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     AtomicRMWModeAttr,
@@ -50,6 +39,15 @@ from tilewright.dialects.cuda_tile.ops.views import (
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    enum_property,
+    examples,
+    same_shape,
+    same_type,
+    type_of,
+)
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
 )

@@ -23,16 +23,7 @@ from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Related,
-    Report,
-    TileOp,
-    examples,
-    operand,
-    same_type,
-    tile_op,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.regions import (
     IterValues,
@@ -46,6 +37,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     type_list,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Related, Report, examples, operand, same_type, type_of
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     StringField,

@@ -9,17 +9,7 @@ from xdsl.traits import Pure
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    tile_op,
-    tile_types,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_types
 from tilewright.dialects.cuda_tile.directives import OVERFLOW_SLOT, SIGNED_WORD, syntax
 from tilewright.dialects.cuda_tile.enums import (
     IntegerOverflow,
@@ -35,6 +25,7 @@ from tilewright.dialects.cuda_tile.ops.floating_point import (
     ROUNDING_NOT_SUPPORTED,
     rounding_slot,
 )
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_shape, type_of
 from tilewright.dialects.syntax.directives import (
     Flag,
 )

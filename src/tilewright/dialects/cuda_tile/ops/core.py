@@ -21,10 +21,13 @@ from xdsl.traits import ConstantLike, Pure
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type, tile_types
+from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
+from tilewright.dialects.cuda_tile.directives import syntax
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import (
     Related,
     Report,
-    TileOp,
     attr,
     examples,
     int_property,
@@ -33,14 +36,8 @@ from tilewright.dialects.cuda_tile.base import (
     same_rank,
     same_shape,
     same_type,
-    tile_op,
-    tile_type,
-    tile_types,
     type_of,
 )
-from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
-from tilewright.dialects.cuda_tile.directives import syntax
-from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,

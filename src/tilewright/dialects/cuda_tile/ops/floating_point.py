@@ -9,17 +9,7 @@ from xdsl.traits import Pure
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    same_type,
-    tile_op,
-    tile_type,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.enums import (
     ComparisonOrderingAttr,
@@ -27,6 +17,7 @@ from tilewright.dialects.cuda_tile.enums import (
     RoundingMode,
     RoundingModeAttr,
 )
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_shape, same_type
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     EnumSlot,

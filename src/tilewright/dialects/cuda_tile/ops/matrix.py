@@ -10,19 +10,17 @@ from xdsl.traits import Pure
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_types
+from tilewright.dialects.cuda_tile.directives import syntax
+from tilewright.dialects.cuda_tile.enums import SignednessAttr
+from tilewright.dialects.declare import (
     Report,
-    TileOp,
     examples,
     same_element_type,
     same_rank,
     same_type,
-    tile_op,
-    tile_types,
     type_of,
 )
-from tilewright.dialects.cuda_tile.directives import syntax
-from tilewright.dialects.cuda_tile.enums import SignednessAttr
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     Flag,

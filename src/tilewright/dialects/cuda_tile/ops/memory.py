@@ -23,17 +23,7 @@ from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    int_property,
-    tile_op,
-    tile_type,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
@@ -45,6 +35,7 @@ from tilewright.dialects.cuda_tile.enums import (
 from tilewright.dialects.cuda_tile.ops.core import SHAPE_RULE
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, type_of
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     Flag,

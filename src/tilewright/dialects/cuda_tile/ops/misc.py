@@ -25,11 +25,12 @@ from tilewright.dialects.cuda_tile.attributes import (
     parse_predicate,
     print_predicate,
 )
-from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, same_type, tile_op
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import parse_token_type, syntax
 from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Report, attr, examples, same_type
 from tilewright.dialects.syntax.directives import (
     StringField,
     parse_operand,

@@ -25,7 +25,7 @@ from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, tile_op, type_of
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
 from tilewright.dialects.cuda_tile.enums import SymbolVisibility, SymbolVisibilityAttr
 from tilewright.dialects.cuda_tile.ops.control_flow import BODY_ARGUMENTS, ReturnOp, show_types
@@ -36,6 +36,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     print_typed_arguments,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import ATTR_DICT, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState

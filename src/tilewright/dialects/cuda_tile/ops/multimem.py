@@ -19,16 +19,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    bool_values,
-    enum_property,
-    examples,
-    tile_op,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
@@ -51,6 +42,7 @@ from tilewright.dialects.cuda_tile.ops.views import (
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Report, attr, bool_values, enum_property, examples, type_of
 from tilewright.dialects.syntax.directives import AttrDict
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.versions import V13_5

@@ -14,19 +14,7 @@ from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect, is_
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Related,
-    Report,
-    TileOp,
-    attr,
-    examples,
-    int_property,
-    operand,
-    same_shape,
-    tile_op,
-    tile_types,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_types
 from tilewright.dialects.cuda_tile.constants import (
     BAD_CONSTANT,
     FloatBitsAttr,
@@ -52,6 +40,16 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     print_typed_arguments,
 )
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
+from tilewright.dialects.declare import (
+    Related,
+    Report,
+    attr,
+    examples,
+    int_property,
+    operand,
+    same_shape,
+    type_of,
+)
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import (
     IntField,

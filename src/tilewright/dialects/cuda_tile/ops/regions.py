@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from tilewright.dialects.cuda_tile.base import TileOp, ensure_terminator
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.declare import ensure_terminator
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of

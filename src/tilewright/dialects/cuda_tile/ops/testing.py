@@ -19,7 +19,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.cuda_tile import constraints as K
-from tilewright.dialects.cuda_tile.base import TileOp, int_property, tile_op
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.syntax.directives import ATTR_DICT, Flag
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.versions import V13_5, V250_0, V250_1

@@ -23,18 +23,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, Pur
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    bool_array,
-    bool_values,
-    examples,
-    operand,
-    tile_op,
-    tile_type,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import MemoryOrderingSemanticsAttr, MemoryScopeAttr
 from tilewright.dialects.cuda_tile.ops.core import INDEX_COUNT
@@ -49,6 +38,15 @@ from tilewright.dialects.cuda_tile.ops.memory import (
 )
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    bool_array,
+    bool_values,
+    examples,
+    operand,
+    type_of,
+)
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     Operand,

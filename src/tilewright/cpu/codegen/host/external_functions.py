@@ -1,4 +1,4 @@
-"""Foreign code: calls of the functions on arrays that were given for it."""
+"""External code: calls of the functions on arrays that were given for it."""
 
 from __future__ import annotations
 

@@ -504,7 +504,7 @@ class LaunchFuncOp(TileAAOp):
 RESOURCES = ("num_warps", "registers", "shared_bytes", "tmem_columns", "named_barriers")
 
 
-class ForeignCode(TileAAOp):
+class ExternalCode(TileAAOp):
     """What execute and plugin share: values in and out, the resources of the code that they stand for, and the
     layouts in which it takes and gives its values."""
 
@@ -555,7 +555,7 @@ class ForeignCode(TileAAOp):
 
 
 @tileaa_op("execute", group=GROUP)
-class ExecuteOp(ForeignCode):
+class ExecuteOp(ExternalCode):
     """Runs a region, or the function or plugin that ``symbol`` names, on a group of warps.
 
     The region sees its operands as arguments. Shared and tensor memory are accessible inside.
@@ -592,7 +592,7 @@ class ExecuteOp(ForeignCode):
 
 
 @tileaa_op("plugin", group=GROUP)
-class PluginOp(ForeignCode):
+class PluginOp(ExternalCode):
     """Runs code that the compiler does not look into: given in ``code``, or named by ``symbol``."""
 
     code = opt_prop_def(K.STRING)

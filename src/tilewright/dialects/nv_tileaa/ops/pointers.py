@@ -355,7 +355,7 @@ class PureUnlessMarked(MemoryEffect):
 
 
 class PerElementCall(TileAAOp):
-    """Rules that the escapes to foreign code share: one call for each element."""
+    """Rules that the calls of external code share: one call for each element."""
 
     def check(self, report: Report) -> None:
         dims = [T.dims_of(v.type) for v in (*self.operands, *self.results)]

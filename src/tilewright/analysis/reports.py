@@ -1,4 +1,4 @@
-"""Collects diagnostics about operations, each placed where the operation was read from."""
+"""Collects findings about operations, each placed where the operation was read from."""
 
 from __future__ import annotations
 

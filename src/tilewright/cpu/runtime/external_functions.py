@@ -1,4 +1,4 @@
-"""Calls of compiled kernels to functions on arrays that were given for external code."""
+"""Calls of compiled kernels to functions on arrays that were given for foreign code."""
 
 from __future__ import annotations
 

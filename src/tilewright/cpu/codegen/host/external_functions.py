@@ -1,4 +1,4 @@
-"""External code: calls of the functions on arrays that were given for it."""
+"""Foreign code: calls of the functions on arrays that were given for it."""
 
 from __future__ import annotations
 

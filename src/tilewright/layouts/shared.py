@@ -51,7 +51,7 @@ class SharedLayout:
 
     @staticmethod
     def row_major(size: int) -> SharedLayout:
-        """Each element in the place of its number."""
+        """The layout of ``size`` elements, a power of two, each at the place of its row-major number."""
         return SharedLayout(tuple(1 << bit for bit in range(bits_of(size))))
 
     @staticmethod

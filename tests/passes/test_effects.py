@@ -137,3 +137,14 @@ def test_removal(operation: str, removable: bool) -> None:
     last = function.block.last_op
     assert last is not None and last.prev_op is not None
     assert is_removable(last.prev_op) is removable
+
+
+def test_terminators_and_functions_stay() -> None:
+    """``yield`` has no effects, and no results that something could use."""
+    module = parse(
+        "testing$func @f(%x: tile<i8>, %c: tile<i1>) {\n"
+        "%r = if %c -> (tile<i8>) { yield %x : tile<i8> } else { yield %x : tile<i8> }\nreturn\n}\n"
+    )
+    assert isinstance(module, ModuleOp)
+    removable = [op.name for op in module.walk() if is_removable(op)]
+    assert removable == ["cuda_tile.if"]

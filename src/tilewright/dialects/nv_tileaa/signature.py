@@ -21,6 +21,7 @@ from tilewright.dialects.syntax.directives import (
     format_symbol,
     parse_operand,
     parse_type_into,
+    parse_types,
 )
 from tilewright.dialects.syntax.engine import COUNT_MISMATCH, Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import (
@@ -208,9 +209,7 @@ class Types(Directive):
                 parser.Delimiter.PAREN, lambda: parse_type_into(parser, state, name)
             )
             return
-        parse_type_into(parser, state, name)
-        while parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, name)
+        parse_types(parser, state, name)
 
     def _move_to_results(self, state: ParseState) -> None:
         state.types[RESULTS], state.types[WRITTEN] = state.types[WRITTEN], []

@@ -22,6 +22,7 @@ from tilewright.dialects.syntax.assembly import assembly
 from tilewright.dialects.syntax.directives import (
     Property,
     parse_operand,
+    parse_operands,
     parse_signed,
     parse_type_into,
 )
@@ -48,9 +49,7 @@ class Tokens(Directive):
         state.operands[self.name] = []
         if not is_value_name(parser) or begins_operation(parser):
             return
-        parse_operand(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, self.name)
+        parse_operands(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         if values := values_of(op, self.name):

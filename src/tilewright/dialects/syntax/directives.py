@@ -27,6 +27,7 @@ from tilewright.dialects.syntax.engine import (
     values_of,
 )
 from tilewright.dialects.syntax.tokens import (
+    begins_operation,
     consume,
     fail,
     is_value_name,
@@ -111,6 +112,13 @@ def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
     state.mark(("operand", name, len(group) - 1), start, end)
 
 
+def parse_operands(parser: Parser, state: ParseState, name: str) -> None:
+    """Read further operands of a group, at least one, with commas between them."""
+    parse_operand(parser, state, name)
+    while parser.parse_optional_punctuation(","):
+        parse_operand(parser, state, name)
+
+
 def parse_type_into(parser: Parser, state: ParseState, name: str) -> None:
     """Read one more type of a group."""
     start = token_start(parser)
@@ -118,6 +126,13 @@ def parse_type_into(parser: Parser, state: ParseState, name: str) -> None:
     group = state.types.setdefault(name, [])
     state.mark(("type", name, len(group)), start, previous_end(parser))
     group.append(ty)
+
+
+def parse_types(parser: Parser, state: ParseState, name: str) -> None:
+    """Read further types of a group, at least one, with commas between them."""
+    parse_type_into(parser, state, name)
+    while parser.parse_optional_punctuation(","):
+        parse_type_into(parser, state, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +150,7 @@ class Operands(Directive):
                 parser.Delimiter.SQUARE, lambda: parse_operand(parser, state, self.name)
             )
         elif is_value_name(parser):
-            parse_operand(parser, state, self.name)
-            while parser.parse_optional_punctuation(","):
-                parse_operand(parser, state, self.name)
+            parse_operands(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         values = values_of(op, self.name)
@@ -177,10 +190,7 @@ class TypesOf(Directive):
     name: str
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        state.types.setdefault(self.name, [])
-        parse_type_into(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, self.name)
+        parse_types(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         types = ", ".join(shown_type(op, v) for v in values_of(op, self.name))
@@ -188,6 +198,29 @@ class TypesOf(Directive):
 
     def grammar(self) -> str:
         return f"types(%{self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedValues(Directive):
+    """Operands and their types, or nothing: ``%a, %b : T, U``. What begins the next operation is none of them."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands[self.name], state.types[self.name] = [], []
+        if is_value_name(parser) and not begins_operation(parser):
+            parse_operands(parser, state, self.name)
+            parser.parse_punctuation(":")
+            parse_types(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if values := values_of(op, self.name):
+            printer.print_string(" ")
+            printer.print_list(values, printer.print_ssa_value)
+            printer.print_string(" : " + ", ".join(shown_type(op, value) for value in values))
+
+    def grammar(self) -> str:
+        return f"[%{self.name} {{`,` %{self.name}}} `:` types(%{self.name})]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.regions import (
     IterValues,
-    TerminatorOperands,
     parse_body,
     parse_iter_values,
     parse_paren_types,
@@ -41,6 +40,7 @@ from tilewright.dialects.declare import Related, Report, examples, operand, same
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     StringField,
+    TypedValues,
     parse_operand,
     parse_type_into,
 )
@@ -138,7 +138,7 @@ class BreakOp(TileOp):
 
     operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %zero = constant <i32: 0> : tile<i32>
@@ -182,7 +182,7 @@ class ContinueOp(TileOp):
 
     operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %zero = constant <i32: 0> : tile<i32>
@@ -232,7 +232,7 @@ class ReturnOp(TileOp):
 
     operands_ = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %x, %y, %z = get_tile_block_id : tile<i32>
@@ -273,7 +273,7 @@ class YieldOp(TileOp):
 
     operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator(), Pure())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %c = constant <i1: true> : tile<i1>

@@ -31,11 +31,7 @@ from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.declare import Report, attr, examples, same_type
-from tilewright.dialects.syntax.directives import (
-    StringField,
-    parse_operand,
-    parse_type_into,
-)
+from tilewright.dialects.syntax.directives import StringField, parse_operand, parse_types
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.versions import V13_2
 from tilewright.numerics.element_types import FORMATS
@@ -220,9 +216,7 @@ class PrintTypes(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         state.types["args"] = []
         if parser.parse_optional_punctuation(":"):
-            parse_type_into(parser, state, "args")
-            while parser.parse_optional_punctuation(","):
-                parse_type_into(parser, state, "args")
+            parse_types(parser, state, "args")
         if parser.parse_optional_punctuation("->"):
             parse_token_type(parser)
 

@@ -17,12 +17,11 @@ from xdsl.printer import Printer
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.narrowing import is_enum, is_sized_integer_type
 from tilewright.dialects.syntax.assembly import assembly
-from tilewright.dialects.syntax.directives import one_of, parse_operand, parse_type_into
+from tilewright.dialects.syntax.directives import one_of, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
     content,
     fail,
-    is_value_name,
     previous_end,
     token_end,
     token_start,
@@ -153,34 +152,6 @@ class Number(Directive):
 
     def grammar(self) -> str:
         return f"[`{self.word}` INT]" if self.word else "INT"
-
-
-@dataclass(frozen=True, slots=True)
-class TypedValues(Directive):
-    """Operands and their types, or nothing: ``%a, %b : T, U``."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        state.operands[self.name], state.types[self.name] = [], []
-        if not is_value_name(parser):
-            return
-        parse_operand(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, self.name)
-        parser.parse_punctuation(":")
-        parse_type_into(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(" ")
-            printer.print_list(values, printer.print_ssa_value)
-            printer.print_string(" : " + ", ".join(shown_type(op, value) for value in values))
-
-    def grammar(self) -> str:
-        return f"[%{self.name} {{`,` %{self.name}}} `:` types(%{self.name})]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,7 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
 from tilewright.dialects.narrowing import memref_type
-from tilewright.dialects.syntax.directives import (
-    Flag,
-    StringField,
-)
+from tilewright.dialects.syntax.directives import Flag, StringField, TypedValues
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base import constraints as K
@@ -29,7 +26,6 @@ from tilewright.dialects.upstream.base.directives import (
     Choice,
     Number,
     OneToOne,
-    TypedValues,
     syntax,
 )
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op

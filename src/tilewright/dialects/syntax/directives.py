@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+from xdsl.utils.mlir_lexer import PunctuationSpelling
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.keywords import KeywordAttr
@@ -47,14 +48,14 @@ BAD_KEYWORD = define_code(
 class Punct(Directive):
     """A punctuation sign: ``,`` binds to what precedes it, others have a space before them."""
 
-    sign: str
+    sign: PunctuationSpelling
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_punctuation(self.sign)  # pyright: ignore[reportArgumentType]
+        parser.parse_punctuation(self.sign)
 
     def parse_optional(self, parser: Parser) -> bool:
         """Whether the sign stands here; it is read if so."""
-        return parser.parse_optional_punctuation(self.sign) is not None  # pyright: ignore[reportArgumentType]
+        return parser.parse_optional_punctuation(self.sign) is not None
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(self.sign if self.sign in ",[]" else f" {self.sign}")

@@ -169,7 +169,7 @@ class DebugTable:
         self._decoded[reference] = (found, self._parts)
 
     def part(self, entry: Cursor, cls: type[_AttrT]) -> _AttrT:
-        """The entry whose number comes next, UNKNOWN for 0; a DecodeError where there is none, or one of another class."""
+        """The entry that is referred to next, which must be of a class."""
         start = entry.pos
         reference = entry.varint()
         found: Attribute = UNKNOWN

@@ -131,7 +131,7 @@ class Cursor:
         return found
 
     def take(self, size: int) -> bytes:
-        """The next ``size`` bytes; a DecodeError (``bytecode-truncated``) where fewer are left, as in all reads here."""
+        """The next ``size`` bytes."""
         if size > self.end - self.pos:
             raise self.truncated(size)
         start = self.pos
@@ -223,15 +223,15 @@ class ByteWriter:
         self.buffer += data
 
     def u16(self, value: int) -> None:
-        """Append an unsigned number as two bytes, little-endian; OverflowError if it does not fit."""
+        """Append two bytes, little-endian."""
         self.buffer += value.to_bytes(2, "little")
 
     def u32(self, value: int) -> None:
-        """Append an unsigned number as four bytes, little-endian; ``RangeError`` if it does not fit."""
+        """Append four bytes, little-endian."""
         self.buffer += _U32_STRUCT.pack(value)
 
     def u64(self, value: int) -> None:
-        """Append an unsigned number as eight bytes, little-endian; ``RangeError`` if it does not fit."""
+        """Append eight bytes, little-endian."""
         self.buffer += _U64_STRUCT.pack(value)
 
     def i8_array(self, values: tuple[int, ...]) -> None:

@@ -53,7 +53,7 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
 
 
 def read_index(cursor: Cursor, limit: int, what: str) -> int:
-    """The index that comes next, a varint; a DecodeError (``bytecode-bad-index``) unless it is below ``limit``."""
+    """An index below ``limit``."""
     start = cursor.pos
     index = cursor.varint()
     if index >= limit:

@@ -275,8 +275,7 @@ class TypeWriter:
         return len(self._pool)
 
     def index(self, ty: Attribute) -> int:
-        """The index of a type in the type section, into which it goes at its first use; what the version cannot say is
-        reported then."""
+        """The index of a type. What the version cannot say is reported at the first use."""
         known = self._known.get(id(ty))
         if known is None:
             known = self._known[id(ty)] = (ty, self._add(ty))

@@ -52,8 +52,7 @@ def _layout(numbers: Any, convert: Callable[[Any], str]) -> str:
 def format_tiles(
     pieces: Sequence[str | Conversion], tiles: Sequence[Array], elements: Sequence[str]
 ) -> str:
-    """The text that a print gives: ``pieces`` of the format with, for each conversion, the next tile, in row-major order
-    and in brackets for each axis; ``elements`` are the element types of the tiles."""
+    """The text that a print gives for its operands."""
     operands = iter(zip(tiles, elements, strict=True))
     texts: list[str] = []
     for piece in pieces:

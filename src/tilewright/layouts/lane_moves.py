@@ -46,7 +46,7 @@ class Take:
 
     @property
     def count(self) -> int:
-        """How many shuffle instructions it takes; what a thread has itself takes none."""
+        """The shuffles of a register."""
         pairs = set(zip(self.registers, self.lanes, strict=True))
         if self.both is not None:
             return len(set(self.registers))

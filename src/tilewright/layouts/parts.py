@@ -63,7 +63,7 @@ def with_all_parts(layout: Layout, mask: int) -> Layout | None:
 
 
 def part_layout(layout: Layout, part: Part) -> Layout:
-    """Which thread holds which element of the part, if the tile is held in ``layout``; copies are dropped."""
+    """The layout of a part of a tile, in the layout that the tile has."""
     size = layout.size >> part.mask.bit_count()
     return layout.mapped(size, part.below(layout.bits)).without_copies()
 

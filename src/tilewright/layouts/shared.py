@@ -51,7 +51,7 @@ class SharedLayout:
 
     @staticmethod
     def row_major(size: int) -> SharedLayout:
-        """The layout of ``size`` elements, a power of two, each at the place of its row-major number."""
+        """Each element in the place of its number."""
         return SharedLayout(tuple(1 << bit for bit in range(bits_of(size))))
 
     @staticmethod

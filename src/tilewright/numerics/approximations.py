@@ -103,7 +103,7 @@ def _exp2(source: Array) -> Array:
 
 @quiet
 def rsqrt(source: Array, element: str, *, flush_to_zero: bool = False) -> Array:
-    """The reciprocal of the square root in f32, where the root is rounded, and the quotient again; f64 as in ``math_ops``."""
+    """The rounded reciprocal of the rounded root."""
     if element == "f64":
         return math_ops.rsqrt(source, element)
     wide = source.astype(np.float32)
@@ -112,7 +112,7 @@ def rsqrt(source: Array, element: str, *, flush_to_zero: bool = False) -> Array:
 
 @quiet
 def exp2(source: Array, element: str, *, flush_to_zero: bool = False) -> Array:
-    """2 to the power of ``source`` in f32, rounded to 22 significant bits; f64 as in ``math_ops``."""
+    """2 to the power of ``source``, to 22 bits."""
     if element == "f64":
         return math_ops.exp2(source, element)
     wide = source.astype(np.float32)

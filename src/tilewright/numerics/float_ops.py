@@ -147,7 +147,7 @@ def addf(
     rounding: Rounding = "nearest_even",
     flush_to_zero: bool = False,
 ) -> Array:
-    """``lhs + rhs``, rounded once; ``flush_to_zero``, of f32, takes subnormal operands and results for zeros."""
+    """``lhs + rhs``."""
     return _arithmetic("addf", (lhs, rhs), element, rounding, flush_to_zero)
 
 
@@ -160,7 +160,7 @@ def subf(
     rounding: Rounding = "nearest_even",
     flush_to_zero: bool = False,
 ) -> Array:
-    """``lhs - rhs``, rounded once; flushes as :func:`addf` does."""
+    """``lhs - rhs``."""
     return _arithmetic("subf", (lhs, rhs), element, rounding, flush_to_zero)
 
 
@@ -173,7 +173,7 @@ def mulf(
     rounding: Rounding = "nearest_even",
     flush_to_zero: bool = False,
 ) -> Array:
-    """``lhs * rhs``, rounded once; flushes as :func:`addf` does."""
+    """``lhs * rhs``."""
     return _arithmetic("mulf", (lhs, rhs), element, rounding, flush_to_zero)
 
 

@@ -137,17 +137,17 @@ def mini(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
 
 
 def andi(lhs: Array, rhs: Array, element: str) -> Array:
-    """Bitwise and of the patterns; of i1 the logical one."""
+    """Bitwise and."""
     return np.asarray(lhs & rhs)
 
 
 def ori(lhs: Array, rhs: Array, element: str) -> Array:
-    """Bitwise or of the patterns; of i1 the logical one."""
+    """Bitwise or."""
     return np.asarray(lhs | rhs)
 
 
 def xori(lhs: Array, rhs: Array, element: str) -> Array:
-    """Bitwise exclusive or of the patterns; of i1 whether they differ."""
+    """Bitwise exclusive or."""
     return np.asarray(lhs ^ rhs)
 
 
@@ -274,8 +274,7 @@ def wraps(op: str, *operands: Array) -> tuple[Array, Array]:
 
 
 def breaks_overflow_flag(overflow: str, signed_wraps: Array, unsigned_wraps: Array) -> Array:
-    """The lanes, as booleans in the shape of the operands, whose result wraps although ``overflow`` excludes it;
-    the other two arguments are what ``wraps`` gives."""
+    """Lanes that break an `overflow` promise, given what ``wraps`` tells."""
     if overflow == "no_signed_wrap":
         return signed_wraps
     if overflow == "no_unsigned_wrap":

@@ -64,7 +64,7 @@ class _Dominated:
     children: list[_Dominated] = field(default_factory=list["_Dominated"])
 
 
-def check_dominance(root: Operation, diagnostics: DiagnosticCollector) -> None:
+def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
     """Report every operand that its operation cannot use. Nesting may be of any depth."""
     frames = _frames_of(root, set())
     while frames:
@@ -79,7 +79,7 @@ def check_dominance(root: Operation, diagnostics: DiagnosticCollector) -> None:
             continue
         visible = frame.visible
         if any(id(value) not in visible for value in op.operands):
-            _report(op, visible, diagnostics)
+            _report(op, visible, findings)
         if op.regions:
             frames += _frames_of(op, visible)
 
@@ -163,7 +163,7 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
     return found
 
 
-def _report(op: Operation, visible: set[int], diagnostics: DiagnosticCollector) -> None:
+def _report(op: Operation, visible: set[int], findings: DiagnosticCollector) -> None:
     """One error for each value that is not visible, at its first use by the operation."""
     operands = list(op.operands)
     for index, value in enumerate(operands):
@@ -172,7 +172,7 @@ def _report(op: Operation, visible: set[int], diagnostics: DiagnosticCollector) 
         part = operand_part(op, index)
         name = f"operand #{index}" + (f" ('{part[1]}')" if part else "")
         code, why = _explain(op, value)
-        diagnostics.error(code, f"{name} {why}", op, part, notes=_definition(value))
+        findings.error(code, f"{name} {why}", op, part, notes=_definition(value))
 
 
 def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:

@@ -78,15 +78,15 @@ class DiagnosticCollector:
         return len(self._found)
 
     def in_source_order(self) -> list[Diagnostic]:
-        """The diagnostics by file and position; those without a place last, in order of discovery."""
+        """The findings by file and position; those without a place last, in order of discovery."""
         return sorted(self._found, key=_position)
 
 
 class OpReport:
     """Reports about ``op``, which the caller moves from operation to operation."""
 
-    def __init__(self, diagnostics: DiagnosticCollector, op: Operation):
-        self.diagnostics = diagnostics
+    def __init__(self, findings: DiagnosticCollector, op: Operation):
+        self.findings = findings
         self.op = op
 
     def error(
@@ -110,7 +110,7 @@ class OpReport:
         at: Operation | None = None,
         **more: Any,
     ) -> None:
-        self.diagnostics.add(severity, code, message, at or self.op, part, **more)
+        self.findings.add(severity, code, message, at or self.op, part, **more)
 
 
 def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:

@@ -57,12 +57,12 @@ def _symbols(table: Operation) -> list[tuple[str, Operation]]:
     return found
 
 
-def check_unique(table: Operation, diagnostics: DiagnosticCollector) -> None:
+def check_unique(table: Operation, findings: DiagnosticCollector) -> None:
     """Each symbol directly in ``table`` has a name of its own."""
     first: _Table = {}
     for name, op in _symbols(table):
         if (earlier := first.setdefault(name, op)) is not op:
-            diagnostics.error(
+            findings.error(
                 DUPLICATE_SYMBOL,
                 f"redefinition of symbol named '{name}'",
                 op,
@@ -71,9 +71,7 @@ def check_unique(table: Operation, diagnostics: DiagnosticCollector) -> None:
             )
 
 
-def check_get_global(
-    op: GetGlobalOp, tables: SymbolTables, diagnostics: DiagnosticCollector
-) -> None:
+def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: DiagnosticCollector) -> None:
     """The symbol names a global, and the result points at its elements."""
     reference = op.properties["name"]
     assert isinstance(reference, SymbolRefAttr)
@@ -85,7 +83,7 @@ def check_get_global(
         names = [name for name, found in symbols.items() if isinstance(found, GlobalOp)]
         near = get_close_matches(path[0], names, n=1)
         found = f", but '{target.name}'" if target is not None else ""
-        diagnostics.error(
+        findings.error(
             UNKNOWN_SYMBOL,
             f"'{shown}' does not reference a valid global{found}",
             op,
@@ -94,11 +92,11 @@ def check_get_global(
             help=f"did you mean {format_symbol(near[0])}?" if near else "",
         )
         return
-    _check_pointee(op, target, shown, diagnostics)
+    _check_pointee(op, target, shown, findings)
 
 
 def _check_pointee(
-    op: GetGlobalOp, target: GlobalOp, shown: str, diagnostics: DiagnosticCollector
+    op: GetGlobalOp, target: GlobalOp, shown: str, findings: DiagnosticCollector
 ) -> None:
     result, value = op.result.type, target.properties.get("value")
     pointer = result.element_type if isinstance(result, T.TileType) else None
@@ -106,7 +104,7 @@ def _check_pointee(
     if not isinstance(pointer, T.PtrType) or not isinstance(held, T.TileType):
         return
     if pointer.pointee != held.element_type:
-        diagnostics.error(
+        findings.error(
             GLOBAL_TYPE,
             f"pointee type of result type '{format_type(pointer)}' does not match type "
             f"'{format_type(held.element_type)}' of the global @{shown}",

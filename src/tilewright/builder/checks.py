@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is a whole number, of Python or NumPy; a bool is none."""
+    """Whether a value is a whole number, of Python or NumPy; a truth is none."""
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 

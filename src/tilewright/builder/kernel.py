@@ -54,7 +54,7 @@ Body = Callable[..., "Sequence[Value | SSAValue] | Value | SSAValue | None"]
 
 
 def hints_attribute(hints: Any) -> OptimizationHintsAttr | None:
-    """Hints from nested mappings: target, then name, then a number or a bool."""
+    """Hints from nested mappings: target, then name, then a number or a truth."""
     if not hints:
         return None
     return OptimizationHintsAttr(

@@ -25,7 +25,7 @@ class Value:
     Arithmetic follows Python: ``//`` rounds down and ``%`` has the sign of the divisor; ``/`` is for
     floats. Integers are signed; for others there are the methods of the builder. Operands are
     broadcast as in NumPy, and never converted: element types must agree, a Python number takes
-    that of the other side. Comparisons give tiles of ``i1``, so a value has no truth value of its own.
+    that of the other side. Comparisons give tiles of ``i1``, so a value has no truth of its own.
     """
 
     __slots__ = ("_k", "ssa")
@@ -197,7 +197,7 @@ class Value:
     def __bool__(self) -> NoReturn:
         fail(
             "value",
-            "a value of the program has no truth value while the program is built",
+            "a value of the program has no truth while the program is built",
             "use `with k.if_(condition):`, `k.where(condition, a, b)`, `&` for and, `|` for or",
         )
 

@@ -171,7 +171,7 @@ class MemorySite:
 
 @dataclass(frozen=True, slots=True)
 class PluginSite:
-    """A call of a function that was given for external code.
+    """A call of a function that was given for foreign code.
 
     The payload is ``count`` i64 numbers: for each operand the address of its elements, row-major, each
     in bytes of its own; of a memref its address, extents and strides (in elements); then for each

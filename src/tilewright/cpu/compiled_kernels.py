@@ -26,7 +26,7 @@ class CompileOptions:
     outside of the memory of its view stops the run. ``distinct_arguments``: pointer arguments of one
     launch point into different arrays, as launches check it; without it, loads and stores through
     different arguments keep their order. ``plugins``: the names of the functions that launches have for
-    external code.
+    foreign code.
     """
 
     cpu: str = HOST

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A stable kind of diagnostic.
+    """A stable kind of finding.
 
     ``summary`` is one sentence. ``explanation`` says which rule is broken, why it exists and
     how programs usually come to break it. ``wrong`` and ``right`` are small programs (may be

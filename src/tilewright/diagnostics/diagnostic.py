@@ -23,7 +23,7 @@ def shortened(message: str) -> str:
 
 
 class Severity(StrEnum):
-    """How bad a diagnostic is: an error, a warning, or a note that explains one of these."""
+    """How bad a finding is: an error, a warning, or a note that explains one of these."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """What is said about a program, and where.
+    """One finding.
 
     ``code`` is stable and is what ``tilewright explain CODE`` takes. ``message`` says what is
     wrong in one sentence, expected and found included, in at most ``MAX_MESSAGE_LENGTH``
@@ -120,7 +120,7 @@ class Diagnostic:
 
 
 class TileIRError(Exception):
-    """Bad input. ``diagnostics`` holds all errors and warnings, in source order.
+    """Bad input. ``diagnostics`` holds every finding, errors and warnings, in source order.
 
     ``partial`` is what could be read all the same, where a reader goes on after errors: a list of
     operations without those that had errors. It is for finding further errors only.

@@ -117,5 +117,5 @@ class NamedLocation:
     what: str = ""
 
 
-#: Where a diagnostic points: in a text, in bytecode, or at something that only has a name.
+#: Where a finding is: in a text, in bytecode, or at something that only has a name.
 SourceLocation = Span | ByteSpan | NamedLocation

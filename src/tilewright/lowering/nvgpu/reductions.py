@@ -71,7 +71,7 @@ def combine(
 
 
 Shape = tuple[int, int, int]
-"""How many rows a reduction has, the extent that it reduces, and how many elements a step along it passes."""
+"""How many rows a fold has, the extent that it folds, and how many elements a step along it passes."""
 
 
 def _shape(op: ReduceOrScan) -> Shape:

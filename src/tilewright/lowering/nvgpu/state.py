@@ -96,7 +96,7 @@ class ThreadLowering(BlockBuilder[Operation]):
 
     ``op`` is the operation being lowered, whose place new operations inherit. ``block`` is where
     they go; what is the same all along goes to the ``prologue``, once. ``origins`` tells for each
-    new operation which one it stands for. ``lanes`` is set in bodies of reductions and scans, which stand for so
+    new operation which one it stands for. ``lanes`` is set in bodies of folds, which stand for so
     many elements of each thread: scalars are vectors there. ``chosen`` tells, in a branch that not all of
     them take, which do.
     """

@@ -56,7 +56,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class InspectingTranslator(Translator):
-    """Translates a kernel so that observers see its operations, bodies of reductions and scans excepted."""
+    """Translates a kernel so that observers see its operations, bodies of folds excepted."""
 
     is_observed: ClassVar[bool] = True
     observers: tuple[Observer, ...] = ()

@@ -102,13 +102,13 @@ class Unit:
     order: block_order.Order = block_order.ROW_BY_ROW
     """In which order the blocks of the grid are numbered."""
     has_non_temporal_stores: bool = False
-    """Whether there are non-temporal stores."""
+    """Whether there are stores past the caches."""
     memory: NoaliasRanges | None = None
     """The memory that a launch may access, where the code asks for it."""
     coroutines: Coroutines | None = None
     """The agents of a kernel that has any, or queues."""
     plugins: Collection[str] = ()
-    """Names of the functions that are given for external code."""
+    """Names of the functions that are given for foreign code."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
     parts: list[Part] = field(default_factory=list)

@@ -14,6 +14,7 @@ from tilewright.passes.effects import (
     UNDEFINED_VALUE_ONLY,
     is_removable,
     is_speculatable,
+    may_leave_early,
 )
 from tilewright.text import parse
 
@@ -148,3 +149,23 @@ def test_terminators_and_functions_stay() -> None:
     assert isinstance(module, ModuleOp)
     removable = [op.name for op in module.walk() if is_removable(op)]
     assert removable == ["cuda_tile.if"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "leaves"),
+    [
+        ("%r = addi %x, %y : tile<i8>", False),
+        (_IF.format("%z = addi %x, %y : tile<i8>"), False),
+        ("if %c { return }", True),
+        ("loop { %z = addi %x, %y : tile<i8> }", True),
+    ],
+)
+def test_what_control_may_not_get_past(operation: str, leaves: bool) -> None:
+    module = parse(
+        f"testing$func @f(%x: tile<i8>, %y: tile<i8>, %c: tile<i1>) {{\n{operation}\nreturn\n}}\n"
+    )
+    assert isinstance(module, ModuleOp)
+    (function,) = functions(module)
+    last = function.block.last_op
+    assert last is not None and last.prev_op is not None
+    assert may_leave_early([last.prev_op]) is leaves

@@ -30,9 +30,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import Report, attr, examples, int_property, same_type, type_of
-from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
+from tilewright.dialects.nv_tileaa.constraints import (
+    I64_ARRAY,
+    INDEX,
+    INT64,
+    TILED_VIEW,
+    ClassKind,
+)
 from tilewright.dialects.nv_tileaa.type_syntax import format_type, parse_type
 from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.asynchronous import ASYNC, check_ahead
@@ -129,10 +135,10 @@ class TmaDescType(_Plain):
 ITERATOR, STAGE, TMA_DESC = PipelineIteratorType(), StageType(), TmaDescType()
 TYPES = (PipelineType, PipelineIteratorType, StageType, TmaDescType)
 
-PIPELINE = K.ClassKind("a pipeline", (PipelineType,))
-ITERATOR_KIND = K.ClassKind("a pipeline_iterator", (PipelineIteratorType,))
-STAGE_KIND = K.ClassKind("a stage", (StageType,))
-DESC = K.ClassKind("a tma_desc", (TmaDescType,))
+PIPELINE = ClassKind("a pipeline", (PipelineType,))
+ITERATOR_KIND = ClassKind("a pipeline_iterator", (PipelineIteratorType,))
+STAGE_KIND = ClassKind("a stage", (StageType,))
+DESC = ClassKind("a tma_desc", (TmaDescType,))
 _EFFECTS = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 _RING = """
 %s = nv_tileas.alloc_tensor : !nv_tileas.tiled_view<3x8x16xf32, smem>
@@ -308,7 +314,7 @@ class ProducerCommitOp(_CloseStage):
     ``ahead``: in a round of a loop, how many rounds before it the stage shall be filled; ``tileas-expand`` sees to that.
     """
 
-    ahead = opt_prop_def(K.INT64)
+    ahead = opt_prop_def(INT64)
     EXAMPLES: ClassVar = examples(_RING + "\n".join((_ACQUIRE, _WRITE, _COMMIT)))
 
     def check(self, report: Report) -> None:
@@ -406,9 +412,9 @@ class MakeTiledTmaDescOp(TileAAOp):
     extents along them. Rows of 32, 64 and 128 bytes are swizzled.
     """
 
-    base = operand_def(K.TILED_VIEW)
-    order = prop_def(K.I64_ARRAY)
-    box = prop_def(K.I64_ARRAY)
+    base = operand_def(TILED_VIEW)
+    order = prop_def(I64_ARRAY)
+    box = prop_def(I64_ARRAY)
     result = result_def(DESC)
     traits = traits_def(Pure())
     UNDEFINED: ClassVar = ("strides of the array that are no multiples of 16 bytes",)
@@ -442,10 +448,10 @@ class AsyncTiledTmaLoadOp(TileAAOp):
     """
 
     desc = operand_def(DESC)
-    indices = var_operand_def(K.INDEX)
+    indices = var_operand_def(INDEX)
     target = operand_def(STORAGE)
     stage = operand_def(STAGE_KIND)
-    tx_count = prop_def(K.INT64)
+    tx_count = prop_def(INT64)
     result = result_def(ASYNC)
     traits = _EFFECTS
     BRACKETS: ClassVar = "indices"

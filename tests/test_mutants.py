@@ -42,6 +42,11 @@ TARGETS = (
     Target("tilewright.dialects.facts", ("tests/dialects/test_facts.py",)),
     Target("tilewright.dialects.nv_tileaa.groups", ("tests/nv_tileaa",)),
     Target(
+        "tilewright.numerics.element_types",
+        ("tests/numerics/test_element_types.py", "tests/numerics/test_floats.py"),
+    ),
+    Target("tilewright.passes.effects", ("tests/passes/test_effects.py",)),
+    Target(
         "tilewright.simulator.groups",
         ("tests/simulator/test_groups.py",),
         ("slot not in fixed and value is not None",),  # what never changes is the same for members

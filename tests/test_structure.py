@@ -381,6 +381,18 @@ def test_nothing_below_asks_the_root() -> None:
     assert not found
 
 
+def test_private_names_of_parser_and_printer_stay_in_one_place() -> None:
+    found = {
+        f"{name}:{node.lineno}"
+        for name, tree in FILES.items()
+        if name != "dialects/syntax/tokens.py" and not name.startswith(("text/", "cli/"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
+        if isinstance(node.value, ast.Name) and node.value.id in {"parser", "printer"}
+    }
+    assert not found, found
+
+
 def test_import_loads_nothing_heavy() -> None:
     program = (
         "import sys, tilewright\n"

@@ -35,7 +35,6 @@ from tilewright.dialects.cuda_tile.attributes import (
     OptimizationHintsAttr,
     SameElementsAttr,
 )
-from tilewright.dialects.cuda_tile.base import bool_array
 from tilewright.dialects.cuda_tile.constants import FloatBitsAttr, TileConstantAttr
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.debug_info import (
@@ -56,6 +55,7 @@ from tilewright.dialects.cuda_tile.ops.control_flow import ReturnOp
 from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.memory import MakeTokenOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp
+from tilewright.dialects.declare import bool_array
 from tilewright.dialects.versions import V13_3, V13_4, V13_5, Version
 from tilewright.numerics.element_types import CONSTANT_TYPES, FORMATS
 

@@ -39,7 +39,7 @@ from tilewright.diagnostics import Diagnostic, SourceFile, Span, TileIRError
 from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import DivByAttr, OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import OPERATIONS, bool_array
+from tilewright.dialects.cuda_tile.base import OPERATIONS
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.debug_info import DIFileAttr
 from tilewright.dialects.cuda_tile.enums import (
@@ -54,6 +54,7 @@ from tilewright.dialects.cuda_tile.enums import (
     SignednessAttr,
 )
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+from tilewright.dialects.declare import bool_array
 from tilewright.dialects.source_map import TextSource, set_source
 from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, Version
 

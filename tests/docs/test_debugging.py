@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "debugging.md"
-_BLOCK = re.compile(r"^```(python)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_blocks_run_and_print_what_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_blocks: Callable[[Path], int]
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    printed, shown = "", 0
-    for language, content in _BLOCK.findall(DOCUMENT.read_text(encoding="utf-8")):
-        if language:
-            assert printed == "", "what a block prints must stand below it"
-            exec(compile(content, str(DOCUMENT), "exec"), namespace)
-            printed = capsys.readouterr().out
-        else:
-            assert content == printed
-            printed, shown = "", shown + 1
-    assert shown == 4
+    assert run_blocks(DOCUMENT) == 4
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ from tilewright.launching.tables import machines_table, options_table
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "machines.md"
-_BLOCK = re.compile(r"^```(python)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLES = {"machines": machines_table, "options": options_table}
 
 
@@ -34,18 +33,8 @@ def test_tables_are_those_of_the_data(request: pytest.FixtureRequest) -> None:
 
 
 def test_blocks_run_and_print_what_is_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, run_blocks: Callable[[Path], int]
 ) -> None:
     pytest.importorskip("llvmlite", reason="the CPU machine needs llvmlite")
     monkeypatch.chdir(ROOT)
-    namespace: dict[str, object] = {}
-    printed, shown = "", 0
-    for language, content in _BLOCK.findall(DOCUMENT.read_text(encoding="utf-8")):
-        if language:
-            assert printed == "", "what a block prints must stand below it"
-            exec(compile(content, str(DOCUMENT), "exec"), namespace)
-            printed = capsys.readouterr().out
-        else:
-            assert content == printed
-            printed, shown = "", shown + 1
-    assert shown == 3
+    assert run_blocks(DOCUMENT) == 3

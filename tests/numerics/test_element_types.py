@@ -43,6 +43,26 @@ def test_every_row_and_no_other():
     assert set(TABLE) - set(CONSTANT_TYPES) == {"i4"}
 
 
+@pytest.mark.parametrize("name", TABLE)
+def test_kinds_and_patterns(name):
+    fmt = FORMATS[name]
+    assert (fmt.is_int, fmt.is_float) == (name[0] == "i", name[0] != "i")
+    assert bin(fmt.mask) == "0b" + "1" * fmt.bits
+
+
+def test_significant_bits():
+    published = {
+        "f16": 11,
+        "bf16": 8,
+        "f32": 24,
+        "tf32": 11,
+        "f64": 53,
+        "f8E4M3FN": 4,
+        "f8E8M0FNU": 1,
+    }
+    assert {name: FORMATS[name].precision for name in published} == published
+
+
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_float_fields(name):
     fmt, layout = FORMATS[name], LAYOUTS[name]

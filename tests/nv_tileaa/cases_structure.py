@@ -1,4 +1,4 @@
-"""Programs that break a rule of functions, foreign code, the grid or queues, and their twins."""
+"""Programs that break a rule of functions, external code, the grid or queues, and their twins."""
 
 from __future__ import annotations
 

@@ -9,7 +9,13 @@ from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile.base import OPERATIONS
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.passes.base import functions
-from tilewright.passes.effects import PROOFS, UNDEFINED_VALUE_ONLY, is_speculatable
+from tilewright.passes.effects import (
+    PROOFS,
+    UNDEFINED_VALUE_ONLY,
+    is_removable,
+    is_speculatable,
+    may_leave_early,
+)
 from tilewright.text import parse
 
 cuda_tile.load()
@@ -98,3 +104,68 @@ def test_speculation(operation: str, safe: bool) -> None:
     last = function.block.last_op
     assert last is not None and last.prev_op is not None
     assert is_speculatable(last.prev_op) is safe
+
+
+_IF = "%r = if %c -> (tile<i8>) {{ {} yield %x : tile<i8> }} else {{ yield %y : tile<i8> }}"
+_FOR = "for %i in (%n to %n, step %n) : tile<i32> {{ {} continue }}"
+
+
+@pytest.mark.parametrize(
+    ("operation", "removable"),
+    [
+        ("%r = addi %x, %y : tile<i8>", True),
+        ("%r = divi %x, %y signed : tile<i8>", True),
+        ('assert %c, "no" : tile<i1>', False),
+        (_IF.format("%z = addi %x, %y : tile<i8>"), True),
+        (_IF.format('assert %c, "no" : tile<i1>'), False),
+        (_FOR.format("%z = addi %x, %y : tile<i8>"), True),
+        (_FOR.format('assert %c, "no" : tile<i1>'), False),
+        (_FOR.format("if %c { continue }"), True),
+        (_FOR.format("if %c { return }"), False),
+        (_FOR.format("loop { if %c { break } continue }"), False),
+        ("if %c { return }", False),
+        ("loop { if %c { break } continue }", False),
+    ],
+)
+def test_removal(operation: str, removable: bool) -> None:
+    text = (
+        "testing$func @f(%x: tile<i8>, %y: tile<i8>, %c: tile<i1>, %n: tile<i32>) {\n"
+        f"{operation}\nreturn\n}}\n"
+    )
+    module = parse(text)
+    assert isinstance(module, ModuleOp)
+    (function,) = functions(module)
+    last = function.block.last_op
+    assert last is not None and last.prev_op is not None
+    assert is_removable(last.prev_op) is removable
+
+
+def test_terminators_and_functions_stay() -> None:
+    """``yield`` has no effects, and no results that something could use."""
+    module = parse(
+        "testing$func @f(%x: tile<i8>, %c: tile<i1>) {\n"
+        "%r = if %c -> (tile<i8>) { yield %x : tile<i8> } else { yield %x : tile<i8> }\nreturn\n}\n"
+    )
+    assert isinstance(module, ModuleOp)
+    removable = [op.name for op in module.walk() if is_removable(op)]
+    assert removable == ["cuda_tile.if"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "leaves"),
+    [
+        ("%r = addi %x, %y : tile<i8>", False),
+        (_IF.format("%z = addi %x, %y : tile<i8>"), False),
+        ("if %c { return }", True),
+        ("loop { %z = addi %x, %y : tile<i8> }", True),
+    ],
+)
+def test_what_control_may_not_get_past(operation: str, leaves: bool) -> None:
+    module = parse(
+        f"testing$func @f(%x: tile<i8>, %y: tile<i8>, %c: tile<i1>) {{\n{operation}\nreturn\n}}\n"
+    )
+    assert isinstance(module, ModuleOp)
+    (function,) = functions(module)
+    last = function.block.last_op
+    assert last is not None and last.prev_op is not None
+    assert may_leave_early([last.prev_op]) is leaves

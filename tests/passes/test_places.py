@@ -7,7 +7,6 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Span
-from tilewright.dialects.cuda_tile.base import ensure_terminator
 from tilewright.dialects.cuda_tile.debug_info import (
     CallSiteAttr,
     DILocAttr,
@@ -18,6 +17,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
 )
 from tilewright.dialects.cuda_tile.ops.control_flow import ReturnOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
+from tilewright.dialects.declare import ensure_terminator
 from tilewright.dialects.source_map import location_of, source_of
 from tilewright.passes import run_pipeline
 from tilewright.passes.base import functions

@@ -83,23 +83,23 @@ EXACT = """cuda_tile.module @"we ird" {
 """
 
 
-def test_xdsl_opt_reads_the_generic_form(tmp_path: Path) -> None:
-    """The tool itself, as a user calls it; passes run, and what it prints is read back."""
+def test_xdsl_opt_reads_the_generic_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it prints is read back; passes run, here by the tool itself, as a user calls it."""
     module = parse(EXACT)
     source = tmp_path / "exact.mlir"
     source.write_text(print_text(module, generic=True), encoding="utf-8")
-    for arguments in (["--print-op-generic"], [], ["-p", "cuda-tile-canonicalize"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "xdsl.tools.xdsl_opt", *arguments, str(source)],
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        if arguments[:1] == ["-p"]:
-            run_pipeline(module, "canonicalize")
-        assert same_module(module, parse(done.stdout)) is None
+    for arguments in (["--print-op-generic"], []):
+        xDSLOptMain(args=[*arguments, str(source)]).run()
+        assert same_module(module, parse(capsys.readouterr().out)) is None
+    command = [sys.executable, "-m", "xdsl.tools.xdsl_opt", "-p", "cuda-tile-canonicalize"]
+    done = subprocess.run(
+        [*command, str(source)], capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    run_pipeline(module, "canonicalize")
+    assert same_module(module, parse(done.stdout)) is None
 
 
 NVGPU = sorted((Path(__file__).resolve().parents[2] / "examples" / "nvgpu").glob("*.mlir"))

@@ -9,7 +9,6 @@ from xdsl.ir import Operation
 
 from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.base import Related, attr
 from tilewright.dialects.cuda_tile.debug_info import (
     CALL_SITES,
     DISubprogramAttr,
@@ -17,6 +16,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
     subprogram_of,
 )
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS, EntryOp, FuncOp, ModuleOp
+from tilewright.dialects.declare import Related, attr
 
 DEBUG_SCOPE = define_code(
     "debug-scope",

@@ -11,7 +11,7 @@ from xdsl.traits import IsolatedFromAbove
 from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.analysis.structure import operand_part
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.base import Related
+from tilewright.dialects.declare import Related
 
 USE_BEFORE_DEFINITION = define_code(
     "use-before-definition",

@@ -13,7 +13,8 @@ from xdsl.ir import Attribute
 from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.diagnostics import Severity, define_code
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import TileOp, attr
+from tilewright.dialects.cuda_tile.base import TileOp
+from tilewright.dialects.declare import attr
 
 UNKNOWN_HINT = define_code(
     "unknown-hint",

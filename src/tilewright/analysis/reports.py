@@ -16,10 +16,9 @@ from tilewright.diagnostics import (
     SourceLocation,
     Span,
 )
-from tilewright.dialects.cuda_tile.base import Related
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
-from tilewright.dialects.declare import Details
+from tilewright.dialects.declare import Details, Related
 from tilewright.dialects.source_map import Part, TextSource, location_of, source_of
 
 #: Where to point if a part is not in the text; types, for instance, are often inferred.

@@ -11,10 +11,10 @@ from xdsl.traits import SymbolTable
 from tilewright.analysis.reports import DiagnosticCollector
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import Related, attr, type_of
 from tilewright.dialects.cuda_tile.ops.core import GLOBAL_TYPE, UNKNOWN_SYMBOL, GetGlobalOp
 from tilewright.dialects.cuda_tile.ops.module import GlobalOp
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Related, attr, type_of
 from tilewright.dialects.syntax.directives import format_symbol
 
 DUPLICATE_SYMBOL = define_code(

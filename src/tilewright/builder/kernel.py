@@ -41,11 +41,12 @@ from tilewright.builder.structure import ForLoop, IfBranches, Loop, WhileLoop
 from tilewright.builder.values import Value
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp, bool_array, is_terminator
+from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.debug_info import DILocalScope, DILocAttr, file_position
 from tilewright.dialects.cuda_tile.enums import PaddingValue
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import bool_array, is_terminator
 from tilewright.dialects.source_map import PythonSource, set_source
 
 _T = TypeVar("_T")

@@ -17,7 +17,6 @@ from tilewright.builder.errors import caller, fail, fail_with
 from tilewright.builder.kernel import Arguments, Builder, hints_attribute
 from tilewright.builder.result_types import TypeLike, tile, type_like
 from tilewright.builder.values import Value
-from tilewright.dialects.cuda_tile.base import is_terminator
 from tilewright.dialects.cuda_tile.debug_info import (
     DILocAttr,
     DISubprogramAttr,
@@ -26,6 +25,7 @@ from tilewright.dialects.cuda_tile.debug_info import (
 )
 from tilewright.dialects.cuda_tile.enums import SymbolVisibility, SymbolVisibilityAttr
 from tilewright.dialects.cuda_tile.ops.module import EntryOp, GlobalOp, ModuleOp, symbol_name
+from tilewright.dialects.declare import is_terminator
 from tilewright.dialects.source_map import PythonSource, set_source
 
 

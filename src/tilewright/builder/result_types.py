@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.builder.checks import is_integer, listed
@@ -83,10 +83,11 @@ def result_types(
     if to is not None or shape is not None:
         first = next((_tile_of(v) for group in values.values() for v in group), None)
         dims = shape if shape is not None else first.dims if first else ()
-        if to is None and first is None:
+        if to is not None:
+            return [T.tile(tuple(dims), element(to))]
+        if first is None:
             raise TypeError(f"{cls.mnemonic()} needs to=, an element type")
-        kept = element(to) if to is not None else first.element_type  # pyright: ignore[reportOptionalMemberAccess]
-        return [T.tile(tuple(dims), kept)]
+        return [T.tile(tuple(dims), first.element_type)]
     if (rule := _RULES.get(cls.mnemonic())) is not None:
         return rule(values, properties)
     return [_result_type(cls, values, name) for name, _ in definition.results]
@@ -154,7 +155,9 @@ def _permuted(values: Values, properties: Properties) -> T.TileType:
 
 def _joined(values: Values, properties: Properties) -> T.TileType:
     lhs, rhs = _tile_of(values["lhs"][0]), _tile_of(values["rhs"][0])
-    dim = properties["dim"].value.data  # pyright: ignore[reportAttributeAccessIssue]
+    given = properties["dim"]
+    assert isinstance(given, IntegerAttr)
+    dim = given.value.data
     if not 0 <= dim < min(lhs.rank, rhs.rank):
         raise ValueError(f"dim {dim} is no axis of {format_type(lhs)} and {format_type(rhs)}")
     dims = list(lhs.dims)

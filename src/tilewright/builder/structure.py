@@ -14,8 +14,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tilewright.builder.errors import fail
 from tilewright.builder.values import Value
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import TileOp, is_terminator
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import is_terminator
 
 if TYPE_CHECKING:
     from tilewright.builder.kernel import Body, Builder

@@ -34,10 +34,10 @@ from tilewright.bytecode.tagged import (
 )
 from tilewright.bytecode.types import read_enum
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import bool_array, bool_values
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
+from tilewright.dialects.declare import bool_array, bool_values
 from tilewright.dialects.versions import Version
 
 #: Reads a field's value; the type is that of the operation's first result, if any.

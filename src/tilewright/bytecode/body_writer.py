@@ -29,9 +29,10 @@ from tilewright.bytecode.layout import (
     stands_in_bodies,
 )
 from tilewright.bytecode.output import Output
-from tilewright.dialects.cuda_tile.base import TileOp, bool_values
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
+from tilewright.dialects.declare import bool_values
 from tilewright.dialects.versions import LATEST, Version
 
 Operands = tuple[SSAValue, ...]

@@ -20,9 +20,9 @@ from xdsl.irdl import (
 )
 
 from tilewright.diagnostics import find_code
-from tilewright.dialects.cuda_tile.base import TYPE_RELATION, TileOp
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
-from tilewright.dialects.declare import DeclaredOp
+from tilewright.dialects.declare import TYPE_RELATION, DeclaredOp
 from tilewright.dialects.syntax.engine import value_constraint
 from tilewright.dialects.versions import format_version
 from tilewright.passes.canonicalize import RULES, Rule

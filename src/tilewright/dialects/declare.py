@@ -34,7 +34,7 @@ TYPE_RELATION = define_code(
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A further operation that a finding points at."""
+    """A further operation that a diagnostic points at."""
 
     message: str
     op: Operation
@@ -42,7 +42,7 @@ class Related:
 
 
 class Details(TypedDict, total=False):
-    """What a finding may have beside its message and part: ``at`` is an operation inside the one that is
+    """What a diagnostic may have beside its message and part: ``at`` is an operation inside the one that is
     checked, ``label`` the short text beside the place."""
 
     at: Operation | None
@@ -52,7 +52,7 @@ class Details(TypedDict, total=False):
 
 
 class Report(Protocol):
-    """Takes the findings about one operation."""
+    """Takes the diagnostics about one operation."""
 
     def error(
         self, code: str, message: str, part: Part | None = None, **details: Unpack[Details]

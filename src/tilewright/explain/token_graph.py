@@ -25,7 +25,7 @@ def label(op: Operation, listing: Listing) -> str:
 def to_dot(graph: TokenGraph, listing: Listing) -> str:
     """The graph in DOT; dashed edges are between iterations of a loop."""
     numbers = {op: index for index, op in enumerate(graph.effects)}
-    name = _quoted(graph.function.properties["sym_name"].data)  # pyright: ignore[reportAttributeAccessIssue]
+    name = _quoted(graph.function.symbol)
     lines = [f"digraph {name} {{", "  node [shape=box, fontname=monospace];"]
     lines += [f"  n{n} [label={_quoted(label(op, listing))}];" for op, n in numbers.items()]
     for edge in graph.edges():

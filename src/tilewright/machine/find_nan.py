@@ -17,9 +17,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.diagnostics import Note, TileIRError
-from tilewright.dialects.cuda_tile.base import TileOp, int_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import conversions, core, matrix, reductions
 from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.dialects.declare import int_property
 from tilewright.launching.accesses import STORES
 from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of

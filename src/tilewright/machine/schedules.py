@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops.atomics import AtomicRMWTkoOp
+from tilewright.dialects.declare import enum_property
 from tilewright.machine.accesses import AccessSite, access_site
 from tilewright.machine.compile import Coroutine, Translator
 from tilewright.machine.repeats import Repeats

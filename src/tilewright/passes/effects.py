@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from xdsl.ir import Block, Operation
 from xdsl.traits import IsTerminator, NoMemoryEffect, Pure, SymbolOpInterface
 
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.control_flow import (
     BreakOp,
     ContinueOp,
@@ -38,6 +38,7 @@ from tilewright.dialects.cuda_tile.ops.integer import (
 )
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
 from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.dialects.declare import enum_property
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.matching import constant_of
 

@@ -11,7 +11,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from tilewright.diagnostics import TileIRError, define_code
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.enums import (
     RoundingMode,
     RoundingModeAttr,
@@ -35,6 +35,7 @@ from tilewright.dialects.cuda_tile.ops.module import FUNCTIONS
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp
 from tilewright.dialects.cuda_tile.ops.views import LoadViewTkoOp, StoreViewTkoOp
 from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.source_map import location_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import (

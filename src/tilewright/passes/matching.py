@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright.dialects.cuda_tile.base import OPERATIONS, enum_property
+from tilewright.dialects.cuda_tile.base import OPERATIONS
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.enums import Signedness, SignednessAttr
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp, YieldOp
@@ -13,6 +13,7 @@ from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.floating_point import FmaOp, MulFOp
 from tilewright.dialects.cuda_tile.ops.integer import CmpIOp, XOrIOp
 from tilewright.dialects.cuda_tile.types import TileType
+from tilewright.dialects.declare import enum_property
 from tilewright.passes.laws import Site, Words
 
 

@@ -63,6 +63,13 @@ def test_spelling(written: str, printed: str) -> None:
     assert print_again(text) == text
 
 
+def test_the_next_operation_is_no_operand() -> None:
+    body = 'gpu.printf "start"\n    %x = gpu.thread_id x\n    gpu.printf "%d" %x : index'
+    text = print_again(program(body, {}))
+    assert 'gpu.printf "start"\n' in text
+    assert only(parse(text), "gpu.thread_id").results[0].uses
+
+
 _WRONG = [
     ("nvgpu.mbarrier.arrive.noComplete %bars[%i], %n : !bars -> i64", "unknown-op", "unknown"),
     ("nvgpu.mbarrier.init %bars, %n : !bars", "syntax", "expected '['"),

@@ -1,4 +1,4 @@
-"""What operations with effects do: memory, order, functions, agents, queues, foreign code."""
+"""What operations with effects do: memory, order, functions, agents, queues, external code."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GetDimSizeOp
+from tilewright.dialects.syntax.engine import values_of
 from tilewright.numerics.element_types import FORMATS
 
 Verdict = Literal["inside", "begins inside", "unknown"]
@@ -66,7 +67,7 @@ class Bounds:
         if not isinstance(base.type, T.MemrefType | T.TiledViewType):
             return ()
         moved = T.dims_of(access.moved.type)
-        indices: Sequence[SSAValue] = tuple(access.indices)  # pyright: ignore[reportAttributeAccessIssue]
+        indices = values_of(access, "indices")
         axes = view_axes(source_of_assumes(base), moved)
         if axes is None:
             return (AxisBounds("unknown", "the view is made elsewhere"),) * len(indices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, OpResult, SSAValue
 from xdsl.traits import is_side_effect_free
 
 #: The depth to which operand trees are compared.
@@ -33,7 +33,9 @@ def same_value(
         and first.properties == second.properties
         and [r.type for r in first.results] == [r.type for r in second.results]
         and len(first.operands) == len(second.operands)
-        and list(first.results).index(one) == list(second.results).index(other)  # pyright: ignore[reportArgumentType]
+        and isinstance(one, OpResult)
+        and isinstance(other, OpResult)
+        and one.index == other.index
         and all(
             same_value(a, b, depth - 1, pairs)
             for a, b in zip(first.operands, second.operands, strict=True)

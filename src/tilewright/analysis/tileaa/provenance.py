@@ -18,6 +18,7 @@ from tilewright.dialects.facts import Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.syntax.engine import values_of
 
 RootKind = Literal["argument", "global", "alloca", "int_to_ptr", "unknown"]
 
@@ -208,7 +209,7 @@ class Aliases:
         """Return the memref of an access and the elements touched along each of its axes."""
         base = source_of_assumes(access.operands[0])
         moved = T.dims_of(access.moved.type)
-        indices = list(access.indices)  # pyright: ignore[reportAttributeAccessIssue]
+        indices = values_of(access, "indices")
         axes = view_axes(base, moved) if points_to_memref(base) else None
         if (
             axes is None

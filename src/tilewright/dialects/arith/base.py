@@ -78,9 +78,10 @@ class ArithOp(DeclaredOp):
 
     Beside what every declared operation has:
 
-    * ``MEANING``: the element operation in ``numerics.semantics.ELEMENTWISE``, and ``KEYWORDS``,
-      the parameters of it that the name of the operation fixes; :meth:`meaning` gives the call;
-    * ``SOURCE``: the operations of ``cuda_tile`` that become this one;
+    * ``MEANING``: the element operation in ``numerics.semantics.ELEMENTWISE``, of the same name unless the class
+      says another, and ``KEYWORDS``, the parameters of it that the name of the operation fixes; :meth:`meaning`
+      gives the call;
+    * ``SOURCE``: the operations of ``cuda_tile`` that become this one, unless that is ``MEANING`` with ``KEYWORDS``;
     * ``ELEMENT_OPERAND``: the operand whose element type the call is told;
     * ``CONVERTS``: whether the call is told the element type of the result.
 
@@ -145,12 +146,28 @@ _OpT = TypeVar("_OpT", bound=type[ArithOp])
 OPERATIONS: dict[str, type[ArithOp]] = {}
 
 
+def _source(cls: type[ArithOp]) -> str:
+    """What ``cuda_tile`` has for the call of an operation: the default rounding is not written."""
+    said = cls.KEYWORDS.get
+    rounding = said("rounding", "zero")
+    words = (
+        cls.MEANING,
+        said("signedness"),
+        said("propagate_nan") and "propagate_nan",
+        rounding != "zero" and f"rounding<{rounding}>",
+    )
+    return " ".join(str(word) for word in words if word)
+
+
 def arith_op(name: str, *, group: str) -> Callable[[_OpT], _OpT]:
     """Declare an operation: its full name and its chapter."""
     dialect, _, mnemonic = name.partition(".")
 
     def declare(cls: _OpT) -> _OpT:
         defined = declare_op(cls, dialect, mnemonic, group)
+        if not any("MEANING" in base.__dict__ for base in cls.__mro__ if issubclass(base, ArithOp)):
+            defined.MEANING = mnemonic
+        defined.SOURCE = defined.SOURCE or _source(defined)
         OPERATIONS[name] = defined
         return defined
 

@@ -125,8 +125,6 @@ class CmpiOp(Comparison):
     lhs = operand_def(WORD)
     rhs = operand_def(WORD)
     result = result_def(I1)
-    MEANING: ClassVar = "cmpi"
-    SOURCE: ClassVar = "cmpi"
     NAMES: ClassVar = INTEGER_PREDICATES
     READINGS: ClassVar = _CMPI_READINGS
     SYNTAX: ClassVar = _comparison_syntax(INTEGER_PREDICATES, INTEGER_PREDICATES)
@@ -147,8 +145,6 @@ class CmpfOp(Comparison):
     lhs = operand_def(FLOAT)
     rhs = operand_def(FLOAT)
     result = result_def(I1)
-    MEANING: ClassVar = "cmpf"
-    SOURCE: ClassVar = "cmpf"
     NAMES: ClassVar = FLOAT_PREDICATES
     READINGS: ClassVar = _CMPF_READINGS
     SYNTAX: ClassVar = _comparison_syntax(FLOAT_PREDICATES, tuple(_CMPF_READINGS))
@@ -169,9 +165,7 @@ class SelectOp(ArithOp):
     false_value = operand_def(ANY_VALUE)
     result = result_def(ANY_VALUE)
     traits = traits_def(Pure())
-    MEANING: ClassVar = "select"
     POINTS: ClassVar = Pointing.OPERANDS
-    SOURCE: ClassVar = "select"
     ELEMENT_OPERAND: ClassVar = 1
     RELATIONS: ClassVar = (same_type("true_value", "false_value", "result"),)
     SYNTAX: ClassVar = syntax("$condition, $true_value, $false_value attr-dict :", SelectTypes())

@@ -280,6 +280,7 @@ class ConstantOp(ArithOp):
     COST: ClassVar = 0
     HIDDEN: ClassVar = frozenset({"value"})
     PROPERTY_PARSERS: ClassVar = {"value": parse_value}
+    MEANING: ClassVar = ""
     SOURCE: ClassVar = "constant"
     SYNTAX: ClassVar = (Dictionary(), ConstantValue())
     EXAMPLES: ClassVar = examples(

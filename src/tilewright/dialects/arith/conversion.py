@@ -69,7 +69,6 @@ class ExtSIOp(Extension):
     """The same number, read signed, in a wider type."""
 
     KEYWORDS: ClassVar = SIGNED
-    SOURCE: ClassVar = "exti signed"
     EXAMPLES: ClassVar = examples("%s = arith.extsi %k : tile<8xi32> to tile<8xi64>")
 
 
@@ -78,7 +77,6 @@ class ExtUIOp(Extension):
     """The same number, read unsigned, in a wider type."""
 
     KEYWORDS: ClassVar = UNSIGNED
-    SOURCE: ClassVar = "exti unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.extui %mask : tile<8xi1> to tile<8xi8>")
 
 
@@ -92,8 +90,6 @@ class TruncIOp(Conversion):
     source = operand_def(INTEGER_OR_I4)
     result = result_def(INTEGER_OR_I4)
     overflow_flags = opt_prop_def(OVERFLOW, prop_name="overflowFlags")
-    MEANING: ClassVar = "trunci"
-    SOURCE: ClassVar = "trunci"
     SYNTAX: ClassVar = WRAPPING_CONVERSION
     HIDDEN: ClassVar = frozenset({"overflowFlags"})
     EXAMPLES: ClassVar = examples(
@@ -167,8 +163,6 @@ class BitcastOp(Conversion):
 
     source = operand_def(NUMBER)
     result = result_def(NUMBER)
-    MEANING: ClassVar = "bitcast"
-    SOURCE: ClassVar = "bitcast"
     EXAMPLES: ClassVar = examples("%s = arith.bitcast %f : tile<8xf32> to tile<8xi32>")
 
     def check(self, report: Report) -> None:
@@ -206,7 +200,6 @@ class SIToFPOp(FromInteger):
     """
 
     KEYWORDS: ClassVar = SIGNED
-    SOURCE: ClassVar = "itof signed"
     EXAMPLES: ClassVar = examples("%s = arith.sitofp %k : tile<8xi32> to tile<8xf32>")
 
 
@@ -218,7 +211,6 @@ class UIToFPOp(FromInteger):
     """
 
     KEYWORDS: ClassVar = UNSIGNED
-    SOURCE: ClassVar = "itof unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.uitofp %n : i32 to f16")
 
 
@@ -240,7 +232,6 @@ class FPToSIOp(ToInteger):
     """
 
     KEYWORDS: ClassVar = {**SIGNED, "saturating": True}
-    SOURCE: ClassVar = "ftoi signed"
     EXAMPLES: ClassVar = examples("%s = arith.fptosi %f : tile<8xf32> to tile<8xi32>")
 
 
@@ -253,5 +244,4 @@ class FPToUIOp(ToInteger):
     """
 
     KEYWORDS: ClassVar = {**UNSIGNED, "saturating": True}
-    SOURCE: ClassVar = "ftoi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.fptoui %x : f32 to i8")

@@ -61,6 +61,7 @@ class Extremum(FloatBinary):
     """The larger or smaller of two floats; -0 is smaller than +0."""
 
     flush_to_zero = opt_prop_def(FLAG)
+    COST: ClassVar = 3
 
     def check(self, report: Report) -> None:
         element = numeric_element(self.result.type)
@@ -92,8 +93,6 @@ class Graded(FloatUnary):
 class NegfOp(FloatUnary):
     """The sign bit flipped, of NaN too."""
 
-    MEANING: ClassVar = "negf"
-    SOURCE: ClassVar = "negf"
     EXAMPLES: ClassVar = examples("%s = arith.negf %f : tile<8xf32>")
 
 
@@ -102,10 +101,8 @@ class MaximumfOp(Extremum):
     """The larger element; -0 is smaller than +0, and any NaN gives NaN."""
 
     MEANING: ClassVar = "maxf"
-    COST: ClassVar = 3
     KEYWORDS: ClassVar = {"propagate_nan": True}
     NEUTRAL: ClassVar = float("-inf")
-    SOURCE: ClassVar = "maxf propagate_nan"
     EXAMPLES: ClassVar = examples("%s = arith.maximumf %f, %g : tile<8xf32>")
 
 
@@ -114,10 +111,8 @@ class MinimumfOp(Extremum):
     """The smaller element; -0 is smaller than +0, and any NaN gives NaN."""
 
     MEANING: ClassVar = "minf"
-    COST: ClassVar = 3
     KEYWORDS: ClassVar = {"propagate_nan": True}
     NEUTRAL: ClassVar = float("inf")
-    SOURCE: ClassVar = "minf propagate_nan"
     EXAMPLES: ClassVar = examples("%s = arith.minimumf %f, %g {flush_to_zero} : tile<8xf32>")
 
 
@@ -129,9 +124,7 @@ class MaxnumfOp(Extremum):
     """
 
     MEANING: ClassVar = "maxf"
-    COST: ClassVar = 3
     NEUTRAL: ClassVar = float("nan")
-    SOURCE: ClassVar = "maxf"
     EXAMPLES: ClassVar = examples("%s = arith.maxnumf %f, %g {flush_to_zero} : tile<8xf32>")
 
 
@@ -143,9 +136,7 @@ class MinnumfOp(Extremum):
     """
 
     MEANING: ClassVar = "minf"
-    COST: ClassVar = 3
     NEUTRAL: ClassVar = float("nan")
-    SOURCE: ClassVar = "minf"
     EXAMPLES: ClassVar = examples("%s = arith.minnumf %x, %x : f32")
 
 
@@ -153,9 +144,7 @@ class MinnumfOp(Extremum):
 class RemfOp(FloatBinary):
     """lhs - trunc(lhs / rhs) * rhs, exact; the sign follows lhs. NaN where rhs is 0."""
 
-    MEANING: ClassVar = "remf"
     COST: ClassVar = 40
-    SOURCE: ClassVar = "remf"
     EXAMPLES: ClassVar = examples("%s = arith.remf %f, %g : tile<8xf32>")
 
 
@@ -163,8 +152,6 @@ class RemfOp(FloatBinary):
 class AbsFOp(FloatUnary):
     """The sign bit cleared, of NaN too."""
 
-    MEANING: ClassVar = "absf"
-    SOURCE: ClassVar = "absf"
     EXAMPLES: ClassVar = examples("%s = math.absf %f : tile<8xf32>")
 
 
@@ -172,8 +159,6 @@ class AbsFOp(FloatUnary):
 class CeilOp(FloatUnary):
     """The smallest integral value not below each element; keeps the sign of zero."""
 
-    MEANING: ClassVar = "ceil"
-    SOURCE: ClassVar = "ceil"
     EXAMPLES: ClassVar = examples("%s = math.ceil %f : tile<8xf32>")
 
 
@@ -181,8 +166,6 @@ class CeilOp(FloatUnary):
 class FloorOp(FloatUnary):
     """The largest integral value not above each element; keeps the sign of zero."""
 
-    MEANING: ClassVar = "floor"
-    SOURCE: ClassVar = "floor"
     EXAMPLES: ClassVar = examples("%s = math.floor %x : f32")
 
 
@@ -190,9 +173,7 @@ class FloorOp(FloatUnary):
 class CosOp(FloatUnary):
     """Cosine (radians); f16 and bf16 are computed in f32 and rounded once."""
 
-    MEANING: ClassVar = "cos"
     COST: ClassVar = 25
-    SOURCE: ClassVar = "cos"
     EXAMPLES: ClassVar = examples("%s = math.cos %f : tile<8xf32>")
 
 
@@ -200,9 +181,7 @@ class CosOp(FloatUnary):
 class SinOp(FloatUnary):
     """Sine (radians); f16 and bf16 are computed in f32 and rounded once."""
 
-    MEANING: ClassVar = "sin"
     COST: ClassVar = 25
-    SOURCE: ClassVar = "sin"
     EXAMPLES: ClassVar = examples("%s = math.sin %f : tile<8xf32>")
 
 
@@ -210,9 +189,7 @@ class SinOp(FloatUnary):
 class TanOp(FloatUnary):
     """Tangent (radians); f16 and bf16 are computed in f32 and rounded once."""
 
-    MEANING: ClassVar = "tan"
     COST: ClassVar = 30
-    SOURCE: ClassVar = "tan"
     EXAMPLES: ClassVar = examples("%s = math.tan %x : f32")
 
 
@@ -220,9 +197,7 @@ class TanOp(FloatUnary):
 class CoshOp(FloatUnary):
     """Hyperbolic cosine; f16 and bf16 are computed in f32 and rounded once."""
 
-    MEANING: ClassVar = "cosh"
     COST: ClassVar = 30
-    SOURCE: ClassVar = "cosh"
     EXAMPLES: ClassVar = examples("%s = math.cosh %f : tile<8xf32>")
 
 
@@ -230,9 +205,7 @@ class CoshOp(FloatUnary):
 class SinhOp(FloatUnary):
     """Hyperbolic sine; f16 and bf16 are computed in f32 and rounded once."""
 
-    MEANING: ClassVar = "sinh"
     COST: ClassVar = 30
-    SOURCE: ClassVar = "sinh"
     EXAMPLES: ClassVar = examples("%s = math.sinh %f : tile<8xf32>")
 
 
@@ -240,9 +213,7 @@ class SinhOp(FloatUnary):
 class TanhOp(Graded):
     """Hyperbolic tangent; full is within 2 ulp in f32 and 1 ulp in f64."""
 
-    MEANING: ClassVar = "tanh"
     COST: ClassVar = 20
-    SOURCE: ClassVar = "tanh"
     EXAMPLES: ClassVar = examples("%s = math.tanh %f {rounding_mode = approx} : tile<8xf32>")
 
 
@@ -250,9 +221,7 @@ class TanhOp(Graded):
 class ExpOp(Graded):
     """e to the power of each element; f16 and bf16 are computed in f32 and rounded once."""
 
-    MEANING: ClassVar = "exp"
     COST: ClassVar = 12
-    SOURCE: ClassVar = "exp"
     EXAMPLES: ClassVar = examples(
         "%s = math.exp %f : tile<8xf32>", "%s = math.exp %x {rounding_mode = full} : f32"
     )
@@ -262,9 +231,7 @@ class ExpOp(Graded):
 class LogOp(FloatUnary):
     """Natural logarithm: -inf for zeros, NaN for negatives."""
 
-    MEANING: ClassVar = "log"
     COST: ClassVar = 15
-    SOURCE: ClassVar = "log"
     EXAMPLES: ClassVar = examples("%s = math.log %f : tile<8xf32>")
 
 
@@ -272,9 +239,7 @@ class LogOp(FloatUnary):
 class Log2Op(FloatUnary):
     """Logarithm to base 2: -inf for zeros, NaN for negatives."""
 
-    MEANING: ClassVar = "log2"
     COST: ClassVar = 15
-    SOURCE: ClassVar = "log2"
     EXAMPLES: ClassVar = examples("%s = math.log2 %f : tile<8xf32>")
 
 
@@ -282,9 +247,7 @@ class Log2Op(FloatUnary):
 class Atan2Op(FloatBinary):
     """The angle of the ratio lhs / rhs, in (-pi, pi], its quadrant from the signs of both."""
 
-    MEANING: ClassVar = "atan2"
     COST: ClassVar = 30
-    SOURCE: ClassVar = "atan2"
     EXAMPLES: ClassVar = examples("%s = math.atan2 %f, %g : tile<8xf32>")
 
 
@@ -294,7 +257,6 @@ class PowFOp(FloatBinary):
 
     MEANING: ClassVar = "fpowf"
     COST: ClassVar = 40
-    SOURCE: ClassVar = "fpowf"
     EXAMPLES: ClassVar = examples("%s = math.powf %f, %g : tile<8xf32>")
 
 
@@ -306,9 +268,7 @@ class FPowIOp(ArithOp):
     rhs = operand_def(EXPONENT)
     result = result_def(FLOAT)
     traits = traits_def(Pure())
-    MEANING: ClassVar = "fpowi"
     COST: ClassVar = 40
-    SOURCE: ClassVar = "fpowi"
     RELATIONS: ClassVar = (same_type("lhs", "result"), same_shape("lhs", "rhs"))
     SYNTAX: ClassVar = syntax("$lhs, $rhs attr-dict : type($result), type($rhs)")
     INFER: ClassVar = {"lhs": "result"}

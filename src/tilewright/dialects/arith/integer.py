@@ -48,6 +48,7 @@ class Division(IntegerPair):
     """As above, but not to be executed where the program does not."""
 
     traits = traits_def(NoMemoryEffect())
+    COST: ClassVar = 20
 
 
 class Wrapping(IntegerBinary):
@@ -63,9 +64,7 @@ class Wrapping(IntegerBinary):
 class AddiOp(Wrapping):
     """lhs + rhs modulo 2**width."""
 
-    MEANING: ClassVar = "addi"
     NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "addi"
     EXAMPLES: ClassVar = examples(
         "%s = arith.addi %k, %k : tile<8xi32>",
         "%s = arith.addi %n, %n overflow<nsw, nuw> : i32",
@@ -76,7 +75,6 @@ class AddiOp(Wrapping):
 class SubiOp(Wrapping):
     """lhs - rhs modulo 2**width."""
 
-    MEANING: ClassVar = "subi"
     RIGHT_NEUTRAL: ClassVar = 0
     SOURCE: ClassVar = "subi, negi"
     EXAMPLES: ClassVar = examples("%s = arith.subi %i, %j overflow<nsw> : index")
@@ -86,9 +84,7 @@ class SubiOp(Wrapping):
 class MuliOp(Wrapping):
     """lhs * rhs modulo 2**width."""
 
-    MEANING: ClassVar = "muli"
     NEUTRAL: ClassVar = 1
-    SOURCE: ClassVar = "muli"
     EXAMPLES: ClassVar = examples("%s = arith.muli %k, %k overflow<nuw> : tile<8xi32>")
 
 
@@ -97,10 +93,8 @@ class DivSIOp(Division):
     """lhs / rhs, both read signed, rounded to zero."""
 
     MEANING: ClassVar = "divi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "zero"}
     RIGHT_NEUTRAL: ClassVar = 1
-    SOURCE: ClassVar = "divi signed"
     EXAMPLES: ClassVar = examples("%s = arith.divsi %k, %k : tile<8xi32>")
     UNDEFINED: ClassVar = OVERFLOWING_DIVISION
 
@@ -110,10 +104,8 @@ class DivUIOp(Division):
     """lhs / rhs, both read unsigned, rounded down."""
 
     MEANING: ClassVar = "divi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**UNSIGNED, "rounding": "zero"}
     RIGHT_NEUTRAL: ClassVar = 1
-    SOURCE: ClassVar = "divi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.divui %n, %n : i32")
     UNDEFINED: ClassVar = ZERO_DIVISOR
 
@@ -123,9 +115,7 @@ class CeilDivSIOp(Division):
     """lhs / rhs, both read signed, rounded up."""
 
     MEANING: ClassVar = "divi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "positive_inf"}
-    SOURCE: ClassVar = "divi signed rounding<positive_inf>"
     EXAMPLES: ClassVar = examples("%s = arith.ceildivsi %n, %n : i32")
     UNDEFINED: ClassVar = OVERFLOWING_DIVISION
 
@@ -135,9 +125,7 @@ class CeilDivUIOp(Division):
     """lhs / rhs, both read unsigned, rounded up."""
 
     MEANING: ClassVar = "divi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**UNSIGNED, "rounding": "positive_inf"}
-    SOURCE: ClassVar = "divi unsigned rounding<positive_inf>"
     EXAMPLES: ClassVar = examples("%s = arith.ceildivui %i, %j : index")
     UNDEFINED: ClassVar = ZERO_DIVISOR
 
@@ -147,9 +135,7 @@ class FloorDivSIOp(Division):
     """lhs / rhs, both read signed, rounded down."""
 
     MEANING: ClassVar = "divi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = {**SIGNED, "rounding": "negative_inf"}
-    SOURCE: ClassVar = "divi signed rounding<negative_inf>"
     EXAMPLES: ClassVar = examples("%s = arith.floordivsi %k, %k : tile<8xi32>")
     UNDEFINED: ClassVar = OVERFLOWING_DIVISION
 
@@ -162,9 +148,7 @@ class RemSIOp(Division):
     """
 
     MEANING: ClassVar = "remi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = SIGNED
-    SOURCE: ClassVar = "remi signed"
     EXAMPLES: ClassVar = examples("%s = arith.remsi %k, %k : tile<8xi32>")
     UNDEFINED: ClassVar = ZERO_DIVISOR
 
@@ -174,9 +158,7 @@ class RemUIOp(Division):
     """lhs - floor(lhs / rhs) * rhs, both read unsigned."""
 
     MEANING: ClassVar = "remi"
-    COST: ClassVar = 20
     KEYWORDS: ClassVar = UNSIGNED
-    SOURCE: ClassVar = "remi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.remui %n, %n : i32")
     UNDEFINED: ClassVar = ZERO_DIVISOR
 
@@ -188,7 +170,6 @@ class MaxSIOp(IntegerBinary):
     MEANING: ClassVar = "maxi"
     KEYWORDS: ClassVar = SIGNED
     NEUTRAL: ClassVar = Extreme.LOWEST
-    SOURCE: ClassVar = "maxi signed"
     EXAMPLES: ClassVar = examples("%s = arith.maxsi %k, %k : tile<8xi32>")
 
 
@@ -199,7 +180,6 @@ class MaxUIOp(IntegerBinary):
     MEANING: ClassVar = "maxi"
     KEYWORDS: ClassVar = UNSIGNED
     NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "maxi unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.maxui %i, %j : index")
 
 
@@ -210,7 +190,6 @@ class MinSIOp(IntegerBinary):
     MEANING: ClassVar = "mini"
     KEYWORDS: ClassVar = SIGNED
     NEUTRAL: ClassVar = Extreme.HIGHEST
-    SOURCE: ClassVar = "mini signed"
     EXAMPLES: ClassVar = examples("%s = arith.minsi %k, %k : tile<8xi32>")
 
 
@@ -221,7 +200,6 @@ class MinUIOp(IntegerBinary):
     MEANING: ClassVar = "mini"
     KEYWORDS: ClassVar = UNSIGNED
     NEUTRAL: ClassVar = -1
-    SOURCE: ClassVar = "mini unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.minui %n, %n : i32")
 
 
@@ -229,9 +207,7 @@ class MinUIOp(IntegerBinary):
 class AndIOp(IntegerBinary):
     """Bitwise and."""
 
-    MEANING: ClassVar = "andi"
     NEUTRAL: ClassVar = -1
-    SOURCE: ClassVar = "andi"
     EXAMPLES: ClassVar = examples("%s = arith.andi %mask, %mask : tile<8xi1>")
 
 
@@ -239,9 +215,7 @@ class AndIOp(IntegerBinary):
 class OrIOp(IntegerBinary):
     """Bitwise or."""
 
-    MEANING: ClassVar = "ori"
     NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "ori"
     EXAMPLES: ClassVar = examples("%s = arith.ori %k, %k : tile<8xi32>")
 
 
@@ -249,9 +223,7 @@ class OrIOp(IntegerBinary):
 class XOrIOp(IntegerBinary):
     """Bitwise exclusive or."""
 
-    MEANING: ClassVar = "xori"
     NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "xori"
     EXAMPLES: ClassVar = examples("%s = arith.xori %c, %c : i1")
 
 
@@ -262,9 +234,7 @@ class ShLIOp(Wrapping):
     A shift by the width or more gives 0.
     """
 
-    MEANING: ClassVar = "shli"
     RIGHT_NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "shli"
     EXAMPLES: ClassVar = examples("%s = arith.shli %k, %k overflow<nsw> : tile<8xi32>")
     UNDEFINED: ClassVar = (*WRAPS, *TOO_FAR)
 
@@ -276,7 +246,6 @@ class ShRSIOp(IntegerBinary):
     MEANING: ClassVar = "shri"
     KEYWORDS: ClassVar = SIGNED
     RIGHT_NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "shri signed"
     EXAMPLES: ClassVar = examples("%s = arith.shrsi %k, %k : tile<8xi32>")
     UNDEFINED: ClassVar = TOO_FAR
 
@@ -288,7 +257,6 @@ class ShRUIOp(IntegerBinary):
     MEANING: ClassVar = "shri"
     KEYWORDS: ClassVar = UNSIGNED
     RIGHT_NEUTRAL: ClassVar = 0
-    SOURCE: ClassVar = "shri unsigned"
     EXAMPLES: ClassVar = examples("%s = arith.shrui %n, %n : i32")
     UNDEFINED: ClassVar = TOO_FAR
 
@@ -300,8 +268,6 @@ class AbsIOp(ArithOp):
     source = operand_def(WORD)
     result = result_def(WORD)
     traits = traits_def(Pure())
-    MEANING: ClassVar = "absi"
-    SOURCE: ClassVar = "absi"
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
     INFER: ClassVar = {"source": "result"}

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.types import DimsAttr
 from tilewright.dialects.narrowing import is_float, is_int, is_integer
+from tilewright.dialects.syntax.directives import parse_integers
 from tilewright.dialects.syntax.tokens import (
     consume,
     fail,
@@ -79,6 +80,11 @@ class OptimizationHintsAttr(ParametrizedAttribute):
             if (found := self.targets.get(key, {}).get(hint)) is not None:
                 return found
         return None
+
+    @classmethod
+    def read(cls, parser: AttrParser) -> OptimizationHintsAttr:
+        """The hints that stand here, ``<sm_100 = {...}, ...>``."""
+        return cls(_parse_hints(parser))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -184,10 +190,7 @@ def number_of(value: Attribute) -> int | None:
 
 def parse_int_list(parser: AttrParser) -> DimsAttr:
     """Integers in brackets."""
-    values = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-    )
-    return DimsAttr(tuple(values))
+    return DimsAttr(tuple(parse_integers(parser)))
 
 
 class Bounds(ParametrizedAttribute):

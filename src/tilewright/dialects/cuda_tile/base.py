@@ -10,58 +10,10 @@ from xdsl.ir import SSAValue
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import TYPE_SYNTAX
 from tilewright.dialects.declare import (
-    TYPE_RELATION,
     DeclaredOp,
-    FirstError,
-    Related,
-    Relation,
-    Report,
-    attr,
-    bool_array,
-    bool_values,
     declare_op,
-    ensure_terminator,
-    enum_property,
-    examples,
-    int_property,
-    is_terminator,
-    operand,
-    part_of,
-    same_element_type,
-    same_rank,
-    same_shape,
-    same_type,
-    type_of,
 )
 from tilewright.dialects.versions import V13_1, Version
-
-__all__ = [
-    "OPERATIONS",
-    "TYPE_RELATION",
-    "FirstError",
-    "Related",
-    "Relation",
-    "Report",
-    "TileOp",
-    "attr",
-    "bool_array",
-    "bool_values",
-    "ensure_terminator",
-    "enum_property",
-    "examples",
-    "int_property",
-    "is_terminator",
-    "operand",
-    "part_of",
-    "same_element_type",
-    "same_rank",
-    "same_shape",
-    "same_type",
-    "tile_op",
-    "tile_type",
-    "tile_types",
-    "type_of",
-]
 
 
 class TileOp(DeclaredOp):

@@ -12,8 +12,8 @@ from xdsl.parser import AttrParser
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.keywords import KeywordAttr
-from tilewright.dialects.syntax.directives import BAD_KEYWORD
-from tilewright.dialects.syntax.tokens import consume, fail, token_text
+from tilewright.dialects.syntax.directives import take_word
+from tilewright.dialects.syntax.tokens import consume, token_text
 
 
 class RoundingMode(StrEnum):
@@ -117,7 +117,7 @@ class ActivationLayout(StrEnum):
     NCDHW = auto()
 
 
-class AliasEnumAttribute(KeywordAttr):
+class AliasEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
     """What every enumeration attribute here has; ``SPELLINGS`` are read for others, never printed."""
 
     SPELLINGS: ClassVar[dict[str, str]] = {}
@@ -126,18 +126,11 @@ class AliasEnumAttribute(KeywordAttr):
     def parse_parameter(cls, parser: AttrParser) -> Any:
         """The member whose keyword stands here; reports ``bad-keyword`` with the ones that there
         are."""
-        text = token_text(parser)
-        if (member := cls.member(text)) is None:
-            keyword = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
-            listed = ", ".join(f"'{m.value}'" for m in cls.enum_type)
-            found = f"'{text}'" if text else "the end of the file"
-            fail(
-                parser,
-                f"expected {keyword} to be one of: {listed}, got: {found}",
-                code=BAD_KEYWORD,
-            )
-        consume(parser)
-        return member
+        what = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
+        known = [member.value for member in cls.enum_type]
+        other = token_text(parser) in cls.SPELLINGS
+        word = consume(parser) if other else take_word(parser, known, what)
+        return cls.enum_type(cls.SPELLINGS.get(word, word))
 
     @classmethod
     def member(cls, text: str) -> StrEnum | None:
@@ -147,9 +140,7 @@ class AliasEnumAttribute(KeywordAttr):
 
 
 @irdl_attr_definition
-class RoundingModeAttr(
-    AliasEnumAttribute, EnumAttribute[RoundingMode], SpacedOpaqueSyntaxAttribute
-):
+class RoundingModeAttr(AliasEnumAttribute, EnumAttribute[RoundingMode]):
     name = "nv_tileaa.rounding_mode"
     SPELLINGS: ClassVar = {
         "rn": "nearest_even",
@@ -160,67 +151,57 @@ class RoundingModeAttr(
 
 
 @irdl_attr_definition
-class CacheModifierAttr(
-    AliasEnumAttribute, EnumAttribute[CacheModifier], SpacedOpaqueSyntaxAttribute
-):
+class CacheModifierAttr(AliasEnumAttribute, EnumAttribute[CacheModifier]):
     name = "nv_tileaa.cache_modifier"
 
 
 @irdl_attr_definition
-class EvictionPolicyAttr(
-    AliasEnumAttribute, EnumAttribute[EvictionPolicy], SpacedOpaqueSyntaxAttribute
-):
+class EvictionPolicyAttr(AliasEnumAttribute, EnumAttribute[EvictionPolicy]):
     name = "nv_tileaa.eviction_policy"
 
 
 @irdl_attr_definition
-class MemSemanticAttr(AliasEnumAttribute, EnumAttribute[MemSemantic], SpacedOpaqueSyntaxAttribute):
+class MemSemanticAttr(AliasEnumAttribute, EnumAttribute[MemSemantic]):
     name = "nv_tileaa.mem_semantic"
 
 
 @irdl_attr_definition
-class MemScopeAttr(AliasEnumAttribute, EnumAttribute[MemScope], SpacedOpaqueSyntaxAttribute):
+class MemScopeAttr(AliasEnumAttribute, EnumAttribute[MemScope]):
     name = "nv_tileaa.mem_scope"
 
 
 @irdl_attr_definition
-class RMWModeAttr(AliasEnumAttribute, EnumAttribute[RMWMode], SpacedOpaqueSyntaxAttribute):
+class RMWModeAttr(AliasEnumAttribute, EnumAttribute[RMWMode]):
     name = "nv_tileaa.rmw_mode"
 
 
 @irdl_attr_definition
-class SignednessAttr(AliasEnumAttribute, EnumAttribute[Signedness], SpacedOpaqueSyntaxAttribute):
+class SignednessAttr(AliasEnumAttribute, EnumAttribute[Signedness]):
     name = "nv_tileaa.signedness"
 
 
 @irdl_attr_definition
-class PaddingValueAttr(
-    AliasEnumAttribute, EnumAttribute[PaddingValue], SpacedOpaqueSyntaxAttribute
-):
+class PaddingValueAttr(AliasEnumAttribute, EnumAttribute[PaddingValue]):
     name = "nv_tileaa.padding_value"
 
 
 @irdl_attr_definition
-class ActivationLayoutAttr(
-    AliasEnumAttribute, EnumAttribute[ActivationLayout], SpacedOpaqueSyntaxAttribute
-):
+class ActivationLayoutAttr(AliasEnumAttribute, EnumAttribute[ActivationLayout]):
     name = "nv_tileaa.activation_layout"
 
 
 @irdl_attr_definition
-class FenceKindAttr(AliasEnumAttribute, EnumAttribute[FenceKind], SpacedOpaqueSyntaxAttribute):
+class FenceKindAttr(AliasEnumAttribute, EnumAttribute[FenceKind]):
     name = "nv_tileaa.fence_kind"
 
 
 @irdl_attr_definition
-class GridDependencyAttr(
-    AliasEnumAttribute, EnumAttribute[GridDependency], SpacedOpaqueSyntaxAttribute
-):
+class GridDependencyAttr(AliasEnumAttribute, EnumAttribute[GridDependency]):
     name = "nv_tileaa.grid_dependency"
 
 
 @irdl_attr_definition
-class MultimemAttr(AliasEnumAttribute, EnumAttribute[Multimem], SpacedOpaqueSyntaxAttribute):
+class MultimemAttr(AliasEnumAttribute, EnumAttribute[Multimem]):
     name = "nv_tileaa.multimem"
 
 

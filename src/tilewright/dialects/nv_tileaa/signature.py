@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Region
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
@@ -16,7 +16,13 @@ from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.nv_tileaa.constraints import PropertyKind
 from tilewright.dialects.nv_tileaa.groups import BRACKETED, RESULTS, SEGMENTS, WRITTEN, GroupedOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
-from tilewright.dialects.syntax.directives import format_symbol, parse_operand, parse_type_into
+from tilewright.dialects.syntax.directives import (
+    Property,
+    format_symbol,
+    parse_operand,
+    parse_type_into,
+    parse_types,
+)
 from tilewright.dialects.syntax.engine import COUNT_MISMATCH, Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import (
     begins_operation,
@@ -203,9 +209,7 @@ class Types(Directive):
                 parser.Delimiter.PAREN, lambda: parse_type_into(parser, state, name)
             )
             return
-        parse_type_into(parser, state, name)
-        while parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, name)
+        parse_types(parser, state, name)
 
     def _move_to_results(self, state: ParseState) -> None:
         state.types[RESULTS], state.types[WRITTEN] = state.types[WRITTEN], []
@@ -238,44 +242,10 @@ class Types(Directive):
         return "[`:` types [`->` types]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference(Directive):
-    """A symbol that the operation refers to: ``@name``."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties[self.name] = SymbolRefAttr(parser.parse_symbol_name())
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        found = op.properties[self.name]
-        assert isinstance(found, SymbolRefAttr)
-        printer.print_string(" " + format_symbol(found.root_reference.data))
-
-    def grammar(self) -> str:
-        return "@NAME"
-
-
-@dataclass(frozen=True, slots=True)
-class Definition(Directive):
-    """The symbol that the operation defines: ``@name``."""
-
-    name: str = "sym_name"
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties[self.name] = parser.parse_symbol_name()
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        found = op.properties[self.name]
-        assert isinstance(found, StringAttr)
-        printer.print_string(" " + format_symbol(found.data))
-
-    def grammar(self) -> str:
-        return "@NAME"
+#: The symbol that an operation defines: ``@name``.
+DEFINITION = Property(
+    "sym_name", Parser.parse_symbol_name, lambda name: format_symbol(name.data), "@NAME"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,18 +26,9 @@ from tilewright.dialects.declare import (
     same_type,
     type_of,
 )
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import ALL_SEGMENTS, TileAAOp, int_list
-from tilewright.dialects.nv_tileaa.constraints import (
-    FLAG,
-    I1,
-    INDEX,
-    INT64,
-    NUMBER_TILE,
-    PTRS,
-    TILED_VIEW,
-    ClassKind,
-)
 from tilewright.dialects.nv_tileaa.ops.access import IN_BOUNDS
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.nv_tileas import types as S
@@ -54,7 +45,7 @@ from tilewright.numerics.element_types import FORMATS
 
 GROUP = "asynchronous"
 
-ASYNC = ClassKind("an async_token", (S.AsyncTokenType,))
+ASYNC = K.ClassKind("an async_token", (S.AsyncTokenType,))
 
 
 def check_ahead(op: TileAAOp, report: Report, stages: int | None = None) -> None:
@@ -116,13 +107,13 @@ class AsyncTiledLoadOp(CopyAhead):
     The tile is there when the token of a group that holds this one's has been waited for.
     """
 
-    base = operand_def(TILED_VIEW)
-    indices = var_operand_def(INDEX)
+    base = operand_def(K.TILED_VIEW)
+    indices = var_operand_def(K.INDEX)
     target = operand_def(STORAGE)
     in_bounds = opt_prop_def(IN_BOUNDS)
-    vector = prop_def(INT64)
-    proven = opt_prop_def(INT64)
-    ordered = opt_prop_def(FLAG)
+    vector = prop_def(K.INT64)
+    proven = opt_prop_def(K.INT64)
+    ordered = opt_prop_def(K.FLAG)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     BRACKETS: ClassVar = "indices"
@@ -170,12 +161,12 @@ class AsyncLoadOp(CopyAhead):
     are those of ``async.tiled_load``.
     """
 
-    base = operand_def(PTRS)
-    mask = opt_operand_def(I1)
+    base = operand_def(K.PTRS)
+    mask = opt_operand_def(K.I1)
     target = operand_def(STORAGE)
-    vector = prop_def(INT64)
-    proven = opt_prop_def(INT64)
-    ordered = opt_prop_def(FLAG)
+    vector = prop_def(K.INT64)
+    proven = opt_prop_def(K.INT64)
+    ordered = opt_prop_def(K.FLAG)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples(
@@ -218,7 +209,7 @@ class AsyncGroupOp(TileAAOp):
     """
 
     tokens = var_operand_def(ASYNC)
-    ahead = opt_prop_def(INT64)
+    ahead = opt_prop_def(K.INT64)
     result = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples("%u = nv_tileas.async.group : !nv_tileas.async_token")
@@ -259,7 +250,7 @@ class AsyncDotOp(Product):
     the token has been waited for. ``async.future_wait`` gives the sums.
     """
 
-    result = result_def(NUMBER_TILE)
+    result = result_def(K.NUMBER_TILE)
     token = result_def(ASYNC)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     UNDEFINED: ClassVar = ("a change of the operands before the token has been waited for",)
@@ -306,10 +297,10 @@ class FutureWaitOp(TileAAOp):
     """The sums of a product, when it and all before it have ended; ``pending`` that were started behind it may go
     on."""
 
-    source = operand_def(NUMBER_TILE)
+    source = operand_def(K.NUMBER_TILE)
     token = operand_def(ASYNC)
-    pending = opt_prop_def(INT64)
-    result = result_def(NUMBER_TILE)
+    pending = opt_prop_def(K.INT64)
+    result = result_def(K.NUMBER_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("source", "result"),)
     EXAMPLES: ClassVar = examples(_IN_STORAGE + _TAKEN)
@@ -345,7 +336,7 @@ class AsyncWaitOp(TileAAOp):
     may go on."""
 
     token = operand_def(ASYNC)
-    pending = prop_def(INT64)
+    pending = prop_def(K.INT64)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples(
         """
@@ -364,6 +355,6 @@ class BarrierOp(TileAAOp):
     """All threads of the agent meet: what each has written to storage, or waited for, all may read. With ``fence`` so
     may products of warpgroups and tensor maps, which read storage by another way than threads write it."""
 
-    fence = opt_prop_def(FLAG)
+    fence = opt_prop_def(K.FLAG)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples("nv_tileas.barrier", "nv_tileas.barrier {fence}")

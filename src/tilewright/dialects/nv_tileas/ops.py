@@ -23,19 +23,9 @@ from tilewright.dialects.declare import (
     same_type,
     type_of,
 )
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, int_list
-from tilewright.dialects.nv_tileaa.constraints import (
-    FLAG,
-    I64_ARRAY,
-    INDEX,
-    INT64,
-    NUMBER_TILE,
-    TILE,
-    ClassKind,
-    EitherKind,
-    enum_kind,
-)
 from tilewright.dialects.nv_tileaa.enums import SignednessAttr
 from tilewright.dialects.nv_tileaa.ops.contraction import check_product_types
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -52,17 +42,17 @@ from tilewright.dialects.nv_tileas.base import (
 GROUP = "placement"
 
 ATOMS = ("mma_sync", "wgmma", "mma_sync_f16", "fma")
-ATOM = ClassKind(f"one of {', '.join(ATOMS)}", (StringAttr,))
-STORAGE = ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
-OPERAND = EitherKind("a tile of numbers or a tiled_view of nv_tileas", (NUMBER_TILE, STORAGE))
+ATOM = K.ClassKind(f"one of {', '.join(ATOMS)}", (StringAttr,))
+STORAGE = K.ClassKind("a tiled_view of nv_tileas", (S.TiledViewType,))
+OPERAND = K.EitherKind("a tile of numbers or a tiled_view of nv_tileas", (K.NUMBER_TILE, STORAGE))
 
 
 @schedule_op("convert_layout", group=GROUP)
 class ConvertLayoutOp(TileAAOp):
     """The same tile, held by other threads."""
 
-    source = operand_def(TILE)
-    result = result_def(TILE)
+    source = operand_def(K.TILE)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     SAME: ClassVar = "source"
     EXAMPLES: ClassVar = examples(
@@ -88,7 +78,7 @@ class AllocTensorOp(TileAAOp):
     shared memory, once it has one.
     """
 
-    offset = opt_prop_def(INT64)
+    offset = opt_prop_def(K.INT64)
     result = result_def(STORAGE)
     traits = traits_def(MemoryAllocEffect())
     EXAMPLES: ClassVar = examples(
@@ -146,7 +136,7 @@ class ExtractSliceOp(TileAAOp):
     from 0."""
 
     source = operand_def(STORAGE)
-    index = operand_def(INDEX)
+    index = operand_def(K.INDEX)
     result = result_def(STORAGE)
     traits = traits_def(Pure())
     BRACKETS: ClassVar = "index"
@@ -185,7 +175,7 @@ class ExtractSliceOp(TileAAOp):
 class CopyOp(TileAAOp):
     """Writes a tile to storage."""
 
-    source = operand_def(TILE)
+    source = operand_def(K.TILE)
     target = operand_def(STORAGE)
     traits = traits_def(MemoryWriteEffect())
     EXAMPLES: ClassVar = examples(
@@ -212,7 +202,7 @@ class LocalLoadOp(TileAAOp):
     """The tile that a storage holds: the opposite of ``copy``."""
 
     source = operand_def(STORAGE)
-    result = result_def(TILE)
+    result = result_def(K.TILE)
     traits = traits_def(MemoryReadEffect())
     EXAMPLES: ClassVar = examples(
         """
@@ -239,7 +229,7 @@ class PermuteViewOp(TileAAOp):
     source; no element moves."""
 
     source = operand_def(STORAGE)
-    permutation = prop_def(I64_ARRAY)
+    permutation = prop_def(K.I64_ARRAY)
     result = result_def(STORAGE)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
@@ -281,12 +271,12 @@ class Product(TileAAOp):
 
     a = operand_def(OPERAND)
     b = operand_def(OPERAND)
-    c = operand_def(NUMBER_TILE)
-    warps = prop_def(I64_ARRAY)
+    c = operand_def(K.NUMBER_TILE)
+    warps = prop_def(K.I64_ARRAY)
     atom = opt_prop_def(ATOM)
-    signedness_a = opt_prop_def(enum_kind(SignednessAttr))
-    signedness_b = opt_prop_def(enum_kind(SignednessAttr))
-    propagate_nan = opt_prop_def(FLAG)
+    signedness_a = opt_prop_def(K.enum_kind(SignednessAttr))
+    signedness_b = opt_prop_def(K.enum_kind(SignednessAttr))
+    propagate_nan = opt_prop_def(K.FLAG)
     RELATIONS: ClassVar = (same_type("c", "result"),)
 
     def check(self, report: Report) -> None:
@@ -351,7 +341,7 @@ class DotOp(Product):
     arithmetic of threads on operands in storage.
     """
 
-    result = result_def(NUMBER_TILE)
+    result = result_def(K.NUMBER_TILE)
     traits = traits_def(MemoryReadEffect())
     EXAMPLES: ClassVar = examples(
         """

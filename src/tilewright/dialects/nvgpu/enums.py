@@ -9,7 +9,6 @@ from __future__ import annotations
 from enum import auto
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.str_enum import StrEnum
 
@@ -50,37 +49,27 @@ class TensorMapSwizzleKind(StrEnum):
 
 
 @irdl_attr_definition
-class RcpRoundingModeAttr(
-    BareEnumAttr, EnumAttribute[RcpRoundingMode], SpacedOpaqueSyntaxAttribute
-):
+class RcpRoundingModeAttr(BareEnumAttr, EnumAttribute[RcpRoundingMode]):
     name = "nvgpu.rcp_rounding_mode"
 
 
 @irdl_attr_definition
-class TensorMapInterleaveKindAttr(
-    BareEnumAttr, EnumAttribute[TensorMapInterleaveKind], SpacedOpaqueSyntaxAttribute
-):
+class TensorMapInterleaveKindAttr(BareEnumAttr, EnumAttribute[TensorMapInterleaveKind]):
     name = "nvgpu.interleave"
 
 
 @irdl_attr_definition
-class TensorMapL2PromoKindAttr(
-    BareEnumAttr, EnumAttribute[TensorMapL2PromoKind], SpacedOpaqueSyntaxAttribute
-):
+class TensorMapL2PromoKindAttr(BareEnumAttr, EnumAttribute[TensorMapL2PromoKind]):
     name = "nvgpu.l2promo"
 
 
 @irdl_attr_definition
-class TensorMapOOBKindAttr(
-    BareEnumAttr, EnumAttribute[TensorMapOOBKind], SpacedOpaqueSyntaxAttribute
-):
+class TensorMapOOBKindAttr(BareEnumAttr, EnumAttribute[TensorMapOOBKind]):
     name = "nvgpu.oob"
 
 
 @irdl_attr_definition
-class TensorMapSwizzleKindAttr(
-    BareEnumAttr, EnumAttribute[TensorMapSwizzleKind], SpacedOpaqueSyntaxAttribute
-):
+class TensorMapSwizzleKindAttr(BareEnumAttr, EnumAttribute[TensorMapSwizzleKind]):
     name = "nvgpu.swizzle"
 
 

@@ -19,7 +19,13 @@ from tilewright.dialects.nvgpu.types import (
     WarpgroupMatrixDescriptorType,
 )
 from tilewright.dialects.syntax.assembly import assembly
-from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
+from tilewright.dialects.syntax.directives import (
+    Property,
+    parse_operand,
+    parse_operands,
+    parse_signed,
+    parse_type_into,
+)
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
     begins_operation,
@@ -43,9 +49,7 @@ class Tokens(Directive):
         state.operands[self.name] = []
         if not is_value_name(parser) or begins_operation(parser):
             return
-        parse_operand(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, self.name)
+        parse_operands(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         if values := values_of(op, self.name):
@@ -87,27 +91,14 @@ class Parenthesized(Directive):
         return f"{word}`(` {' `,` '.join('%' + name for name in self.names)} `)`"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexNumber(Directive):
+def index_number(name: str) -> Property:
     """An integer property of type index, written as the bare number."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        value = parser.parse_integer(allow_boolean=False)
-        if not -(2**63) <= value < 2**63:
-            fail(parser, f"{value} does not fit a signed 64-bit integer", start)
-        state.properties[self.name] = IntegerAttr(value, IndexType())
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        found = op.properties[self.name]
-        assert isinstance(found, IntegerAttr)
-        printer.print_string(f" {found.value.data}")
-
-    def grammar(self) -> str:
-        return "INT"
+    return Property(
+        name,
+        lambda parser: IntegerAttr(parse_signed(parser, 64), IndexType()),
+        lambda number: number.value.data,
+        "INT",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +109,8 @@ class RcpModes(Directive):
         parser.parse_punctuation("{")
         parser.parse_keyword("rounding")
         parser.parse_punctuation("=")
-        start = token_start(parser)
-        rounding = RcpRoundingModeAttr.parse_parameter(parser)
-        state.properties["rounding"] = RcpRoundingModeAttr(rounding)
-        state.mark(("attr", "rounding", 0), start, previous_end(parser))
+        mode = RcpRoundingModeAttr
+        state.read(parser, "rounding", lambda: mode(mode.parse_parameter(parser)))
         if parser.parse_optional_punctuation(","):
             start = token_start(parser)
             parser.parse_keyword("ftz")

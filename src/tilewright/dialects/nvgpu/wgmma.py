@@ -28,7 +28,7 @@ from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.ops.warpgroup import FLOAT_COLUMNS, INTEGER_COLUMNS, WGMMA_M
 from tilewright.dialects.nvgpu.signature import syntax
 from tilewright.dialects.syntax.types import format_type
-from tilewright.dialects.upstream.base.constraints import FLAG, I64_ARRAY, INT32, VECTOR, Kind
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.operations import UpstreamOp
 from tilewright.dialects.upstream.base.shapes import bit_width, element_of
 
@@ -65,9 +65,9 @@ def _is_left(ty: Attribute) -> bool:
     return ty == IntegerType(64) or isinstance(ty, VectorType)
 
 
-_LEFT = Kind("an i64 or a vector", Attribute, _is_left)
-_DESCRIPTOR = Kind("an i64", IntegerType, lambda ty: ty == IntegerType(64))
-_TYPE = Kind("a type", Attribute, lambda ty: isinstance(ty, TypeAttribute))
+_LEFT = K.Kind("an i64 or a vector", Attribute, _is_left)
+_DESCRIPTOR = K.Kind("an i64", IntegerType, lambda ty: ty == IntegerType(64))
+_TYPE = K.Kind("a type", Attribute, lambda ty: isinstance(ty, TypeAttribute))
 
 
 @_nvvm_op("wgmma.product")
@@ -88,17 +88,17 @@ class WgmmaProductOp(UpstreamOp):
 
     a = operand_def(_LEFT)
     b = operand_def(_DESCRIPTOR)
-    c = operand_def(VECTOR)
-    mmaShape = prop_def(I64_ARRAY)
+    c = operand_def(K.VECTOR)
+    mmaShape = prop_def(K.I64_ARRAY)
     element = prop_def(_TYPE)
-    aOffsets = opt_prop_def(I64_ARRAY)
-    bOffsets = prop_def(I64_ARRAY)
-    transposeA = opt_prop_def(FLAG)
-    transposeB = opt_prop_def(FLAG)
-    unsignedA = opt_prop_def(FLAG)
-    unsignedB = opt_prop_def(FLAG)
-    waitGroup = opt_prop_def(INT32)
-    d = result_def(VECTOR)
+    aOffsets = opt_prop_def(K.I64_ARRAY)
+    bOffsets = prop_def(K.I64_ARRAY)
+    transposeA = opt_prop_def(K.FLAG)
+    transposeB = opt_prop_def(K.FLAG)
+    unsignedA = opt_prop_def(K.FLAG)
+    unsignedB = opt_prop_def(K.FLAG)
+    waitGroup = opt_prop_def(K.INT32)
+    d = result_def(K.VECTOR)
 
     SYNTAX: ClassVar = syntax("$a, $b, $c attr-dict : type($a), type($b), type($c) -> type($d)")
     UNDEFINED: ClassVar = (
@@ -202,9 +202,9 @@ class WgmmaSumsOp(UpstreamOp):
     """The sums of a product that may be unfinished, when all groups have ended but the ``waitGroup`` youngest (0):
     ``wgmma.wait_group``, with the registers that products write; not upstream's."""
 
-    c = operand_def(VECTOR)
-    waitGroup = opt_prop_def(INT32)
-    d = result_def(VECTOR)
+    c = operand_def(K.VECTOR)
+    waitGroup = opt_prop_def(K.INT32)
+    d = result_def(K.VECTOR)
 
     SYNTAX: ClassVar = syntax("$c attr-dict : type($c) -> type($d)")
     UNDEFINED: ClassVar = ("a thread of the warpgroup does not take part",)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
@@ -120,16 +121,19 @@ def _directive(match: re.Match[str], vocabulary: Mapping[str, Directive]) -> Dir
     if name := match["index"]:
         return Operands(name, brackets=True) if match["all"] else Index(name)
     if name := match["optional"]:
-        leading = _read(match["leading"], {})
-        assert all(isinstance(part, Punct | Keyword) for part in leading), text
-        return OptionalOperand(tuple(leading), Operand(name))  # pyright: ignore[reportArgumentType]
+        parts = _read(match["leading"], {})
+        leading = tuple(part for part in parts if isinstance(part, Punct | Keyword))
+        assert len(leading) == len(parts), text
+        return OptionalOperand(leading, Operand(name))
     if name := match["type"]:
         return TypeOf(name)
     if name := match["types"]:
         return TypesOf(name)
     if word := match["word"]:
         return vocabulary.get(word) or Keyword(word)
-    return Punct(match["sign"])
+    sign = match["sign"]
+    assert MLIRTokenKind.is_spelling_of_punctuation(sign), sign
+    return Punct(sign)
 
 
 syntax = assembly({"attr-dict": ATTR_DICT})

@@ -5,14 +5,17 @@ Each prints its own leading space, so a syntax tuple reads like the text that it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+from xdsl.utils.mlir_lexer import PunctuationSpelling
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.keywords import KeywordAttr
@@ -25,9 +28,9 @@ from tilewright.dialects.syntax.engine import (
     values_of,
 )
 from tilewright.dialects.syntax.tokens import (
+    begins_operation,
     consume,
     fail,
-    is_identifier,
     is_value_name,
     previous_end,
     token_end,
@@ -45,14 +48,14 @@ BAD_KEYWORD = define_code(
 class Punct(Directive):
     """A punctuation sign: ``,`` binds to what precedes it, others have a space before them."""
 
-    sign: str
+    sign: PunctuationSpelling
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_punctuation(self.sign)  # pyright: ignore[reportArgumentType]
+        parser.parse_punctuation(self.sign)
 
     def parse_optional(self, parser: Parser) -> bool:
         """Whether the sign stands here; it is read if so."""
-        return parser.parse_optional_punctuation(self.sign) is not None  # pyright: ignore[reportArgumentType]
+        return parser.parse_optional_punctuation(self.sign) is not None
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(self.sign if self.sign in ",[]" else f" {self.sign}")
@@ -110,6 +113,13 @@ def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
     state.mark(("operand", name, len(group) - 1), start, end)
 
 
+def parse_operands(parser: Parser, state: ParseState, name: str) -> None:
+    """Read further operands of a group, at least one, with commas between them."""
+    parse_operand(parser, state, name)
+    while parser.parse_optional_punctuation(","):
+        parse_operand(parser, state, name)
+
+
 def parse_type_into(parser: Parser, state: ParseState, name: str) -> None:
     """Read one more type of a group."""
     start = token_start(parser)
@@ -117,6 +127,13 @@ def parse_type_into(parser: Parser, state: ParseState, name: str) -> None:
     group = state.types.setdefault(name, [])
     state.mark(("type", name, len(group)), start, previous_end(parser))
     group.append(ty)
+
+
+def parse_types(parser: Parser, state: ParseState, name: str) -> None:
+    """Read further types of a group, at least one, with commas between them."""
+    parse_type_into(parser, state, name)
+    while parser.parse_optional_punctuation(","):
+        parse_type_into(parser, state, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +151,7 @@ class Operands(Directive):
                 parser.Delimiter.SQUARE, lambda: parse_operand(parser, state, self.name)
             )
         elif is_value_name(parser):
-            parse_operand(parser, state, self.name)
-            while parser.parse_optional_punctuation(","):
-                parse_operand(parser, state, self.name)
+            parse_operands(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         values = values_of(op, self.name)
@@ -176,10 +191,7 @@ class TypesOf(Directive):
     name: str
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        state.types.setdefault(self.name, [])
-        parse_type_into(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, self.name)
+        parse_types(parser, state, self.name)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         types = ", ".join(shown_type(op, v) for v in values_of(op, self.name))
@@ -187,6 +199,29 @@ class TypesOf(Directive):
 
     def grammar(self) -> str:
         return f"types(%{self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedValues(Directive):
+    """Operands and their types, or nothing: ``%a, %b : T, U``. What begins the next operation is none of them."""
+
+    name: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.operands[self.name], state.types[self.name] = [], []
+        if is_value_name(parser) and not begins_operation(parser):
+            parse_operands(parser, state, self.name)
+            parser.parse_punctuation(":")
+            parse_types(parser, state, self.name)
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        if values := values_of(op, self.name):
+            printer.print_string(" ")
+            printer.print_list(values, printer.print_ssa_value)
+            printer.print_string(" : " + ", ".join(shown_type(op, value) for value in values))
+
+    def grammar(self) -> str:
+        return f"[%{self.name} {{`,` %{self.name}}} `:` types(%{self.name})]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +287,64 @@ class Flags(Directive):
         return "{" + " | ".join(f"`{name}`" for name in self.names) + "}"
 
 
+@dataclass(frozen=True, slots=True)
+class Property(Directive):
+    """A property that is always written, by how its value is read and shown; ``spelled`` is for people."""
+
+    name: str
+    value: Callable[[Parser], Attribute]
+    show: Callable[[Any], str]
+    spelled: str
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        state.read(parser, self.name, lambda: self.value(parser))
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        printer.print_string(f" {self.show(op.properties[self.name])}")
+
+    def grammar(self) -> str:
+        return self.spelled
+
+
+def take_word(parser: AttrParser, words: Collection[str], what: str) -> str:
+    """Read one of some words; where another stands, report ``bad-keyword`` with those there are."""
+    text = token_text(parser)
+    if text not in words:
+        listed = ", ".join(f"'{word}'" for word in words)
+        found = f"'{text}'" if text else "the end of the file"
+        fail(parser, f"expected {what} to be one of: {listed}, got: {found}", code=BAD_KEYWORD)
+    return consume(parser)
+
+
+def one_of(words: Iterable[str]) -> str:
+    """The grammar of a choice between words."""
+    return "(" + " | ".join(f"`{word}`" for word in words) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedWord(Directive):
+    """An integer property of 64 bits that is written as a word; ``numbers`` by words."""
+
+    name: str
+    numbers: Mapping[str, int]
+
+    def parse(self, parser: Parser, state: ParseState) -> None:
+        what = self.name.replace("_", " ")
+        state.read(
+            parser,
+            self.name,
+            lambda: IntegerAttr(self.numbers[take_word(parser, self.numbers, what)], 64),
+        )
+
+    def print(self, printer: Printer, op: IRDLOperation) -> None:
+        number = property_of(op, self.name, IntegerAttr).value.data
+        word = next((word for word, known in self.numbers.items() if known == number), str(number))
+        printer.print_string(f" {word}")
+
+    def grammar(self) -> str:
+        return one_of(self.numbers)
+
+
 @cache
 def enum_member(attribute: type[KeywordAttr], value: str) -> KeywordAttr:
     """The attribute of an enumeration's value; the same object for the same arguments."""
@@ -266,30 +359,17 @@ def parse_enum_keyword(
     what: str = "",
 ) -> None:
     """Read a bare keyword, or the ``#cuda_tile.x<value>`` spelling, into a property."""
-    start = token_start(parser)
     values = tuple(m.value for m in attribute.enum_type)
-    text = token_text(parser)
-    if text == f"#{attribute.name}":
+    what = (what or name).replace("_", " ")
+
+    def member() -> KeywordAttr:
+        if token_text(parser) != f"#{attribute.name}":
+            return enum_member(attribute, take_word(parser, values, what))
         consume(parser)
         with parser.in_angle_brackets():
-            text = _take_keyword(parser, values, what or name)
-    else:
-        text = _take_keyword(parser, values, what or name)
-    state.properties[name] = enum_member(attribute, text)
-    state.mark(("attr", name, 0), start, previous_end(parser))
+            return enum_member(attribute, take_word(parser, values, what))
 
-
-def _take_keyword(parser: Parser, values: Sequence[str], what: str) -> str:
-    text = token_text(parser)
-    if not is_identifier(parser) or text not in values:
-        listed = ", ".join(f"'{v}'" for v in values)
-        found = f"'{text}'" if text else "the end of the file"
-        fail(
-            parser,
-            f"expected {what.replace('_', ' ')} to be one of: {listed}, got: {found}",
-            code=BAD_KEYWORD,
-        )
-    return consume(parser)
+    state.read(parser, name, member)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +388,7 @@ class EnumKeyword(Directive):
         printer.print_string(f" {property_of(op, self.name, self.attribute).data.value}")
 
     def grammar(self) -> str:
-        return "(" + " | ".join(f"`{m.value}`" for m in self.attribute.enum_type) + ")"
+        return one_of(m.value for m in self.attribute.enum_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +414,7 @@ class EnumSlot(Directive):
             values = self.allowed or tuple(m.value for m in self.attribute.enum_type)
             with parser.in_angle_brackets():
                 what = "rounding mode" if self.word == "rounding" else self.word
-                value = _take_keyword(parser, values, what)
+                value = take_word(parser, values, what)
             state.mark(("attr", self.name, 0), start, previous_end(parser))
         state.properties[self.name] = enum_member(self.attribute, value)
 
@@ -351,6 +431,22 @@ class EnumSlot(Directive):
         return f"[`{self.word}` `<` ({' | '.join(values)}) `>`]"
 
 
+def parse_signed(parser: Parser, width: int) -> int:
+    """Read an integer that a signed one of so many bits can hold."""
+    start, value = token_start(parser), parser.parse_integer(allow_boolean=False)
+    limit = 1 << (width - 1)
+    if not -limit <= value < limit:
+        fail(parser, f"{value} does not fit a signed {width}-bit integer", start)
+    return value
+
+
+def parse_integers(parser: AttrParser) -> list[int]:
+    """Read integers in square brackets."""
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class IntField(Directive):
     """An integer property written ``word = 3`` (or ``word=3`` where not ``spaced``)."""
@@ -363,13 +459,8 @@ class IntField(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_keyword(self.word or self.name)
         parser.parse_punctuation("=")
-        start = token_start(parser)
-        value = parser.parse_integer(allow_boolean=False)
-        limit = 1 << (self.width - 1)
-        if not -limit <= value < limit:
-            fail(parser, f"{value} does not fit a signed {self.width}-bit integer", start)
-        state.properties[self.name] = IntegerAttr(value, IntegerType(self.width))
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        ty = IntegerType(self.width)
+        state.read(parser, self.name, lambda: IntegerAttr(parse_signed(parser, self.width), ty))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         value = property_of(op, self.name, IntegerAttr).value.data
@@ -387,9 +478,7 @@ class StringField(Directive):
     name: str
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties[self.name] = StringAttr(parser.parse_str_literal())
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        state.read(parser, self.name, lambda: StringAttr(parser.parse_str_literal()))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         text = property_of(op, self.name, StringAttr).data
@@ -406,9 +495,7 @@ class SymbolField(Directive):
     name: str
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties[self.name] = SymbolRefAttr(parser.parse_symbol_name())
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        state.read(parser, self.name, lambda: SymbolRefAttr(parser.parse_symbol_name()))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         text = property_of(op, self.name, SymbolRefAttr).root_reference.data

@@ -65,6 +65,12 @@ class ParseState:
         """Note where a part lies, in characters from the beginning of the file."""
         self.parts[part] = (start, end)
 
+    def read(self, parser: Parser, name: str, value: Callable[[], Attribute]) -> None:
+        """Set a property to the value that is read here, and note where it lies."""
+        start = token_start(parser)
+        self.properties[name] = value()
+        self.mark(("attr", name, 0), start, previous_end(parser))
+
 
 class Directive(ABC):
     """One element of an operation's syntax."""

@@ -27,7 +27,7 @@ RULES.refuse(
     functions.ExecuteOp,
 )
 RULES.refuse(
-    "it runs foreign code",
+    "it runs external code",
     functions.PluginOp,
     functions.InjectIROp,
     pointers.ExternElementwiseOp,

@@ -9,12 +9,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ElementsAttr, constant_value, scalar_value
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property, tile_type
+from tilewright.dialects.cuda_tile.base import TileOp, tile_type
 from tilewright.dialects.cuda_tile.ops import conversions as C
 from tilewright.dialects.cuda_tile.ops import core
 from tilewright.dialects.cuda_tile.ops import floating_point as F
 from tilewright.dialects.cuda_tile.ops import integer as I
 from tilewright.dialects.cuda_tile.types import i8
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops import arithmetic as N

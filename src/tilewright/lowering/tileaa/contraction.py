@@ -9,10 +9,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.cuda_tile import types as C
-from tilewright.dialects.cuda_tile.base import enum_property, int_property
 from tilewright.dialects.cuda_tile.constants import exact_float, scalar_bits
 from tilewright.dialects.cuda_tile.ops import matrix as M
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ReduceOrScan, ScanOp
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.enums import SignednessAttr
 from tilewright.dialects.nv_tileaa.ops import contraction as N
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property, int_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import atomics as A
 from tilewright.dialects.cuda_tile.ops import memory as C
 from tilewright.dialects.cuda_tile.ops.control_flow import AssertOp
 from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.enums import (
     FenceKindAttr,

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import arith
-from tilewright.dialects.cuda_tile.base import int_property
 from tilewright.dialects.cuda_tile.ops import core
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import extensions, shapes
 from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp

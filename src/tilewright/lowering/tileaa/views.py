@@ -9,10 +9,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import arith
 from tilewright.dialects.cuda_tile import types as C
-from tilewright.dialects.cuda_tile.base import TileOp, bool_array, bool_values, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import multimem as M
 from tilewright.dialects.cuda_tile.ops import views as V
 from tilewright.dialects.cuda_tile.ops.atomics import AtomicRedViewTkoOp
+from tilewright.dialects.declare import bool_array, bool_values, enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.enums import MultimemAttr, PaddingValueAttr, RMWModeAttr
 from tilewright.dialects.nv_tileaa.ops import memory, shapes

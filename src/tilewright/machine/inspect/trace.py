@@ -11,11 +11,12 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from tilewright.diagnostics.render_html import preformatted
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops.misc import AssumeOp
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOrScan
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import enum_property
 from tilewright.launching.entry_names import has_authors_names
 from tilewright.machine.accesses import AccessSite, access_site, allocations_of
 from tilewright.machine.compile import Translator

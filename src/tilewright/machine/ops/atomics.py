@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import atomics, multimem
+from tilewright.dialects.declare import enum_property
 from tilewright.launching import accesses
 from tilewright.launching.storage import Storage
 from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.enums import ComparisonPredicate
 from tilewright.dialects.cuda_tile.ops.floating_point import CmpFOp
 from tilewright.dialects.cuda_tile.ops.integer import CmpIOp
+from tilewright.dialects.declare import enum_property
 from tilewright.machine.compile import Translator, tile_type
 from tilewright.machine.values import Registers
 from tilewright.numerics.arrays import Array

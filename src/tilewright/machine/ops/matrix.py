@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.cuda_tile.base import enum_property
 from tilewright.dialects.cuda_tile.ops import matrix
+from tilewright.dialects.declare import enum_property
 from tilewright.machine.compile import Step, Translator, implements, tile_type
 from tilewright.machine.fused_blocks import inline
 from tilewright.machine.values import Registers

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property, int_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import memory as ops
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.launching.storage import Storage, storage_of
 from tilewright.launching.value_types import TileLike
 from tilewright.machine.compile import (

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects.cuda_tile.base import int_property
 from tilewright.dialects.cuda_tile.ops.control_flow import YieldOp
 from tilewright.dialects.cuda_tile.ops.core import ConstantOp
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
+from tilewright.dialects.declare import int_property
 from tilewright.machine.compile import (
     Scope,
     Step,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.cuda_tile.base import int_property
 from tilewright.dialects.cuda_tile.ops import core, memory, misc
+from tilewright.dialects.declare import int_property
 from tilewright.launching.constants import array_of_constant
 from tilewright.launching.value_types import TileLike
 from tilewright.machine.compile import Step, Translator, implements, tile_type

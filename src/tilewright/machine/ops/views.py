@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import TileOp, bool_values
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import multimem, views
+from tilewright.dialects.declare import bool_values
 from tilewright.launching import accesses
 from tilewright.launching.storage import Storage, storage_of
 from tilewright.machine.compile import Step, SwitchPoint, Translator, implements, tile_type

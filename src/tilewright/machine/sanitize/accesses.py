@@ -9,8 +9,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import atomics, memory, misc, multimem, views
+from tilewright.dialects.declare import enum_property
 from tilewright.launching import accesses
 from tilewright.machine.accesses import access_site
 from tilewright.machine.hooks import Hook

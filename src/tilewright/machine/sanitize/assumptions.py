@@ -8,8 +8,9 @@ import numpy as np
 
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import conversions, integer, matrix, misc
+from tilewright.dialects.declare import enum_property
 from tilewright.machine.compile import tile_type
 from tilewright.machine.hooks import Hook
 from tilewright.machine.sanitize.reporting import (

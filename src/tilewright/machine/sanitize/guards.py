@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import TileOp, bool_values
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.ops import atomics, memory, multimem, views
+from tilewright.dialects.declare import bool_values
 from tilewright.launching import accesses
 from tilewright.launching.accesses import LOADS, POINTERS
 from tilewright.machine.fused_blocks import inline

@@ -11,8 +11,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import Diagnostic, NamedLocation, Note, Severity, Span, define_code
-from tilewright.dialects.cuda_tile.base import TileOp, enum_property
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.debug_info import source_position
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import source_note
 from tilewright.machine.accesses import AccessSite, kind_of

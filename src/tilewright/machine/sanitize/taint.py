@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp, int_property
+from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 from tilewright.dialects.cuda_tile.ops import (
     control_flow,
     conversions,
@@ -18,6 +18,7 @@ from tilewright.dialects.cuda_tile.ops import (
     reductions,
     views,
 )
+from tilewright.dialects.declare import int_property
 from tilewright.machine.compile import pointee_of, tile_type
 from tilewright.machine.fused_blocks import inline
 from tilewright.machine.hooks import Hook

@@ -15,27 +15,9 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    same_type,
-    tile_op,
-    tile_type,
-    type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    I1_TILE,
-    INT_TILE,
-    PTR_TILE,
-    TILE_VIEW,
-    enum_field,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     AtomicRMWModeAttr,
@@ -57,6 +39,15 @@ from tilewright.dialects.cuda_tile.ops.views import (
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    enum_property,
+    examples,
+    same_shape,
+    same_type,
+    type_of,
+)
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
 )
@@ -131,13 +122,13 @@ class AtomicCASTkoOp(MemoryOp):
     Gives what was there before; masked-off elements give ``cmp``.
     """
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = prop_def(enum_field(MemoryScopeAttr))
-    pointers = operand_def(PTR_TILE)
-    cmp = operand_def(ANY_TILE)
-    val = operand_def(ANY_TILE)
-    mask = opt_operand_def(I1_TILE)
-    result = result_def(ANY_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(K.enum_field(MemoryScopeAttr))
+    pointers = operand_def(K.PTR_TILE)
+    cmp = operand_def(K.ANY_TILE)
+    val = operand_def(K.ANY_TILE)
+    mask = opt_operand_def(K.I1_TILE)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("cmp", "val", "result"),)
     RESULT_NAMES: ClassVar = ("result", "result_token")
@@ -172,13 +163,13 @@ class AtomicRMWTkoOp(MemoryOp):
     What masked-off elements give is implementation-defined.
     """
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = prop_def(enum_field(MemoryScopeAttr))
-    mode = prop_def(enum_field(AtomicRMWModeAttr))
-    pointers = operand_def(PTR_TILE)
-    arg = operand_def(ANY_TILE)
-    mask = opt_operand_def(I1_TILE)
-    result = result_def(ANY_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(K.enum_field(MemoryScopeAttr))
+    mode = prop_def(K.enum_field(AtomicRMWModeAttr))
+    pointers = operand_def(K.PTR_TILE)
+    arg = operand_def(K.ANY_TILE)
+    mask = opt_operand_def(K.I1_TILE)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("arg", "result"), same_shape("pointers", "arg", "result"))
     RESULT_NAMES: ClassVar = ("result", "result_token")
@@ -220,12 +211,12 @@ class AtomicRedViewTkoOp(ViewAccess):
     Elements outside the tensor are left out.
     """
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = prop_def(enum_field(MemoryScopeAttr))
-    mode = prop_def(enum_field(AtomicRMWModeAttr))
-    view = operand_def(TILE_VIEW)
-    index = var_operand_def(INT_TILE)
-    value = operand_def(ANY_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(K.enum_field(MemoryScopeAttr))
+    mode = prop_def(K.enum_field(AtomicRMWModeAttr))
+    view = operand_def(K.TILE_VIEW)
+    index = var_operand_def(K.INT_TILE)
+    value = operand_def(K.ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SINCE_OF: ClassVar = {"inbounds": V13_5}
     SYNTAX: ClassVar = syntax(

@@ -21,30 +21,12 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Related,
-    Report,
-    TileOp,
-    examples,
-    operand,
-    same_type,
-    tile_op,
-    type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_VALUE,
-    CUDA_TILE_VALUE,
-    I1_TILE,
-    SCALAR_I1,
-    SCALAR_INT,
-    STRING,
-    UNIT,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.regions import (
     IterValues,
-    TerminatorOperands,
     parse_body,
     parse_iter_values,
     parse_paren_types,
@@ -54,9 +36,11 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     type_list,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Related, Report, examples, operand, same_type, type_of
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     StringField,
+    TypedValues,
     parse_operand,
     parse_type_into,
 )
@@ -136,8 +120,8 @@ def check_parent(op: TileOp, report: Report, allowed: tuple[type[TileOp], ...]) 
 class AssertOp(TileOp):
     """Reports each false element of the condition with the message; the kernel may go on."""
 
-    condition = operand_def(I1_TILE)
-    message = prop_def(STRING)
+    condition = operand_def(K.I1_TILE)
+    message = prop_def(K.STRING)
     SYNTAX: ClassVar = syntax("$condition,", StringField("message"), "attr-dict : type($condition)")
     EXAMPLES: ClassVar = examples(
         """
@@ -152,9 +136,9 @@ class AssertOp(TileOp):
 class BreakOp(TileOp):
     """Ends the innermost loop; the operands become its results."""
 
-    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %zero = constant <i32: 0> : tile<i32>
@@ -196,9 +180,9 @@ class BreakOp(TileOp):
 class ContinueOp(TileOp):
     """Starts the next iteration of the innermost loop with the operands as carried values."""
 
-    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %zero = constant <i32: 0> : tile<i32>
@@ -246,9 +230,9 @@ class ContinueOp(TileOp):
 class ReturnOp(TileOp):
     """Ends the tile block."""
 
-    operands_ = var_operand_def(ANY_VALUE)
+    operands_ = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %x, %y, %z = get_tile_block_id : tile<i32>
@@ -287,9 +271,9 @@ class ReturnOp(TileOp):
 class YieldOp(TileOp):
     """Ends a region of if, reduce or scan; the operands become its results."""
 
-    operands_ = var_operand_def(CUDA_TILE_VALUE)
+    operands_ = var_operand_def(K.CUDA_TILE_VALUE)
     traits = traits_def(IsTerminator(), Pure())
-    SYNTAX: ClassVar = (ATTR_DICT, TerminatorOperands())
+    SYNTAX: ClassVar = (ATTR_DICT, TypedValues("operands_"))
     EXAMPLES: ClassVar = examples(
         """
         %c = constant <i1: true> : tile<i1>
@@ -340,10 +324,10 @@ class IfOp(TileOp):
     A region may also end in break, continue or return.
     """
 
-    condition = operand_def(SCALAR_I1)
+    condition = operand_def(K.SCALAR_I1)
     then_region = region_def()
     else_region = region_def()
-    results_ = var_result_def(ANY_VALUE)
+    results_ = var_result_def(K.ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     OPTIONAL_BODIES: ClassVar = frozenset({1})
     SYNTAX: ClassVar = syntax("$condition", IfSyntax(), "attr-dict")
@@ -474,13 +458,13 @@ class ForOp(TileOp):
     Compared signed, or unsigned with the flag. Cannot be left early.
     """
 
-    lowerBound = operand_def(SCALAR_INT)
-    upperBound = operand_def(SCALAR_INT)
-    step = operand_def(SCALAR_INT)
-    initValues = var_operand_def(ANY_VALUE)
-    unsignedCmp = opt_prop_def(UNIT)
+    lowerBound = operand_def(K.SCALAR_INT)
+    upperBound = operand_def(K.SCALAR_INT)
+    step = operand_def(K.SCALAR_INT)
+    initValues = var_operand_def(K.ANY_VALUE)
+    unsignedCmp = opt_prop_def(K.UNIT)
     body = region_def()
-    resultValues = var_result_def(ANY_VALUE)
+    resultValues = var_result_def(K.ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     SINCE_OF: ClassVar = {"unsignedCmp": V13_2}
     RELATIONS: ClassVar = (same_type("lowerBound", "upperBound", "step"),)
@@ -585,9 +569,9 @@ class LoopSyntax(Directive):
 class LoopOp(TileOp):
     """Repeats its body until a break, whose operands become the results."""
 
-    initValues = var_operand_def(ANY_VALUE)
+    initValues = var_operand_def(K.ANY_VALUE)
     body = region_def()
-    resultValues = var_result_def(ANY_VALUE)
+    resultValues = var_result_def(K.ANY_VALUE)
     traits = traits_def(RecursiveMemoryEffect())
     SYNTAX: ClassVar = (LoopSyntax(), ATTR_DICT)
     EXAMPLES: ClassVar = examples(

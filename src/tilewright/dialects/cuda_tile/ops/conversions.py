@@ -8,27 +8,8 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import Pure
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    tile_op,
-    tile_types,
-    type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    FLOAT_TILE,
-    I64_TILE,
-    INT_OR_I4_TILE,
-    INT_TILE,
-    NUMBER_TILE,
-    PTR_TILE,
-    UNIT,
-    enum_field,
-)
+from tilewright.dialects.cuda_tile import constraints as K
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_types
 from tilewright.dialects.cuda_tile.directives import OVERFLOW_SLOT, SIGNED_WORD, syntax
 from tilewright.dialects.cuda_tile.enums import (
     IntegerOverflow,
@@ -44,6 +25,7 @@ from tilewright.dialects.cuda_tile.ops.floating_point import (
     ROUNDING_NOT_SUPPORTED,
     rounding_slot,
 )
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_shape, type_of
 from tilewright.dialects.syntax.directives import (
     Flag,
 )
@@ -61,7 +43,7 @@ WIDTH_RULE = define_code(
 )
 NO_OP_CONVERSION = define_code("no-op-conversion", "ftof must change the element type.")
 
-SIGNEDNESS = enum_field(SignednessAttr)
+SIGNEDNESS = K.enum_field(SignednessAttr)
 TYPES = syntax("attr-dict : type($from_) -> type($to)")
 TO_ZERO = RoundingModeAttr(RoundingMode.NEAREST_INT_TO_ZERO)
 
@@ -93,8 +75,8 @@ class Conversion(TileOp):
 class BitcastOp(Cast):
     """The same bits read as another element type of equal width."""
 
-    source = operand_def(NUMBER_TILE)
-    result = result_def(NUMBER_TILE)
+    source = operand_def(K.NUMBER_TILE)
+    result = result_def(K.NUMBER_TILE)
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <f32: 1.0> : tile<4xf32>
@@ -116,8 +98,8 @@ class BitcastOp(Cast):
 class ExtIOp(Conversion):
     """Extends integers to a wider type: with copies of the sign, or with zeros."""
 
-    from_ = operand_def(INT_OR_I4_TILE)
-    to = result_def(INT_OR_I4_TILE)
+    from_ = operand_def(K.INT_OR_I4_TILE)
+    to = result_def(K.INT_OR_I4_TILE)
     signedness = prop_def(SIGNEDNESS)
     SYNTAX: ClassVar = syntax("$from_", SIGNED_WORD, *TYPES)
     EXAMPLES: ClassVar = examples(
@@ -146,10 +128,10 @@ class TruncIOp(Conversion):
     (no_unsigned_wrap), or both.
     """
 
-    from_ = operand_def(INT_OR_I4_TILE)
-    to = result_def(INT_OR_I4_TILE)
+    from_ = operand_def(K.INT_OR_I4_TILE)
+    to = result_def(K.INT_OR_I4_TILE)
     overflow = prop_def(
-        enum_field(IntegerOverflowAttr), default_value=IntegerOverflowAttr(IntegerOverflow.NONE)
+        K.enum_field(IntegerOverflowAttr), default_value=IntegerOverflowAttr(IntegerOverflow.NONE)
     )
     SYNTAX: ClassVar = syntax("$from_", OVERFLOW_SLOT, *TYPES)
     EXAMPLES: ClassVar = examples(
@@ -179,9 +161,9 @@ class FToFOp(Conversion):
     f8E8M0FNU have no default mode: zero or positive_inf must be written.
     """
 
-    from_ = operand_def(FLOAT_TILE)
-    to = result_def(FLOAT_TILE)
-    rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
+    from_ = operand_def(K.FLOAT_TILE)
+    to = result_def(K.FLOAT_TILE)
+    rounding_mode = prop_def(K.enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
     SYNTAX: ClassVar = syntax("$from_", rounding_slot(*IEEE_MODES, "nearest_away"), *TYPES)
     EXAMPLES: ClassVar = examples(
         """
@@ -222,11 +204,11 @@ class FToIOp(Conversion):
     With saturating, values out of range take the nearest bound and NaN gives 0.
     """
 
-    from_ = operand_def(FLOAT_TILE)
-    to = result_def(INT_TILE)
+    from_ = operand_def(K.FLOAT_TILE)
+    to = result_def(K.INT_TILE)
     signedness = prop_def(SIGNEDNESS)
-    rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=TO_ZERO)
-    saturating = opt_prop_def(UNIT)
+    rounding_mode = prop_def(K.enum_field(RoundingModeAttr), default_value=TO_ZERO)
+    saturating = opt_prop_def(K.UNIT)
     SINCE_OF: ClassVar = {"saturating": V13_4}
     SYNTAX: ClassVar = syntax(
         "$from_",
@@ -258,10 +240,10 @@ class FToIOp(Conversion):
 class IToFOp(Conversion):
     """Converts integers to floats, rounded to nearest even."""
 
-    from_ = operand_def(INT_TILE)
-    to = result_def(FLOAT_TILE)
+    from_ = operand_def(K.INT_TILE)
+    to = result_def(K.FLOAT_TILE)
     signedness = prop_def(SIGNEDNESS)
-    rounding_mode = prop_def(enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
+    rounding_mode = prop_def(K.enum_field(RoundingModeAttr), default_value=NEAREST_EVEN)
     SYNTAX: ClassVar = syntax("$from_", SIGNED_WORD, rounding_slot(*IEEE_MODES), *TYPES)
     EXAMPLES: ClassVar = examples(
         """
@@ -292,8 +274,8 @@ class IToFOp(Conversion):
 class IntToPtrOp(Cast):
     """Addresses from 64-bit unsigned integers."""
 
-    source = operand_def(I64_TILE)
-    result = result_def(PTR_TILE)
+    source = operand_def(K.I64_TILE)
+    result = result_def(K.PTR_TILE)
     EXAMPLES: ClassVar = examples(
         """
         %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
@@ -306,8 +288,8 @@ class IntToPtrOp(Cast):
 class PtrToIntOp(Cast):
     """Addresses as 64-bit unsigned integers."""
 
-    source = operand_def(PTR_TILE)
-    result = result_def(I64_TILE)
+    source = operand_def(K.PTR_TILE)
+    result = result_def(K.I64_TILE)
     EXAMPLES: ClassVar = examples(
         """
         %address = ptr_to_int %pf32 : tile<ptr<f32>> -> tile<i64>
@@ -319,8 +301,8 @@ class PtrToIntOp(Cast):
 class PtrToPtrOp(Cast):
     """The same addresses, for elements of another type."""
 
-    source = operand_def(PTR_TILE)
-    result = result_def(PTR_TILE)
+    source = operand_def(K.PTR_TILE)
+    result = result_def(K.PTR_TILE)
     EXAMPLES: ClassVar = examples(
         """
         %p = ptr_to_ptr %pf32 : tile<ptr<f32>> -> tile<ptr<i32>>

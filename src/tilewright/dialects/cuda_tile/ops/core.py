@@ -19,11 +19,15 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type, tile_types
+from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
+from tilewright.dialects.cuda_tile.directives import syntax
+from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import (
     Related,
     Report,
-    TileOp,
     attr,
     examples,
     int_property,
@@ -32,37 +36,18 @@ from tilewright.dialects.cuda_tile.base import (
     same_rank,
     same_shape,
     same_type,
-    tile_op,
-    tile_type,
-    tile_types,
     type_of,
 )
-from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    CONSTANT,
-    I1_TILE,
-    I8_TILE_1D,
-    I32_ARRAY,
-    INT64,
-    INT_TILE,
-    NUMBER_OR_I4_TILE_1D,
-    NUMBER_TILE,
-    PTR_TILE,
-    SCALAR_I32,
-    SCALAR_PTR,
-    SYMBOL,
-)
-from tilewright.dialects.cuda_tile.directives import syntax
-from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     IntField,
     Operand,
+    Property,
     SymbolField,
+    parse_integers,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.versions import V13_3, V13_4
 from tilewright.numerics.element_types import FORMATS
 
@@ -110,8 +95,8 @@ def _dims(dims: Sequence[int]) -> str:
 class BroadcastOp(TileOp):
     """Repeats the elements along dimensions of extent 1; the rank stays."""
 
-    source = operand_def(ANY_TILE)
-    result = result_def(ANY_TILE)
+    source = operand_def(K.ANY_TILE)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_element_type("source", "result"), same_rank("source", "result"))
     RESULT_NAMES: ClassVar = ("bcast",)
@@ -142,10 +127,10 @@ class BroadcastOp(TileOp):
 class CatOp(TileOp):
     """Joins two tiles along dimension ``dim``; the other extents are equal."""
 
-    lhs = operand_def(ANY_TILE)
-    rhs = operand_def(ANY_TILE)
-    dim = prop_def(INT64)
-    result = result_def(ANY_TILE)
+    lhs = operand_def(K.ANY_TILE)
+    rhs = operand_def(K.ANY_TILE)
+    dim = prop_def(K.INT64)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (
         same_rank("lhs", "rhs", "result"),
@@ -188,19 +173,21 @@ class CatOp(TileOp):
                 )
 
 
+def constant_of(value: Attribute) -> TileConstantAttr:
+    """A constant's value, which is known to be one of ours."""
+    assert isinstance(value, TileConstantAttr)
+    return value
+
+
 class ConstantLiteral(Directive):
     """``<elem: literal> : type``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        value = parse_literal_and_type(parser)
-        state.properties["value"] = value
-        state.types["result"] = [value.type]
-        state.mark(("attr", "value", 0), start, previous_end(parser))
+        state.read(parser, "value", lambda: parse_literal_and_type(parser))
+        state.types["result"] = [constant_of(state.properties["value"]).type]
 
     def print(self, printer: Printer, op: TileOp) -> None:
-        value = op.properties["value"]
-        assert isinstance(value, TileConstantAttr)
+        value = constant_of(op.properties["value"])
         printer.print_string(f" <{value.literal()}> : {format_type(value.type)}")
 
     def grammar(self) -> str:
@@ -219,8 +206,8 @@ class TileConstantLike(ConstantLike):
 class ConstantOp(TileOp):
     """A tile of fixed numbers; one number fills the whole tile."""
 
-    value = prop_def(CONSTANT)
-    result = result_def(NUMBER_TILE)
+    value = prop_def(K.CONSTANT)
+    result = result_def(K.NUMBER_TILE)
     traits = traits_def(Pure(), TileConstantLike())
     SYNTAX: ClassVar = (ConstantLiteral(), ATTR_DICT)
     EXAMPLES: ClassVar = examples(
@@ -235,9 +222,7 @@ class ConstantOp(TileOp):
     @property
     def constant(self) -> TileConstantAttr:
         """The value, as the attribute that holds it."""
-        value = self.properties["value"]
-        assert isinstance(value, TileConstantAttr)
-        return value
+        return constant_of(self.properties["value"])
 
     def check(self, report: Report) -> None:
         value = self.properties.get("value")
@@ -279,9 +264,9 @@ class ExtractOp(TileOp):
     Indices count whole sub-tiles and are read unsigned.
     """
 
-    source = operand_def(ANY_TILE)
-    indices = var_operand_def(SCALAR_I32)
-    result = result_def(ANY_TILE)
+    source = operand_def(K.ANY_TILE)
+    indices = var_operand_def(K.SCALAR_I32)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_rank("source", "result"), same_element_type("source", "result"))
     SYNTAX: ClassVar = syntax("$source[$indices*] attr-dict : type($source) -> type($result)")
@@ -302,10 +287,10 @@ class ExtractOp(TileOp):
 class InsertOp(TileOp):
     """The destination with one sub-tile replaced by the source; the inverse of extract."""
 
-    source = operand_def(ANY_TILE)
-    destination = operand_def(ANY_TILE)
-    indices = var_operand_def(SCALAR_I32)
-    result = result_def(ANY_TILE)
+    source = operand_def(K.ANY_TILE)
+    destination = operand_def(K.ANY_TILE)
+    indices = var_operand_def(K.SCALAR_I32)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (
         same_rank("source", "destination"),
@@ -371,8 +356,8 @@ def check_sub_tiles(op: ExtractOp | InsertOp, report: Report, whole: str, part: 
 class GetGlobalOp(TileOp):
     """The address of the first element of a global."""
 
-    name_ = prop_def(SYMBOL, prop_name="name")
-    result = result_def(SCALAR_PTR)
+    name_ = prop_def(K.SYMBOL, prop_name="name")
+    result = result_def(K.SCALAR_PTR)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = syntax(SymbolField("name"), "attr-dict : type($result)")
     EXAMPLES: ClassVar = examples(
@@ -394,9 +379,9 @@ class GetGlobalOp(TileOp):
 class GetNumTileBlocksOp(TileOp):
     """The extents of the grid along x, y and z, each at least 1."""
 
-    gridSize_x = result_def(SCALAR_I32)
-    gridSize_y = result_def(SCALAR_I32)
-    gridSize_z = result_def(SCALAR_I32)
+    gridSize_x = result_def(K.SCALAR_I32)
+    gridSize_y = result_def(K.SCALAR_I32)
+    gridSize_z = result_def(K.SCALAR_I32)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("gridSize_x", "gridSize_y", "gridSize_z")
     SYNTAX: ClassVar = syntax("attr-dict : type($gridSize_x)")
@@ -412,9 +397,9 @@ class GetNumTileBlocksOp(TileOp):
 class GetTileBlockIdOp(TileOp):
     """The coordinates of this tile block in the grid, from 0."""
 
-    blockId_x = result_def(SCALAR_I32)
-    blockId_y = result_def(SCALAR_I32)
-    blockId_z = result_def(SCALAR_I32)
+    blockId_x = result_def(K.SCALAR_I32)
+    blockId_y = result_def(K.SCALAR_I32)
+    blockId_z = result_def(K.SCALAR_I32)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("blockId_x", "blockId_y", "blockId_z")
     SYNTAX: ClassVar = syntax("attr-dict : type($blockId_x)")
@@ -430,7 +415,7 @@ class GetTileBlockIdOp(TileOp):
 class IotaOp(TileOp):
     """0, 1, 2, ... up to the extent less 1, read unsigned."""
 
-    result = result_def(INT_TILE)
+    result = result_def(K.INT_TILE)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = syntax("attr-dict : type($result)")
     EXAMPLES: ClassVar = examples(
@@ -462,9 +447,9 @@ class IotaOp(TileOp):
 class OffsetOp(TileOp):
     """Each address moved by ``offset`` elements of its pointee; offsets are read signed."""
 
-    ptr = operand_def(PTR_TILE)
-    offset = operand_def(INT_TILE)
-    result = result_def(PTR_TILE)
+    ptr = operand_def(K.PTR_TILE)
+    offset = operand_def(K.INT_TILE)
+    result = result_def(K.PTR_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("ptr", "result"), same_shape("ptr", "offset", "result"))
     SYNTAX: ClassVar = syntax(
@@ -485,8 +470,8 @@ class OffsetOp(TileOp):
 class PackOp(TileOp):
     """The bytes of a 1-d tile, little-endian; elements below a byte fill it from the low bits."""
 
-    source = operand_def(NUMBER_OR_I4_TILE_1D)
-    result = result_def(I8_TILE_1D)
+    source = operand_def(K.NUMBER_OR_I4_TILE_1D)
+    result = result_def(K.I8_TILE_1D)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
@@ -504,8 +489,8 @@ class PackOp(TileOp):
 class UnpackOp(TileOp):
     """Elements read from the bytes of a 1-d tile; the inverse of pack."""
 
-    source = operand_def(I8_TILE_1D)
-    result = result_def(NUMBER_OR_I4_TILE_1D)
+    source = operand_def(K.I8_TILE_1D)
+    result = result_def(K.NUMBER_OR_I4_TILE_1D)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = SOURCE_TO_RESULT
     EXAMPLES: ClassVar = examples(
@@ -543,36 +528,26 @@ def _check_pack(op: TileOp, report: Report, elements: Attribute, packed: Attribu
         )
 
 
-class Permutation(Directive):
-    """``[1, 0]``"""
+def _parse_axes(parser: Parser) -> Attribute:
+    bounded = [max(-(2**31), min(2**31 - 1, axis)) for axis in parse_integers(parser)]
+    return DenseArrayBase.from_list(IntegerType(32), bounded)
 
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        values = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-        )
-        bounded = [max(-(2**31), min(2**31 - 1, v)) for v in values]
-        state.properties["permutation"] = DenseArrayBase.from_list(IntegerType(32), bounded)
-        state.mark(("attr", "permutation", 0), start, previous_end(parser))
 
-    def print(self, printer: Printer, op: TileOp) -> None:
-        assert isinstance(op, PermuteOp)
-        printer.print_string(f" {_dims(op.axes)}")
-
-    def grammar(self) -> str:
-        return "`[` INT {`,` INT} `]`"
+PERMUTATION = Property(
+    "permutation", _parse_axes, lambda axes: _dims(integers_of(axes)), "`[` INT {`,` INT} `]`"
+)
 
 
 @tile_op("permute", opcode=0x53, group=GROUP)
 class PermuteOp(TileOp):
     """Reorders dimensions: result extent i is source extent permutation[i]."""
 
-    source = operand_def(ANY_TILE)
-    permutation = prop_def(I32_ARRAY)
-    result = result_def(ANY_TILE)
+    source = operand_def(K.ANY_TILE)
+    permutation = prop_def(K.I32_ARRAY)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_element_type("source", "result"), same_rank("source", "result"))
-    SYNTAX: ClassVar = (Operand("source"), Permutation(), *SOURCE_TO_RESULT[1:])
+    SYNTAX: ClassVar = (Operand("source"), PERMUTATION, *SOURCE_TO_RESULT[1:])
     EXAMPLES: ClassVar = examples(
         """
         %x = constant <i32: [[1, 2, 3, 4], [5, 6, 7, 8]]> : tile<2x4xi32>
@@ -583,9 +558,7 @@ class PermuteOp(TileOp):
     @property
     def axes(self) -> tuple[int, ...]:
         """For each axis of the result the axis of the source that it is."""
-        array = self.properties["permutation"]
-        assert isinstance(array, DenseArrayBase)
-        return tuple(int(v) for v in array.iter_values())
+        return integers_of(self.properties["permutation"])
 
     def check(self, report: Report) -> None:
         types = tile_types(self.source, self.result)
@@ -621,8 +594,8 @@ class PermuteOp(TileOp):
 class ReshapeOp(TileOp):
     """The same elements in row-major order under another shape."""
 
-    source = operand_def(ANY_TILE)
-    result = result_def(ANY_TILE)
+    source = operand_def(K.ANY_TILE)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_element_type("source", "result"),)
     RESULT_NAMES: ClassVar = ("reshape",)
@@ -650,10 +623,10 @@ class ReshapeOp(TileOp):
 class SelectOp(TileOp):
     """Element by element: val_if_true where cond is true, else val_if_false."""
 
-    cond = operand_def(I1_TILE)
-    val_if_true = operand_def(ANY_TILE)
-    val_if_false = operand_def(ANY_TILE)
-    result = result_def(ANY_TILE)
+    cond = operand_def(K.I1_TILE)
+    val_if_true = operand_def(K.ANY_TILE)
+    val_if_false = operand_def(K.ANY_TILE)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (
         same_type("val_if_true", "val_if_false", "result"),

@@ -8,24 +8,8 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import Pure
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    same_type,
-    tile_op,
-    tile_type,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    BASE_FLOAT_TILE,
-    EXPONENT_TILE,
-    I1_TILE,
-    UNIT,
-    enum_field,
-)
+from tilewright.dialects.cuda_tile import constraints as K
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.enums import (
     ComparisonOrderingAttr,
@@ -33,6 +17,7 @@ from tilewright.dialects.cuda_tile.enums import (
     RoundingMode,
     RoundingModeAttr,
 )
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_shape, same_type
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     EnumSlot,
@@ -56,7 +41,7 @@ FTZ_NOT_SUPPORTED = define_code(
 )
 
 IEEE_MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
-ROUNDING = enum_field(RoundingModeAttr)
+ROUNDING = K.enum_field(RoundingModeAttr)
 NEAREST_EVEN = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
 FULL = RoundingModeAttr(RoundingMode.FULL)
 FTZ = Flag("flush_to_zero")
@@ -107,7 +92,7 @@ class IEEEArithmetic(TileOp):
     """Rules of the correctly rounded operations."""
 
     rounding_mode = prop_def(ROUNDING, default_value=NEAREST_EVEN)
-    flush_to_zero = opt_prop_def(UNIT)
+    flush_to_zero = opt_prop_def(K.UNIT)
     MODES: ClassVar[tuple[str, ...]] = IEEE_MODES
     F32_MODES: ClassVar[tuple[str, ...]] = ()
 
@@ -119,7 +104,7 @@ class IEEEArithmetic(TileOp):
 class FlushOnly(TileOp):
     """Rules of operations with flush_to_zero and no rounding mode."""
 
-    flush_to_zero = opt_prop_def(UNIT)
+    flush_to_zero = opt_prop_def(K.UNIT)
 
     def check(self, report: Report) -> None:
         check_flush_to_zero(self, report)
@@ -128,8 +113,8 @@ class FlushOnly(TileOp):
 class Unary(TileOp):
     """One operand; the result has its type."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
+    source = operand_def(K.BASE_FLOAT_TILE)
+    result = result_def(K.BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("source", "result"),)
     SYNTAX: ClassVar = UNARY
@@ -139,9 +124,9 @@ class Unary(TileOp):
 class Binary(TileOp):
     """Two operands of one type, which is the result's."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
+    lhs = operand_def(K.BASE_FLOAT_TILE)
+    rhs = operand_def(K.BASE_FLOAT_TILE)
+    result = result_def(K.BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "result"),)
     SYNTAX: ClassVar = syntax("$lhs, $rhs", *TAIL)
@@ -157,7 +142,7 @@ class IEEEBinary(IEEEArithmetic, Binary):
 class Extremum(FlushOnly, Binary):
     """The larger or the smaller of two operands."""
 
-    propagate_nan = opt_prop_def(UNIT)
+    propagate_nan = opt_prop_def(K.UNIT)
     SYNTAX: ClassVar = syntax("$lhs, $rhs", Flags(("flush_to_zero", "propagate_nan")), *TAIL)
 
 
@@ -270,10 +255,10 @@ class RemFOp(Binary):
 class FmaOp(IEEEArithmetic):
     """lhs * rhs + acc with a single rounding."""
 
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
-    acc = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
+    lhs = operand_def(K.BASE_FLOAT_TILE)
+    rhs = operand_def(K.BASE_FLOAT_TILE)
+    acc = operand_def(K.BASE_FLOAT_TILE)
+    result = result_def(K.BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs", "acc", "result"),)
     SYNTAX: ClassVar = syntax("$lhs, $rhs, $acc", rounding_slot(*IEEE_MODES), FTZ, *TAIL)
@@ -517,9 +502,9 @@ class FPowFOp(TileOp):
     Spelled ``pow`` before 13.4; the bytecode is the same.
     """
 
-    source = operand_def(BASE_FLOAT_TILE)
-    exponent = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
+    source = operand_def(K.BASE_FLOAT_TILE)
+    exponent = operand_def(K.BASE_FLOAT_TILE)
+    result = result_def(K.BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     ALIASES: ClassVar = ("pow",)
     RELATIONS: ClassVar = (same_type("source", "exponent", "result"),)
@@ -538,9 +523,9 @@ class FPowFOp(TileOp):
 class FPowIOp(TileOp):
     """source to the power of an integer, always read as signed; 1 for exponent 0."""
 
-    source = operand_def(BASE_FLOAT_TILE)
-    exponent = operand_def(EXPONENT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
+    source = operand_def(K.BASE_FLOAT_TILE)
+    exponent = operand_def(K.EXPONENT_TILE)
+    result = result_def(K.BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("source", "result"), same_shape("source", "exponent"))
     SYNTAX: ClassVar = syntax("$source, $exponent attr-dict : type($result), type($exponent)")
@@ -561,9 +546,9 @@ class Atan2Op(TileOp):
     ``x`` is what C's atan2 calls y, its first argument.
     """
 
-    x = operand_def(BASE_FLOAT_TILE)
-    y = operand_def(BASE_FLOAT_TILE)
-    result = result_def(BASE_FLOAT_TILE)
+    x = operand_def(K.BASE_FLOAT_TILE)
+    y = operand_def(K.BASE_FLOAT_TILE)
+    result = result_def(K.BASE_FLOAT_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("x", "y", "result"),)
     SYNTAX: ClassVar = syntax("$x, $y", *TAIL)
@@ -585,11 +570,11 @@ class CmpFOp(TileOp):
     predicate. -0 equals +0.
     """
 
-    comparison_predicate = prop_def(enum_field(ComparisonPredicateAttr))
-    comparison_ordering = prop_def(enum_field(ComparisonOrderingAttr))
-    lhs = operand_def(BASE_FLOAT_TILE)
-    rhs = operand_def(BASE_FLOAT_TILE)
-    result = result_def(I1_TILE)
+    comparison_predicate = prop_def(K.enum_field(ComparisonPredicateAttr))
+    comparison_ordering = prop_def(K.enum_field(ComparisonOrderingAttr))
+    lhs = operand_def(K.BASE_FLOAT_TILE)
+    rhs = operand_def(K.BASE_FLOAT_TILE)
+    result = result_def(K.I1_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("lhs", "rhs"), same_shape("lhs", "result"))
     SYNTAX: ClassVar = syntax(

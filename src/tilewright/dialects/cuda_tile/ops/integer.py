@@ -8,16 +8,7 @@ from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import NoMemoryEffect, Pure
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    same_shape,
-    same_type,
-    tile_op,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.constraints import I1_TILE, INT_TILE, enum_field
 from tilewright.dialects.cuda_tile.directives import OVERFLOW_SLOT, SIGNED_WORD, syntax
 from tilewright.dialects.cuda_tile.enums import (
@@ -29,6 +20,7 @@ from tilewright.dialects.cuda_tile.enums import (
     SignednessAttr,
 )
 from tilewright.dialects.cuda_tile.ops.floating_point import ROUNDING_NOT_SUPPORTED
+from tilewright.dialects.declare import Report, attr, enum_property, examples, same_shape, same_type
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     EnumSlot,

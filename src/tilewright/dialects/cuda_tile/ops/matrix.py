@@ -8,31 +8,19 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import Pure
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_types
+from tilewright.dialects.cuda_tile.directives import syntax
+from tilewright.dialects.cuda_tile.enums import SignednessAttr
+from tilewright.dialects.declare import (
     Report,
-    TileOp,
     examples,
     same_element_type,
     same_rank,
     same_type,
-    tile_op,
-    tile_types,
     type_of,
 )
-from tilewright.dialects.cuda_tile.constraints import (
-    F32_TILE,
-    I8_TILE,
-    I32_TILE,
-    MMAF_ACC_TILE,
-    MMAF_OPERAND_TILE,
-    SCALE_TILE,
-    SCALED_OPERAND_TILE,
-    UNIT,
-    enum_field,
-)
-from tilewright.dialects.cuda_tile.directives import syntax
-from tilewright.dialects.cuda_tile.enums import SignednessAttr
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     Flag,
@@ -112,11 +100,11 @@ class MmaFOp(TileOp):
     The order and precision of the sum are not fixed. ``fast_acc`` allows a narrower accumulator.
     """
 
-    lhs = operand_def(MMAF_OPERAND_TILE)
-    rhs = operand_def(MMAF_OPERAND_TILE)
-    acc = operand_def(MMAF_ACC_TILE)
-    fast_acc = opt_prop_def(UNIT)
-    result = result_def(MMAF_ACC_TILE)
+    lhs = operand_def(K.MMAF_OPERAND_TILE)
+    rhs = operand_def(K.MMAF_OPERAND_TILE)
+    acc = operand_def(K.MMAF_ACC_TILE)
+    fast_acc = opt_prop_def(K.UNIT)
+    result = result_def(K.MMAF_ACC_TILE)
     traits = traits_def(Pure())
     SINCE_OF: ClassVar = {"fast_acc": V13_3}
     RELATIONS: ClassVar = (
@@ -163,12 +151,12 @@ class MmaFOp(TileOp):
 class MmaIOp(TileOp):
     """lhs x rhs + acc of 8-bit integers, modulo 2**32; each operand is signed or unsigned."""
 
-    lhs = operand_def(I8_TILE)
-    rhs = operand_def(I8_TILE)
-    acc = operand_def(I32_TILE)
-    signedness_lhs = prop_def(enum_field(SignednessAttr))
-    signedness_rhs = prop_def(enum_field(SignednessAttr))
-    result = result_def(I32_TILE)
+    lhs = operand_def(K.I8_TILE)
+    rhs = operand_def(K.I8_TILE)
+    acc = operand_def(K.I32_TILE)
+    signedness_lhs = prop_def(K.enum_field(SignednessAttr))
+    signedness_rhs = prop_def(K.enum_field(SignednessAttr))
+    result = result_def(K.I32_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("acc", "result"), same_rank("lhs", "rhs", "acc"))
     SYNTAX: ClassVar = (
@@ -201,12 +189,12 @@ class MmaFScaledOp(TileOp):
     V is K divided by the extent of the scales along K.
     """
 
-    lhs = operand_def(SCALED_OPERAND_TILE)
-    rhs = operand_def(SCALED_OPERAND_TILE)
-    acc = operand_def(F32_TILE)
-    lhs_scale = operand_def(SCALE_TILE)
-    rhs_scale = operand_def(SCALE_TILE)
-    result = result_def(F32_TILE)
+    lhs = operand_def(K.SCALED_OPERAND_TILE)
+    rhs = operand_def(K.SCALED_OPERAND_TILE)
+    acc = operand_def(K.F32_TILE)
+    lhs_scale = operand_def(K.SCALE_TILE)
+    rhs_scale = operand_def(K.SCALE_TILE)
+    result = result_def(K.F32_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (
         same_type("acc", "result"),

@@ -20,31 +20,10 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    enum_property,
-    examples,
-    int_property,
-    tile_op,
-    tile_type,
-    type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    HINTS,
-    I1_TILE,
-    INT64,
-    NUMBER_TILE,
-    PTR_TILE,
-    SCALAR_PTR,
-    TOKEN,
-    UNIT,
-    enum_field,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
@@ -56,6 +35,7 @@ from tilewright.dialects.cuda_tile.enums import (
 from tilewright.dialects.cuda_tile.ops.core import SHAPE_RULE
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Report, attr, enum_property, examples, int_property, type_of
 from tilewright.dialects.syntax.directives import (
     EnumKeyword,
     Flag,
@@ -69,8 +49,6 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import (
     fail,
     is_value_name,
-    previous_end,
-    token_start,
     token_text,
 )
 from tilewright.dialects.versions import V13_3, V13_4
@@ -130,10 +108,7 @@ class Hints(Directive):
         if not parser.parse_optional_keyword("optimization_hints"):
             return
         parser.parse_punctuation("=")
-        start = token_start(parser)
-        parameters = OptimizationHintsAttr.parse_parameters(parser)
-        state.properties["optimization_hints"] = OptimizationHintsAttr.new(list(parameters))
-        state.mark(("attr", "optimization_hints", 0), start, previous_end(parser))
+        state.read(parser, "optimization_hints", lambda: OptimizationHintsAttr.read(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         hints = op.properties.get("optimization_hints")
@@ -311,10 +286,10 @@ class AllocaOp(TileOp):
     ``global`` lets other tile blocks use the address.
     """
 
-    num_elem = prop_def(INT64)
-    alignment = prop_def(INT64)
-    global_ = opt_prop_def(UNIT, prop_name="global")
-    result = result_def(SCALAR_PTR)
+    num_elem = prop_def(K.INT64)
+    alignment = prop_def(K.INT64)
+    global_ = opt_prop_def(K.UNIT, prop_name="global")
+    result = result_def(K.SCALAR_PTR)
     SYNTAX: ClassVar = syntax(
         IntField("num_elem", 64),
         ",",
@@ -368,8 +343,8 @@ def natural_size(element: str) -> int:
 class JoinTokensOp(TileOp):
     """A token that comes after all the given tokens."""
 
-    tokens = var_operand_def(TOKEN)
-    result = result_def(TOKEN)
+    tokens = var_operand_def(K.TOKEN)
+    result = result_def(K.TOKEN)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = (Operands("tokens"), *TOKEN_TAIL)
     EXAMPLES: ClassVar = examples(
@@ -390,7 +365,7 @@ class JoinTokensOp(TileOp):
 class MakeTokenOp(TileOp):
     """A token that comes after nothing."""
 
-    result = result_def(TOKEN)
+    result = result_def(K.TOKEN)
     traits = traits_def(Pure())
     SYNTAX: ClassVar = TOKEN_TAIL
     EXAMPLES: ClassVar = examples(
@@ -404,8 +379,8 @@ class MakeTokenOp(TileOp):
 class TokenOrdered(TileOp):
     """An operation that tokens order; its own operands and results come before them."""
 
-    token = opt_operand_def(TOKEN)
-    result_token = result_def(TOKEN)
+    token = opt_operand_def(K.TOKEN)
+    result_token = result_def(K.TOKEN)
 
 
 class MemoryOp(TokenOrdered):
@@ -421,13 +396,13 @@ class LoadPtrTkoOp(MemoryOp):
     The result token is ordered after the load; the token operand before it.
     """
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    optimization_hints = opt_prop_def(HINTS)
-    source = operand_def(PTR_TILE)
-    mask = opt_operand_def(I1_TILE)
-    paddingValue = opt_operand_def(NUMBER_TILE)
-    result = result_def(ANY_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(K.enum_field(MemoryScopeAttr))
+    optimization_hints = opt_prop_def(K.HINTS)
+    source = operand_def(K.PTR_TILE)
+    mask = opt_operand_def(K.I1_TILE)
+    paddingValue = opt_operand_def(K.NUMBER_TILE)
+    result = result_def(K.ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RESULT_NAMES: ClassVar = ("result", "result_token")
     SYNTAX: ClassVar = syntax(
@@ -474,12 +449,12 @@ class LoadPtrTkoOp(MemoryOp):
 class StorePtrTkoOp(MemoryOp):
     """Writes one element through each pointer; masked-off elements are left alone."""
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    optimization_hints = opt_prop_def(HINTS)
-    destination = operand_def(PTR_TILE)
-    value = operand_def(ANY_TILE)
-    mask = opt_operand_def(I1_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(K.enum_field(MemoryScopeAttr))
+    optimization_hints = opt_prop_def(K.HINTS)
+    destination = operand_def(K.PTR_TILE)
+    value = operand_def(K.ANY_TILE)
+    mask = opt_operand_def(K.I1_TILE)
     traits = traits_def(MemoryWriteEffect())
     SYNTAX: ClassVar = syntax(
         "ordering-and-scope $destination, $value mask token-operand hints "
@@ -545,8 +520,8 @@ class GdcWaitTkoOp(TokenOrdered):
 class MemoryFenceAliasTkoOp(TileOp):
     """Orders accesses that reach one location through different addresses."""
 
-    token = operand_def(TOKEN)
-    result_token = result_def(TOKEN)
+    token = operand_def(K.TOKEN)
+    result_token = result_def(K.TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     SYNTAX: ClassVar = syntax("$token attr-dict")
     EXAMPLES: ClassVar = examples(

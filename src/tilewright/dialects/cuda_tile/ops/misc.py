@@ -16,6 +16,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import (
     BoundedAttr,
@@ -24,24 +25,14 @@ from tilewright.dialects.cuda_tile.attributes import (
     parse_predicate,
     print_predicate,
 )
-from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, same_type, tile_op
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    ANY_VALUE,
-    PREDICATE,
-    STRING,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import parse_token_type, syntax
 from tilewright.dialects.cuda_tile.ops.memory import MemoryOp
 from tilewright.dialects.cuda_tile.ops.regions import type_list
 from tilewright.dialects.cuda_tile.type_syntax import format_type
-from tilewright.dialects.syntax.directives import (
-    StringField,
-    parse_operand,
-    parse_type_into,
-)
+from tilewright.dialects.declare import Report, attr, examples, same_type
+from tilewright.dialects.syntax.directives import StringField, parse_operand, parse_types
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.versions import V13_2
 from tilewright.numerics.element_types import FORMATS
 
@@ -69,9 +60,7 @@ class Predicate(Directive):
     """``div_by<16>``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties["predicate"] = parse_predicate(parser)
-        state.mark(("attr", "predicate", 0), start, previous_end(parser))
+        state.read(parser, "predicate", lambda: parse_predicate(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         printer.print_string(" ")
@@ -85,9 +74,9 @@ class Predicate(Directive):
 class AssumeOp(TileOp):
     """The value itself, with the promise that it fulfils the predicate."""
 
-    predicate = prop_def(PREDICATE)
-    value = operand_def(ANY_VALUE)
-    result = result_def(ANY_VALUE)
+    predicate = prop_def(K.PREDICATE)
+    value = operand_def(K.ANY_VALUE)
+    result = result_def(K.ANY_VALUE)
     RELATIONS: ClassVar = (same_type("value", "result"),)
     SYNTAX: ClassVar = syntax(Predicate(), ", $value attr-dict : type($value)")
     INFER: ClassVar = {"result": "value"}
@@ -227,9 +216,7 @@ class PrintTypes(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         state.types["args"] = []
         if parser.parse_optional_punctuation(":"):
-            parse_type_into(parser, state, "args")
-            while parser.parse_optional_punctuation(","):
-                parse_type_into(parser, state, "args")
+            parse_types(parser, state, "args")
         if parser.parse_optional_punctuation("->"):
             parse_token_type(parser)
 
@@ -249,8 +236,8 @@ class PrintTkoOp(MemoryOp):
     Spelled ``print`` in 13.1, without tokens.
     """
 
-    str_ = prop_def(STRING, prop_name="str")
-    args = var_operand_def(ANY_TILE)
+    str_ = prop_def(K.STRING, prop_name="str")
+    args = var_operand_def(K.ANY_TILE)
     SINCE_OF: ClassVar = {"token": V13_2, "result_token": V13_2}
     ALIASES: ClassVar = ("print",)
     SYNTAX: ClassVar = syntax(

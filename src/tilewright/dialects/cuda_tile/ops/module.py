@@ -22,20 +22,11 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface, SymbolTable
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from tilewright.dialects.cuda_tile.base import Report, TileOp, attr, examples, tile_op, type_of
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr, parse_literal_and_type
-from tilewright.dialects.cuda_tile.constraints import (
-    CONSTANT,
-    DICT_ARRAY,
-    FUNCTION_TYPE,
-    HINTS,
-    INT64,
-    STRING,
-    UNIT,
-    enum_field,
-)
 from tilewright.dialects.cuda_tile.enums import SymbolVisibility, SymbolVisibilityAttr
 from tilewright.dialects.cuda_tile.ops.control_flow import BODY_ARGUMENTS, ReturnOp, show_types
 from tilewright.dialects.cuda_tile.ops.regions import (
@@ -45,6 +36,7 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     print_typed_arguments,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import ATTR_DICT, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState
@@ -78,9 +70,7 @@ ARGUMENT_ATTRIBUTES = define_code(
 
 def parse_symbol(parser: Parser, state: ParseState) -> None:
     """Read ``@name`` into ``sym_name``, and note where it lies."""
-    start = token_start(parser)
-    state.properties["sym_name"] = parser.parse_symbol_name()
-    state.mark(("attr", "sym_name", 0), start, previous_end(parser))
+    state.read(parser, "sym_name", parser.parse_symbol_name)
 
 
 def symbol_name(op: Operation) -> str:
@@ -122,8 +112,8 @@ class ModuleSyntax(Directive):
 class ModuleOp(TileOp):
     """Holds kernels and globals, with one name space."""
 
-    sym_name = prop_def(STRING)
-    producer = opt_prop_def(STRING)
+    sym_name = prop_def(K.STRING)
+    producer = opt_prop_def(K.STRING)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolTable(), SymbolOpInterface())
     SINCE_OF: ClassVar = {"producer": V13_3}
@@ -214,10 +204,7 @@ class FunctionSyntax(Directive):
         state.properties["function_type"] = FunctionType.from_lists(types, results)
         if parser.parse_optional_keyword("optimization_hints"):
             parser.parse_punctuation("=")
-            start = token_start(parser)
-            parameters = OptimizationHintsAttr.parse_parameters(parser)
-            state.properties["optimization_hints"] = OptimizationHintsAttr.new(list(parameters))
-            state.mark(("attr", "optimization_hints", 0), start, previous_end(parser))
+            state.read(parser, "optimization_hints", lambda: OptimizationHintsAttr.read(parser))
         _parse_function_body(parser, state, arguments, types)
 
     def print(self, printer: Printer, op: TileOp) -> None:
@@ -363,11 +350,11 @@ class Function(TileOp):
 class EntryOp(Function):
     """A kernel: what each tile block of the grid runs. Arguments are scalar tiles."""
 
-    sym_name = prop_def(STRING)
-    function_type = prop_def(FUNCTION_TYPE)
-    arg_attrs = opt_prop_def(DICT_ARRAY)
-    res_attrs = opt_prop_def(DICT_ARRAY)
-    optimization_hints = opt_prop_def(HINTS)
+    sym_name = prop_def(K.STRING)
+    function_type = prop_def(K.FUNCTION_TYPE)
+    arg_attrs = opt_prop_def(K.DICT_ARRAY)
+    res_attrs = opt_prop_def(K.DICT_ARRAY)
+    optimization_hints = opt_prop_def(K.HINTS)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     SINCE_OF: ClassVar = {"arg_attrs": V13_5}
@@ -442,10 +429,10 @@ class FuncOp(Function):
     Spelled ``experimental$func`` in old documents.
     """
 
-    sym_name = prop_def(STRING)
-    function_type = prop_def(FUNCTION_TYPE)
-    arg_attrs = opt_prop_def(DICT_ARRAY)
-    res_attrs = opt_prop_def(DICT_ARRAY)
+    sym_name = prop_def(K.STRING)
+    function_type = prop_def(K.FUNCTION_TYPE)
+    arg_attrs = opt_prop_def(K.DICT_ARRAY)
+    res_attrs = opt_prop_def(K.DICT_ARRAY)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     ALIASES: ClassVar = ("experimental$func",)
@@ -476,9 +463,7 @@ class GlobalSyntax(Directive):
             alignment = parser.parse_integer(allow_boolean=False, allow_negative=False)
         state.properties["alignment"] = IntegerAttr(alignment, builtin_i64)
         ATTR_DICT.parse(parser, state)
-        start = token_start(parser)
-        state.properties["value"] = parse_literal_and_type(parser)
-        state.mark(("attr", "value", 0), start, previous_end(parser))
+        state.read(parser, "value", lambda: parse_literal_and_type(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         assert isinstance(op, GlobalOp)
@@ -506,12 +491,12 @@ class GlobalOp(TileOp):
     ``constant``: not written by kernels. ``private``: not visible to the host.
     """
 
-    sym_name = prop_def(STRING)
-    value = prop_def(CONSTANT)
-    alignment = prop_def(INT64, default_value=IntegerAttr(0, builtin_i64))
-    constant = opt_prop_def(UNIT)
+    sym_name = prop_def(K.STRING)
+    value = prop_def(K.CONSTANT)
+    alignment = prop_def(K.INT64, default_value=IntegerAttr(0, builtin_i64))
+    constant = opt_prop_def(K.UNIT)
     symbol_visibility = prop_def(
-        enum_field(SymbolVisibilityAttr),
+        K.enum_field(SymbolVisibilityAttr),
         default_value=SymbolVisibilityAttr(SymbolVisibility.PUBLIC),
     )
     traits = traits_def(SymbolOpInterface())

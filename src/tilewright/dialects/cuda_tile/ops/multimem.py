@@ -17,23 +17,9 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    bool_values,
-    enum_property,
-    examples,
-    tile_op,
-    type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    INT_TILE,
-    PARTITION_VIEW,
-    enum_field,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import (
     MemoryOrderingSemanticsAttr,
@@ -56,6 +42,7 @@ from tilewright.dialects.cuda_tile.ops.views import (
     check_indices,
 )
 from tilewright.dialects.cuda_tile.type_syntax import format_type
+from tilewright.dialects.declare import Report, attr, bool_values, enum_property, examples, type_of
 from tilewright.dialects.syntax.directives import AttrDict
 from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.versions import V13_5
@@ -158,12 +145,12 @@ class Multimem(ViewAccess):
 class MultimemLoadReduceViewTkoOp(Multimem):
     """Loads the tile at an index from every replica and combines them element by element."""
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    reduction = prop_def(enum_field(MultimemReductionKindAttr), default_value=ADD)
-    view = operand_def(PARTITION_VIEW)
-    index = var_operand_def(INT_TILE)
-    reduced_values = result_def(ANY_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(K.enum_field(MemoryScopeAttr))
+    reduction = prop_def(K.enum_field(MultimemReductionKindAttr), default_value=ADD)
+    view = operand_def(K.PARTITION_VIEW)
+    index = var_operand_def(K.INT_TILE)
+    reduced_values = result_def(K.ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     TILE: ClassVar = "reduced_values"
     WORD: ClassVar = "load"
@@ -191,12 +178,12 @@ class MultimemLoadReduceViewTkoOp(Multimem):
 class MultimemReduceViewTkoOp(Multimem):
     """Combines a tile into every replica, atomically."""
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = prop_def(enum_field(MemoryScopeAttr))
-    reduction = prop_def(enum_field(MultimemReductionKindAttr), default_value=ADD)
-    view = operand_def(PARTITION_VIEW)
-    tile = operand_def(ANY_TILE)
-    index = var_operand_def(INT_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = prop_def(K.enum_field(MemoryScopeAttr))
+    reduction = prop_def(K.enum_field(MultimemReductionKindAttr), default_value=ADD)
+    view = operand_def(K.PARTITION_VIEW)
+    tile = operand_def(K.ANY_TILE)
+    index = var_operand_def(K.INT_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     WORD: ClassVar = "reduction"
     ORDERS: ClassVar = ("relaxed", "release")
@@ -222,11 +209,11 @@ class MultimemReduceViewTkoOp(Multimem):
 class MultimemStoreViewTkoOp(Multimem):
     """Writes a tile to every replica."""
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    view = operand_def(PARTITION_VIEW)
-    tile = operand_def(ANY_TILE)
-    index = var_operand_def(INT_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(K.enum_field(MemoryScopeAttr))
+    view = operand_def(K.PARTITION_VIEW)
+    tile = operand_def(K.ANY_TILE)
+    index = var_operand_def(K.INT_TILE)
     traits = traits_def(MemoryWriteEffect())
     WORD: ClassVar = "store"
     ORDERS: ClassVar = STORE_ORDERS

@@ -12,20 +12,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect, is_side_effect_free
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Related,
-    Report,
-    TileOp,
-    attr,
-    examples,
-    int_property,
-    operand,
-    same_shape,
-    tile_op,
-    tile_types,
-    type_of,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_types
 from tilewright.dialects.cuda_tile.constants import (
     BAD_CONSTANT,
     FloatBitsAttr,
@@ -34,7 +23,6 @@ from tilewright.dialects.cuda_tile.constants import (
     scalar_bits,
     scalar_literal,
 )
-from tilewright.dialects.cuda_tile.constraints import ANY_TILE, ARRAY, BOOL, INT32
 from tilewright.dialects.cuda_tile.directives import syntax
 from tilewright.dialects.cuda_tile.ops.control_flow import (
     BODY_ARGUMENTS,
@@ -52,6 +40,16 @@ from tilewright.dialects.cuda_tile.ops.regions import (
     print_typed_arguments,
 )
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling, format_type, parse_type
+from tilewright.dialects.declare import (
+    Related,
+    Report,
+    attr,
+    examples,
+    int_property,
+    operand,
+    same_shape,
+    type_of,
+)
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import (
     IntField,
@@ -87,12 +85,15 @@ class Identities(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_keyword("identities")
         parser.parse_punctuation("=")
-        start = token_start(parser)
-        values = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parse_identity(parser)
+        state.read(
+            parser,
+            "identities",
+            lambda: ArrayAttr(
+                parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: parse_identity(parser)
+                )
+            ),
         )
-        state.properties["identities"] = ArrayAttr(values)
-        state.mark(("attr", "identities", 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: TileOp) -> None:
         array = op.properties["identities"]
@@ -175,10 +176,10 @@ class BodyWithArguments(Directive):
 class ReduceOrScan(TileOp):
     """Fields and rules that reduce and scan share."""
 
-    operands_ = var_operand_def(ANY_TILE)
-    identities = prop_def(ARRAY)
+    operands_ = var_operand_def(K.ANY_TILE)
+    identities = prop_def(K.ARRAY)
     body = region_def()
-    results_ = var_result_def(ANY_TILE)
+    results_ = var_result_def(K.ANY_TILE)
     traits = traits_def(RecursiveMemoryEffect())
     RELATIONS: ClassVar = (same_shape("operands_"),)
 
@@ -324,7 +325,7 @@ class ReduceOp(ReduceOrScan):
     combination is not fixed.
     """
 
-    dim = prop_def(INT32)
+    dim = prop_def(K.INT32)
     RESULT_NAMES: ClassVar = ("reduce",)
     SYNTAX: ClassVar = (*FOLD_HEAD, *FOLD_TAIL)
     EXAMPLES: ClassVar = examples(
@@ -379,8 +380,8 @@ class ScanOp(ReduceOrScan):
     is first, the element second.
     """
 
-    dim = prop_def(INT32)
-    reverse = prop_def(BOOL)
+    dim = prop_def(K.INT32)
+    reverse = prop_def(K.BOOL)
     SYNTAX: ClassVar = (*FOLD_HEAD, Reverse(), *FOLD_TAIL)
     EXAMPLES: ClassVar = examples(
         """

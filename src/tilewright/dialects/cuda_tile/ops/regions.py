@@ -10,12 +10,13 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from tilewright.dialects.cuda_tile.base import TileOp, ensure_terminator
+from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.declare import ensure_terminator
 from tilewright.dialects.narrowing import is_array
-from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
-from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
-from tilewright.dialects.syntax.tokens import is_value_name, previous_end, token_start, token_text
+from tilewright.dialects.syntax.directives import parse_operand, parse_type_into, parse_types
+from tilewright.dialects.syntax.engine import ParseState, values_of
+from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
 
 
 def parse_body(
@@ -125,9 +126,7 @@ def print_iter_values(printer: Printer, op: TileOp, first_argument: int) -> None
 def parse_type_list(parser: Parser, state: ParseState, group: str) -> None:
     """Read types with commas between them as those of a group: one at least."""
     state.types[group] = []
-    parse_type_into(parser, state, group)
-    while parser.parse_optional_punctuation(","):
-        parse_type_into(parser, state, group)
+    parse_types(parser, state, group)
 
 
 def parse_paren_types(parser: Parser, state: ParseState, group: str) -> None:
@@ -144,39 +143,3 @@ def parse_paren_types(parser: Parser, state: ParseState, group: str) -> None:
 def type_list(values: Sequence[SSAValue]) -> str:
     """The types of values, with commas between them."""
     return ", ".join(format_type(v.type) for v in values)
-
-
-class TerminatorOperands(Directive):
-    """``[%a, %b : T, U]``: the operands of a terminator with their types, if there are any."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        state.operands["operands_"] = []
-        state.types["operands_"] = []
-        if not is_value_name(parser) or _starts_next_operation(parser):
-            return
-        parse_operand(parser, state, "operands_")
-        while parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, "operands_")
-        parser.parse_punctuation(":")
-        parse_type_list(parser, state, "operands_")
-
-    def print(self, printer: Printer, op: TileOp) -> None:
-        if not op.operands:
-            return
-        printer.print_string(" ")
-        printer.print_list(op.operands, printer.print_ssa_value)
-        printer.print_string(f" : {type_list(op.operands)}")
-
-    def grammar(self) -> str:
-        return "[%v {`,` %v} `:` types]"
-
-
-def _starts_next_operation(parser: Parser) -> bool:
-    """Whether the value name here begins another operation (``%x = ...``) after a terminator."""
-    text = parser.lexer.input.content
-    at = token_start(parser) + len(token_text(parser))
-    while at < len(text) and text[at] in " \t":
-        at += 1
-    return text[at : at + 1] == "=" or (
-        text[at : at + 1] == ":" and text[at + 1 : at + 8].split("=")[0].strip().isdigit()
-    )

@@ -18,16 +18,9 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tilewright.dialects.cuda_tile.base import TileOp, int_property, tile_op
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    ANY_VALUE,
-    ARRAY,
-    INT32,
-    STRING,
-    TOKEN,
-    UNIT,
-)
+from tilewright.dialects.cuda_tile import constraints as K
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.syntax.directives import ATTR_DICT, Flag
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.versions import V13_5, V250_0, V250_1
@@ -58,8 +51,8 @@ class OptionalInt(Directive):
 class BytecodeNewAttributeOp(TileOp):
     """Exercises attributes that came in a later version than their operation."""
 
-    new_flag = opt_prop_def(UNIT)
-    new_param = prop_def(INT32, default_value=IntegerAttr(42, builtin_i32))
+    new_flag = opt_prop_def(K.UNIT)
+    new_param = prop_def(K.INT32, default_value=IntegerAttr(42, builtin_i32))
     SINCE_OF: ClassVar = {"new_flag": V250_1, "new_param": V250_1}
     SYNTAX: ClassVar = (Flag("new_flag"), OptionalInt(), ATTR_DICT)
 
@@ -68,10 +61,10 @@ class BytecodeNewAttributeOp(TileOp):
 class BytecodeEvolutionOp(TileOp):
     """Exercises operands, results and attributes of later versions; generic form only."""
 
-    inputs = var_operand_def(ANY_TILE)
-    optional_token = opt_operand_def(TOKEN)
-    new_attr = opt_prop_def(INT32)
-    result_token = result_def(TOKEN)
+    inputs = var_operand_def(K.ANY_TILE)
+    optional_token = opt_operand_def(K.TOKEN)
+    new_attr = opt_prop_def(K.INT32)
+    result_token = result_def(K.TOKEN)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     SINCE_OF: ClassVar = {"optional_token": V250_1, "new_attr": V250_1}
 
@@ -80,12 +73,12 @@ class BytecodeEvolutionOp(TileOp):
 class PreviewCallOp(TileOp):
     """Calls a function of a SIMT library (developer preview); generic form only."""
 
-    operands_ = var_operand_def(ANY_VALUE)
-    callee = prop_def(STRING)
-    const_args = prop_def(ARRAY)
-    arg_attrs = opt_prop_def(ARRAY)
-    res_attrs = opt_prop_def(ARRAY)
-    results_ = var_result_def(ANY_VALUE)
+    operands_ = var_operand_def(K.ANY_VALUE)
+    callee = prop_def(K.STRING)
+    const_args = prop_def(K.ARRAY)
+    arg_attrs = opt_prop_def(K.ARRAY)
+    res_attrs = opt_prop_def(K.ARRAY)
+    results_ = var_result_def(K.ANY_VALUE)
 
 
 @tile_op("preview$extern_impl", opcode=None, since=V13_5, group="misc")

@@ -21,33 +21,9 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, Pure
 
 from tilewright.diagnostics import define_code
+from tilewright.dialects.cuda_tile import constraints as K
 from tilewright.dialects.cuda_tile import types as T
-from tilewright.dialects.cuda_tile.base import (
-    Report,
-    TileOp,
-    attr,
-    bool_array,
-    bool_values,
-    examples,
-    operand,
-    tile_op,
-    tile_type,
-    type_of,
-)
-from tilewright.dialects.cuda_tile.constraints import (
-    ANY_TILE,
-    BOOL_ARRAY,
-    GATHER_SCATTER_VIEW,
-    HINTS,
-    INT_TILE,
-    PARTITION_VIEW,
-    SCALAR_INT,
-    SCALAR_PTR,
-    STRIDED_VIEW,
-    TENSOR_VIEW,
-    TILE_VIEW,
-    enum_field,
-)
+from tilewright.dialects.cuda_tile.base import TileOp, tile_op, tile_type
 from tilewright.dialects.cuda_tile.directives import VOCABULARY, syntax
 from tilewright.dialects.cuda_tile.enums import MemoryOrderingSemanticsAttr, MemoryScopeAttr
 from tilewright.dialects.cuda_tile.ops.core import INDEX_COUNT
@@ -62,6 +38,15 @@ from tilewright.dialects.cuda_tile.ops.memory import (
 )
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
 from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
+from tilewright.dialects.declare import (
+    Report,
+    attr,
+    bool_array,
+    bool_values,
+    examples,
+    operand,
+    type_of,
+)
 from tilewright.dialects.syntax.directives import (
     ATTR_DICT,
     Operand,
@@ -252,10 +237,10 @@ def _base_pointer(state: ParseState) -> list[Attribute]:
 class MakeTensorViewOp(TileOp):
     """A tensor view of the memory at ``base``; dynamic extents and strides are read unsigned."""
 
-    base = operand_def(SCALAR_PTR)
-    dynamicShape = var_operand_def(SCALAR_INT)
-    dynamicStrides = var_operand_def(SCALAR_INT)
-    result = result_def(TENSOR_VIEW)
+    base = operand_def(K.SCALAR_PTR)
+    dynamicShape = var_operand_def(K.SCALAR_INT)
+    dynamicStrides = var_operand_def(K.SCALAR_INT)
+    result = result_def(K.TENSOR_VIEW)
     traits = traits_def(NoMemoryEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     RESULT_NAMES: ClassVar = ("tview",)
@@ -371,8 +356,8 @@ class MakeView(TileOp):
 class MakePartitionViewOp(MakeView):
     """A view of non-overlapping tiles: index I covers elements from I * extent on."""
 
-    tensor_view = operand_def(TENSOR_VIEW)
-    result = result_def(PARTITION_VIEW)
+    tensor_view = operand_def(K.TENSOR_VIEW)
+    result = result_def(K.PARTITION_VIEW)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("pview",)
     SYNTAX: ClassVar = syntax("$tensor_view attr-dict :", ViewTypeOnly("partition_view"))
@@ -391,8 +376,8 @@ class MakePartitionViewOp(MakeView):
 class MakeStridedViewOp(MakeView):
     """A view of tiles that start ``traversal_strides`` elements apart."""
 
-    tensor_view = operand_def(TENSOR_VIEW)
-    result = result_def(STRIDED_VIEW)
+    tensor_view = operand_def(K.TENSOR_VIEW)
+    result = result_def(K.STRIDED_VIEW)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("sview",)
     SYNTAX: ClassVar = syntax("$tensor_view attr-dict :", ViewTypeOnly("strided_view"))
@@ -414,8 +399,8 @@ class MakeGatherScatterViewOp(MakeView):
     The other indices count elements.
     """
 
-    tensor_view = operand_def(TENSOR_VIEW)
-    result = result_def(GATHER_SCATTER_VIEW)
+    tensor_view = operand_def(K.TENSOR_VIEW)
+    result = result_def(K.GATHER_SCATTER_VIEW)
     traits = traits_def(Pure())
     RESULT_NAMES: ClassVar = ("gsview",)
     SYNTAX: ClassVar = syntax("$tensor_view attr-dict :", ViewTypeOnly("gather_scatter_view"))
@@ -471,8 +456,8 @@ class Extents(TileOp):
 class GetTensorShapeOp(Extents):
     """The extents of a tensor view, read unsigned."""
 
-    src = operand_def(TENSOR_VIEW)
-    result_ = var_result_def(SCALAR_INT)
+    src = operand_def(K.TENSOR_VIEW)
+    result_ = var_result_def(K.SCALAR_INT)
     traits = traits_def(NoMemoryEffect())
     WHAT: ClassVar = "tensor rank"
     SYNTAX: ClassVar = syntax("$src attr-dict : type($src) ->", ExtentTypes())
@@ -490,8 +475,8 @@ class GetTensorShapeOp(Extents):
 class GetIndexSpaceShapeOp(Extents):
     """The number of indices along each dimension of a view, read unsigned."""
 
-    src = operand_def(TILE_VIEW)
-    result_ = var_result_def(SCALAR_INT)
+    src = operand_def(K.TILE_VIEW)
+    result_ = var_result_def(K.SCALAR_INT)
     traits = traits_def(NoMemoryEffect())
     WHAT: ClassVar = "view index space rank"
     SYNTAX: ClassVar = syntax("$src attr-dict : type($src) ->", ExtentTypes())
@@ -645,7 +630,7 @@ def _check_sparse_index(report: Report, ty: T.TileType, position: int, extent: i
 class ViewAccess(MemoryOp):
     """What accesses through views share."""
 
-    inbounds = prop_def(BOOL_ARRAY, default_value=bool_array(()))
+    inbounds = prop_def(K.BOOL_ARRAY, default_value=bool_array(()))
     SINCE_OF: ClassVar = {"inbounds": V13_4}
 
     def __post_init__(self) -> None:
@@ -680,12 +665,12 @@ def check_view_access(
 class LoadViewTkoOp(ViewAccess):
     """The tile at an index of a view; elements outside the tensor take the view's padding."""
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    optimization_hints = opt_prop_def(HINTS)
-    view = operand_def(TILE_VIEW)
-    index = var_operand_def(INT_TILE)
-    tile = result_def(ANY_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(K.enum_field(MemoryScopeAttr))
+    optimization_hints = opt_prop_def(K.HINTS)
+    view = operand_def(K.TILE_VIEW)
+    index = var_operand_def(K.INT_TILE)
+    tile = result_def(K.ANY_TILE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RESULT_NAMES: ClassVar = ("tile", "result_token")
     SYNTAX: ClassVar = syntax(
@@ -716,12 +701,12 @@ class LoadViewTkoOp(ViewAccess):
 class StoreViewTkoOp(ViewAccess):
     """Writes a tile at an index of a view; elements outside the tensor are dropped."""
 
-    memory_ordering_semantics = prop_def(enum_field(MemoryOrderingSemanticsAttr))
-    memory_scope = opt_prop_def(enum_field(MemoryScopeAttr))
-    optimization_hints = opt_prop_def(HINTS)
-    tile = operand_def(ANY_TILE)
-    view = operand_def(TILE_VIEW)
-    index = var_operand_def(INT_TILE)
+    memory_ordering_semantics = prop_def(K.enum_field(MemoryOrderingSemanticsAttr))
+    memory_scope = opt_prop_def(K.enum_field(MemoryScopeAttr))
+    optimization_hints = opt_prop_def(K.HINTS)
+    tile = operand_def(K.ANY_TILE)
+    view = operand_def(K.TILE_VIEW)
+    index = var_operand_def(K.INT_TILE)
     traits = traits_def(MemoryWriteEffect())
     SYNTAX: ClassVar = syntax(
         "ordering-and-scope $tile, $view[$index*] (token = $token)? hints in-bounds "

@@ -12,16 +12,9 @@ from tilewright.dialects.cuda_tile.types import FLOAT_NAMES
 from tilewright.dialects.declare import Report, attr, enum_property, operand, type_of
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import ALL_BUT_TOKEN, TileAAOp, ancestors, int_list, is_set
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_ATTRIBUTE,
-    BOOL_ARRAY,
-    FLAG,
-    INT32,
-    TOKEN,
-    enum_kind,
-)
 from tilewright.dialects.nv_tileaa.enums import (
     CacheModifierAttr,
     EvictionPolicyAttr,
@@ -33,16 +26,16 @@ from tilewright.dialects.nv_tileaa.enums import (
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.engine import values_of
 
-CACHE = enum_kind(CacheModifierAttr)
-EVICTION = enum_kind(EvictionPolicyAttr)
-SEMANTIC = enum_kind(MemSemanticAttr)
-SCOPE = enum_kind(MemScopeAttr)
-PADDING = enum_kind(PaddingValueAttr)
-MULTIMEM = enum_kind(MultimemAttr)
-ATOM = ANY_ATTRIBUTE
-IN_BOUNDS = BOOL_ARRAY
-TMA = FLAG
-LATENCY = INT32
+CACHE = K.enum_kind(CacheModifierAttr)
+EVICTION = K.enum_kind(EvictionPolicyAttr)
+SEMANTIC = K.enum_kind(MemSemanticAttr)
+SCOPE = K.enum_kind(MemScopeAttr)
+PADDING = K.enum_kind(PaddingValueAttr)
+MULTIMEM = K.enum_kind(MultimemAttr)
+ATOM = K.ANY_ATTRIBUTE
+IN_BOUNDS = K.BOOL_ARRAY
+TMA = K.FLAG
+LATENCY = K.INT32
 
 READ = EffectInstance(MemoryEffectKind.READ)
 WRITE = EffectInstance(MemoryEffectKind.WRITE)
@@ -75,10 +68,10 @@ class Access(TileAAOp):
     of ``mem_semantic``, the first one being meant where it is absent.
     """
 
-    token = opt_operand_def(TOKEN)
+    token = opt_operand_def(K.TOKEN)
     mem_semantic = opt_prop_def(SEMANTIC)
     mem_scope = opt_prop_def(SCOPE)
-    result_token = opt_result_def(TOKEN)
+    result_token = opt_result_def(K.TOKEN)
     irdl_options = (ALL_BUT_TOKEN,)
     ORDERING: ClassVar = Ordering.ACCESS
     BRACKETS: ClassVar = "indices"

@@ -11,6 +11,7 @@ from xdsl.traits import Pure
 from tilewright.dialects.declare import Report, attr, enum_property, examples
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     TileAAOp,
@@ -19,14 +20,13 @@ from tilewright.dialects.nv_tileaa.base import (
     is_set,
     tileaa_op,
 )
-from tilewright.dialects.nv_tileaa.constraints import FLAG, FLOAT, INTEGER, enum_kind
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.signature import UNIFORM
 from tilewright.dialects.syntax.engine import values_of
 
 GROUP = "arithmetic"
 
-ROUNDING = enum_kind(RoundingModeAttr)
+ROUNDING = K.enum_kind(RoundingModeAttr)
 DIRECTED = ("nearest_even", "zero", "negative_inf", "positive_inf")
 #: Modes that name a faster function instead of a rounding; they exist for f32 only.
 FAST = frozenset({"approx", "full"})
@@ -69,8 +69,8 @@ class ElementWise(TileAAOp):
 class FloatElementWise(ElementWise):
     """An operation that gives floats."""
 
-    flush_to_zero = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
+    flush_to_zero = opt_prop_def(K.FLAG)
+    result = result_def(K.FLOAT)
 
 
 class Rounded(FloatElementWise):
@@ -83,8 +83,8 @@ class Rounded(FloatElementWise):
 class RoundedPair(Rounded):
     """The same of two operands."""
 
-    lhs = operand_def(FLOAT)
-    rhs = operand_def(FLOAT)
+    lhs = operand_def(K.FLOAT)
+    rhs = operand_def(K.FLOAT)
 
 
 @tileaa_op("addf", group=GROUP)
@@ -139,9 +139,9 @@ class DivFOp(RoundedPair):
 class FmaOp(Rounded):
     """lhs * rhs + acc, rounded once."""
 
-    lhs = operand_def(FLOAT)
-    rhs = operand_def(FLOAT)
-    acc = operand_def(FLOAT)
+    lhs = operand_def(K.FLOAT)
+    rhs = operand_def(K.FLOAT)
+    acc = operand_def(K.FLOAT)
     MEANING: ClassVar = "fma"
     COST: ClassVar = 1
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.fma %f, %g, %f : tile<8xf32>")
@@ -151,7 +151,7 @@ class FmaOp(Rounded):
 class SqrtOp(Rounded):
     """Square root; ``approx`` trades accuracy for speed."""
 
-    source = operand_def(FLOAT)
+    source = operand_def(K.FLOAT)
     MEANING: ClassVar = "sqrt"
     COST: ClassVar = 8
     ROUNDINGS: ClassVar = (*DIRECTED, "approx")
@@ -162,7 +162,7 @@ class SqrtOp(Rounded):
 class RsqrtOp(FloatElementWise):
     """Approximate reciprocal square root."""
 
-    source = operand_def(FLOAT)
+    source = operand_def(K.FLOAT)
     MEANING: ClassVar = "rsqrt"
     COST: ClassVar = 10
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.rsqrt %x {flush_to_zero} : f32")
@@ -172,7 +172,7 @@ class RsqrtOp(FloatElementWise):
 class Exp2Op(FloatElementWise):
     """Approximate power of two."""
 
-    source = operand_def(FLOAT)
+    source = operand_def(K.FLOAT)
     MEANING: ClassVar = "exp2"
     COST: ClassVar = 12
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.exp2 %f : tile<8xf32>")
@@ -182,11 +182,11 @@ class Exp2Op(FloatElementWise):
 class ClampFOp(ElementWise):
     """min(max(source, lower), upper); with ``propagate_nan`` a NaN operand gives NaN."""
 
-    source = operand_def(FLOAT)
-    lower = operand_def(FLOAT)
-    upper = operand_def(FLOAT)
-    propagate_nan = opt_prop_def(FLAG)
-    result = result_def(FLOAT)
+    source = operand_def(K.FLOAT)
+    lower = operand_def(K.FLOAT)
+    upper = operand_def(K.FLOAT)
+    propagate_nan = opt_prop_def(K.FLAG)
+    result = result_def(K.FLOAT)
     MEANING: ClassVar = "clampf"
     COST: ClassVar = 4
     EXAMPLES: ClassVar = examples(
@@ -200,9 +200,9 @@ class ClampFOp(ElementWise):
 class MulhiUIOp(ElementWise):
     """The upper half of the double-width product of the operands, both read unsigned."""
 
-    lhs = operand_def(INTEGER)
-    rhs = operand_def(INTEGER)
-    result = result_def(INTEGER)
+    lhs = operand_def(K.INTEGER)
+    rhs = operand_def(K.INTEGER)
+    result = result_def(K.INTEGER)
     MEANING: ClassVar = "mulhii"
     COST: ClassVar = 3
     EXAMPLES: ClassVar = examples("%s = nv_tileaa.mulhiui %k, %k : tile<8xi32>")

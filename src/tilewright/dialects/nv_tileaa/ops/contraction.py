@@ -32,6 +32,7 @@ from tilewright.dialects.declare import (
 )
 from tilewright.dialects.narrowing import is_float, is_integer
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr
 from tilewright.dialects.nv_tileaa.base import (
@@ -40,20 +41,6 @@ from tilewright.dialects.nv_tileaa.base import (
     is_set,
     require_block_scale,
     tileaa_op,
-)
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_ATTRIBUTE,
-    ARRAY,
-    BOOL,
-    CONV_PARAMS,
-    FLAG,
-    I1,
-    I32_TILE_1D,
-    INT32,
-    INTEGER_TILE,
-    NUMBER,
-    NUMBER_TILE,
-    enum_kind,
 )
 from tilewright.dialects.nv_tileaa.enums import (
     ActivationLayoutAttr,
@@ -150,16 +137,16 @@ class DotOp(TileAAOp):
     V is the number of elements that share a factor. Order and precision of the sum are not fixed.
     """
 
-    a = operand_def(NUMBER_TILE)
-    b = operand_def(NUMBER_TILE)
-    c = operand_def(NUMBER_TILE)
-    sfa = opt_operand_def(NUMBER_TILE)
-    sfb = opt_operand_def(NUMBER_TILE)
-    signedness_a = opt_prop_def(enum_kind(SignednessAttr))
-    signedness_b = opt_prop_def(enum_kind(SignednessAttr))
-    propagate_nan = opt_prop_def(FLAG)
-    atom = opt_prop_def(ANY_ATTRIBUTE)
-    result = result_def(NUMBER_TILE)
+    a = operand_def(K.NUMBER_TILE)
+    b = operand_def(K.NUMBER_TILE)
+    c = operand_def(K.NUMBER_TILE)
+    sfa = opt_operand_def(K.NUMBER_TILE)
+    sfb = opt_operand_def(K.NUMBER_TILE)
+    signedness_a = opt_prop_def(K.enum_kind(SignednessAttr))
+    signedness_b = opt_prop_def(K.enum_kind(SignednessAttr))
+    propagate_nan = opt_prop_def(K.FLAG)
+    atom = opt_prop_def(K.ANY_ATTRIBUTE)
+    result = result_def(K.NUMBER_TILE)
     traits = traits_def(Pure())
     irdl_options = (ALL_SEGMENTS,)
     RELATIONS: ClassVar = (same_type("c", "result"),)
@@ -342,14 +329,14 @@ class ConvDotOp(TileAAOp):
     Tiles have one axis for each letter of the layout; conv_params one entry for each spatial axis.
     """
 
-    activation = operand_def(NUMBER_TILE)
-    filter = operand_def(NUMBER_TILE)
-    acc = operand_def(NUMBER_TILE)
-    conv_params = prop_def(CONV_PARAMS)
-    activation_layout = prop_def(enum_kind(ActivationLayoutAttr))
-    padding_value = opt_prop_def(enum_kind(PaddingValueAttr))
-    atom = opt_prop_def(ANY_ATTRIBUTE)
-    result = result_def(NUMBER_TILE)
+    activation = operand_def(K.NUMBER_TILE)
+    filter = operand_def(K.NUMBER_TILE)
+    acc = operand_def(K.NUMBER_TILE)
+    conv_params = prop_def(K.CONV_PARAMS)
+    activation_layout = prop_def(K.enum_kind(ActivationLayoutAttr))
+    padding_value = opt_prop_def(K.enum_kind(PaddingValueAttr))
+    atom = opt_prop_def(K.ANY_ATTRIBUTE)
+    result = result_def(K.NUMBER_TILE)
     traits = traits_def(Pure())
     RELATIONS: ClassVar = (same_type("acc", "result"),)
     EXAMPLES: ClassVar = examples(
@@ -393,12 +380,12 @@ class ConvDotOp(TileAAOp):
 class ReduceOrScan(TileAAOp):
     """Fields and rules that reduce and scan share."""
 
-    operands_ = var_operand_def(NUMBER_TILE)
-    axis = prop_def(INT32)
-    identities = prop_def(ARRAY)
-    atom = opt_prop_def(ANY_ATTRIBUTE)
+    operands_ = var_operand_def(K.NUMBER_TILE)
+    axis = prop_def(K.INT32)
+    identities = prop_def(K.ARRAY)
+    atom = opt_prop_def(K.ANY_ATTRIBUTE)
     body = region_def("single_block")
-    results_ = var_result_def(NUMBER)
+    results_ = var_result_def(K.NUMBER)
     traits = traits_def(RecursiveMemoryEffect())
     RELATIONS: ClassVar = (same_shape("operands_"),)
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(), Body())
@@ -493,7 +480,7 @@ class ScanOp(ReduceOrScan):
     With ``reverse`` it runs from the last element down. The body is as for reduce.
     """
 
-    reverse = opt_prop_def(BOOL)
+    reverse = opt_prop_def(K.BOOL)
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.scan %f {axis = 0 : i32, reverse = true, identities = [0.0 : f32]}
@@ -513,9 +500,9 @@ class ScanOp(ReduceOrScan):
 class HistogramOp(TileAAOp):
     """Counts: element n of the result is how many values, not masked off, are equal to n."""
 
-    source = operand_def(INTEGER_TILE)
-    mask = opt_operand_def(I1)
-    result = result_def(I32_TILE_1D)
+    source = operand_def(K.INTEGER_TILE)
+    mask = opt_operand_def(K.I1)
+    result = result_def(K.I32_TILE_1D)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.histogram %k : tile<8xi32> -> tile<16xi32>",

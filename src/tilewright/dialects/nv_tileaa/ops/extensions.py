@@ -25,18 +25,9 @@ from tilewright.dialects.declare import (
 )
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, check_same_element, tileaa_op
-from tilewright.dialects.nv_tileaa.constraints import (
-    FLAG,
-    I64_ARRAY,
-    INT64,
-    OFFSET,
-    PTR,
-    TILE,
-    TOKEN,
-    enum_kind,
-)
 from tilewright.dialects.nv_tileaa.enums import FenceKindAttr, GridDependencyAttr
 from tilewright.dialects.nv_tileaa.ops.shapes import check_slice
 from tilewright.numerics.element_types import FORMATS
@@ -54,10 +45,10 @@ class AllocaOp(TileAAOp):
     ``alignment`` counts bytes. With ``global`` other blocks may use the address.
     """
 
-    num_elem = prop_def(INT64)
-    alignment = prop_def(INT64)
-    global_ = opt_prop_def(FLAG, prop_name="global")
-    result = result_def(PTR)
+    num_elem = prop_def(K.INT64)
+    alignment = prop_def(K.INT64)
+    global_ = opt_prop_def(K.FLAG, prop_name="global")
+    result = result_def(K.PTR)
     traits = traits_def(MemoryAllocEffect())
     POINTS: ClassVar = Pointing.NEW
     ORDERING: ClassVar = Ordering.NONE
@@ -105,9 +96,9 @@ class FenceOp(TileAAOp):
     ``alias``: also accesses that reach one location through different addresses.
     """
 
-    token = operand_def(TOKEN)
-    kind = prop_def(enum_kind(FenceKindAttr))
-    result = result_def(TOKEN)
+    token = operand_def(K.TOKEN)
+    kind = prop_def(K.enum_kind(FenceKindAttr))
+    result = result_def(K.TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples(
         "%u = nv_tileaa.ext.fence %t {kind = alias} : !nv_tileaa.mem_token -> !nv_tileaa.mem_token",
@@ -122,9 +113,9 @@ class GridDependencyOp(TileAAOp):
     for the grids that this one depends on: what they wrote is visible behind the token.
     """
 
-    token = opt_operand_def(TOKEN)
-    action = prop_def(enum_kind(GridDependencyAttr))
-    result = result_def(TOKEN)
+    token = opt_operand_def(K.TOKEN)
+    action = prop_def(K.enum_kind(GridDependencyAttr))
+    result = result_def(K.TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     EXAMPLES: ClassVar = examples(
         "%u = nv_tileaa.ext.grid_dependency {action = wait} : !nv_tileaa.mem_token",
@@ -140,11 +131,11 @@ class InsertSliceOp(TileAAOp):
     Offsets count elements; they are given as ``offsets``, or as one operand for each axis.
     """
 
-    destination = operand_def(TILE)
-    source = operand_def(TILE)
-    indices = var_operand_def(OFFSET)
-    offsets = opt_prop_def(I64_ARRAY)
-    result = result_def(TILE)
+    destination = operand_def(K.TILE)
+    source = operand_def(K.TILE)
+    indices = var_operand_def(K.OFFSET)
+    offsets = opt_prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MOVED
     COST: ClassVar = 3

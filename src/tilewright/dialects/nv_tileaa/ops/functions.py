@@ -49,6 +49,7 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.narrowing import is_array, is_dense_array
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
@@ -58,33 +59,18 @@ from tilewright.dialects.nv_tileaa.base import (
     show_types,
     tileaa_op,
 )
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_VALUE,
-    ARRAY,
-    FLAG,
-    FUNCTION_TYPE,
-    INDEX,
-    INT32,
-    INT64,
-    KERNEL_SPEC,
-    STRING,
-    SYMBOL,
-    TYPE,
-    PropertyKind,
-)
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end
 from tilewright.dialects.nv_tileaa.ops.symbols import find_target
 from tilewright.dialects.nv_tileaa.signature import (
     COMMON,
+    DEFINITION,
     Arguments,
     Body,
-    Definition,
     Dictionary,
-    Reference,
     Types,
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
-from tilewright.dialects.syntax.directives import format_symbol
+from tilewright.dialects.syntax.directives import SymbolField, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState, property_of
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 
@@ -95,7 +81,7 @@ class FunctionHead(Directive):
     """``@NAME(%a: T, ...) [-> (T, ...)] [attributes {...}] { ... }``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        Definition().parse(parser, state)
+        DEFINITION.parse(parser, state)
         arguments: list[Parser.Argument] = []
 
         def argument() -> None:
@@ -172,10 +158,10 @@ LAUNCH_GRID = "nv_tileaa.launch_grid"
 class FuncOp(TileAAOp):
     """A function; with ``kernel`` or a ``kernel_spec``, what each block of a grid runs."""
 
-    sym_name = prop_def(STRING)
-    function_type = prop_def(FUNCTION_TYPE)
-    kernel = opt_prop_def(FLAG)
-    kernel_spec = opt_prop_def(KERNEL_SPEC)
+    sym_name = prop_def(K.STRING)
+    function_type = prop_def(K.FUNCTION_TYPE)
+    kernel = opt_prop_def(K.FLAG)
+    kernel_spec = opt_prop_def(K.KERNEL_SPEC)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     ORDERING: ClassVar = Ordering.NONE
@@ -285,12 +271,12 @@ def check_signature(
 class CallOp(TileAAOp):
     """Runs a function of the module; its results are the function's."""
 
-    arguments = var_operand_def(ANY_VALUE)
-    callee = prop_def(SYMBOL)
-    results_ = var_result_def(ANY_VALUE)
+    arguments = var_operand_def(K.ANY_VALUE)
+    callee = prop_def(K.SYMBOL)
+    results_ = var_result_def(K.ANY_VALUE)
     CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"callee"})
-    SYNTAX: ClassVar = (Reference("callee"), Arguments(parens=True), Dictionary(), Types())
+    SYNTAX: ClassVar = (SymbolField("callee"), Arguments(parens=True), Dictionary(), Types())
     EXAMPLES: ClassVar = examples("%r = nv_tileaa.call @twice(%n) : i32 -> i32")
 
     def check(self, report: Report) -> None:
@@ -303,7 +289,7 @@ class CallOp(TileAAOp):
 class ReturnOp(TileAAOp):
     """Ends a function; the operands are its results."""
 
-    values = var_operand_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     EXAMPLES: ClassVar = examples(
         """
@@ -340,7 +326,7 @@ _YIELDING = ("reduce", "scan", "generate", "execute")
 class YieldOp(TileAAOp):
     """Ends the region of reduce, scan, generate or execute with what it computes."""
 
-    values = var_operand_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     EXAMPLES: ClassVar = examples(
         """
@@ -365,7 +351,7 @@ def check_terminator_parent(op: TileAAOp, report: Report, allowed: Sequence[str]
         report.error(codes.TERMINATOR, f"expects parent op to be one of {names}{found}")
 
 
-CONTENTS = PropertyKind(
+CONTENTS = K.PropertyKind(
     "a dense array or a constant", (DenseArrayBase, DenseIntOrFPElementsAttr, TileConstantAttr)
 )
 
@@ -389,14 +375,12 @@ class GlobalHead(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_punctuation(":")
         start = token_start(parser)
-        ty = state.type_syntax.parse(parser)
-        if not isinstance(ty, T.MemrefType):
+        state.read(parser, "type", lambda: state.type_syntax.parse(parser))
+        if not isinstance(ty := state.properties["type"], T.MemrefType):
             end = previous_end(parser)
             fail(
                 parser, f"expected a memref, got '{format_type(ty)}'", start, end, code=codes.GLOBAL
             )
-        state.properties["type"] = ty
-        state.mark(("attr", "type", 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(f" : {format_type(op.properties['type'])}")
@@ -409,15 +393,15 @@ class GlobalHead(Directive):
 class GlobalOp(TileAAOp):
     """Memory of a module, of the type and with the initial value given; zeros without one."""
 
-    sym_name = prop_def(STRING)
-    type = prop_def(TYPE)
+    sym_name = prop_def(K.STRING)
+    type = prop_def(K.TYPE)
     value = opt_prop_def(CONTENTS)
-    alignment = opt_prop_def(INT64)
-    constant = opt_prop_def(FLAG)
+    alignment = opt_prop_def(K.INT64)
+    constant = opt_prop_def(K.FLAG)
     traits = traits_def(SymbolOpInterface())
     ORDERING: ClassVar = Ordering.NONE
     HIDDEN: ClassVar = frozenset({"sym_name", "type"})
-    SYNTAX: ClassVar = (Definition(), Dictionary(), GlobalHead())
+    SYNTAX: ClassVar = (DEFINITION, Dictionary(), GlobalHead())
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -464,15 +448,15 @@ class GlobalOp(TileAAOp):
 class LaunchFuncOp(TileAAOp):
     """Starts a kernel, on the host, over a grid of three extents, in clusters if three are given."""
 
-    grid = var_operand_def(INDEX)
-    cluster = var_operand_def(INDEX)
-    arguments = var_operand_def(ANY_VALUE)
-    kernel = prop_def(SYMBOL)
+    grid = var_operand_def(K.INDEX)
+    cluster = var_operand_def(K.INDEX)
+    arguments = var_operand_def(K.ANY_VALUE)
+    kernel = prop_def(K.SYMBOL)
     irdl_options = (ALL_SEGMENTS,)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
     HIDDEN: ClassVar = frozenset({"kernel"})
-    SYNTAX: ClassVar = (Reference("kernel"), *COMMON)
+    SYNTAX: ClassVar = (SymbolField("kernel"), *COMMON)
     EXAMPLES: ClassVar = examples(
         """
         module {
@@ -520,8 +504,21 @@ class LaunchFuncOp(TileAAOp):
 RESOURCES = ("num_warps", "registers", "shared_bytes", "tmem_columns", "named_barriers")
 
 
-class ForeignCode(TileAAOp):
-    """Resources and layouts of the code that execute and plugin stand for."""
+class ExternalCode(TileAAOp):
+    """What execute and plugin share: values in and out, the resources of the code that they stand for, and the
+    layouts in which it takes and gives its values."""
+
+    arguments = var_operand_def(K.ANY_VALUE)
+    symbol = opt_prop_def(K.SYMBOL)
+    num_warps = opt_prop_def(K.INT32)
+    registers = opt_prop_def(K.INT32)
+    shared_bytes = opt_prop_def(K.INT32)
+    tmem_columns = opt_prop_def(K.INT32)
+    named_barriers = opt_prop_def(K.INT32)
+    operand_layouts = opt_prop_def(K.ARRAY)
+    result_layouts = opt_prop_def(K.ARRAY)
+    results_ = var_result_def(K.ANY_VALUE)
+    CALLS: ClassVar = True
 
     def check_resources(self, report: Report) -> None:
         """Report resources (``RESOURCES``) of which the code wants none or less."""
@@ -541,6 +538,13 @@ class ForeignCode(TileAAOp):
                     attr(name),
                 )
 
+    def check_target(self, report: Report) -> None:
+        """Report a symbol that names no code, or a function of another signature."""
+        kinds = {"nv_tileaa.func", "nv_tileaa.inject_ir"}
+        target = find_target(self, report, "symbol", kinds, "a function or injected code")
+        if target is not None:
+            check_signature(self, report, target, [v.type for v in self.arguments], "arguments")
+
     def check_one_of(self, report: Report, given: Mapping[str, bool]) -> bool:
         """Exactly one of two ways to say what runs."""
         if sum(given.values()) != 1:
@@ -551,25 +555,14 @@ class ForeignCode(TileAAOp):
 
 
 @tileaa_op("execute", group=GROUP)
-class ExecuteOp(ForeignCode):
+class ExecuteOp(ExternalCode):
     """Runs a region, or the function or plugin that ``symbol`` names, on a group of warps.
 
     The region sees its operands as arguments. Shared and tensor memory are accessible inside.
     """
 
-    arguments = var_operand_def(ANY_VALUE)
-    symbol = opt_prop_def(SYMBOL)
-    agent = opt_prop_def(STRING)
-    num_warps = opt_prop_def(INT32)
-    registers = opt_prop_def(INT32)
-    shared_bytes = opt_prop_def(INT32)
-    tmem_columns = opt_prop_def(INT32)
-    named_barriers = opt_prop_def(INT32)
-    operand_layouts = opt_prop_def(ARRAY)
-    result_layouts = opt_prop_def(ARRAY)
+    agent = opt_prop_def(K.STRING)
     body = region_def()
-    results_ = var_result_def(ANY_VALUE)
-    CALLS: ClassVar = True
     OPTIONAL_BODIES: ClassVar = frozenset({0})
     SYNTAX: ClassVar = (Arguments(), Dictionary(), Types(before_body=True), Body(optional=True))
     EXAMPLES: ClassVar = examples(
@@ -591,11 +584,7 @@ class ExecuteOp(ForeignCode):
         ):
             return
         if not has_body:
-            kinds = {"nv_tileaa.func", "nv_tileaa.inject_ir"}
-            target = find_target(self, report, "symbol", kinds, "a function or injected code")
-            if target is not None:
-                types = [v.type for v in self.arguments]
-                check_signature(self, report, target, types, "arguments")
+            self.check_target(report)
             return
         check_arguments(self, report, self.body, [v.type for v in self.arguments])
         results = [v.type for v in self.results]
@@ -603,21 +592,10 @@ class ExecuteOp(ForeignCode):
 
 
 @tileaa_op("plugin", group=GROUP)
-class PluginOp(ForeignCode):
+class PluginOp(ExternalCode):
     """Runs code that the compiler does not look into: given in ``code``, or named by ``symbol``."""
 
-    arguments = var_operand_def(ANY_VALUE)
-    symbol = opt_prop_def(SYMBOL)
-    code = opt_prop_def(STRING)
-    num_warps = opt_prop_def(INT32)
-    registers = opt_prop_def(INT32)
-    shared_bytes = opt_prop_def(INT32)
-    tmem_columns = opt_prop_def(INT32)
-    named_barriers = opt_prop_def(INT32)
-    operand_layouts = opt_prop_def(ARRAY)
-    result_layouts = opt_prop_def(ARRAY)
-    results_ = var_result_def(ANY_VALUE)
-    CALLS: ClassVar = True
+    code = opt_prop_def(K.STRING)
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.plugin %f {code = "fast_softmax", shared_bytes = 4096}
@@ -630,20 +608,16 @@ class PluginOp(ForeignCode):
         self.check_resources(report)
         given = {"code": "code" in self.properties, "a symbol": "symbol" in self.properties}
         if self.check_one_of(report, given) and given["a symbol"]:
-            kinds = {"nv_tileaa.func", "nv_tileaa.inject_ir"}
-            target = find_target(self, report, "symbol", kinds, "a function or injected code")
-            if target is not None:
-                types = [v.type for v in self.arguments]
-                check_signature(self, report, target, types, "arguments")
+            self.check_target(report)
 
 
 @tileaa_op("inject_ir", group=GROUP)
 class InjectIROp(TileAAOp):
     """Text of a lower level that goes into the module as it is; others may name it as a symbol."""
 
-    sym_name = opt_prop_def(STRING)
-    language = prop_def(STRING)
-    code = prop_def(STRING)
+    sym_name = opt_prop_def(K.STRING)
+    language = prop_def(K.STRING)
+    code = prop_def(K.STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     CALLS: ClassVar = True
     EXAMPLES: ClassVar = examples(

@@ -22,6 +22,7 @@ from tilewright.dialects.cuda_tile.ops.misc import count_conversions
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import (
     BoundedAttr,
@@ -29,7 +30,6 @@ from tilewright.dialects.nv_tileaa.attributes import (
     SameElementsAttr,
 )
 from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types, tileaa_op
-from tilewright.dialects.nv_tileaa.constraints import ANY_VALUE, ARRAY, I1, STRING, TOKEN
 from tilewright.dialects.nv_tileaa.ops.access import check_token
 from tilewright.dialects.nv_tileaa.signature import THROUGH
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
@@ -42,7 +42,7 @@ GROUP = "hints"
 class CreateMemTokenOp(TileAAOp):
     """A token that comes after nothing."""
 
-    result = result_def(TOKEN)
+    result = result_def(K.TOKEN)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples("%t0 = nv_tileaa.create_mem_token : !nv_tileaa.mem_token")
 
@@ -51,8 +51,8 @@ class CreateMemTokenOp(TileAAOp):
 class JoinMemTokenOp(TileAAOp):
     """A token that comes after all the given tokens; without any, after nothing."""
 
-    tokens = var_operand_def(TOKEN)
-    result = result_def(TOKEN)
+    tokens = var_operand_def(K.TOKEN)
+    result = result_def(K.TOKEN)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
         """
@@ -68,7 +68,7 @@ class JoinMemTokenOp(TileAAOp):
 class MarkForReuseOp(TileAAOp):
     """The queues live at least until here: their storage is not shared before."""
 
-    values = var_operand_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     EXAMPLES: ClassVar = examples(
@@ -91,10 +91,10 @@ class MarkForReuseOp(TileAAOp):
 class AssertOp(TileAAOp):
     """Reports each false element of the condition with the message; the kernel may go on."""
 
-    condition = operand_def(I1)
-    token = opt_operand_def(TOKEN)
-    message = prop_def(STRING)
-    result_token = opt_result_def(TOKEN)
+    condition = operand_def(K.I1)
+    token = opt_operand_def(K.TOKEN)
+    message = prop_def(K.STRING)
+    result_token = opt_result_def(K.TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     EXAMPLES: ClassVar = examples(
@@ -113,9 +113,9 @@ class AssertOp(TileAAOp):
 class AssumeOp(TileAAOp):
     """The same value, for which the stated facts hold."""
 
-    value = operand_def(ANY_VALUE)
-    predicates = prop_def(ARRAY)
-    result = result_def(ANY_VALUE)
+    value = operand_def(K.ANY_VALUE)
+    predicates = prop_def(K.ARRAY)
+    result = result_def(K.ANY_VALUE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
@@ -242,8 +242,8 @@ class PassThrough(TileAAOp):
 class OptimizationBarrierOp(PassThrough):
     """The same values; nothing is simplified or moved across. No effect on hardware."""
 
-    values = var_operand_def(ANY_VALUE)
-    results_ = var_result_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
+    results_ = var_result_def(K.ANY_VALUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     SYNTAX: ClassVar = THROUGH
@@ -256,9 +256,9 @@ class OptimizationBarrierOp(PassThrough):
 class PragmaOp(PassThrough):
     """The same values; the directives are advice about how to compute with them."""
 
-    values = var_operand_def(ANY_VALUE)
-    directives = prop_def(ARRAY)
-    results_ = var_result_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
+    directives = prop_def(K.ARRAY)
+    results_ = var_result_def(K.ANY_VALUE)
     traits = traits_def(NoMemoryEffect())
     SYNTAX: ClassVar = THROUGH
     EXAMPLES: ClassVar = examples(
@@ -270,7 +270,7 @@ class PragmaOp(PassThrough):
 class MessageOp(TileAAOp):
     """A remark of the compiler; gone before code is made."""
 
-    message = prop_def(STRING)
+    message = prop_def(K.STRING)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     EXAMPLES: ClassVar = examples('nv_tileaa.message {message = "two stages"}')
@@ -280,9 +280,9 @@ class MessageOp(TileAAOp):
 class PrintOp(TileAAOp):
     """Prints the values as the format says; a last operand that is a token orders it."""
 
-    args = var_operand_def(ANY_VALUE)
-    format = prop_def(STRING)
-    result_token = opt_result_def(TOKEN)
+    args = var_operand_def(K.ANY_VALUE)
+    format = prop_def(K.STRING)
+    result_token = opt_result_def(K.TOKEN)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     EXAMPLES: ClassVar = examples(

@@ -28,27 +28,13 @@ from tilewright.dialects.declare import (
 )
 from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     TileAAOp,
     int_list,
     is_set,
     tileaa_op,
-)
-from tilewright.dialects.nv_tileaa.constraints import (
-    ADDRESS,
-    ELEMENTS,
-    FLAG,
-    GLOBAL_ADDRESS,
-    I1,
-    I64_ARRAY,
-    INDEX,
-    INDICES,
-    NUMBER,
-    SYMBOL,
-    TILE,
-    VIEW,
-    enum_kind,
 )
 from tilewright.dialects.nv_tileaa.enums import RMWModeAttr
 from tilewright.dialects.nv_tileaa.ops.access import (
@@ -69,8 +55,9 @@ from tilewright.dialects.nv_tileaa.ops.access import (
     check_padding,
 )
 from tilewright.dialects.nv_tileaa.ops.symbols import check_global_reference
-from tilewright.dialects.nv_tileaa.signature import Dictionary, Reference, Types
+from tilewright.dialects.nv_tileaa.signature import Dictionary, Types
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.dialects.syntax.directives import SymbolField
 from tilewright.dialects.syntax.engine import values_of
 
 GROUP = "memory"
@@ -83,12 +70,12 @@ _OUTSIDE = "an access outside the memory that the base was made for"
 class GetGlobalOp(TileAAOp):
     """The memory of a global: a pointer to its first element, or a memref of its shape."""
 
-    symbol = prop_def(SYMBOL)
-    result = result_def(GLOBAL_ADDRESS)
+    symbol = prop_def(K.SYMBOL)
+    result = result_def(K.GLOBAL_ADDRESS)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.GLOBAL
     HIDDEN: ClassVar = frozenset({"symbol"})
-    SYNTAX: ClassVar = (Reference("symbol"), Dictionary(), Types())
+    SYNTAX: ClassVar = (SymbolField("symbol"), Dictionary(), Types())
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileaa.get_global @table : !nv_tileaa.ptr<f32, 1>",
         "%r = nv_tileaa.get_global @table : !nv_tileaa.memref<2xf32, 1>",
@@ -121,15 +108,15 @@ class Moves(Access):
 
     cache_modifier = opt_prop_def(CACHE)
     eviction_policy = opt_prop_def(EVICTION)
-    volatile = opt_prop_def(FLAG)
+    volatile = opt_prop_def(K.FLAG)
     in_bounds = opt_prop_def(IN_BOUNDS)
 
 
 class Load(Moves):
     """Rules of the three loads."""
 
-    mask = opt_operand_def(I1)
-    other = opt_operand_def(NUMBER)
+    mask = opt_operand_def(K.I1)
+    other = opt_operand_def(K.NUMBER)
     traits = traits_def(Reads())
     ELEMENTS: ClassVar = Elements.READ
     VALUE: ClassVar = "result"
@@ -148,7 +135,7 @@ class Load(Moves):
 class Store(Moves):
     """Rules of the three stores."""
 
-    mask = opt_operand_def(I1)
+    mask = opt_operand_def(K.I1)
     traits = traits_def(Writes())
     VALUE: ClassVar = "value"
     SEMANTICS: ClassVar = ("weak", "relaxed", "release")
@@ -162,10 +149,10 @@ class LoadOp(Load):
     Where the mask is off nothing is read: the value is ``other``, unspecified without one.
     """
 
-    base = operand_def(ADDRESS)
-    indices = var_operand_def(INDEX)
+    base = operand_def(K.ADDRESS)
+    indices = var_operand_def(K.INDEX)
     latency = opt_prop_def(LATENCY)
-    result = result_def(NUMBER)
+    result = result_def(K.NUMBER)
     COST: ClassVar = 12
     EXAMPLES: ClassVar = examples(
         """
@@ -192,12 +179,12 @@ class TiledLoadOp(Tiled, Load):
     ``multimem`` the tile is read from every replica of multicast memory and combined so.
     """
 
-    base = operand_def(VIEW)
-    indices = var_operand_def(INDEX)
+    base = operand_def(K.VIEW)
+    indices = var_operand_def(K.INDEX)
     padding_value = opt_prop_def(PADDING)
     latency = opt_prop_def(LATENCY)
     multimem = opt_prop_def(MULTIMEM)
-    result = result_def(TILE)
+    result = result_def(K.TILE)
     COST: ClassVar = 2
     EXAMPLES: ClassVar = examples(
         """
@@ -281,10 +268,10 @@ class GatherLoadOp(Scattered, Load):
     with a sparse axis, the index tile there gives the element coordinate of each row.
     """
 
-    base = operand_def(VIEW)
-    indices = var_operand_def(INDICES)
-    gather_axes = opt_prop_def(I64_ARRAY)
-    result = result_def(TILE)
+    base = operand_def(K.VIEW)
+    indices = var_operand_def(K.INDICES)
+    gather_axes = opt_prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     COST: ClassVar = 12
     EXAMPLES: ClassVar = examples(
         """
@@ -308,9 +295,9 @@ class StoreOp(Store):
     Of several writes of one tile to one place, one takes effect, and which is not specified.
     """
 
-    base = operand_def(ADDRESS)
-    value = operand_def(NUMBER)
-    indices = var_operand_def(INDEX)
+    base = operand_def(K.ADDRESS)
+    value = operand_def(K.NUMBER)
+    indices = var_operand_def(K.INDEX)
     latency = opt_prop_def(LATENCY)
     EXAMPLES: ClassVar = examples(
         """
@@ -335,11 +322,11 @@ class TiledStoreOp(Tiled, Store):
     With ``multimem`` every replica of multicast memory is written.
     """
 
-    base = operand_def(VIEW)
-    value = operand_def(TILE)
-    indices = var_operand_def(INDEX)
+    base = operand_def(K.VIEW)
+    value = operand_def(K.TILE)
+    indices = var_operand_def(K.INDEX)
     latency = opt_prop_def(LATENCY)
-    multimem = opt_prop_def(FLAG)
+    multimem = opt_prop_def(K.FLAG)
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.tiled_store %view[%i, %j], %tile, %t {in_bounds = array<i1: true, true>}
@@ -359,10 +346,10 @@ class TiledStoreOp(Tiled, Store):
 class ScatterStoreOp(Scattered, Store):
     """Writes the elements that tiles of indices select, as gather_load reads them."""
 
-    base = operand_def(VIEW)
-    value = operand_def(TILE)
-    indices = var_operand_def(INDICES)
-    gather_axes = opt_prop_def(I64_ARRAY)
+    base = operand_def(K.VIEW)
+    value = operand_def(K.TILE)
+    indices = var_operand_def(K.INDICES)
+    gather_axes = opt_prop_def(K.I64_ARRAY)
     EXAMPLES: ClassVar = examples(
         """
         %u = nv_tileaa.scatter_store %mr[%lanes, %j], %f, %mask, %t
@@ -376,7 +363,7 @@ class ScatterStoreOp(Scattered, Store):
 class Atomic(Access):
     """Rules of the three atomics."""
 
-    mask = opt_operand_def(I1)
+    mask = opt_operand_def(K.I1)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     VALUE: ClassVar = "value"
     SEMANTICS: ClassVar = ("relaxed", "acquire", "release", "acq_rel")
@@ -420,11 +407,11 @@ class AtomicCasOp(Atomic):
     Masked-off elements give ``compare``. Absent semantics mean relaxed at scope gpu.
     """
 
-    base = operand_def(ADDRESS)
-    compare = operand_def(NUMBER)
-    replacement = operand_def(NUMBER)
-    indices = var_operand_def(INDEX)
-    result = result_def(NUMBER)
+    base = operand_def(K.ADDRESS)
+    compare = operand_def(K.NUMBER)
+    replacement = operand_def(K.NUMBER)
+    indices = var_operand_def(K.INDEX)
+    result = result_def(K.NUMBER)
     VALUE: ClassVar = "compare"
     RELATIONS: ClassVar = (same_type("compare", "replacement", "result"),)
     EXAMPLES: ClassVar = examples(
@@ -458,11 +445,11 @@ class AtomicRMWOp(AtomicUpdate):
     is not masked off takes effect, also where places coincide.
     """
 
-    base = operand_def(ADDRESS)
-    value = operand_def(NUMBER)
-    indices = var_operand_def(INDEX)
-    rmw_mode = prop_def(enum_kind(RMWModeAttr))
-    result = result_def(NUMBER)
+    base = operand_def(K.ADDRESS)
+    value = operand_def(K.NUMBER)
+    indices = var_operand_def(K.INDEX)
+    rmw_mode = prop_def(K.enum_kind(RMWModeAttr))
+    result = result_def(K.NUMBER)
     RELATIONS: ClassVar = (same_type("value", "result"),)
     EXAMPLES: ClassVar = examples(
         """
@@ -486,13 +473,13 @@ class TiledAtomicRMWOp(Tiled, AtomicUpdate):
     every replica of multicast memory is updated, and there is no old value to use.
     """
 
-    base = operand_def(VIEW)
-    value = operand_def(TILE)
-    indices = var_operand_def(INDEX)
-    rmw_mode = prop_def(enum_kind(RMWModeAttr))
+    base = operand_def(K.VIEW)
+    value = operand_def(K.TILE)
+    indices = var_operand_def(K.INDEX)
+    rmw_mode = prop_def(K.enum_kind(RMWModeAttr))
     in_bounds = opt_prop_def(IN_BOUNDS)
-    multimem = opt_prop_def(FLAG)
-    result = result_def(ELEMENTS)
+    multimem = opt_prop_def(K.FLAG)
+    result = result_def(K.ELEMENTS)
     RELATIONS: ClassVar = (same_type("value", "result"),)
     EXAMPLES: ClassVar = examples(
         """

@@ -32,6 +32,7 @@ from tilewright.dialects.declare import (
 )
 from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import (
     ALL_SEGMENTS,
@@ -40,20 +41,6 @@ from tilewright.dialects.nv_tileaa.base import (
     is_set,
     require_block_scale,
     tileaa_op,
-)
-from tilewright.dialects.nv_tileaa.constraints import (
-    BOOL,
-    ELEMENTS,
-    FLAG,
-    I64,
-    INDEX,
-    INT32,
-    MEMREF,
-    OFFSETS,
-    PTR,
-    PTRS,
-    STRING,
-    enum_kind,
 )
 from tilewright.dialects.nv_tileaa.enums import RoundingModeAttr
 from tilewright.dialects.nv_tileaa.ops.arithmetic import DIRECTED
@@ -75,19 +62,24 @@ def _pointer(ty: Attribute) -> T.PtrType:
     return element
 
 
+class Converted(TileAAOp):
+    """Elements that stay where they are, each as another number or pointer."""
+
+    traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.SAME_POSITION
+
+
 @tileaa_op("addptr", group=GROUP)
-class AddPtrOp(TileAAOp):
+class AddPtrOp(Converted):
     """The pointer moved by ``offset`` elements, read signed; tiles move lane by lane.
 
     A scalar may stand beside a tile. The pointee and the address space stay.
     """
 
-    base = operand_def(PTRS)
-    offset = operand_def(OFFSETS)
-    result = result_def(PTRS)
-    traits = traits_def(Pure())
+    base = operand_def(K.PTRS)
+    offset = operand_def(K.OFFSETS)
+    result = result_def(K.PTRS)
     MEANING: ClassVar = "offset"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -126,14 +118,12 @@ class AddPtrOp(TileAAOp):
 
 
 @tileaa_op("int_to_ptr", group=GROUP)
-class IntToPtrOp(TileAAOp):
+class IntToPtrOp(Converted):
     """The pointer to an address; it may point anywhere in its address space."""
 
-    source = operand_def(I64)
-    result = result_def(PTRS)
-    traits = traits_def(Pure())
+    source = operand_def(K.I64)
+    result = result_def(K.PTRS)
     MEANING: ClassVar = "int_to_ptr"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     POINTS: ClassVar = Pointing.ADDRESS
     EXAMPLES: ClassVar = examples("%p = nv_tileaa.int_to_ptr %m : i64 -> !nv_tileaa.ptr<f32, 1>")
@@ -143,14 +133,12 @@ class IntToPtrOp(TileAAOp):
 
 
 @tileaa_op("ptr_to_int", group=GROUP)
-class PtrToIntOp(TileAAOp):
+class PtrToIntOp(Converted):
     """The address that a pointer holds; what it points at must be taken as known elsewhere."""
 
-    source = operand_def(PTRS)
-    result = result_def(I64)
-    traits = traits_def(Pure())
+    source = operand_def(K.PTRS)
+    result = result_def(K.I64)
     MEANING: ClassVar = "ptr_to_int"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 0
     EXAMPLES: ClassVar = examples("%a0 = nv_tileaa.ptr_to_int %p32 : !nv_tileaa.ptr<f32, 1> -> i64")
 
@@ -166,12 +154,12 @@ class MakeMemrefOp(TileAAOp):
     type. ``alias_scope`` names a set of objects that memrefs of other scopes do not overlap.
     """
 
-    base = operand_def(PTR)
-    offset = opt_operand_def(INDEX)
-    sizes = var_operand_def(INDEX)
-    strides = var_operand_def(INDEX)
-    alias_scope = opt_prop_def(INT32)
-    result = result_def(MEMREF)
+    base = operand_def(K.PTR)
+    offset = opt_operand_def(K.INDEX)
+    sizes = var_operand_def(K.INDEX)
+    strides = var_operand_def(K.INDEX)
+    alias_scope = opt_prop_def(K.INT32)
+    result = result_def(K.MEMREF)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
     irdl_options = (ALL_SEGMENTS,)
@@ -245,18 +233,16 @@ class MakeMemrefOp(TileAAOp):
 
 
 @tileaa_op("bitcast", group=GROUP)
-class BitcastOp(TileAAOp):
+class BitcastOp(Converted):
     """The same bits read as another type.
 
     Elements keep their width; or a tile of rank 1 is repacked into one of as many bits, first
     element lowest. Pointers become pointers to another type in the same address space.
     """
 
-    source = operand_def(ELEMENTS)
-    result = result_def(ELEMENTS)
-    traits = traits_def(Pure())
+    source = operand_def(K.ELEMENTS)
+    result = result_def(K.ELEMENTS)
     MEANING: ClassVar = "bitcast"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 1
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -307,15 +293,13 @@ CONVERSION_ROUNDINGS = (*DIRECTED, "nearest_away")
 
 
 @tileaa_op("fp_to_fp", group=GROUP)
-class FpToFpOp(TileAAOp):
+class FpToFpOp(Converted):
     """Floats in another format, rounded; the only operation that changes a float's width."""
 
-    source = operand_def(ELEMENTS)
-    rounding_mode = opt_prop_def(enum_kind(RoundingModeAttr))
-    result = result_def(ELEMENTS)
-    traits = traits_def(Pure())
+    source = operand_def(K.ELEMENTS)
+    rounding_mode = opt_prop_def(K.enum_kind(RoundingModeAttr))
+    result = result_def(K.ELEMENTS)
     MEANING: ClassVar = "ftof"
-    ELEMENTS: ClassVar = Elements.SAME_POSITION
     COST: ClassVar = 3
     EXAMPLES: ClassVar = examples(
         "%h = nv_tileaa.fp_to_fp %f {rounding_mode = nearest_even} : tile<8xf32> -> tile<8xf16>",
@@ -371,7 +355,7 @@ class PureUnlessMarked(MemoryEffect):
 
 
 class PerElementCall(TileAAOp):
-    """Rules that the escapes to foreign code share: one call for each element."""
+    """Rules that the calls of external code share: one call for each element."""
 
     def check(self, report: Report) -> None:
         dims = [T.dims_of(v.type) for v in (*self.operands, *self.results)]
@@ -396,12 +380,12 @@ class PerElementCall(TileAAOp):
 class ExternElementwiseOp(PerElementCall):
     """Calls a device function from a library for each element."""
 
-    arguments = var_operand_def(ELEMENTS)
-    symbol = prop_def(STRING)
-    libname = opt_prop_def(STRING)
-    libpath = opt_prop_def(STRING)
-    pure = opt_prop_def(BOOL)
-    results_ = var_result_def(ELEMENTS)
+    arguments = var_operand_def(K.ELEMENTS)
+    symbol = prop_def(K.STRING)
+    libname = opt_prop_def(K.STRING)
+    libpath = opt_prop_def(K.STRING)
+    pure = opt_prop_def(K.BOOL)
+    results_ = var_result_def(K.ELEMENTS)
     traits = traits_def(PureUnlessMarked())
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -422,12 +406,12 @@ class ExternElementwiseOp(PerElementCall):
 class ElementwiseInlineAsmOp(PerElementCall):
     """Runs assembly for each ``packed_element`` elements."""
 
-    arguments = var_operand_def(ELEMENTS)
-    asm_string = prop_def(STRING)
-    constraints = prop_def(STRING)
-    packed_element = opt_prop_def(INT32)
-    pure = opt_prop_def(BOOL)
-    results_ = var_result_def(ELEMENTS)
+    arguments = var_operand_def(K.ELEMENTS)
+    asm_string = prop_def(K.STRING)
+    constraints = prop_def(K.STRING)
+    packed_element = opt_prop_def(K.INT32)
+    pure = opt_prop_def(K.BOOL)
+    results_ = var_result_def(K.ELEMENTS)
     traits = traits_def(PureUnlessMarked())
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(
@@ -457,10 +441,10 @@ class ElementwiseInlineAsmOp(PerElementCall):
 class CallElementwiseIntrinsicOp(PerElementCall):
     """Calls an intrinsic function of the code generator for each element."""
 
-    arguments = var_operand_def(ELEMENTS)
-    intrinsic = prop_def(STRING)
-    pure = opt_prop_def(FLAG)
-    results_ = var_result_def(ELEMENTS)
+    arguments = var_operand_def(K.ELEMENTS)
+    intrinsic = prop_def(K.STRING)
+    pure = opt_prop_def(K.FLAG)
+    results_ = var_result_def(K.ELEMENTS)
     traits = traits_def(PureUnlessMarked())
     SYNTAX: ClassVar = UNIFORM
     EXAMPLES: ClassVar = examples(

@@ -28,16 +28,9 @@ from xdsl.traits import (
 from tilewright.dialects.declare import Report, attr, examples, int_property, operand, type_of
 from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, show_types, tileaa_op
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_VALUE,
-    INT32,
-    PROGRAM_ID,
-    QUEUE,
-    SCALAR_I1,
-    SCALAR_I32,
-)
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end
 from tilewright.dialects.nv_tileaa.ops.functions import check_terminator_parent
 from tilewright.dialects.nv_tileaa.signature import Arguments, Body, Dictionary, Types
@@ -58,9 +51,9 @@ def _check_axis(op: TileAAOp, report: Report) -> None:
 class GetProgramIdOp(TileAAOp):
     """The block's place in the grid along ``axis``, or that of the work taken over."""
 
-    program_id = opt_operand_def(PROGRAM_ID)
-    axis = prop_def(INT32)
-    result = result_def(SCALAR_I32)
+    program_id = opt_operand_def(K.PROGRAM_ID)
+    axis = prop_def(K.INT32)
+    result = result_def(K.SCALAR_I32)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
         "%x0 = nv_tileaa.get_program_id {axis = 0 : i32} : i32",
@@ -79,8 +72,8 @@ class GetProgramIdOp(TileAAOp):
 class GetNumProgramsOp(TileAAOp):
     """The extent of the grid along ``axis``."""
 
-    axis = prop_def(INT32)
-    result = result_def(SCALAR_I32)
+    axis = prop_def(K.INT32)
+    result = result_def(K.SCALAR_I32)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples("%w = nv_tileaa.get_num_programs {axis = 2} : i32")
 
@@ -92,8 +85,8 @@ class GetNumProgramsOp(TileAAOp):
 class IsValidProgramIdOp(TileAAOp):
     """Whether work was taken over."""
 
-    program_id = operand_def(PROGRAM_ID)
-    result = result_def(SCALAR_I1)
+    program_id = operand_def(K.PROGRAM_ID)
+    result = result_def(K.SCALAR_I1)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
         """
@@ -107,7 +100,7 @@ class IsValidProgramIdOp(TileAAOp):
 class CancelNextProgramIdOp(TileAAOp):
     """Tries to take over the work of a block that has not started, so that it never will."""
 
-    result = result_def(PROGRAM_ID)
+    result = result_def(K.PROGRAM_ID)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     EXAMPLES: ClassVar = examples(
@@ -119,8 +112,8 @@ class CancelNextProgramIdOp(TileAAOp):
 class CreateQueueOp(TileAAOp):
     """An empty queue with room for ``depth`` tuples."""
 
-    depth = prop_def(INT32)
-    result = result_def(QUEUE)
+    depth = prop_def(K.INT32)
+    result = result_def(K.QUEUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDERING: ClassVar = Ordering.NONE
     EXAMPLES: ClassVar = examples(
@@ -164,10 +157,10 @@ class QueueGetOp(QueueOp):
     With a region, the tuple is its arguments and what queue.yield gives are the results.
     """
 
-    queue = operand_def(QUEUE)
-    consumer_index = opt_prop_def(INT32)
+    queue = operand_def(K.QUEUE)
+    consumer_index = opt_prop_def(K.INT32)
     body = region_def()
-    results_ = var_result_def(ANY_VALUE)
+    results_ = var_result_def(K.ANY_VALUE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     OPTIONAL_BODIES: ClassVar = frozenset({0})
     SYNTAX: ClassVar = QUEUE_SYNTAX
@@ -209,8 +202,8 @@ class QueuePutOp(QueueOp):
     The tuple is the operands, or what the region gives by queue.yield.
     """
 
-    queue = operand_def(QUEUE)
-    values = var_operand_def(ANY_VALUE)
+    queue = operand_def(K.QUEUE)
+    values = var_operand_def(K.ANY_VALUE)
     body = region_def()
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     OPTIONAL_BODIES: ClassVar = frozenset({0})
@@ -243,7 +236,7 @@ class QueuePutOp(QueueOp):
 class QueueYieldOp(TileAAOp):
     """Ends the region of queue.put or queue.get."""
 
-    values = var_operand_def(ANY_VALUE)
+    values = var_operand_def(K.ANY_VALUE)
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     EXAMPLES: ClassVar = examples(
         """

@@ -29,27 +29,9 @@ from tilewright.dialects.declare import (
 from tilewright.dialects.facts import Elements, Pointing
 from tilewright.dialects.narrowing import integers_of, is_array, is_integer
 from tilewright.dialects.nv_tileaa import codes
+from tilewright.dialects.nv_tileaa import constraints as K
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp, check_same_element, int_list, tileaa_op
-from tilewright.dialects.nv_tileaa.constraints import (
-    ANY_VALUE,
-    ARRAY,
-    CONV_PARAMS,
-    ELEMENTS,
-    I64_ARRAY,
-    INDEX,
-    INT32,
-    INT64,
-    MEMREF,
-    OFFSET,
-    RANGE_TILE,
-    RESHAPABLE,
-    SCALAR,
-    TILE,
-    TILED_VIEW,
-    VIEW,
-    enum_kind,
-)
 from tilewright.dialects.nv_tileaa.enums import PaddingValueAttr
 from tilewright.dialects.nv_tileaa.ops.access import check_padding
 from tilewright.dialects.nv_tileaa.ops.bodies import check_arguments, check_end, check_pure_body
@@ -59,6 +41,15 @@ from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.engine import values_of
 
 GROUP = "shape"
+
+
+class Rearrangement(TileAAOp):
+    """Elements of the operands at other places: nothing is computed, and pointers point where they did."""
+
+    traits = traits_def(Pure())
+    ELEMENTS: ClassVar = Elements.MOVED
+    COST: ClassVar = 0
+    POINTS: ClassVar = Pointing.OPERANDS
 
 
 def _expect_shape(report: Report, wanted: tuple[int, ...], found: Attribute, why: str) -> None:
@@ -72,15 +63,12 @@ def _expect_shape(report: Report, wanted: tuple[int, ...], found: Attribute, why
 
 
 @tileaa_op("splat", group=GROUP)
-class SplatOp(TileAAOp):
+class SplatOp(Rearrangement):
     """A tile whose elements are all the scalar."""
 
-    source = operand_def(SCALAR)
-    result = result_def(TILE)
-    traits = traits_def(Pure())
+    source = operand_def(K.SCALAR)
+    result = result_def(K.TILE)
     ELEMENTS: ClassVar = Elements.MADE
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.splat %x : f32 -> tile<4x4xf32>",
         "%s = nv_tileaa.splat %p32 : !nv_tileaa.ptr<f32, 1> -> tile<8x!nv_tileaa.ptr<f32, 1>>",
@@ -91,15 +79,11 @@ class SplatOp(TileAAOp):
 
 
 @tileaa_op("broadcast", group=GROUP)
-class BroadcastOp(TileAAOp):
+class BroadcastOp(Rearrangement):
     """Repeats the tile along the axes where its extent is 1."""
 
-    source = operand_def(TILE)
-    result = result_def(TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
+    source = operand_def(K.TILE)
+    result = result_def(K.TILE)
     EXAMPLES: ClassVar = examples(
         """
         %r = nv_tileaa.view %f : tile<8xf32> -> tile<8x1xf32>
@@ -124,16 +108,13 @@ class BroadcastOp(TileAAOp):
 
 
 @tileaa_op("expand_dims", group=GROUP)
-class ExpandDimsOp(TileAAOp):
+class ExpandDimsOp(Rearrangement):
     """Inserts axes of extent 1; ``axes`` are their positions in the result, ascending."""
 
-    source = operand_def(ELEMENTS)
-    axes = prop_def(I64_ARRAY)
-    result = result_def(TILE)
-    traits = traits_def(Pure())
+    source = operand_def(K.ELEMENTS)
+    axes = prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     ELEMENTS: ClassVar = Elements.RESHAPED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.expand_dims %f {axes = array<i64: 0, 2>} : tile<8xf32> -> tile<1x8x1xf32>",
     )
@@ -155,15 +136,12 @@ class ExpandDimsOp(TileAAOp):
 
 
 @tileaa_op("view", group=GROUP)
-class ViewOp(TileAAOp):
+class ViewOp(Rearrangement):
     """The same elements in row-major order under another shape; memrefs keep where they point."""
 
-    source = operand_def(RESHAPABLE)
-    result = result_def(RESHAPABLE)
-    traits = traits_def(Pure())
+    source = operand_def(K.RESHAPABLE)
+    result = result_def(K.RESHAPABLE)
     ELEMENTS: ClassVar = Elements.RESHAPED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.view %tile : tile<8x16xf32> -> tile<128xf32>",
         """
@@ -234,16 +212,12 @@ def _scope(scope: int | None) -> str:
 
 
 @tileaa_op("extract", group=GROUP)
-class ExtractOp(TileAAOp):
+class ExtractOp(Rearrangement):
     """The sub-tile, or scalar, that the indices select along the leading axes."""
 
-    source = operand_def(TILE)
-    indices = var_operand_def(OFFSET)
-    result = result_def(ELEMENTS)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
+    source = operand_def(K.TILE)
+    indices = var_operand_def(K.OFFSET)
+    result = result_def(K.ELEMENTS)
     BRACKETS: ClassVar = "indices"
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.extract %f[%i] : tile<8xf32>, index -> f32",
@@ -265,20 +239,16 @@ class ExtractOp(TileAAOp):
 
 
 @tileaa_op("extract_slice", group=GROUP)
-class ExtractSliceOp(TileAAOp):
+class ExtractSliceOp(Rearrangement):
     """The part of the source that starts at the offsets and has the shape of the result.
 
     Offsets are given as ``offsets``, or as one operand for each axis.
     """
 
-    source = operand_def(TILE)
-    indices = var_operand_def(OFFSET)
-    offsets = opt_prop_def(I64_ARRAY)
-    result = result_def(TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
+    source = operand_def(K.TILE)
+    indices = var_operand_def(K.OFFSET)
+    offsets = opt_prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     BRACKETS: ClassVar = "indices"
     EXAMPLES: ClassVar = examples(
         "%s = nv_tileaa.extract_slice %f {offsets = array<i64: 4>} : tile<8xf32> -> tile<4xf32>",
@@ -328,17 +298,14 @@ def check_slice(op: TileAAOp, report: Report, whole: str, part: str) -> None:
 
 
 @tileaa_op("cat", group=GROUP)
-class CatOp(TileAAOp):
+class CatOp(Rearrangement):
     """The second tile behind the first along ``axis``."""
 
-    lhs = operand_def(TILE)
-    rhs = operand_def(TILE)
-    axis = prop_def(INT32)
-    result = result_def(TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
+    lhs = operand_def(K.TILE)
+    rhs = operand_def(K.TILE)
+    axis = prop_def(K.INT32)
+    result = result_def(K.TILE)
     COST: ClassVar = 2
-    POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.cat %f, %g {axis = 0 : i32} : tile<8xf32>, tile<8xf32> -> tile<16xf32>
@@ -365,16 +332,12 @@ class CatOp(TileAAOp):
 
 
 @tileaa_op("permute", group=GROUP)
-class PermuteOp(TileAAOp):
+class PermuteOp(Rearrangement):
     """Reorders axes: axis i of the result is axis ``permutation[i]`` of the source."""
 
-    source = operand_def(TILE)
-    permutation = prop_def(I64_ARRAY)
-    result = result_def(TILE)
-    traits = traits_def(Pure())
-    ELEMENTS: ClassVar = Elements.MOVED
-    COST: ClassVar = 0
-    POINTS: ClassVar = Pointing.OPERANDS
+    source = operand_def(K.TILE)
+    permutation = prop_def(K.I64_ARRAY)
+    result = result_def(K.TILE)
     EXAMPLES: ClassVar = examples(
         """
         %s = nv_tileaa.permute %tile {permutation = array<i64: 1, 0>}
@@ -400,10 +363,10 @@ class PermuteOp(TileAAOp):
 class MakeRangeOp(TileAAOp):
     """The integers from start up to end, without end; bounds are operands or attributes."""
 
-    bounds = var_operand_def(OFFSET)
-    start = opt_prop_def(INT64)
-    end = opt_prop_def(INT64)
-    result = result_def(RANGE_TILE)
+    bounds = var_operand_def(K.OFFSET)
+    start = opt_prop_def(K.INT64)
+    end = opt_prop_def(K.INT64)
+    result = result_def(K.RANGE_TILE)
     traits = traits_def(Pure())
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 0
@@ -442,9 +405,9 @@ class GenerateOp(TileAAOp):
     The body has an index argument for each axis; scalars that it uses may be listed as operands.
     """
 
-    captures = var_operand_def(ANY_VALUE)
+    captures = var_operand_def(K.ANY_VALUE)
     body = region_def("single_block")
-    result = result_def(TILE)
+    result = result_def(K.TILE)
     traits = traits_def(RecursiveMemoryEffect())
     ELEMENTS: ClassVar = Elements.MADE
     COST: ClassVar = 4
@@ -546,13 +509,13 @@ class BlockTileOp(TilingOp):
     written. Along ``sparseDim`` an access gives the element index of each row.
     """
 
-    source = operand_def(MEMREF)
-    tileSizes = prop_def(I64_ARRAY)
-    dimGroups = prop_def(ARRAY)
-    padding_value = opt_prop_def(enum_kind(PaddingValueAttr))
-    traversalStrides = opt_prop_def(I64_ARRAY)
-    sparseDim = opt_prop_def(INT32)
-    result = result_def(TILED_VIEW)
+    source = operand_def(K.MEMREF)
+    tileSizes = prop_def(K.I64_ARRAY)
+    dimGroups = prop_def(K.ARRAY)
+    padding_value = opt_prop_def(K.enum_kind(PaddingValueAttr))
+    traversalStrides = opt_prop_def(K.I64_ARRAY)
+    sparseDim = opt_prop_def(K.INT32)
+    result = result_def(K.TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -634,13 +597,13 @@ class ConvTileOp(TilingOp):
     channels, which stands alone in its group of ``dimGroups``.
     """
 
-    source = operand_def(MEMREF)
-    conv_params = prop_def(CONV_PARAMS)
-    filterSizes = prop_def(I64_ARRAY)
-    dimGroups = prop_def(ARRAY)
-    channel = prop_def(INT32)
-    padding_value = opt_prop_def(enum_kind(PaddingValueAttr))
-    result = result_def(TILED_VIEW)
+    source = operand_def(K.MEMREF)
+    conv_params = prop_def(K.CONV_PARAMS)
+    filterSizes = prop_def(K.I64_ARRAY)
+    dimGroups = prop_def(K.ARRAY)
+    channel = prop_def(K.INT32)
+    padding_value = opt_prop_def(K.enum_kind(PaddingValueAttr))
+    result = result_def(K.TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
     EXAMPLES: ClassVar = examples(
@@ -714,9 +677,9 @@ class ConvTileOp(TilingOp):
 class GetDimSizeOp(TileAAOp):
     """The extent of a memref along ``axis``; of a tiled view, how many tiles cover it."""
 
-    source = operand_def(VIEW)
-    axis = prop_def(INT32)
-    result = result_def(INDEX)
+    source = operand_def(K.VIEW)
+    axis = prop_def(K.INT32)
+    result = result_def(K.INDEX)
     traits = traits_def(Pure())
     EXAMPLES: ClassVar = examples(
         "%n0 = nv_tileaa.get_dim_size %mr {axis = 0 : i32} : !nv_tileaa.memref<?x?xf32, 1> -> index",

@@ -19,10 +19,10 @@ from tilewright.dialects.narrowing import memref_type
 from tilewright.dialects.nvgpu import codes
 from tilewright.dialects.nvgpu.base import NvgpuOp, nvgpu_op
 from tilewright.dialects.nvgpu.constraints import ASYNC_TOKEN
-from tilewright.dialects.nvgpu.signature import IndexNumber, Tokens, syntax
+from tilewright.dialects.nvgpu.signature import Tokens, index_number, syntax
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
-from tilewright.dialects.upstream.base.constraints import FLAG, INDEX, INDEX_NUMBER, INT32, MEMREF
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import SEGMENTS
 from tilewright.dialects.upstream.base.shapes import bit_width, has_unit_stride
@@ -44,20 +44,20 @@ class DeviceAsyncCopyOp(NvgpuOp):
     The copy belongs to the next group that the thread makes.
     """
 
-    dst = operand_def(MEMREF)
-    dstIndices = var_operand_def(INDEX)
-    src = operand_def(MEMREF)
-    srcIndices = var_operand_def(INDEX)
-    srcElements = opt_operand_def(INDEX)
-    dstElements = prop_def(INDEX_NUMBER)
-    bypassL1 = opt_prop_def(FLAG)
+    dst = operand_def(K.MEMREF)
+    dstIndices = var_operand_def(K.INDEX)
+    src = operand_def(K.MEMREF)
+    srcIndices = var_operand_def(K.INDEX)
+    srcElements = opt_operand_def(K.INDEX)
+    dstElements = prop_def(K.INDEX_NUMBER)
+    bypassL1 = opt_prop_def(K.FLAG)
     asyncToken = result_def(ASYNC_TOKEN)
 
     irdl_options = (SEGMENTS,)
     HIDDEN: ClassVar = frozenset({"dstElements"})
     SYNTAX: ClassVar = syntax(
         "$src[$srcIndices*], $dst[$dstIndices*],",
-        IndexNumber("dstElements"),
+        index_number("dstElements"),
         "(, $srcElements)? attr-dict : type($src) to type($dst)",
     )
     UNDEFINED: ClassVar = (
@@ -156,7 +156,7 @@ class DeviceAsyncWaitOp(NvgpuOp):
     """
 
     asyncDependencies = operand_def(ASYNC_TOKEN)
-    numGroups = opt_prop_def(INT32)
+    numGroups = opt_prop_def(K.INT32)
 
     SYNTAX: ClassVar = syntax("$asyncDependencies attr-dict")
     EXAMPLES: ClassVar = examples(

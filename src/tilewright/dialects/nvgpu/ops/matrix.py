@@ -34,15 +34,7 @@ from tilewright.dialects.nvgpu.signature import Parenthesized, ParenthesizedType
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes as shared
-from tilewright.dialects.upstream.base.constraints import (
-    BOOL,
-    FLAG,
-    I64_ARRAY,
-    INDEX,
-    INT32,
-    MEMREF,
-    VECTOR,
-)
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.shapes import bit_width, is_fixed_matrix, show_shape
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
@@ -96,11 +88,11 @@ class LdMatrixOp(NvgpuOp):
     ``lane % 4``, or of the transposed matrix.
     """
 
-    srcMemref = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
-    transpose = prop_def(BOOL)
-    numTiles = prop_def(INT32)
-    res = result_def(VECTOR)
+    srcMemref = operand_def(K.MEMREF)
+    indices = var_operand_def(K.INDEX)
+    transpose = prop_def(K.BOOL)
+    numTiles = prop_def(K.INT32)
+    res = result_def(K.VECTOR)
 
     traits = traits_def(MemoryReadEffect())
     SYNTAX: ClassVar = syntax("$srcMemref[$indices*] attr-dict : type($srcMemref) -> type($res)")
@@ -257,15 +249,15 @@ class MmaSyncOp(MmaOp):
     and the three properties are not upstream's.
     """
 
-    matrixA = operand_def(VECTOR)
-    matrixB = operand_def(VECTOR)
-    matrixC = operand_def(VECTOR)
-    mmaShape = prop_def(I64_ARRAY)
-    tf32Enabled = opt_prop_def(FLAG)
-    wraps = opt_prop_def(FLAG)
-    unsignedA = opt_prop_def(FLAG)
-    unsignedB = opt_prop_def(FLAG)
-    res = result_def(VECTOR)
+    matrixA = operand_def(K.VECTOR)
+    matrixB = operand_def(K.VECTOR)
+    matrixC = operand_def(K.VECTOR)
+    mmaShape = prop_def(K.I64_ARRAY)
+    tf32Enabled = opt_prop_def(K.FLAG)
+    wraps = opt_prop_def(K.FLAG)
+    unsignedA = opt_prop_def(K.FLAG)
+    unsignedB = opt_prop_def(K.FLAG)
+    res = result_def(K.VECTOR)
 
     traits = traits_def(Pure())
     SHAPES: ClassVar = DENSE_SHAPES
@@ -298,14 +290,14 @@ class MmaSparseSyncOp(MmaOp):
     ``sparseMetadata`` says which are stored; ``sparsitySelector``, which threads give it.
     """
 
-    matrixA = operand_def(VECTOR)
-    matrixB = operand_def(VECTOR)
-    matrixC = operand_def(VECTOR)
+    matrixA = operand_def(K.VECTOR)
+    matrixB = operand_def(K.VECTOR)
+    matrixC = operand_def(K.VECTOR)
     sparseMetadata = operand_def(METADATA)
-    mmaShape = prop_def(I64_ARRAY)
-    sparsitySelector = prop_def(INT32, default_value=IntegerAttr(0, IntegerType(32)))
-    tf32Enabled = opt_prop_def(FLAG)
-    res = result_def(VECTOR)
+    mmaShape = prop_def(K.I64_ARRAY)
+    sparsitySelector = prop_def(K.INT32, default_value=IntegerAttr(0, IntegerType(32)))
+    tf32Enabled = opt_prop_def(K.FLAG)
+    res = result_def(K.VECTOR)
 
     traits = traits_def(Pure())
     SHAPES: ClassVar = SPARSE_SHAPES

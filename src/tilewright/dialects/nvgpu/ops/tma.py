@@ -16,7 +16,7 @@ from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.syntax.directives import (
     Operand,
 )
-from tilewright.dialects.upstream.base.constraints import I1, I16, INDEX, MEMREF, UNRANKED_MEMREF
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.operations import SEGMENTS
 
 GROUP = "TMA"
@@ -34,13 +34,13 @@ class TmaAsyncLoadOp(NvgpuOp):
     set. Each thread that executes this, save with a false ``predicate``, makes a copy.
     """
 
-    dst = operand_def(MEMREF)
+    dst = operand_def(K.MEMREF)
     barriers = operand_def(MBARRIER_GROUP)
     tensorMapDescriptor = operand_def(TENSOR_MAP)
-    coordinates = var_operand_def(INDEX)
-    mbarId = operand_def(INDEX)
-    multicastMask = opt_operand_def(I16)
-    predicate = opt_operand_def(I1)
+    coordinates = var_operand_def(K.INDEX)
+    mbarId = operand_def(K.INDEX)
+    multicastMask = opt_operand_def(K.I16)
+    predicate = opt_operand_def(K.I1)
 
     irdl_options = (SEGMENTS,)
     SYNTAX: ClassVar = syntax(
@@ -75,10 +75,10 @@ class TmaAsyncStoreOp(NvgpuOp):
     with a false ``predicate``, makes a copy; it belongs to the thread's bulk groups.
     """
 
-    src = operand_def(MEMREF)
+    src = operand_def(K.MEMREF)
     tensorMapDescriptor = operand_def(TENSOR_MAP)
-    coordinates = var_operand_def(INDEX)
-    predicate = opt_operand_def(I1)
+    coordinates = var_operand_def(K.INDEX)
+    predicate = opt_operand_def(K.I1)
 
     irdl_options = (SEGMENTS,)
     SYNTAX: ClassVar = syntax(
@@ -107,8 +107,8 @@ class TmaAsyncStoreOp(NvgpuOp):
 class TmaCreateDescriptorOp(NvgpuOp):
     """A tensor map of ``tensor`` with boxes of ``boxDimensions``, outermost first; on the host."""
 
-    tensor = operand_def(UNRANKED_MEMREF)
-    boxDimensions = var_operand_def(INDEX)
+    tensor = operand_def(K.UNRANKED_MEMREF)
+    boxDimensions = var_operand_def(K.INDEX)
     tensorMap = result_def(TENSOR_MAP)
 
     SYNTAX: ClassVar = syntax(
@@ -130,7 +130,7 @@ class TmaPrefetchOp(NvgpuOp):
     """Brings the tensor map into the cache, save where ``predicate`` is there and false."""
 
     tensorMapDescriptor = operand_def(TENSOR_MAP)
-    predicate = opt_operand_def(I1)
+    predicate = opt_operand_def(K.I1)
 
     SYNTAX: ClassVar = syntax(
         Operand(_MAP), "(, predicate = $predicate)? attr-dict :", map_type(_MAP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -12,7 +13,7 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.declare import examples
 from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import consume, token_text
 from tilewright.dialects.upstream.arith.syntax import FastMath
 from tilewright.dialects.upstream.arith.vectors import (
     FAST_MATH,
@@ -38,15 +39,16 @@ def rounding_of(op: IRDLOperation) -> str:
     return ROUNDING_MODES[found.value.data if isinstance(found, IntegerAttr) else 0]
 
 
+def _mode(parser: Parser) -> Attribute:
+    return IntegerAttr(ROUNDING_MODES.index(consume(parser)), i32)
+
+
 class Rounding(Directive):
     """A rounding mode, or nothing."""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start, text = token_start(parser), token_text(parser)
-        if text in ROUNDING_MODES:
-            consume(parser)
-            state.properties["roundingmode"] = IntegerAttr(ROUNDING_MODES.index(text), i32)
-            state.mark(("attr", "roundingmode", 0), start, previous_end(parser))
+        if token_text(parser) in ROUNDING_MODES:
+            state.read(parser, "roundingmode", lambda: _mode(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         if "roundingmode" in op.properties:

@@ -11,9 +11,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.declare import int_property
-from tilewright.dialects.syntax.directives import BAD_KEYWORD, parse_type_into
+from tilewright.dialects.syntax.directives import one_of, parse_type_into, take_word
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import consume, fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import consume, previous_end, token_start, token_text
 
 #: The predicates of ``cmpi`` and ``cmpf``; their places are their numbers.
 INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -32,13 +32,10 @@ class Predicate(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         start, text = token_start(parser), token_text(parser).strip('"')
-        if text not in self.known:
-            listed = ", ".join(f"'{name}'" for name in self.known)
-            found = f"'{text}'" if text else "the end of the file"
-            fail(
-                parser, f"expected predicate to be one of: {listed}, got: {found}", code=BAD_KEYWORD
-            )
-        consume(parser)
+        if text in self.known:
+            consume(parser)
+        else:
+            take_word(parser, self.known, "predicate")
         state.properties["predicate"] = IntegerAttr(self.names.index(text), i64)
         state.mark(("attr", "predicate", 0), start, previous_end(parser))
 
@@ -46,7 +43,7 @@ class Predicate(Directive):
         printer.print_string(f" {predicate_name(op, self.names)}")
 
     def grammar(self) -> str:
-        return "(" + " | ".join(f"`{name}`" for name in self.known) + ")"
+        return one_of(self.known)
 
 
 def predicate_name(op: IRDLOperation, names: tuple[str, ...]) -> str:
@@ -60,12 +57,8 @@ class OverflowFlags(Directive):
     """``overflow<nsw, nuw>``; nothing where there are no flags."""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        if not parser.parse_optional_keyword("overflow"):
-            return
-        flags = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _flag(parser))
-        state.properties["overflowFlags"] = IntegerOverflowAttr(f for f in flags if f is not None)
-        state.mark(("attr", "overflowFlags", 0), start, previous_end(parser))
+        if token_text(parser) == "overflow":
+            state.read(parser, "overflowFlags", lambda: _flags(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         flags = op.properties.get("overflowFlags")
@@ -77,17 +70,13 @@ class OverflowFlags(Directive):
         return "[`overflow` `<` (`nsw` | `nuw`) {`,` ...} `>`]"
 
 
-def _flag(parser: Parser) -> IntegerOverflowFlag | None:
-    text = token_text(parser)
-    known = [flag.value for flag in IntegerOverflowFlag]
-    if text not in (*known, "none"):
-        listed = ", ".join(f"'{flag}'" for flag in known)
-        found = f"'{text}'" if text else "the end of the file"
-        fail(
-            parser, f"expected overflow flag to be one of: {listed}, got: {found}", code=BAD_KEYWORD
-        )
-    consume(parser)
-    return None if text == "none" else IntegerOverflowFlag(text)
+def _flags(parser: Parser) -> IntegerOverflowAttr:
+    parser.parse_keyword("overflow")
+    known = [*(flag.value for flag in IntegerOverflowFlag), "none"]
+    words = parser.parse_comma_separated_list(
+        parser.Delimiter.ANGLE, lambda: take_word(parser, known, "overflow flag")
+    )
+    return IntegerOverflowAttr(IntegerOverflowFlag(word) for word in words if word != "none")
 
 
 class FastMath(Directive):

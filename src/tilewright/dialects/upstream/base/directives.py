@@ -17,12 +17,11 @@ from xdsl.printer import Printer
 from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.narrowing import is_enum, is_sized_integer_type
 from tilewright.dialects.syntax.assembly import assembly
-from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
+from tilewright.dialects.syntax.directives import one_of, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
     content,
     fail,
-    is_value_name,
     previous_end,
     token_end,
     token_start,
@@ -116,10 +115,8 @@ class Choice(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         if self.optional and token_text(parser) not in {m.value for m in self.cls.enum_type}:
             return
-        start = token_start(parser)
-        member = parse_keyword(parser, self.cls.enum_type, self.name)
-        state.properties[self.name] = self.cls(member)
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        enum = self.cls.enum_type
+        state.read(parser, self.name, lambda: self.cls(parse_keyword(parser, enum, self.name)))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties.get(self.name)
@@ -127,7 +124,7 @@ class Choice(Directive):
             printer.print_string(f" {found.data.value}")
 
     def grammar(self) -> str:
-        listed = "(" + " | ".join(f"`{m.value}`" for m in self.cls.enum_type) + ")"
+        listed = one_of(m.value for m in self.cls.enum_type)
         return f"[{listed}]" if self.optional else listed
 
 
@@ -142,10 +139,10 @@ class Number(Directive):
     def parse(self, parser: Parser, state: ParseState) -> None:
         if self.word and not parser.parse_optional_keyword(self.word):
             return
-        start = token_start(parser)
         ty = IntegerType(self.width) if self.width else IndexType()
-        state.properties[self.name] = IntegerAttr(parser.parse_integer(allow_boolean=False), ty)
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
+        state.read(
+            parser, self.name, lambda: IntegerAttr(parser.parse_integer(allow_boolean=False), ty)
+        )
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties.get(self.name)
@@ -155,34 +152,6 @@ class Number(Directive):
 
     def grammar(self) -> str:
         return f"[`{self.word}` INT]" if self.word else "INT"
-
-
-@dataclass(frozen=True, slots=True)
-class TypedValues(Directive):
-    """Operands and their types, or nothing: ``%a, %b : T, U``."""
-
-    name: str
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        state.operands[self.name], state.types[self.name] = [], []
-        if not is_value_name(parser):
-            return
-        parse_operand(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_operand(parser, state, self.name)
-        parser.parse_punctuation(":")
-        parse_type_into(parser, state, self.name)
-        while parser.parse_optional_punctuation(","):
-            parse_type_into(parser, state, self.name)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        if values := values_of(op, self.name):
-            printer.print_string(" ")
-            printer.print_list(values, printer.print_ssa_value)
-            printer.print_string(" : " + ", ".join(shown_type(op, value) for value in values))
-
-    def grammar(self) -> str:
-        return f"[%{self.name} {{`,` %{self.name}}} `:` types(%{self.name})]"
 
 
 @dataclass(frozen=True, slots=True)

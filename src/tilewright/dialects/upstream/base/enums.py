@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.ir import SpacedOpaqueSyntaxAttribute
 from xdsl.parser import AttrParser
 from xdsl.utils.str_enum import StrEnum
 
 from tilewright.dialects.keywords import AngledAttr, KeywordAttr
-from tilewright.dialects.syntax.directives import BAD_KEYWORD
-from tilewright.dialects.syntax.tokens import consume, fail, token_text
+from tilewright.dialects.syntax.directives import take_word
+from tilewright.dialects.syntax.tokens import token_text
 
 
 def parse_keyword(parser: AttrParser, enum: type[StrEnum], what: str) -> StrEnum:
     """A bare keyword of an enumeration."""
-    text = token_text(parser)
-    member = next((m for m in enum if m.value == text), None)
-    if member is None:
-        listed = ", ".join(f"'{m.value}'" for m in enum)
-        found = f"'{text}'" if text else "the end of the file"
-        fail(parser, f"expected {what} to be one of: {listed}, got: {found}", code=BAD_KEYWORD)
-    consume(parser)
-    return member
+    return enum(take_word(parser, [member.value for member in enum], what))
 
 
-class BareEnumAttr(KeywordAttr):
+class BareEnumAttr(KeywordAttr, SpacedOpaqueSyntaxAttribute):
     """One that is written as a bare keyword; ``<value>`` is read, too."""
 
     @classmethod

@@ -6,7 +6,7 @@ from enum import auto
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -65,14 +65,12 @@ class AddressSpaceAttr(EnumAttribute[AddressSpace]):
 
 
 @irdl_attr_definition
-class ShuffleModeAttr(BareEnumAttr, EnumAttribute[ShuffleMode], SpacedOpaqueSyntaxAttribute):
+class ShuffleModeAttr(BareEnumAttr, EnumAttribute[ShuffleMode]):
     name = "gpu.shuffle_mode"
 
 
 @irdl_attr_definition
-class AllReduceOperationAttr(
-    BareEnumAttr, EnumAttribute[AllReduceOperation], SpacedOpaqueSyntaxAttribute
-):
+class AllReduceOperationAttr(BareEnumAttr, EnumAttribute[AllReduceOperation]):
     name = "gpu.all_reduce_op"
 
 

@@ -35,13 +35,13 @@ from xdsl.traits import (
 
 from tilewright.dialects.declare import Report, attr, examples
 from tilewright.dialects.narrowing import is_array
-from tilewright.dialects.syntax.directives import format_symbol
+from tilewright.dialects.syntax.directives import TypedValues, format_symbol
 from tilewright.dialects.syntax.engine import Directive, ParseState
 from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, ARRAY, FUNCTION_TYPE, STRING
-from tilewright.dialects.upstream.base.directives import ATTRIBUTES, TypedValues
+from tilewright.dialects.upstream.base.directives import ATTRIBUTES
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
 KERNEL = "gpu.kernel"
@@ -75,9 +75,7 @@ class ModuleTail(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         if token_text(parser) == "[":
-            start = token_start(parser)
-            state.properties["targets"] = parser.parse_attribute()
-            state.mark(("attr", "targets", 0), start, previous_end(parser))
+            state.read(parser, "targets", parser.parse_attribute)
         if parser.parse_optional_keyword("attributes"):
             ATTRIBUTES.parse(parser, state)
         start = token_start(parser)

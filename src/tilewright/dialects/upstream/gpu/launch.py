@@ -19,8 +19,7 @@ from xdsl.printer import Printer
 from tilewright.dialects.declare import examples
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import previous_end, token_start
-from tilewright.dialects.upstream.base.constraints import ANY_VALUE, GPU_TOKEN, I32, SIZE, SYMBOL
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import (
     infer_types,
     syntax,
@@ -35,9 +34,7 @@ class Callee(Directive):
     """``@module::@kernel``"""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties["kernel"] = parser.parse_attribute()
-        state.mark(("attr", "kernel", 0), start, previous_end(parser))
+        state.read(parser, "kernel", parser.parse_attribute)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(" ")
@@ -118,21 +115,21 @@ class LaunchFuncOp(UpstreamOp):
     Asynchronous launches have a generic form only.
     """
 
-    asyncDependencies = var_operand_def(GPU_TOKEN)
-    gridSizeX = operand_def(SIZE)
-    gridSizeY = operand_def(SIZE)
-    gridSizeZ = operand_def(SIZE)
-    blockSizeX = operand_def(SIZE)
-    blockSizeY = operand_def(SIZE)
-    blockSizeZ = operand_def(SIZE)
-    clusterSizeX = opt_operand_def(SIZE)
-    clusterSizeY = opt_operand_def(SIZE)
-    clusterSizeZ = opt_operand_def(SIZE)
-    dynamicSharedMemorySize = opt_operand_def(I32)
-    kernelOperands = var_operand_def(ANY_VALUE)
-    asyncObject = opt_operand_def(ANY_VALUE)
-    kernel = prop_def(SYMBOL)
-    asyncToken = opt_result_def(GPU_TOKEN)
+    asyncDependencies = var_operand_def(K.GPU_TOKEN)
+    gridSizeX = operand_def(K.SIZE)
+    gridSizeY = operand_def(K.SIZE)
+    gridSizeZ = operand_def(K.SIZE)
+    blockSizeX = operand_def(K.SIZE)
+    blockSizeY = operand_def(K.SIZE)
+    blockSizeZ = operand_def(K.SIZE)
+    clusterSizeX = opt_operand_def(K.SIZE)
+    clusterSizeY = opt_operand_def(K.SIZE)
+    clusterSizeZ = opt_operand_def(K.SIZE)
+    dynamicSharedMemorySize = opt_operand_def(K.I32)
+    kernelOperands = var_operand_def(K.ANY_VALUE)
+    asyncObject = opt_operand_def(K.ANY_VALUE)
+    kernel = prop_def(K.SYMBOL)
+    asyncToken = opt_result_def(K.GPU_TOKEN)
 
     irdl_options = (SEGMENTS,)
     HIDDEN: ClassVar = frozenset({"kernel"})

@@ -17,29 +17,15 @@ from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
 from tilewright.dialects.narrowing import memref_type
-from tilewright.dialects.syntax.directives import (
-    Flag,
-    StringField,
-)
+from tilewright.dialects.syntax.directives import Flag, StringField, TypedValues
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import (
-    ANY_VALUE,
-    FLAG,
-    I1,
-    I32,
-    INDEX,
-    INDEX_NUMBER,
-    MEMREF,
-    STRING,
-    Kind,
-)
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import (
     ATTRIBUTES,
     Choice,
     Number,
     OneToOne,
-    TypedValues,
     syntax,
 )
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
@@ -48,16 +34,16 @@ from tilewright.dialects.upstream.gpu import attributes as A
 from tilewright.dialects.upstream.gpu.spaces import is_shared
 
 _UPPER_BOUND = Number("upper_bound", "upper_bound")
-_DIMENSION = Kind("a dimension", DimensionAttr)
-_REDUCTION = Kind("an all_reduce_op", A.AllReduceOperationAttr)
+_DIMENSION = K.Kind("a dimension", DimensionAttr)
+_REDUCTION = K.Kind("an all_reduce_op", A.AllReduceOperationAttr)
 
 
 class DimensionOp(UpstreamOp):
     """A number of the launch along one dimension, less than ``upper_bound`` where that is there."""
 
     dimension = prop_def(_DIMENSION)
-    upper_bound = opt_prop_def(INDEX_NUMBER)
-    result = result_def(INDEX)
+    upper_bound = opt_prop_def(K.INDEX_NUMBER)
+    result = result_def(K.INDEX)
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"dimension", "upper_bound"})
@@ -136,8 +122,8 @@ class ClusterDimBlocksOp(DimensionOp):
 class LaneIdOp(UpstreamOp):
     """The place of the thread in its warp."""
 
-    upper_bound = opt_prop_def(INDEX_NUMBER)
-    result = result_def(INDEX)
+    upper_bound = opt_prop_def(K.INDEX_NUMBER)
+    result = result_def(K.INDEX)
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"upper_bound"})
@@ -148,8 +134,8 @@ class LaneIdOp(UpstreamOp):
 class SubgroupNumberOp(UpstreamOp):
     """A number about the warps of a block."""
 
-    upper_bound = opt_prop_def(INDEX_NUMBER)
-    result = result_def(INDEX)
+    upper_bound = opt_prop_def(K.INDEX_NUMBER)
+    result = result_def(K.INDEX)
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"upper_bound"})
@@ -190,7 +176,7 @@ class BarrierOp(UpstreamOp):
 class DynamicSharedMemoryOp(UpstreamOp):
     """The shared memory whose size the launch says."""
 
-    resultMemref = result_def(MEMREF)
+    resultMemref = result_def(K.MEMREF)
 
     SYNTAX: ClassVar = syntax("attr-dict : type($resultMemref)")
     EXAMPLES: ClassVar = examples(
@@ -211,12 +197,12 @@ class DynamicSharedMemoryOp(UpstreamOp):
 class ShuffleOp(UpstreamOp):
     """``value`` of another lane among ``width`` lanes, and whether there is such a lane."""
 
-    value = operand_def(ANY_VALUE)
-    offset = operand_def(I32)
-    width = operand_def(I32)
-    mode = prop_def(Kind("a shuffle_mode", A.ShuffleModeAttr))
-    shuffleResult = result_def(ANY_VALUE)
-    valid = result_def(I1)
+    value = operand_def(K.ANY_VALUE)
+    offset = operand_def(K.I32)
+    width = operand_def(K.I32)
+    mode = prop_def(K.Kind("a shuffle_mode", A.ShuffleModeAttr))
+    shuffleResult = result_def(K.ANY_VALUE)
+    valid = result_def(K.I1)
 
     RELATIONS: ClassVar = (same_type("value", "shuffleResult"),)
     INFER: ClassVar = {"shuffleResult": "value"}
@@ -239,10 +225,10 @@ class ShuffleOp(UpstreamOp):
 class SubgroupReduceOp(UpstreamOp):
     """The values of all lanes of the warp, combined."""
 
-    value = operand_def(ANY_VALUE)
+    value = operand_def(K.ANY_VALUE)
     op = prop_def(_REDUCTION)
-    uniform = opt_prop_def(FLAG)
-    result = result_def(ANY_VALUE)
+    uniform = opt_prop_def(K.FLAG)
+    result = result_def(K.ANY_VALUE)
 
     RELATIONS: ClassVar = (same_type("value", "result"),)
     HIDDEN: ClassVar = frozenset({"op", "uniform"})
@@ -274,8 +260,8 @@ class SubgroupReduceOp(UpstreamOp):
 class PrintfOp(UpstreamOp):
     """Prints values as the C function of that name does."""
 
-    args = var_operand_def(ANY_VALUE)
-    format = prop_def(STRING)
+    args = var_operand_def(K.ANY_VALUE)
+    format = prop_def(K.STRING)
 
     HIDDEN: ClassVar = frozenset({"format"})
     SYNTAX: ClassVar = (StringField("format"), ATTRIBUTES, TypedValues("args"))

@@ -11,7 +11,7 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_de
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
-from tilewright.dialects.syntax.directives import Flag
+from tilewright.dialects.syntax.directives import Flag, NumberedWord
 from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
@@ -21,15 +21,16 @@ from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.dialects.upstream.llvm.syntax import (
     BIN_OP,
+    BIN_OP_WORD,
     BIN_OPS,
     ORDERING,
+    ORDERING_WORD,
+    ORDERINGS,
     POINTER,
     STRUCT,
     VALUE,
-    BinOp,
     Member,
     MemberType,
-    Ordering,
     Scope,
     is_integer,
     member_type,
@@ -103,10 +104,10 @@ class AtomicRMWOp(UpstreamOp):
     HIDDEN: ClassVar = frozenset({"volatile_", "ordering", "syncscope", "bin_op"})
     SYNTAX: ClassVar = syntax(
         Flag("volatile_", "volatile"),
-        BinOp(),
+        BIN_OP_WORD,
         "$ptr, $val",
         Scope(),
-        Ordering(),
+        ORDERING_WORD,
         "attr-dict : type($ptr), type($val)",
     )
     EXAMPLES: ClassVar = examples(
@@ -175,8 +176,8 @@ class AtomicCmpXchgOp(UpstreamOp):
         Flag("volatile_", "volatile"),
         "$ptr, $cmp, $val",
         Scope(),
-        Ordering("success_ordering"),
-        Ordering("failure_ordering"),
+        NumberedWord("success_ordering", ORDERINGS),
+        NumberedWord("failure_ordering", ORDERINGS),
         "attr-dict : type($ptr), type($val)",
     )
     EXAMPLES: ClassVar = examples(
@@ -225,7 +226,7 @@ class FenceOp(UpstreamOp):
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     HIDDEN: ClassVar = frozenset({"ordering", "syncscope"})
-    SYNTAX: ClassVar = (Scope(), Ordering(), ATTRIBUTES)
+    SYNTAX: ClassVar = (Scope(), ORDERING_WORD, ATTRIBUTES)
     EXAMPLES: ClassVar = examples('llvm.fence syncscope("device") acq_rel')
 
     def check(self, report: Report) -> None:

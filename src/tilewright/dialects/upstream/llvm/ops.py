@@ -27,7 +27,7 @@ from tilewright.dialects.syntax.directives import (
 )
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import FLAG, INT32, INT64, STRING, Kind
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 from tilewright.dialects.upstream.llvm.atomics import (
@@ -126,10 +126,10 @@ class GetElementPtrOp(UpstreamOp):
 
     base = operand_def(POINTERS)
     dynamicIndices = var_operand_def(INTEGERS)
-    rawConstantIndices = prop_def(Kind("an array of 32-bit integers", DenseArrayBase))
-    elem_type = prop_def(Kind("a type", Attribute))
-    inbounds = opt_prop_def(FLAG)
-    noWrapFlags = opt_prop_def(INT32)
+    rawConstantIndices = prop_def(K.Kind("an array of 32-bit integers", DenseArrayBase))
+    elem_type = prop_def(K.Kind("a type", Attribute))
+    inbounds = opt_prop_def(K.FLAG)
+    noWrapFlags = opt_prop_def(K.INT32)
     res = result_def(POINTERS)
 
     traits = traits_def(Pure())
@@ -207,7 +207,7 @@ class MaskedGatherOp(UpstreamOp):
     ptrs = operand_def(POINTER_VECTOR)
     mask = operand_def(MASK)
     pass_thru = opt_operand_def(VALUE_VECTOR)
-    alignment = prop_def(INT32)
+    alignment = prop_def(K.INT32)
     res = result_def(VALUE_VECTOR)
 
     traits = traits_def(MemoryReadEffect())
@@ -243,7 +243,7 @@ class MaskedScatterOp(UpstreamOp):
     value = operand_def(VALUE_VECTOR)
     ptrs = operand_def(POINTER_VECTOR)
     mask = operand_def(MASK)
-    alignment = prop_def(INT32)
+    alignment = prop_def(K.INT32)
 
     traits = traits_def(MemoryWriteEffect())
     UNDEFINED: ClassVar = (OUTSIDE,)
@@ -302,12 +302,12 @@ class LoadOp(UpstreamOp):
     """Loads the value that a pointer points at. Without ``alignment`` it has that of its type."""
 
     addr = operand_def(POINTER)
-    alignment = opt_prop_def(INT64)
-    volatile_ = opt_prop_def(FLAG)
-    nontemporal = opt_prop_def(FLAG)
-    invariant = opt_prop_def(FLAG)
+    alignment = opt_prop_def(K.INT64)
+    volatile_ = opt_prop_def(K.FLAG)
+    nontemporal = opt_prop_def(K.FLAG)
+    invariant = opt_prop_def(K.FLAG)
     ordering = opt_prop_def(ORDERING)
-    syncscope = opt_prop_def(STRING)
+    syncscope = opt_prop_def(K.STRING)
     res = result_def(VALUE)
 
     traits = traits_def(MemoryReadEffect())
@@ -338,11 +338,11 @@ class StoreOp(UpstreamOp):
 
     value = operand_def(VALUE)
     addr = operand_def(POINTER)
-    alignment = opt_prop_def(INT64)
-    volatile_ = opt_prop_def(FLAG)
-    nontemporal = opt_prop_def(FLAG)
+    alignment = opt_prop_def(K.INT64)
+    volatile_ = opt_prop_def(K.FLAG)
+    nontemporal = opt_prop_def(K.FLAG)
     ordering = opt_prop_def(ORDERING)
-    syncscope = opt_prop_def(STRING)
+    syncscope = opt_prop_def(K.STRING)
 
     traits = traits_def(MemoryWriteEffect())
     UNDEFINED: ClassVar = (OUTSIDE, UNORDERED)

@@ -22,15 +22,18 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.dialects.narrowing import is_sized_integer_type
-from tilewright.dialects.syntax.directives import BAD_KEYWORD, parse_operand, parse_type_into, quote
+from tilewright.dialects.syntax.directives import (
+    NumberedWord,
+    parse_integers,
+    parse_operand,
+    parse_type_into,
+    quote,
+)
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
 from tilewright.dialects.syntax.tokens import (
-    consume,
     fail,
     is_value_name,
-    previous_end,
     token_start,
-    token_text,
 )
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base.constraints import Kind
@@ -134,32 +137,8 @@ def scope_of(op: IRDLOperation) -> str:
 # Text
 
 
-def _parse_word(parser: Parser, state: ParseState, name: str, words: dict[str, int]) -> None:
-    start, text = token_start(parser), token_text(parser)
-    if text not in words:
-        what = name.replace("_", " ")
-        listed = ", ".join(f"'{word}'" for word in words)
-        found = f"'{text}'" if text else "the end of the file"
-        fail(parser, f"expected {what} to be one of: {listed}, got: {found}", code=BAD_KEYWORD)
-    consume(parser)
-    state.properties[name] = IntegerAttr(words[text], i64)
-    state.mark(("attr", name, 0), start, previous_end(parser))
-
-
-@dataclass(frozen=True, slots=True)
-class Ordering(Directive):
-    """A memory ordering, as its keyword."""
-
-    name: str = "ordering"
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        _parse_word(parser, state, self.name, ORDERINGS)
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(f" {ordering_of(op, self.name)}")
-
-    def grammar(self) -> str:
-        return "(" + " | ".join(f"`{word}`" for word in ORDERINGS) + ")"
+ORDERING_WORD = NumberedWord("ordering", ORDERINGS)
+BIN_OP_WORD = NumberedWord("bin_op", {word: number for number, word in enumerate(BIN_OPS)})
 
 
 class Scope(Directive):
@@ -169,9 +148,7 @@ class Scope(Directive):
         if not parser.parse_optional_keyword("syncscope"):
             return
         with parser.in_parens():
-            start = token_start(parser)
-            state.properties["syncscope"] = StringAttr(parser.parse_str_literal())
-            state.mark(("attr", "syncscope", 0), start, previous_end(parser))
+            state.read(parser, "syncscope", lambda: StringAttr(parser.parse_str_literal()))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         if "syncscope" in op.properties:
@@ -188,31 +165,16 @@ class Atomic(Directive):
         state.properties["ordering"] = IntegerAttr(0, i64)
         if parser.parse_optional_keyword("atomic"):
             Scope().parse(parser, state)
-            Ordering().parse(parser, state)
+            ORDERING_WORD.parse(parser, state)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         if ordering_of(op):
             printer.print_string(" atomic")
             Scope().print(printer, op)
-            Ordering().print(printer, op)
+            ORDERING_WORD.print(printer, op)
 
     def grammar(self) -> str:
-        return f"[`atomic` {Scope().grammar()} {Ordering().grammar()}]"
-
-
-class BinOp(Directive):
-    """The operation of an atomic update, as its keyword."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        _parse_word(parser, state, "bin_op", {word: i for i, word in enumerate(BIN_OPS)})
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        number = op.properties["bin_op"]
-        assert isinstance(number, IntegerAttr)
-        printer.print_string(f" {BIN_OPS[number.value.data]}")
-
-    def grammar(self) -> str:
-        return "(" + " | ".join(f"`{word}`" for word in BIN_OPS) + ")"
+        return f"[`atomic` {Scope().grammar()} {ORDERING_WORD.grammar()}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +227,11 @@ class GepIndices(Directive):
                 fail(parser, f"{number} does not fit a signed 32-bit integer", start)
             numbers.append(number)
 
-        start = token_start(parser)
-        parser.parse_comma_separated_list(parser.Delimiter.SQUARE, place)
-        state.properties["rawConstantIndices"] = DenseArrayBase.from_list(i32, numbers)
-        state.mark(("attr", "rawConstantIndices", 0), start, previous_end(parser))
+        def places() -> Attribute:
+            parser.parse_comma_separated_list(parser.Delimiter.SQUARE, place)
+            return DenseArrayBase.from_list(i32, numbers)
+
+        state.read(parser, "rawConstantIndices", places)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         values = iter(values_of(op, "dynamicIndices"))
@@ -293,9 +256,7 @@ class ElementType(Directive):
 
     def parse(self, parser: Parser, state: ParseState) -> None:
         parser.parse_punctuation(",")
-        start = token_start(parser)
-        state.properties["elem_type"] = state.type_syntax.parse(parser)
-        state.mark(("attr", "elem_type", 0), start, previous_end(parser))
+        state.read(parser, "elem_type", lambda: state.type_syntax.parse(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         printer.print_string(f", {format_type(op.properties['elem_type'])}")
@@ -308,12 +269,9 @@ class Member(Directive):
     """``%container[NUMBER] : STRUCT``, with the type of the member as that of the result."""
 
     def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        numbers = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+        state.read(
+            parser, "position", lambda: DenseArrayBase.from_list(i64, parse_integers(parser))
         )
-        state.properties["position"] = DenseArrayBase.from_list(i64, numbers)
-        state.mark(("attr", "position", 0), start, previous_end(parser))
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         found = op.properties["position"]

@@ -7,7 +7,6 @@ from typing import ClassVar
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     IntegerAttr,
-    IntegerType,
     MemRefType,
     StringAttr,
     TensorType,
@@ -30,24 +29,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.declare import Report, attr, examples, operand, same_type, type_of
 from tilewright.dialects.narrowing import is_dense, is_memref, is_number_type, memref_type
-from tilewright.dialects.syntax.directives import (
-    format_symbol,
-    parse_type_into,
-)
+from tilewright.dialects.syntax.directives import NumberedWord, format_symbol, parse_type_into
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import fail
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import (
-    ANY_VALUE,
-    FLAG,
-    INDEX,
-    INT64,
-    MEMREF,
-    MEMREF_TYPE,
-    STRING,
-    Kind,
-)
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import ATTRIBUTES, syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
@@ -80,18 +67,12 @@ class GlobalHead(Directive):
             state.properties["sym_visibility"] = StringAttr(visibility)
         if parser.parse_optional_keyword("constant"):
             state.properties["constant"] = UnitAttr()
-        start = token_start(parser)
-        state.properties["sym_name"] = parser.parse_symbol_name()
-        state.mark(("attr", "sym_name", 0), start, previous_end(parser))
+        state.read(parser, "sym_name", parser.parse_symbol_name)
         parser.parse_punctuation(":")
-        start = token_start(parser)
-        ty = state.type_syntax.parse(parser)
-        state.properties["type"] = ty
-        state.mark(("attr", "type", 0), start, previous_end(parser))
+        state.read(parser, "type", lambda: state.type_syntax.parse(parser))
         if parser.parse_optional_punctuation("="):
-            start = token_start(parser)
-            state.properties["initial_value"] = self._value(parser, ty)
-            state.mark(("attr", "initial_value", 0), start, previous_end(parser))
+            ty = state.properties["type"]
+            state.read(parser, "initial_value", lambda: self._value(parser, ty))
 
     def _value(self, parser: Parser, ty: Attribute) -> Attribute:
         if parser.parse_optional_keyword("uninitialized"):
@@ -130,12 +111,12 @@ class GlobalHead(Directive):
 class GlobalOp(UpstreamOp):
     """Memory with a name. In space 3 it is memory that each block has."""
 
-    sym_name = prop_def(STRING)
-    sym_visibility = opt_prop_def(STRING)
-    type = prop_def(MEMREF_TYPE)
-    initial_value = opt_prop_def(Kind("a dense or unit attribute", Attribute))
-    constant = opt_prop_def(FLAG)
-    alignment = opt_prop_def(INT64)
+    sym_name = prop_def(K.STRING)
+    sym_visibility = opt_prop_def(K.STRING)
+    type = prop_def(K.MEMREF_TYPE)
+    initial_value = opt_prop_def(K.Kind("a dense or unit attribute", Attribute))
+    constant = opt_prop_def(K.FLAG)
+    alignment = opt_prop_def(K.INT64)
 
     traits = traits_def(SymbolOpInterface())
     HIDDEN: ClassVar = frozenset(
@@ -173,26 +154,6 @@ class GlobalOp(UpstreamOp):
                 )
 
 
-class RmwKind(Directive):
-    """The operation of an atomic update, as its keyword."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start, text = token_start(parser), token_text(parser)
-        if text not in RMW_KINDS:
-            fail(parser, f"expected one of {', '.join(RMW_KINDS)}, got '{text}'")
-        parser.parse_keyword(text)
-        state.properties["kind"] = IntegerAttr(RMW_KINDS[text], IntegerType(64))
-        state.mark(("attr", "kind", 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        kind = op.properties["kind"]
-        assert isinstance(kind, IntegerAttr)
-        printer.print_string(f" {_KEYWORDS[kind.value.data]}")
-
-    def grammar(self) -> str:
-        return "(" + " | ".join(RMW_KINDS) + ")"
-
-
 class RmwTypes(Directive):
     """``: (T, memref<...xT>) -> T``"""
 
@@ -220,22 +181,24 @@ class RmwTypes(Directive):
 class AtomicRMWOp(UpstreamOp):
     """Combines ``value`` with an element of memory, undivided; gives what was there."""
 
-    value = operand_def(ANY_VALUE)
-    memref = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    value = operand_def(K.ANY_VALUE)
+    memref = operand_def(K.MEMREF)
+    indices = var_operand_def(K.INDEX)
     kind = prop_def(
-        Kind(
+        K.Kind(
             "the number of an operation",
             IntegerAttr,
             lambda a: isinstance(a, IntegerAttr) and a.value.data in _KEYWORDS,
         )
     )
-    result = result_def(ANY_VALUE)
+    result = result_def(K.ANY_VALUE)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     RELATIONS: ClassVar = (same_type("value", "result"),)
     HIDDEN: ClassVar = frozenset({"kind"})
-    SYNTAX: ClassVar = syntax(RmwKind(), "$value, $memref[$indices*] attr-dict", RmwTypes())
+    SYNTAX: ClassVar = syntax(
+        NumberedWord("kind", RMW_KINDS), "$value, $memref[$indices*] attr-dict", RmwTypes()
+    )
     EXAMPLES: ClassVar = examples(
         """
         %x = arith.constant 1.0 : f32

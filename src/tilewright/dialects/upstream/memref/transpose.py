@@ -13,37 +13,24 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
-from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, examples, type_of
 from tilewright.dialects.narrowing import memref_type
-from tilewright.dialects.syntax.engine import Directive, ParseState
-from tilewright.dialects.syntax.tokens import previous_end, token_start
+from tilewright.dialects.syntax.directives import Property
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import MEMREF, Kind
 from tilewright.dialects.upstream.base.directives import syntax
 from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
-
-class Permutation(Directive):
-    """``(d0, d1) -> (d1, d0)``: an affine map without its word."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        state.properties["permutation"] = AffineMapAttr(parser.parse_affine_map())
-        state.mark(("attr", "permutation", 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        found = op.properties["permutation"]
-        assert isinstance(found, AffineMapAttr)
-        printer.print_string(f" {found.data}")
-
-    def grammar(self) -> str:
-        return "`(` d0 `,` ... `)` `->` `(` d1 `,` ... `)`"
+PERMUTATION = Property(
+    "permutation",
+    lambda parser: AffineMapAttr(parser.parse_affine_map()),
+    lambda permutation: str(permutation.data),
+    "`(` d0 `,` ... `)` `->` `(` d1 `,` ... `)`",
+)
 
 
 def _order(permutation: Attribute, rank: int) -> list[int] | None:
@@ -86,9 +73,7 @@ class TransposeOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"permutation"})
-    SYNTAX: ClassVar = syntax(
-        "$source", Permutation(), "attr-dict : type($source) to type($result)"
-    )
+    SYNTAX: ClassVar = syntax("$source", PERMUTATION, "attr-dict : type($source) to type($result)")
     EXAMPLES: ClassVar = examples(
         "%t = memref.transpose %big (d0, d1) -> (d1, d0) : memref<128x128xf32, 3> to "
         "memref<128x128xf32, strided<[1, 128]>, 3>"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -33,14 +33,14 @@ from tilewright.dialects.syntax.engine import Directive, ParseState, values_of
 from tilewright.dialects.syntax.tokens import consume, fail, token_text
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
-from tilewright.dialects.upstream.base.constraints import FLAG, I1, I32, INT32, Kind
+from tilewright.dialects.upstream.base import constraints as K
 from tilewright.dialects.upstream.base.directives import (
     ATTRIBUTES,
     Choice,
     Number,
     syntax,
 )
-from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr, parse_keyword
+from tilewright.dialects.upstream.base.enums import AngledEnumAttr, BareEnumAttr
 from tilewright.dialects.upstream.base.operations import SEGMENTS, UpstreamOp, upstream_op
 from tilewright.dialects.upstream.llvm.syntax import POINTER
 
@@ -81,16 +81,12 @@ class SharedSpaceAttr(AngledEnumAttr, EnumAttribute[SharedSpace]):
 
 
 @irdl_attr_definition
-class LoadCacheModifierAttr(
-    BareEnumAttr, EnumAttribute[LoadCacheModifier], SpacedOpaqueSyntaxAttribute
-):
+class LoadCacheModifierAttr(BareEnumAttr, EnumAttribute[LoadCacheModifier]):
     name = "nvvm.load_cache_modifier"
 
 
 @irdl_attr_definition
-class SetMaxRegisterActionAttr(
-    BareEnumAttr, EnumAttribute[SetMaxRegisterAction], SpacedOpaqueSyntaxAttribute
-):
+class SetMaxRegisterActionAttr(BareEnumAttr, EnumAttribute[SetMaxRegisterAction]):
     name = "nvvm.action"
 
 
@@ -172,8 +168,8 @@ class BarrierOp(UpstreamOp):
     All threads of the block where no number is given.
     """
 
-    barrierId = opt_operand_def(I32)
-    numberOfThreads = opt_operand_def(I32)
+    barrierId = opt_operand_def(K.I32)
+    numberOfThreads = opt_operand_def(K.I32)
 
     irdl_options = (SEGMENTS,)
     SYNTAX: ClassVar = syntax(
@@ -193,8 +189,8 @@ class BarrierOp(UpstreamOp):
 class BarrierArriveOp(UpstreamOp):
     """Arrives at a barrier of the block without waiting."""
 
-    barrierId = opt_operand_def(I32)
-    numberOfThreads = operand_def(I32)
+    barrierId = opt_operand_def(K.I32)
+    numberOfThreads = operand_def(K.I32)
 
     SYNTAX: ClassVar = syntax(
         "(id = $barrierId)? (number_of_threads = $numberOfThreads)? attr-dict"
@@ -213,7 +209,7 @@ class BarrierArriveOp(UpstreamOp):
 class SyncWarpOp(UpstreamOp):
     """Waits for the lanes of the warp that are in ``mask``."""
 
-    mask = operand_def(I32)
+    mask = operand_def(K.I32)
 
     SYNTAX: ClassVar = syntax("$mask attr-dict : type($mask)")
     EXAMPLES: ClassVar = examples(
@@ -222,23 +218,6 @@ class SyncWarpOp(UpstreamOp):
         nvvm.bar.warp.sync %mask : i32
         """
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cache(Directive):
-    """``cache = cg``."""
-
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        parser.parse_keyword("cache")
-        parser.parse_punctuation("=")
-        member = parse_keyword(parser, LoadCacheModifier, "modifier")
-        state.properties["modifier"] = LoadCacheModifierAttr(LoadCacheModifier(member))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        printer.print_string(f" cache = {enum_property(op, 'modifier')}")
-
-    def grammar(self) -> str:
-        return "`cache` `=` (`ca` | `cg`)"
 
 
 @upstream_op("nvvm", "cp.async.shared.global")
@@ -251,16 +230,16 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
 
     dst = operand_def(POINTER)
     src = operand_def(POINTER)
-    cpSize = opt_operand_def(I32)
-    size = prop_def(INT32)
-    modifier = prop_def(Kind("a load_cache_modifier", LoadCacheModifierAttr))
+    cpSize = opt_operand_def(K.I32)
+    size = prop_def(K.INT32)
+    modifier = prop_def(K.Kind("a load_cache_modifier", LoadCacheModifierAttr))
 
     HIDDEN: ClassVar = frozenset({"size", "modifier"})
     SYNTAX: ClassVar = syntax(
         "$dst, $src,",
         Number("size", width=32),
-        ",",
-        _Cache(),
+        ", cache =",
+        Choice("modifier", LoadCacheModifierAttr),
         "(, $cpSize)? attr-dict : type($dst), type($src)",
         MoreTypes("cpSize"),
     )
@@ -307,7 +286,7 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
 class ElectSyncOp(UpstreamOp):
     """Whether the thread is the one that the warp elects."""
 
-    pred = result_def(I1)
+    pred = result_def(K.I1)
 
     SYNTAX: ClassVar = syntax("attr-dict -> type($pred)")
     UNDEFINED: ClassVar = (_WARPS,)
@@ -318,8 +297,8 @@ class ElectSyncOp(UpstreamOp):
 class FenceProxyOp(UpstreamOp):
     """Orders accesses of one proxy before those of another that come after."""
 
-    kind = prop_def(Kind("a proxy_kind", ProxyKindAttr))
-    space = opt_prop_def(Kind("a shared_space", SharedSpaceAttr))
+    kind = prop_def(K.Kind("a proxy_kind", ProxyKindAttr))
+    space = opt_prop_def(K.Kind("a shared_space", SharedSpaceAttr))
 
     SYNTAX: ClassVar = (ATTRIBUTES,)
     EXAMPLES: ClassVar = examples(
@@ -357,7 +336,7 @@ class CpAsyncBulkCommitGroupOp(UpstreamOp):
 class GroupOp(UpstreamOp):
     """Waits until at most ``group`` groups, the youngest, are unfinished."""
 
-    group = prop_def(INT32)
+    group = prop_def(K.INT32)
 
     HIDDEN: ClassVar = frozenset({"group"})
     SYNTAX: ClassVar = (Number("group", width=32), ATTRIBUTES)
@@ -378,7 +357,7 @@ class CpAsyncBulkWaitGroupOp(GroupOp):
     With ``read``, until no other has still to read its source.
     """
 
-    read = opt_prop_def(FLAG)
+    read = opt_prop_def(K.FLAG)
 
     EXAMPLES: ClassVar = examples(
         "nvvm.cp.async.bulk.wait_group 0", "nvvm.cp.async.bulk.wait_group 0 {read}"
@@ -439,8 +418,8 @@ class ClusterWaitOp(UpstreamOp):
 class SetMaxRegisterOp(UpstreamOp):
     """Lets the warp have so many registers for each thread: gives others back, or waits for them."""
 
-    regCount = prop_def(INT32)
-    action = prop_def(Kind("an action", SetMaxRegisterActionAttr))
+    regCount = prop_def(K.INT32)
+    action = prop_def(K.Kind("an action", SetMaxRegisterActionAttr))
 
     HIDDEN: ClassVar = frozenset({"regCount", "action"})
     SYNTAX: ClassVar = (

@@ -35,11 +35,12 @@ from tilewright.dialects.declare import Report, attr, enum_property, examples, s
 from tilewright.dialects.narrowing import integers_of, is_dense_array, is_vector
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.directives import (
+    Property,
+    parse_integers,
     parse_operand,
     parse_type_into,
 )
 from tilewright.dialects.syntax.engine import Directive, ParseState, shown_type, values_of
-from tilewright.dialects.syntax.tokens import previous_end, token_start
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
 from tilewright.dialects.upstream.base.constraints import ANY_VALUE, I64_ARRAY, VECTOR, Kind
@@ -77,31 +78,16 @@ def numbers_of(op: IRDLOperation, name: str) -> tuple[int, ...]:
     return integers_of(op.properties[name])
 
 
-@dataclass(frozen=True, slots=True)
-class NumberList(Directive):
+def number_list(name: str, *, dense: bool = False) -> Property:
     """A property of integers in brackets: ``[1, 0]``; ``dense`` as upstream keeps some of them."""
 
-    name: str
-    dense: bool = False
+    def value(parser: Parser) -> Attribute:
+        numbers = parse_integers(parser)
+        if dense:
+            return DenseArrayBase.from_list(i64, numbers)
+        return ArrayAttr([IntegerAttr(n, i64) for n in numbers])
 
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        numbers = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-        )
-        state.properties[self.name] = (
-            DenseArrayBase.from_list(i64, numbers)
-            if self.dense
-            else ArrayAttr([IntegerAttr(n, i64) for n in numbers])
-        )
-        state.mark(("attr", self.name, 0), start, previous_end(parser))
-
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        listed = ", ".join(map(str, numbers_of(op, self.name)))
-        printer.print_string(f" [{listed}]")
-
-    def grammar(self) -> str:
-        return "`[` INT {`,` INT} `]`"
+    return Property(name, value, lambda array: str([*integers_of(array)]), "`[` INT {`,` INT} `]`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +115,17 @@ class Position(Directive):
         return f"`[` [%{self.name} `:` TYPE] `]`"
 
 
-@dataclass(frozen=True, slots=True)
-class CombiningKind(Directive):
-    """How elements are combined: ``<add>``."""
+def _combining_kind(parser: Parser) -> Attribute:
+    with parser.in_angle_brackets():
+        return CombiningKindAttr(
+            CombiningKindFlag(parse_keyword(parser, CombiningKindFlag, "the kind"))
+        )
 
-    def parse(self, parser: Parser, state: ParseState) -> None:
-        start = token_start(parser)
-        with parser.in_angle_brackets():
-            kind = CombiningKindFlag(parse_keyword(parser, CombiningKindFlag, "the kind"))
-        state.properties["kind"] = CombiningKindAttr(kind)
-        state.mark(("attr", "kind", 0), start, previous_end(parser))
 
-    def print(self, printer: Printer, op: IRDLOperation) -> None:
-        kind = op.properties["kind"]
-        assert isinstance(kind, CombiningKindAttr)
-        printer.print_string(f" <{kind.data.value}>")
-
-    def grammar(self) -> str:
-        return "`<` KIND `>`"
+#: How elements are combined: ``<add>``.
+COMBINING_KIND = Property(
+    "kind", _combining_kind, lambda kind: f"<{kind.data.value}>", "`<` KIND `>`"
+)
 
 
 def _expect(report: Report, op: UpstreamOp, group: str, shape: Sequence[int], like: str) -> None:
@@ -265,7 +244,7 @@ class TransposeOp(UpstreamOp):
     HIDDEN: ClassVar = frozenset({"permutation"})
     SYNTAX: ClassVar = syntax(
         "$vector,",
-        NumberList("permutation", dense=True),
+        number_list("permutation", dense=True),
         "attr-dict : type($vector) to type($result)",
     )
     EXAMPLES: ClassVar = examples(
@@ -302,7 +281,7 @@ class ShuffleOp(UpstreamOp):
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"mask"})
     INFER: ClassVar = {"result": _shuffled}
-    SYNTAX: ClassVar = syntax("$v1, $v2", NumberList("mask"), "attr-dict : type($v1), type($v2)")
+    SYNTAX: ClassVar = syntax("$v1, $v2", number_list("mask"), "attr-dict : type($v1), type($v2)")
     EXAMPLES: ClassVar = examples(
         "%w = vector.shuffle %a, %b [0, 5, 1] : vector<4x2xf16>, vector<2x2xf16>"
     )
@@ -410,7 +389,7 @@ class ConstantMaskOp(UpstreamOp):
 
     traits = traits_def(Pure())
     HIDDEN: ClassVar = frozenset({"mask_dim_sizes"})
-    SYNTAX: ClassVar = syntax(NumberList("mask_dim_sizes"), "attr-dict : type($result)")
+    SYNTAX: ClassVar = syntax(number_list("mask_dim_sizes"), "attr-dict : type($result)")
     EXAMPLES: ClassVar = examples("%mask = vector.constant_mask [2, 3] : vector<4x4xi1>")
 
     def check(self, report: Report) -> None:
@@ -537,9 +516,9 @@ class MultiReductionOp(UpstreamOp):
     HIDDEN: ClassVar = frozenset({"kind", "reduction_dims"})
     INFER: ClassVar = {"acc": "dest"}
     SYNTAX: ClassVar = syntax(
-        CombiningKind(),
+        COMBINING_KIND,
         ", $source, $acc",
-        NumberList("reduction_dims"),
+        number_list("reduction_dims"),
         "attr-dict : type($source) to type($dest)",
     )
     EXAMPLES: ClassVar = examples(

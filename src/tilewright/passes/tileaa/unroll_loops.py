@@ -92,7 +92,9 @@ def _write_out(loop: ForOp, rounds: range) -> None:
         counter = ConstantOp.from_value(loop.lb.type, number)
         inherit_location(counter, loop)
         Rewriter.insert_op(counter, InsertPoint.before(loop))
-        values = dict(zip(block.args, [counter.result, *carried], strict=True))
+        values: dict[SSAValue, SSAValue] = dict(
+            zip(block.args, [counter.result, *carried], strict=True)
+        )
         for op in block.ops:
             if op is block.last_op:
                 carried = [values.get(value, value) for value in op.operands]

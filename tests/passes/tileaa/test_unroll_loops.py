@@ -97,7 +97,7 @@ def _no_round(g: _Given) -> None:
 
 def _unknown_rounds(g: _Given) -> None:
     block, _, _ = g.k.get_tile_block_id()
-    g.store(g.loop((0, block, 1), lambda i, row: g.k.addf(row, g.row(i))), g.zero)
+    g.store(g.loop((0, block, 1), lambda i, row: g.k.addf(row, g.row(i))), block)
 
 
 def _stores(g: _Given) -> None:

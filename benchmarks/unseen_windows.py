@@ -43,7 +43,7 @@ def depthwise(x, weights, out, rows: ct.Constant[int], columns: ct.Constant[int]
     total = ct.zeros((rows, columns), ct.float32)
     for r in range(3):
         for s in range(3):
-            near = ct.gather(x, (channel, y + (r - 1), z + (s - 1)), padding_value=0.0)
+            near = ct.gather(x, (channel, y + (r - 1), z + (s - 1)))
             total = total + near * ct.gather(weights, (channel, r * 3 + s))
     ct.store(out, (channel, i, j), total.reshape((1, rows, columns)))
 
@@ -68,7 +68,7 @@ def convolution(
             for s in range(3):
                 near_y, near_z = y + (r - 1), z + (s - 1)
                 inside = (near_y >= 0) & (near_y < size) & (near_z >= 0) & (near_z < size)
-                near = ct.gather(x, (c, near_y, near_z), mask=inside, padding_value=0.0)
+                near = ct.gather(x, (c, near_y, near_z), mask=inside)
                 at = of * filters + ct.arange(filters, dtype=ct.int32)
                 by = ct.gather(weights, (at, c * 9 + r * 3 + s))
                 total = total + by[:, None] * near[None, :]

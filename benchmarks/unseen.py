@@ -40,6 +40,7 @@ ROOMS = {
     "unseen_strips": "Short pieces of long rows",
     "unseen_together": "Blocks that work on one result together, and several arrays in and out",
     "unseen_waiting": "Blocks that wait for one another",
+    "unseen_windows": "Windows and taps, short rows, batches of products",
 }
 _OURS = "Tilewright"
 _LONG_ENOUGH = 0.25

@@ -158,6 +158,7 @@ FITS = {
     "cos64": _cos(5, 64),
     "sinh": _odd(mp.sinh, 1, 6),
     "sinh32": _odd(mp.sinh, 1, 3, 32),
+    "tanh32": _odd(mp.tanh, "0.8465", 6, 32),
     "atan": _odd(mp.atan, 1, 20),
     "atan, short": _odd(mp.atan, 1, 11),
 }

@@ -12,6 +12,7 @@ from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.constant_powers import constant_powers, powers_of
 from tilewright.passes.tileaa.merge_reductions import merge_reductions, mergeable
 from tilewright.passes.tileaa.narrow_comparisons import narrow_comparisons, wide_comparisons
+from tilewright.passes.tileaa.unroll_loops import short_loops, unroll_loops
 from tilewright.passes.tileaa.weaken_atomics import ordered_updates, weaken_atomics
 from tilewright.passes.tileas.remarks import Remarks
 
@@ -26,6 +27,7 @@ class Step:
 
 #: In the order of the pipeline ``cpu`` (``passes.pipelines``).
 STEPS = (
+    Step(short_loops, unroll_loops),
     Step(ordered_updates, weaken_atomics),
     Step(powers_of, constant_powers),
     Step(wide_comparisons, lambda function, remarks: narrow_comparisons(function)),

@@ -54,6 +54,7 @@ from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileaa.unroll_loops import UnrollLoops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
@@ -161,6 +162,7 @@ PASSES = PassTable(
         WeakenAtomics,
         ConstantPowers,
         NarrowComparisons,
+        UnrollLoops,
         MergeReductions,
         Allocate,
         AssignLayouts,
@@ -207,7 +209,13 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileaa-canonicalize",
         "tileaa-dce",
     ),
-    "cpu": ("weaken-atomics", "constant-powers", "narrow-comparisons", "merge-reductions"),
+    "cpu": (
+        "unroll-loops",
+        "weaken-atomics",
+        "constant-powers",
+        "narrow-comparisons",
+        "merge-reductions",
+    ),
     "tileas": (
         "tileas-order-blocks",
         "tileas-limit-residency",

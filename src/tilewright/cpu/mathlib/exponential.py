@@ -113,6 +113,19 @@ _SINH_SINGLE = (
     0.0001983615948120132,
     2.8169538381916936e-06,
 )
+# (tanh(x) - x) / x**3 the same way, below ``_TANH_SMALL``.
+_TANH_SINGLE = (
+    -0.33333319425582886,
+    0.13332892954349518,
+    -0.053921889513731,
+    0.021634390577673912,
+    -0.008207009173929691,
+    0.002527158008888364,
+    -0.0004346305795479566,
+)
+_TANH_SMALL = 0.92
+#: From there on tanh is 1 in f32.
+_TANH_ONE_SINGLE = 10.0
 #: Beyond it hyperbolic functions overflow f32.
 _LARGEST_SINGLE = 89.5
 _BITS_OF_PRODUCT = (2 * 127 - 4) << 23
@@ -188,8 +201,27 @@ def _reduced(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
     return high, low, exponent
 
 
+def _tanh_single(f: Formulas, x: Value) -> Value:
+    """A polynomial for small numbers, ``1 - 2 / (e**2x + 1)`` for others."""
+    table = _TABLE[32]
+    magnitude = f.absolute(x)
+    square = magnitude * magnitude
+    small = f.fma(magnitude * square, f.polynomial(square, _TANH_SINGLE), magnitude)
+    held = f.select(magnitude > _TANH_ONE_SINGLE, _TANH_ONE_SINGLE, magnitude)
+    whole, exponent = f.rounded(held, 2.0 * _LOG2_E)
+    rest = f.fma(whole, -table.ln2[0], held + held)
+    r = f.fma(whole, -table.ln2[1], rest)
+    scale = f.power_of_two(exponent)
+    # A power of two and 1 are added exactly.
+    total = f.fma(scale, r * f.polynomial(r, (1.0, *table.exp)), scale + 1.0)
+    large = 1.0 - 2.0 / total
+    return f.copysign(f.select(magnitude < _TANH_SMALL, small, large), x)
+
+
 def tanh(f: Formulas, x: Value) -> Value:
-    """Hyperbolic tangent as ``E / (E + 2)`` with ``E = e**2x - 1``: below 1 ulp."""
+    """Hyperbolic tangent: below 1 ulp; in f64 as ``E / (E + 2)`` with ``E = e**2x - 1``."""
+    if f.bits == 32:
+        return _tanh_single(f, x)
     magnitude = f.absolute(x)
     high, low, exponent = _reduced(f, f.clamp(magnitude + magnitude, 0.0, _TABLE[f.bits].tanh_one))
     scale = f.power_of_two(exponent)

@@ -91,6 +91,70 @@ def test_a_product_is_summed_in_the_tile_of_its_loop():
     assert plan["nv_tileaa.tiled_load"] == "buffer"
 
 
+_ROW, _FLAT = tile("f32", (1, 64)), tile("f32", (64,))
+
+
+def _repeated(row: str, axis: int = 0) -> str:
+    """A row from one row of memory, or a column, which ``row`` makes ``%r`` of, in every row of a tile."""
+    part = tile("f32", (1, 64) if axis == 0 else (64, 1))
+    return f"""
+      %p = nv_tileaa.extract_slice %t {{offsets = array<i64: 0, 0>}} : {_TILE} -> {part}
+      {row.replace("ROW", part)}
+      %b = nv_tileaa.broadcast %r : {part} -> {_TILE}
+    """ + _store("%vy", "%b")
+
+
+def test_what_each_row_repeats_is_computed_once():
+    assert _plan(_repeated("%r = math.exp %p : ROW"))["math.exp"] == "buffer"
+    remarks = compile_kernel(parse(_kernel(_repeated("%r = math.exp %p : ROW")))).remarks  # pyright: ignore[reportArgumentType]
+    assert any(r.kind == "buffer" and "again for each of 64 rows" in r.message for r in remarks)
+
+
+def test_what_costs_no_more_than_a_buffer_is_read_where_it_is():
+    assert _plan(_repeated("%r = arith.negf %p : ROW"))["arith.negf"] == _LAZY
+
+
+def test_a_number_for_a_row_is_computed_with_the_row():
+    assert _plan(_repeated("%r = math.exp %p : ROW", axis=1))["math.exp"] == _LAZY
+
+
+def _nested(inside: str = "", handed: str = "%i1") -> str:
+    """Two loops, of which the inner one goes on with the tile of the outer one."""
+    loop = f"scf.for %NAME = %z to %n step %one iter_args(%cNAME = FIRST) -> (!nv_tileaa.{_TILE})"
+    outer, inner = (loop.replace("NAME", name) for name in ("o", "i"))
+    return f"""
+      %s = arith.constant dense<0.0> : {_TILE}
+      %one = arith.constant 1 : index
+      %n = arith.constant 40 : index
+      %o1 = {outer.replace("FIRST", "%s")} {{
+        %i1 = {inner.replace("FIRST", "%co")} {{
+          %d = nv_tileaa.addf %t, %ci : {_TILE}
+          {inside}
+          scf.yield %d : !nv_tileaa.{_TILE}
+        }}
+        scf.yield {handed} : !nv_tileaa.{_TILE}
+      }}
+    """ + _store("%vy", "%o1")
+
+
+_SHARED = "buffer of the loop's tile"
+
+
+def test_loops_in_one_another_share_a_tile():
+    assert _in_place(_nested()) == 1
+
+
+def test_a_tile_that_is_read_again_stays():
+    """What the outer loop was handed is read while the inner one goes on, or is handed on itself."""
+    assert not _in_place(_nested(_store("%vy", "%co")))
+    assert not _in_place(_nested(handed="%co"))
+
+
+def _in_place(body: str) -> int:
+    text = plan_text(parse(_kernel(body)))  # pyright: ignore[reportArgumentType]
+    return sum(_SHARED in line and "scf.for" in line for line in text.splitlines())
+
+
 def test_code_is_the_same_every_time():
     module = parse(_kernel(_store("%vy", "%t")))
     texts = {compile_kernel(module).llvm_ir for _ in range(2)}  # pyright: ignore[reportArgumentType]

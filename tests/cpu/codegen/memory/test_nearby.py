@@ -11,6 +11,7 @@ from tests.cpu.codegen.differential import VARIANTS, agree
 from tests.cpu.codegen.support import same_bits
 from tests.machine.tileaa.support import element
 
+import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
@@ -147,6 +148,41 @@ def test_a_remark_tells_of_versions_by_stride(strides: list[Any], told: bool) ->
         k.store_view_tko(k.addf(*[k.load_view_tko(x, [row, 0])[0]] * 2), y, [row, 0])
     compiled = compile_kernel(lower_to_tileaa(module.build()).module)
     assert told == any(remark.kind == "stride" for remark in compiled.remarks)
+
+
+def _copies_of_rows(count: int) -> Any:
+    """So many copies of rows whose elements lie at a distance that only shows when the code runs."""
+    module = ModuleBuilder()
+    with module.entry("copies", {"x": ptr("f32"), "y": ptr("f32"), "s": "i32"}) as k:
+        row, _, _ = k.get_tile_block_id()
+        x, y = (
+            k.partition(
+                k.make_tensor_view(base, shape=[64 * count, 64], strides=strides), tile=(1, 64)
+            )
+            for base, strides in ((k.args.x, [256, k.args.s]), (k.args.y, [64, 1]))
+        )
+        for number in range(count):
+            at = k.addi(k.muli(row, k.constant(count, "i32")), k.constant(number, "i32"))
+            held, _ = k.load_view_tko(x, [at, 0])
+            k.store_view_tko(k.addf(held, k.mulf(held, held)), y, [at, 0])
+    return module.build()
+
+
+def test_versions_by_stride_end_where_code_has_grown_by_them() -> None:
+    """Long kernels have them for their first nests alone, and give the same results."""
+    sizes = [
+        len(compile_kernel(lower_to_tileaa(_copies_of_rows(n)).module).llvm_ir)
+        for n in (32, 64, 96)
+    ]
+    assert sizes[2] - sizes[1] <= 1.1 * (sizes[1] - sizes[0])
+    first = len(compile_kernel(lower_to_tileaa(_copies_of_rows(8)).module).llvm_ir)
+    assert (sizes[2] - sizes[1]) / 32 < 0.6 * first / 8
+    x = np.random.default_rng(3).standard_normal((64 * 2, 256)).astype(np.float32)
+    for step in (1, 2, 3, 4):
+        y = np.zeros((64 * 2, 64), np.float32)
+        tilewright.run(_copies_of_rows(64), "copies", (2,), (x, y, step), machine="cpu")
+        held = x[:, : 64 * step : step]
+        np.testing.assert_allclose(y, held + held * held, rtol=1e-6)
 
 
 def _copied(kind: str, write: str) -> Any:

@@ -430,3 +430,68 @@ def test_groups_of_few_lanes(level: str) -> None:
     c = np.zeros(size, np.int32)
     Program(module.build(), options=LaunchOptions(cpu=level)).launch("k", 1, (a, b, c))
     assert (c == a @ b).all()
+
+
+def _of_a_batch(lead: int, between: bool, dims: Tiles) -> Any:
+    """Products of the matrices of a batch, stored by tiles with axes of extent 1: one before the rows, and
+    ``between`` them and the columns, or only before."""
+    tile_m, tile_n, tile_k = dims
+    module = ModuleBuilder()
+    with module.entry("batch", dict.fromkeys("abc", ptr("f32")) | dict.fromkeys("mnk", "i32")) as k:
+        args = k.args
+        row, column, batch = k.get_tile_block_id()
+        zero, one = k.constant(0, "i32"), k.constant(1, "i32")
+
+        def tiles(base: Value, rows: Value, columns: Value, shape: tuple[int, int]) -> Value:
+            step = k.muli(rows, columns)
+            whole = k.make_tensor_view(
+                base, shape=[lead, rows, columns], strides=[step, columns, 1]
+            )
+            return k.partition(whole, tile=(1, *shape), padding="zero")
+
+        a, b = (
+            tiles(args.a, args.m, args.k, (tile_m, tile_k)),
+            tiles(args.b, args.k, args.n, (tile_k, tile_n)),
+        )
+
+        def body(inner: Builder, step: Value, total: Value) -> Value:
+            left, _ = inner.load_view_tko(a, [batch, row, step])
+            right, _ = inner.load_view_tko(b, [batch, step, column])
+            left = inner.reshape(left, shape=(tile_m, tile_k))
+            return inner.mmaf(left, inner.reshape(right, shape=(tile_k, tile_n)), total)
+
+        steps = k.divi(
+            args.k, k.constant(tile_k, "i32"), rounding="positive_inf", signedness="signed"
+        )
+        start = k.constant(0.0, tile((tile_m, tile_n), "f32"))
+        (total,) = k.for_(zero, steps, one, [start], body)
+        if between:
+            step = k.muli(args.m, args.n)
+            whole = k.make_tensor_view(
+                args.c, shape=[lead, args.m, 1, args.n], strides=[step, args.n, args.n, 1]
+            )
+            to = k.partition(whole, tile=(1, tile_m, 1, tile_n))
+            k.store_view_tko(
+                k.reshape(total, shape=(1, tile_m, 1, tile_n)), to, [batch, row, zero, column]
+            )
+        else:
+            to = tiles(args.c, args.m, args.n, (tile_m, tile_n))
+            k.store_view_tko(k.reshape(total, shape=(1, tile_m, tile_n)), to, [batch, row, column])
+    return module.build()
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("extents", [(64, 64, 64), (50, 70, 33), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("dims", [(16, 32, 16), (32, 16, 32), (1, 64, 8), (64, 1, 8)], ids=str)
+def test_products_are_stored_where_they_belong_in_a_batch(
+    dims: Tiles, extents: tuple[int, int, int], between: bool
+):
+    """Sums that are only stored go there past their buffer, also through tiles with more axes."""
+    m, n, k = extents
+    lead, rng = 3, np.random.default_rng(17)
+    a, b = (rng.integers(-4, 5, (lead, *s)).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((lead, m, n), np.nan, np.float32)
+    grid = (-(-m // dims[0]), -(-n // dims[1]), lead)
+    program = Program(_of_a_batch(lead, between, dims), options=LaunchOptions(threads=1))
+    program.launch(None, grid, (a, b, c, *extents))
+    np.testing.assert_array_equal(c, a @ b)

@@ -12,7 +12,10 @@ from tests.cpu.codegen.support import Given, on_tiles, same_bits, tile
 
 from tilewright.cpu.compile import CompiledKernel
 
-SHAPES = ((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1), (32, 128), (2, 16, 256))
+SHAPES = (
+    *((64,), (4, 64), (64, 4), (2, 8, 32), (1, 256), (256, 1), (32, 128), (2, 16, 256)),
+    *((256, 2), (8, 2), (4, 2, 32, 2), (2, 64, 4)),
+)
 
 
 def _cases() -> list[tuple[tuple[int, ...], int]]:

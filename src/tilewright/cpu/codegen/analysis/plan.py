@@ -19,11 +19,13 @@ from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp, TiledStoreOp
-from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
 #: What reading a tile again in another nest may cost, in units of one simple operation.
 _RECOMPUTE_LIMIT = 8
+#: What an element of a view costs that is read as it lies; reading a buffer instead is no gain.
+_READ_COST = 6
 #: How often a loop is taken to run.
 _LOOP_WEIGHT = 8
 _COST_LIMIT = 1 << 20
@@ -152,6 +154,7 @@ def make_plan(
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
     addresses = formulas.of_addresses(ops)
+    repeated: dict[SSAValue, int] = {}
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
@@ -159,7 +162,9 @@ def make_plan(
                 reason = ""
                 if cost_model.is_lazy(op):
                     if result not in addresses:
+                        repeated[result] = _repeated(result, plan, repeated)
                         reason = _why_kept(op, result, plan, costs, memory)
+                        reason = reason or _why_not_again(op, result, costs, repeated[result])
                     elif _is_handed_on(op, result, plan, costs):
                         reason = _TOO_LONG
                     if not reason:
@@ -285,6 +290,40 @@ def _why_kept(
     return f"computing it again where it is read ({len(readers)} times: {names}) costs more"
 
 
+def _repeated(value: SSAValue, plan: Plan, repeated: dict[SSAValue, int]) -> int:
+    """How many rows of one nest read an element, at most: those that a row of it is repeated for."""
+    most = 1
+    for use in value.uses:
+        user = use.operation
+        if not cost_model.is_lazy(user) or not user.results or user.results[0] in plan.kept:
+            continue
+        rows = repeated.get(user.results[0], 1)
+        if isinstance(user, BroadcastOp):
+            rows *= _rows_of_rows(T.dims_of(user.source.type), T.dims_of(user.result.type))
+        most = max(most, rows)
+    return most
+
+
+def _rows_of_rows(source: tuple[int, ...], result: tuple[int, ...]) -> int:
+    """How often a tile is repeated along axes outside of one that it has itself."""
+    rows, inner = 1, False
+    for old, new in zip(reversed(source), reversed(result), strict=True):
+        if old > 1:
+            inner = True
+        elif inner:
+            rows *= new
+    return rows
+
+
+def _why_not_again(op: Operation, value: SSAValue, costs: dict[SSAValue, int], rows: int) -> str:
+    """Why a tile that a nest reads once for each of so many rows must have a buffer; empty where it is computed
+    for each of them. A number that stands for a whole row is computed once for it."""
+    more = costs[value] - _READ_COST
+    if cost_model.is_free(op) or (rows - 1) * more <= _RECOMPUTE_LIMIT:
+        return ""
+    return f"computing it again for each of {rows} rows costs more"
+
+
 def _is_handed_on(op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int]) -> bool:
     """Whether another part of long code reads a tile that is costly to compute again."""
     return costs[value] > _RECOMPUTE_LIMIT and any(
@@ -309,8 +348,8 @@ def _loops_between(op: Operation, reader: Operation) -> int:
 def _share_carried_buffers(loop: Operation, plan: Plan) -> None:
     """Let what a loop hands on be computed in the buffer of what it was handed.
 
-    That holds for results of operations that fill a buffer of their own, if nothing reads the old
-    value after them.
+    That holds for results of operations that fill a buffer of their own, and of loops that begin with
+    what was handed, if nothing reads the old value after them.
     """
     block = loop.regions[0].blocks[0]
     last = block.last_op
@@ -321,8 +360,16 @@ def _share_carried_buffers(loop: Operation, plan: Plan) -> None:
             isinstance(argument, BlockArgument)
             and isinstance(owner, Operation)
             and owner.parent is block
-            and cost_model.works_in_place(owner)
+            and (cost_model.works_in_place(owner) or _goes_on_with(owner, following, argument))
             and following not in plan.in_place
             and all(plan.position[r] <= plan.position[owner] for r in plan.readers[argument])
         ):
             plan.in_place[following] = argument
+
+
+def _goes_on_with(owner: Operation, result: SSAValue, argument: BlockArgument) -> bool:
+    """Whether a result of a loop inside is what becomes of a tile that the loop outside was handed."""
+    if owner.name != "scf.for" or not isinstance(result.type, T.TileType):
+        return False
+    first = len(owner.operands) - len(owner.results)
+    return owner.operands[first + list(owner.results).index(result)] is argument

@@ -117,6 +117,16 @@ def _results(
         f.values[value] = rebuilt(value.type, given) if target is None else target
 
 
+def _buffers_of_loop(f: FunctionEmitter, op: Operation) -> list[Strided | None]:
+    """A buffer for each tile that a loop carries; that of the loop around it where it goes on with its tile."""
+    last = last_use(f, op)
+    found: list[Strided | None] = []
+    for result in op.results:
+        there = f.targets.get(result)
+        found += [there] if isinstance(there, Strided) else buffers(f, [result], last)
+    return found
+
+
 @lowers("scf.for")
 def lower_for(f: FunctionEmitter, op: Operation) -> None:
     """A counted loop; tiles that it carries lie in buffers, scalars in phis."""
@@ -124,7 +134,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     lower, upper, step = (f.scalar(v) for v in op.operands[:3])
     initial = op.operands[3:]
     body = op.regions[0].blocks[0]
-    targets = buffers(f, op.results, last_use(f, op))
+    targets = _buffers_of_loop(f, op)
     carried_sums = running_sums.of_loop(f, op)
     fresh = running_sums.fresh_positions(carried_sums)
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)

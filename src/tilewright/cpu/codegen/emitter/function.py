@@ -83,6 +83,9 @@ _MOST_ROWS = 2
 _LONG_CODE = 200
 #: In functions of this many, a round handles one vector.
 _VERY_LONG_CODE = 1000
+#: Nests that read so many tiles in all have versions for elements at distances, so that code does not grow
+#: without bound.
+_MOST_STRIDED = 96
 _ENDS = (scf.YieldOp, scf.ConditionOp, QueueYieldOp, YieldOp)
 _READ_ONCE = (ReduceOp, ScanOp, CreateMemTokenOp)
 
@@ -113,6 +116,8 @@ class Unit:
     """What is decided while code is made."""
     parts: list[Part] = field(default_factory=list)
     """What can become functions of their own."""
+    strided: int = 0
+    """How many tiles are read by nests that have versions for elements at distances."""
     origins: Origins | None = None
     """Where instructions come from, if that is to be told."""
 
@@ -166,6 +171,8 @@ class Into:
 
 #: What is told of a nest that ``by_stride`` makes.
 STRIDED = "elements may lie apart in memory: there is code for every second, third and fourth one, and for any"
+#: What is told of one for which there is too much code already.
+NOT_STRIDED = "elements may lie apart in memory, and are gathered then: enough of the kernel has versions for that"
 
 
 class Strides(NamedTuple):
@@ -510,8 +517,13 @@ class FunctionEmitter:
     def _strides(self, into: Into, tiles: Sequence[Tile]) -> Strides:
         """What a nest of these tiles has versions for; a remark tells of them."""
         found = Strides([*into.loose, *loose_of(tiles)] if into.strided else [])
-        if found.loose:
-            self.unit.remarks.add("stride", STRIDED, self._at)
+        if not found.loose:
+            return found
+        self.unit.strided += len(list(walk(*tiles)))
+        if self.unit.strided > _MOST_STRIDED:
+            self.unit.remarks.add("stride", NOT_STRIDED, self._at)
+            return Strides(())
+        self.unit.remarks.add("stride", STRIDED, self._at)
         return found
 
     def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:

@@ -130,7 +130,7 @@ class ViewLoad(Tile):
             self._ask_for_next_tile(nest, where)
         elif near := nearby(known_distances(nest, self.place, coords)):
             where = safe_address(nest, self.place, coords, where)
-            self._ask_ahead(nest, coords, where, lines=-(-max(near) // lanes))
+            self._ask_ahead(nest, coords, where, near)
             return load_nearby(nest, where, element, near, mask, passive)
         return load_lanes(nest, where, element, lanes, dense, distances, mask, passive)
 
@@ -151,9 +151,13 @@ class ViewLoad(Tile):
             lambda b, *found: put_together(b, found, held, offsets),
         )
 
-    def _ask_ahead(self, nest: LoopNest, coords: Coords, where: Lane, lines: int = 1) -> None:
+    def _ask_ahead(
+        self, nest: LoopNest, coords: Coords, where: Lane, distances: Sequence[int] = (0,)
+    ) -> None:
         """Fetch what lies some rows further: rows are too short for the processor to see a stream. Behind the last
-        one that is the tile of the next round of a loop, or of the next block."""
+        one that is the tile of the next round of a loop, or of the next block. ``distances``: of the lanes, in elements;
+        each line is asked for once.
+        """
         dims, along = self.place.dims, self.place.contiguous
         rows = [axis for axis, extent in enumerate(dims) if extent > 1 and axis != along]
         if not rows or along is None or where.level != nest.depth or nest.masked:
@@ -163,16 +167,20 @@ class ViewLoad(Tile):
         further = self._further(nest, coords[rows[-1]].base, rows[-1])
         if further is None:
             return
-        unit = self.element.buffer
+        unit, size = self.element.buffer, self.element.memory_bytes
+        first, last = (number * size // _LINE for number in (min(distances), max(distances)))
 
-        def fetch(b: Builder, pointer: Value, offset: Value) -> Value:
-            there = b.gep(pointer, [offset], source_etype=unit)
-            for line in range(lines):
+        def fetch(line: int) -> Lane:
+            def ask(b: Builder, pointer: Value, offset: Value) -> Value:
+                there = b.gep(pointer, [offset], source_etype=unit)
                 near = b.gep(there, [ir.Constant(I64, _LINE * line)], source_etype=I8)
                 llvm.prefetch(b, near if line else there)
-            return pointer
+                return pointer
 
-        nest.emit([where, further], fetch)
+            return nest.emit([where, further], ask)
+
+        for line in range(first, last + 1):
+            nest.once(("ahead", id(self), id(where.value), line), lambda line=line: fetch(line))
 
     def _further(self, nest: LoopNest, row: Lane | int, axis: int) -> Lane | None:
         """How many elements further lies what is fetched with a row: a row of this tile, or with the last ones

@@ -33,10 +33,18 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, MakeMemrefOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
-from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, GetDimSizeOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BlockTileOp,
+    ExpandDimsOp,
+    GetDimSizeOp,
+    ViewOp,
+)
 
 #: Operations by which views and indices are made, that may be done before their time.
 _ADDRESSING = (MakeMemrefOp, BlockTileOp, GetDimSizeOp, GetProgramIdOp, AssumeOp, AddPtrOp)
+
+#: Operations by which the axes of a tile change, and no element.
+_RESHAPES = (ViewOp, ExpandDimsOp)
 
 
 def find_sums(
@@ -75,21 +83,43 @@ def _only_store(
     dot: DotOp, loop: Operation, position: int, plan: Plan, ops: Sequence[Operation]
 ) -> M.TiledStoreOp | None:
     """The store that is all that becomes of a sum, if it may be done while the loop runs."""
-    users = [use.operation for use in loop.results[position].uses]
-    if len(users) != 1 or len(list(dot.result.uses)) != 1 or len(T.dims_of(dot.result.type)) != 2:
+    if len(list(dot.result.uses)) != 1 or len(T.dims_of(dot.result.type)) != 2:
+        return None
+    total = _with_more_axes(loop.results[position])
+    users = [use.operation for use in total.uses]
+    if len(users) != 1 or _axes_of_matrix(dot, total) is None:
         return None
     store = users[0]
     if not isinstance(store, M.TiledStoreOp) or store.parent is not loop.parent:
         return None
     if store not in plan.non_temporal or not cost_model.is_weak(store) or store.mask is not None:
         return None
-    if store.value is not loop.results[position] or "multimem" in store.properties:
+    if store.value is not total or "multimem" in store.properties:
         return None
     root = effects.root_of(store.operands[0])
     if any(effects.may_write(op, root) for op in ops if op is not store):
         return None
     sources = [store.operands[0], *store.indices]
     return store if all(can_be_made_before(loop, v, plan) for v in sources) else None
+
+
+def _with_more_axes(value: SSAValue) -> SSAValue:
+    """The same elements behind all reshapes by which alone they are read."""
+    while len(uses := list(value.uses)) == 1 and isinstance(uses[0].operation, _RESHAPES):
+        value = uses[0].operation.results[0]
+    return value
+
+
+def _axes_of_matrix(dot: DotOp, shown: SSAValue) -> tuple[int, int] | None:
+    """Which axes of a reshaped product are its rows and its columns; None where they are not whole axes
+    in that order beside others of extent 1."""
+    matrix, dims = T.dims_of(dot.result.type), T.dims_of(shown.type)
+    if dims == matrix:
+        return 0, 1
+    long = [axis for axis, extent in enumerate(dims) if extent > 1]
+    if len(long) != 2 or tuple(dims[axis] for axis in long) != matrix:
+        return None
+    return long[0], long[1]
 
 
 def can_be_made_before(loop: Operation, value: SSAValue, plan: Plan) -> bool:
@@ -117,14 +147,18 @@ def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
             make_early(f, value)
         place = position_of_tile(f, store, T.dims_of(store.value.type))
         accumulation = accumulation_kernel_of(f.unit.target, op)
-        if place.contiguous != 1 or place.element.name != accumulation.accumulator.name:
+        axes = _axes_of_matrix(op, store.value)
+        assert axes is not None
+        rows, columns = axes
+        element = accumulation.accumulator.name
+        if place.contiguous != columns or place.element.name != element:
             continue
         b = f.builder
         with b.goto_entry_block():
             there = llvm.stack(b, I1)
         b.store(ir.Constant(I1, 0), there)
         size = ir.Constant(I64, place.element.buffer_bytes)
-        step = b.mul(as_value(place.strides[0]), size)
+        step = b.mul(as_value(place.strides[rows]), size)
         possible = ir.Constant(I1, 1) if place.inside is None else place.inside
         f.destinations[op] = f.destinations[store] = Destination(
             place.pointer, step, possible, there

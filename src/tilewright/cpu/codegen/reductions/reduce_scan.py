@@ -52,6 +52,8 @@ _ACCUMULATORS = 4
 _MASKED_ACCUMULATORS = 2
 #: How many rows at once are added to sums in memory: streams that the processor still sees.
 _ROWS_AT_ONCE = 8
+#: How long rows may be that are taken apart in registers (``loops.nearby``), and how many there are at least.
+_NEAR, _FEWEST_ROWS = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
             for element, result in zip(combination.elements, op.results, strict=True)
         ]
     inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
-    make = _along_rows if inner and combination.dims[combination.axis] > 1 else _across_rows
+    inner = inner and combination.dims[combination.axis] > 1
+    make = _along_rows if inner and not _are_short(combination, rest) else _across_rows
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
     found = f.versions(
@@ -312,7 +315,17 @@ def _across_rows(
     extent = combination.dims[combination.axis]
     count = len(combination.tiles)
 
+    def put(coords: Coords, values: list[Value]) -> None:
+        if targets:
+            _put(nest, targets, coords, values)
+        else:
+            found.extend(values)
+
     def rows(nest: LoopNest, several: Sequence[Coords]) -> None:
+        if extent <= _NEAR:
+            for coords in several:
+                put(coords, _written_out(nest, combination, coords))
+            return
         width = lanes if lanes > 1 else 0
         if combination.chooses:
             start = [v for at in several for v in _elements(nest, combination, at, fixed(0))]
@@ -331,11 +344,7 @@ def _across_rows(
         if looped:
             nest.close(list(zip(state, after, strict=True)))
         for position, coords in enumerate(several):
-            values = after[position * count : (position + 1) * count]
-            if targets:
-                _put(nest, targets, coords, values)
-            else:
-                found.extend(values)
+            put(coords, after[position * count : (position + 1) * count])
 
     batch: list[Coords] = []
     unroll = 1 if masked else _ACCUMULATORS
@@ -351,6 +360,16 @@ def _across_rows(
     return found
 
 
+def _written_out(nest: LoopNest, combination: Combination, coords: Coords) -> list[Value]:
+    """The few elements along the axis combined. Their places are constants, so that it is known which of them
+    share a vector."""
+    state = _elements(nest, combination, coords, fixed(0))
+    for number in range(1, combination.dims[combination.axis]):
+        elements = _elements(nest, combination, coords, fixed(number))
+        state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
+    return state
+
+
 def _has_wide_rows(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
     """Whether the elements that each step takes fill more registers than there are accumulators."""
     if not rest or not combination.commutes or combination.dims[combination.axis] <= _ROWS_AT_ONCE:
@@ -361,6 +380,12 @@ def _has_wide_rows(f: FunctionEmitter, combination: Combination, rest: tuple[int
     )  # else each step would take elements that do not lie side by side
     cheap = unroll_of(combination.tiles) > 1
     return below and cheap and rest[along] > _ACCUMULATORS * f.lanes(combination.tiles, rest[along])
+
+
+def _are_short(combination: Combination, rest: tuple[int, ...]) -> bool:
+    """Whether several rows lie in one vector, which is taken apart at once, so that each lane is a row."""
+    extent = combination.dims[combination.axis]
+    return bool(rest) and extent <= _NEAR and rest[vector_axis(rest)] >= _FEWEST_ROWS
 
 
 def _row_by_row(

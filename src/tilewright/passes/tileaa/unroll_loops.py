@@ -1,0 +1,106 @@
+"""The pass ``unroll-loops``: short loops that only compute a tile element by element are written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tilewright.analysis.tileaa import synchronises
+from tilewright.dialects import facts
+from tilewright.dialects.arith import ConstantOp
+from tilewright.dialects.facts import Elements
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
+from tilewright.passes.base import clone_with_locations, inherit_location
+from tilewright.passes.tileaa.base import TileAAPass
+from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileas.remarks import Remarks
+
+#: How many rounds a loop has at most, and how many operations all of them.
+_MOST_ROUNDS = 8
+_MOST_OPERATIONS = 400
+
+
+@dataclass(frozen=True)
+class UnrollLoops(TileAAPass):
+    """Writes loops with constant bounds out, of up to 8 rounds and 400 operations in all, that hand on a tile and
+    hold nothing but arithmetic element by element and weak loads: over the taps of a filter, the places of a
+    window. The tile then stays in registers from the first round to the last, and goes to memory once.
+
+    The loops inside go first, so that one over the rows of a filter follows one over its columns. Operations
+    stay in the order in which they ran. Cost: one walk, and a copy of what is written out.
+    """
+
+    name: ClassVar[str] = "unroll-loops"
+
+    def rewrite_function(self, function: FuncOp) -> None:
+        unroll_loops(function, Remarks())
+
+
+def short_loops(function: FuncOp) -> list[Operation]:
+    """The innermost loops of a function that are written out."""
+    return [op for op in function.walk() if isinstance(op, ForOp) and _rounds(op) is not None]
+
+
+def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
+    """Write the short loops of a function out, in place, and tell which."""
+    for op in reversed(list(function.walk())):  # what stands inside before what is around it
+        if isinstance(op, ForOp) and (rounds := _rounds(op)) is not None:
+            remarks.add("loop", f"its {len(rounds)} rounds are written out", op)
+            _write_out(op, rounds)
+
+
+def _rounds(loop: ForOp) -> range | None:
+    """What the induction value is, round by round; None where the loop stays."""
+    bounds = [integer_of(value) for value in (loop.lb, loop.ub, loop.step)]
+    lower, upper, step = bounds
+    if lower is None or upper is None or step is None or step <= 0:
+        return None
+    if "unsignedCmp" in loop.attributes | loop.properties and min(lower, upper) < 0:
+        return None
+    rounds, body = range(lower, upper, step), list(loop.body.block.ops)
+    if not 0 < len(rounds) <= _MOST_ROUNDS or len(rounds) * len(body) > _MOST_OPERATIONS:
+        return None
+    carries = any(_is_long(value) for value in loop.results)
+    return rounds if carries and all(map(_is_by_elements, body[:-1])) else None
+
+
+def _is_long(value: SSAValue) -> bool:
+    return any(extent > 1 for extent in T.dims_of(value.type))
+
+
+def _is_by_elements(op: Operation) -> bool:
+    """Whether an operation has no effect, and computes each element for itself."""
+    if op.regions:
+        return False
+    if isinstance(op, Load):
+        return not synchronises(op) and "volatile" not in op.properties
+    tiles = any(_is_long(result) for result in op.results)
+    return is_side_effect_free(op) and (not tiles or facts.elements(op) is not Elements.UNKNOWN)
+
+
+def _write_out(loop: ForOp, rounds: range) -> None:
+    block = loop.body.block
+    carried: list[SSAValue] = list(loop.iter_args)
+    for number in rounds:
+        counter = ConstantOp.from_value(loop.lb.type, number)
+        inherit_location(counter, loop)
+        Rewriter.insert_op(counter, InsertPoint.before(loop))
+        values: dict[SSAValue, SSAValue] = dict(
+            zip(block.args, [counter.result, *carried], strict=True)
+        )
+        for op in block.ops:
+            if op is block.last_op:
+                carried = [values.get(value, value) for value in op.operands]
+                break
+            copy = clone_with_locations(op, values)
+            Rewriter.insert_op(copy, InsertPoint.before(loop))
+    for result, value in zip(loop.results, carried, strict=True):
+        result.replace_all_uses_with(value)
+    Rewriter.erase_op(loop)

@@ -15,6 +15,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
+from tilewright.diagnostics.display import encoded
 from tilewright.dialects.keywords import KeywordAttr
 from tilewright.dialects.narrowing import is_enum
 from tilewright.dialects.syntax.engine import (
@@ -427,8 +428,7 @@ def quote(text: str) -> str:
 
     Bytes that were no UTF-8 are kept as surrogate escapes and come out as they went in.
     """
-    data = text.encode("utf-8", "surrogateescape")
-    return '"' + "".join(_escape(b) for b in data) + '"'
+    return '"' + "".join(_escape(b) for b in encoded(text)) + '"'
 
 
 def _escape(byte: int) -> str:

@@ -58,11 +58,12 @@ def test_a_buffer_stays_until_an_element_is_taken(machine: str) -> None:
     %n1 = addi %n, %one : tile<i32>
     continue %n1, %u : tile<i32>, token
   }
-  %h = constant <i1: true> : tile<i1>
-  %w, %wt = atomic_rmw_tko acq_rel device %p, xchg, %bx, %h token = %t : tile<ptr<i32>>, tile<i32>, tile<i1> -> tile<i32>, token
+  %h = cmpi less_than %bx, %one, signed : tile<i32> -> tile<i1>
+  %w, %wt = load_ptr_tko relaxed device %p, %h, %one token = %t : tile<ptr<i32>>, tile<i1>, tile<i32> -> tile<i32>, token
   %x = reshape %v : tile<1xi32> -> tile<i32>
-  %s = store_ptr_tko weak %q, %x token = %wt : tile<ptr<i32>>, tile<i32> -> token
+  %y = muli %x, %w : tile<i32>
+  %s = store_ptr_tko weak %q, %y token = %wt : tile<ptr<i32>>, tile<i32> -> token
   return }"""
     )
     _, q = every_machine.run(machine, module, [np.full(8, 5, np.int32), np.zeros(8, np.int32)])
-    assert q[0] == 1
+    assert q[0] == 5

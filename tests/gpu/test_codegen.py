@@ -379,3 +379,16 @@ def test_of_vectors_only_what_is_wanted_is_taken(monkeypatch: pytest.MonkeyPatch
     ptx_of(kernel("%x: memref<?xf32>", body), "sm_80", FAST)
     (text,) = seen
     assert text.count("extractelement") == 64 * 6
+
+
+# Texts
+
+
+def test_messages_whose_bytes_are_no_utf8() -> None:
+    said = kernel(
+        "%n: i32",
+        'gpu.printf "\\FF%d" %n : i32\n%c = arith.constant false\ncf.assert %c, "\\FE"',
+    )
+    ptx = ptx_of(said, "sm_90a")
+    assert "{255, 37, 100}" in ptx
+    assert "{254}" in ptx

@@ -45,7 +45,7 @@ def explain_program(options: argparse.Namespace, session: Session) -> int:
             or _page(taken, abouts[taken.label], chosen)
             for taken in shown
         }
-    write_files(session, {path: page.encode() for path, page in pages.items()})
+    write_files(session, pages)
     for taken in shown:
         if paths[taken.label] != "-":
             session.say(f"wrote {paths[taken.label]}: {taken}")

@@ -161,7 +161,7 @@ class LaunchLog:
         drawn = timed[number - 1]
         timeline = drawn.result.timeline
         text = timeline.to_svg() if path.endswith(".svg") else timeline.to_html(drawn.kernel)
-        write_files(self._session, {path: text.encode()})
+        write_files(self._session, {path: text})
         which = f", launch {number} of {len(timed)}; --timeline-launch N draws another"
         self._session.say(f"wrote {path}: {drawn.kernel}{which * (len(timed) > 1)}")
 
@@ -199,10 +199,10 @@ class LaunchLog:
         from tilewright.machine.sanitize import render_html
 
         stem, suffix = os.path.splitext(path)
-        pages: dict[str, bytes] = {}
+        pages: dict[str, bytes | str] = {}
         for number, (report, module) in enumerate(self.sanitized.reports, 1):
             name = path if number == 1 else f"{stem}.{number}{suffix}"
-            pages[name] = render_html(report, module).encode()
+            pages[name] = render_html(report, module)
         if not pages:
             self._session.say(f"note: nothing was found, and '{path}' is not written")
             return

@@ -14,11 +14,12 @@ from tilewright.cli.session import (
     is_terminal,
     reason,
 )
+from tilewright.diagnostics.display import encoded
 
 
 def write_text(session: Session, path: str | None, text: str) -> None:
-    """Write UTF-8 text to a file, or to standard output if ``path`` is None or ``-``."""
-    write_files(session, {path or "-": text.encode("utf-8", "surrogateescape")})
+    """Write UTF-8 text to a file, or to standard output where ``path`` is None or ``-``."""
+    write_files(session, {path or "-": text})
 
 
 def write_binary(session: Session, path: str | None, data: bytes) -> None:
@@ -36,15 +37,16 @@ def refuse_terminal(path: str | None) -> None:
         )
 
 
-def write_files(session: Session, contents: Mapping[str, bytes]) -> None:
-    """Write files by path; ``-`` is standard output.
+def write_files(session: Session, contents: Mapping[str, bytes | str]) -> None:
+    """Write files by path, text as UTF-8; ``-`` is standard output.
 
     Every file is complete beside its target before the first target is replaced. On failure (``UsageError``)
     or interruption no target is half-written and no temporary file is left.
     """
     staged: dict[str, str] = {}
     try:
-        for path, data in contents.items():
+        for path, content in contents.items():
+            data = encoded(content) if isinstance(content, str) else content
             if path != "-":
                 target = os.path.realpath(path)  # preserve symbolic links
                 if target in staged:

@@ -149,7 +149,7 @@ def _write(launches: list[Launch], options: argparse.Namespace, session: Session
         from tilewright.cli.outputs import write_files
         from tilewright.profiling.page import page
 
-        write_files(session, {options.html: page(launches, gpu, found).encode()})
+        write_files(session, {options.html: page(launches, gpu, found)})
         session.say(f"wrote {options.html}")
     if options.json:
         from dataclasses import asdict

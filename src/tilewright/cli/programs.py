@@ -375,7 +375,7 @@ def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Sessi
         raise UsageError.because(
             f"cannot make the directory '{folder}': {error.strerror}"
         ) from None
-    files: dict[str, bytes] = {}
+    files: dict[str, bytes | str] = {}
     missing: dict[str, str] = {}
     for taken in chosen:
         files[os.path.join(folder, f"{taken.file_name}.tileirbc")] = taken.kernel.bytecode
@@ -387,7 +387,7 @@ def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Sessi
                 continue
             shared = [other.suffix for other in LEVELS.values()].count(kind.suffix) > 1
             name = f"{taken.file_name}.{f'{level}.' * shared}{kind.suffix}"
-            files[os.path.join(folder, name)] = text.encode("utf-8", "surrogateescape")
+            files[os.path.join(folder, name)] = text
     write_files(session, files)
     session.say(f"kept {len(files)} files of {listed(chosen)} in {folder}")
     for what, why in missing.items():

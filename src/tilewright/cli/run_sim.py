@@ -106,7 +106,7 @@ def draw(found: SimulationResult, path: str | None, title: str, session: Session
         return
     timeline = found.timeline
     text = timeline.to_svg() if path.endswith(".svg") else timeline.to_html(title)
-    write_files(session, {path: text.encode()})
+    write_files(session, {path: text})
 
 
 def facts(found: SimulationResult) -> dict[str, object]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from tilewright.diagnostics import Diagnostic, TileIRError, define_code
+from tilewright.diagnostics.display import encoded
 
 UNREADABLE_INPUT = define_code(
     "unreadable-input",
@@ -170,7 +171,7 @@ class Session:
 
     def write_stdout(self, content: str | bytes) -> None:
         """Write all of ``content`` to standard output; text as UTF-8 with plain line ends."""
-        data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+        data = encoded(content) if isinstance(content, str) else content
         if sys.stdout is None:
             raise UsageError.because("standard output is closed", code=UNWRITABLE_OUTPUT)
         try:

@@ -46,6 +46,14 @@ def printable(text: str) -> str:
     return "".join(char_cells(char)[0] for char in text)
 
 
+def encoded(text: str) -> bytes:
+    """``text`` in UTF-8; lone surrogates are the bytes that readers keep in them where a string is no UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 def display_width(text: str) -> int:
     """Return the number of terminal columns that ``printable(text)`` takes."""
     if text.isascii() and text.isprintable():

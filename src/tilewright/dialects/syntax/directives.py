@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import PunctuationSpelling
 
 from tilewright.diagnostics import define_code
+from tilewright.diagnostics.display import encoded
 from tilewright.dialects.keywords import KeywordAttr
 from tilewright.dialects.narrowing import is_enum
 from tilewright.dialects.syntax.engine import (
@@ -514,8 +515,7 @@ def quote(text: str) -> str:
 
     Bytes that were no UTF-8 are kept as surrogate escapes and come out as they went in.
     """
-    data = text.encode("utf-8", "surrogateescape")
-    return '"' + "".join(_escape(b) for b in data) + '"'
+    return '"' + "".join(_escape(b) for b in encoded(text)) + '"'
 
 
 def _escape(byte: int) -> str:

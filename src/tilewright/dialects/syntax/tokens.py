@@ -16,6 +16,7 @@ from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind
 
 from tilewright.diagnostics import define_code
+from tilewright.diagnostics.display import encoded
 
 SYNTAX = define_code(
     "syntax",
@@ -47,6 +48,16 @@ class _Lines(Printer):
     @staticmethod
     def end(printer: Printer) -> None:
         printer._print_new_line()
+
+
+def _string_literal(self: Printer, string: str) -> None:
+    """Any string in quotes, escaped as MLIR does; lone surrogates as the bytes that they stand for."""
+    self.print_bytes_literal(encoded(string))
+
+
+# The readers keep bytes that are no UTF-8 as lone surrogates. xDSL's printer, which spells attributes for
+# every message, of its own and of ours, cannot write those: a diagnostic about one would be a traceback.
+Printer.print_string_literal = _string_literal
 
 
 class CodedParseError(ParseError):

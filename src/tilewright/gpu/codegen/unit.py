@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
+from tilewright.diagnostics.display import encoded
 from tilewright.gpu.architectures import Architecture
 from tilewright.gpu.codegen.ir import I32, SHARED, Value, pointer
 from tilewright.gpu.codegen.line_table import LineTable
@@ -82,8 +83,8 @@ class Unit:
         return Value(pointer(SHARED), f"@{DYNAMIC_SHARED}")
 
     def text_constant(self, text: str) -> str:
-        """The name of constant memory with a zero-terminated text."""
-        data = text.encode() + b"\0"
+        """The name of constant memory with a text, and a zero behind it."""
+        data = encoded(text) + b"\0"
         name = self.unique("text")
         quoted = "".join(f"\\{byte:02X}" for byte in data)
         self.globals[name] = (

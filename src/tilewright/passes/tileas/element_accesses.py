@@ -23,10 +23,15 @@ def goes_by_element(op: Access) -> bool:
 
 
 def _picks_rows(op: Access) -> bool:
-    return any(
+    if any(
         is_tile(value) and T.dims_of(value.type) != T.dims_of(op.moved.type)
         for value in op.operands
-    ) or (isinstance(op, _TILED) and any(is_tile(value) for value in values_of(op, "indices")))
+    ):
+        return True
+    # A view of one axis: the indices have the tile's shape, and are rows all the same.
+    (base,) = values_of(op, "base")
+    of_view = isinstance(op, _TILED) or isinstance(base.type, T.TiledViewType)
+    return of_view and any(is_tile(value) for value in values_of(op, "indices"))
 
 
 def updates_in_place(op: Access, layout: Layout) -> bool:

@@ -44,6 +44,12 @@ def is_lazy(op: Operation) -> bool:
     return facts.elements(op) is not Elements.UNKNOWN
 
 
+def is_deferred(op: Operation) -> bool:
+    """Whether nothing is computed where the operation stands: the result is lazy, and a tile. A scalar, as an
+    element taken out of a tile, is computed, and reads, at once."""
+    return is_lazy(op) and any(isinstance(result.type, T.TileType) for result in op.results)
+
+
 def is_free(op: Operation) -> bool:
     """Whether computing an element takes no more than reading it would."""
     return facts.elements(op) is Elements.MADE and not facts.cost(op)

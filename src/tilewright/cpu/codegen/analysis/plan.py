@@ -253,7 +253,7 @@ def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
         user = _planned(use.operation, plan)
         if user is None:
             continue
-        if cost_model.is_lazy(user) and not any(r in plan.kept for r in user.results):
+        if cost_model.is_deferred(user) and not any(r in plan.kept for r in user.results):
             found = [r for result in user.results for r in plan.readers.get(result, ())]
         else:
             found = [plan.leader(user)]

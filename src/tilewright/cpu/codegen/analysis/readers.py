@@ -23,7 +23,7 @@ def is_read_once(plan: Plan, value: SSAValue) -> bool:
             return False
         for use in pending.pop().uses:
             user = use.operation
-            if not cost_model.is_lazy(user):
+            if not cost_model.is_deferred(user):
                 found.add(plan.leader(user))
                 continue
             new = [result for result in user.results if result not in seen]

@@ -20,11 +20,31 @@ class _TokenType(ir.Type):
 
 _TOKEN = _TokenType()
 _NO_TOKEN = Literal(_TOKEN, "none")
+#: The bytes of a pointer.
+_WORD = 8
 
 
 def call(b: Builder, name: str, result: Type, args: Sequence[Value]) -> Value:
     """A call of a function that is known by its name."""
     return b.call(llvm.declare(b.module, name, result, [a.type for a in args]), list(args))
+
+
+def _frame(b: Builder) -> Value:
+    """Memory for a frame, aligned as what lies in it asks for: vectors want more than ``malloc`` gives. Where
+    it was given stands before it."""
+    size = call(b, "llvm.coro.size.i64", I64, [])
+    alignment = call(b, "llvm.coro.align.i64", I64, [])
+    room = b.add(alignment, ir.Constant(I64, _WORD))
+    given = call(b, "malloc", PTR, [b.add(size, room)])
+    end = b.add(b.ptrtoint(given, I64), room)
+    frame = b.inttoptr(b.and_(end, b.neg(alignment)), PTR)
+    b.store(given, _before(b, frame))
+    return frame
+
+
+def _before(b: Builder, frame: Value) -> Value:
+    """Where a frame's memory tells where it was given."""
+    return b.gep(frame, [ir.Constant(I64, -_WORD)], source_etype=I8)
 
 
 class Coroutine:
@@ -40,9 +60,7 @@ class Coroutine:
         null = Literal(PTR, "null")
         self._cleanup, self._out = (b.append_basic_block(name) for name in ("cleanup", "out"))
         self._id = call(b, "llvm.coro.id", _TOKEN, [ir.Constant(I32, 0), null, null, null])
-        size = call(b, "llvm.coro.size.i64", I64, [])
-        memory = call(b, "malloc", PTR, [size])
-        self._handle = call(b, "llvm.coro.begin", PTR, [self._id, memory])
+        self._handle = call(b, "llvm.coro.begin", PTR, [self._id, _frame(b)])
         self.suspend(b)
 
     def suspend(self, b: Builder, *, last: bool = False) -> None:
@@ -60,7 +78,7 @@ class Coroutine:
         b.unreachable()
         b.position_at_end(self._cleanup)
         frame = call(b, "llvm.coro.free", PTR, [self._id, self._handle])
-        call(b, "free", VOID, [frame])
+        call(b, "free", VOID, [b.load(_before(b, frame), typ=PTR)])
         b.branch(self._out)
         b.position_at_end(self._out)
         call(b, "llvm.coro.end", VOID, [self._handle, ir.Constant(I1, 0), _NO_TOKEN])

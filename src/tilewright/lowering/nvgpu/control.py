@@ -132,19 +132,22 @@ def lower_condition(low: ThreadLowering, op: scf.ConditionOp) -> None:
 
 @lowers("scf.for")
 def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
-    """The same ``scf.for`` on per-thread values. A loop with unsigned bounds counts in 64 bits.
+    """The same ``scf.for`` on per-thread values.
 
-    Raises ``not-lowered-to-threads`` if these are of 64 bits, or within an element-wise region.
+    A loop with unsigned bounds counts in 64 bits, or counts its iterations if the bounds have 64 bits. Raises
+    ``not-lowered-to-threads`` within an element-wise region.
     """
     _refuse_in_body(low)
     bounds = [low.value(value) for value in op.operands[:3]]
     body = op.regions[0].blocks[0]
     counter = body.args[0]
     ty = low.type_of(counter.type)
+    first, _, step = bounds
+    is_wide = scalar_of(ty) == I64
     widens = "unsignedCmp" in op.attributes
-    if widens:
-        if scalar_of(ty) == I64:
-            raise low.refuse("its bounds of 64 bits are compared unsigned")
+    if widens and is_wide:
+        bounds = [low.constant(0, I64), _iterations(low, *bounds), low.constant(1, I64)]
+    elif widens:
         bounds = [low.one(V.ExtUIOp, (value,), I64) for value in bounds]
     layouts = carried_layouts(low, op)
     initial = _entering(low, op.operands[3:], layouts)
@@ -153,7 +156,9 @@ def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
     new.args[0].name_hint = counter.name_hint
     with low.building(new):
         number: SSAValue = new.args[0]
-        if widens:
+        if widens and is_wide:
+            number = low.plus(first, low.binary(A.MuliOp, number, step))
+        elif widens:
             number = low.one(V.TruncIOp, (number,), ty)
         low.bind(counter, number)
         _bind_carried(low, body.args[1:], new.args[1:], layouts)
@@ -166,6 +171,17 @@ def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
         held = low.held[op.results[place]]
         assert isinstance(held, Fragments)
         low.bind(op.results[place], to_tile(low, held))
+
+
+def _iterations(
+    low: ThreadLowering, first: SSAValue, end: SSAValue, step: SSAValue
+) -> SSAValue:
+    """How often a loop with unsigned bounds of 64 bits runs, at most the largest signed number: a loop of more never ends."""
+    last = low.binary(A.SubiOp, low.binary(A.SubiOp, end, first), 1)
+    rest = low.binary(A.DivUIOp, last, step)
+    # One more would wrap where the step is 1 and the range all numbers.
+    count = low.plus(low.binary(A.MinUIOp, rest, (1 << 63) - 2), 1)
+    return low.select(low.compare("ult", first, end), count, low.constant(0, I64))
 
 
 def _entering(

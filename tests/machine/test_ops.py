@@ -449,6 +449,25 @@ CONTROL = [
         {"r": np.int32(126 + 127 + 128 + 129)},
     ),
     Case(
+        "for",
+        """%lo = constant <i64: 9223372036854775806> : tile<i64>
+        %hi = constant <i64: -9223372036854775806> : tile<i64>
+        %three = constant <i64: 3> : tile<i64>
+        %one = constant <i32: 1> : tile<i32>
+        %r, %s = for unsigned %i in (%lo to %hi, step %three) : tile<i64>
+            iter_values(%x = %zero, %y = %zero) -> (tile<i32>, tile<i32>) {
+          %w = trunci %i : tile<i64> -> tile<i32>
+          %n = addi %x, %w : tile<i32>
+          %m = addi %y, %one : tile<i32>
+          continue %n, %m : tile<i32>, tile<i32>
+        }
+        %q = for unsigned %i in (%hi to %lo, step %three) : tile<i64>
+            iter_values(%x = %one) -> (tile<i32>) { continue %zero : tile<i32> }""",
+        {},
+        # 2**63 - 2 and 2**63 + 1, of which the lower 32 bits are -2 and 1
+        {"r": np.int32(-1), "s": np.int32(2), "q": np.int32(1)},
+    ),
+    Case(
         "loop",
         """%one = constant <i32: 1> : tile<i32>
         %seven = constant <i32: 7> : tile<i32>

@@ -173,9 +173,7 @@ def lower_for(low: ThreadLowering, op: scf.ForOp) -> None:
         low.bind(op.results[place], to_tile(low, held))
 
 
-def _iterations(
-    low: ThreadLowering, first: SSAValue, end: SSAValue, step: SSAValue
-) -> SSAValue:
+def _iterations(low: ThreadLowering, first: SSAValue, end: SSAValue, step: SSAValue) -> SSAValue:
     """How often a loop with unsigned bounds of 64 bits runs, at most the largest signed number: a loop of more never ends."""
     last = low.binary(A.SubiOp, low.binary(A.SubiOp, end, first), 1)
     rest = low.binary(A.DivUIOp, last, step)

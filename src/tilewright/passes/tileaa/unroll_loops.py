@@ -1,4 +1,4 @@
-"""The pass ``unroll-loops``: short loops that only compute a tile element by element are written out."""
+"""``unroll-loops``: unrolls short loops with constant bounds that compute a tile element by element."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ _MOST_OPERATIONS = 400
 
 @dataclass(frozen=True)
 class UnrollLoops(TileAAPass):
-    """Writes loops with constant bounds out, of up to 8 rounds and 400 operations in all, that hand on a tile and
-    hold nothing but arithmetic element by element and weak loads: over the taps of a filter, the places of a
-    window. The tile then stays in registers from the first round to the last, and goes to memory once.
+    """Unrolls short loops with constant bounds.
+
+    They have up to 8 iterations and 400 operations in all, carry a tile, and contain only element-wise arithmetic and weak
+    loads: loops over the taps of a filter, or the positions of a window. The tile then stays in registers from the first
+    iteration to the last, and goes to memory once.
 
     The loops inside go first, so that one over the rows of a filter follows one over its columns. Operations
     stay in the order in which they ran. Cost: one walk, and a copy of what is written out.
@@ -44,12 +46,12 @@ class UnrollLoops(TileAAPass):
 
 
 def short_loops(function: FuncOp) -> list[Operation]:
-    """The innermost loops of a function that are written out."""
+    """Return the innermost loops of a function that are unrolled."""
     return [op for op in function.walk() if isinstance(op, ForOp) and _rounds(op) is not None]
 
 
 def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
-    """Write the short loops of a function out, in place, and tell which."""
+    """Unroll the short loops of a function in place, and return them."""
     for op in reversed(list(function.walk())):  # what stands inside before what is around it
         if isinstance(op, ForOp) and (rounds := _rounds(op)) is not None:
             remarks.add("loop", f"its {len(rounds)} rounds are written out", op)
@@ -57,7 +59,7 @@ def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
 
 
 def _rounds(loop: ForOp) -> range | None:
-    """What the induction value is, round by round; None where the loop stays."""
+    """Return the values of the induction variable, one per iteration; None if the loop stays."""
     bounds = [integer_of(value) for value in (loop.lb, loop.ub, loop.step)]
     lower, upper, step = bounds
     if lower is None or upper is None or step is None or step <= 0:
@@ -76,7 +78,7 @@ def _is_long(value: SSAValue) -> bool:
 
 
 def _is_by_elements(op: Operation) -> bool:
-    """Whether an operation has no effect, and computes each element for itself."""
+    """Whether an operation has no effects and is element-wise."""
     if op.regions:
         return False
     if isinstance(op, Load):

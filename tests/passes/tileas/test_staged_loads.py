@@ -178,14 +178,14 @@ def scaled_halves(m: int, n: int, k: int) -> str:
 
 @pytest.mark.parametrize(
     ("arch", "shape", "maps"),
-    [("sm_120a", (128, 128, 64), 2), ("sm_120a", (64, 64, 64), 1), ("sm_90a", (128, 128, 64), 2)],
+    [("sm_120a", (128, 128, 64), 2), ("sm_120a", (64, 64, 64), 0), ("sm_90a", (128, 128, 64), 2)],
     ids=str,
 )
 def test_a_row_by_threads_does_not_take_the_rest_along(
     arch: str, shape: tuple[int, int, int], maps: int
 ) -> None:
     """A tensor map brings what threads compute with, too, where a pipeline of all takes less room than one beside a ring of
-    theirs; to the registers of a left operand one brings it in any case."""
+    theirs. Where threads have to bring half of a round of ``mma.sync``, they bring all of it."""
     text = scaled_halves(*shape)
     program = TileProgram(parse(text), arch)
     rng = np.random.default_rng(1)

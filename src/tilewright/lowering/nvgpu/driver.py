@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.diagnostics import Collector, TileIRError
+from tilewright.dialects.arith.constants import format_of
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.base import is_set
@@ -194,12 +195,17 @@ class Kernel(ThreadLowering):
         )
 
     def _check_elements(self) -> None:
-        """Refuse tiles of element types that have no per-thread form."""
+        """Refuse tiles and scalars of element types that have no per-thread form."""
         for op in self.func.walk():
             for result in op.results:
-                ty = result.type
-                if isinstance(ty, T.TileType) and element_type(T.element_of(ty)) is None:
-                    raise self.refusal(op, f"threads hold no values of type '{ty}'")
+                ty = (
+                    T.element_of(result.type)
+                    if isinstance(result.type, T.TileType)
+                    else result.type
+                )
+                is_number = isinstance(result.type, T.TileType) or format_of(ty) is not None
+                if is_number and element_type(ty) is None:
+                    raise self.refusal(op, f"threads hold no values of type '{result.type}'")
 
     @property
     def facts(self) -> Facts:

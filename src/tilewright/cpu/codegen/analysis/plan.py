@@ -372,4 +372,5 @@ def _goes_on_with(owner: Operation, result: SSAValue, argument: BlockArgument) -
     if owner.name != "scf.for" or not isinstance(result.type, T.TileType):
         return False
     first = len(owner.operands) - len(owner.results)
-    return owner.operands[first + list(owner.results).index(result)] is argument
+    number = next(number for number, each in enumerate(owner.results) if each is result)
+    return owner.operands[first + number] is argument

@@ -392,3 +392,19 @@ def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path)]) for _ in range(3)]
     assert [process.wait(120) for process in processes] == [0, 0, 0]
     assert not list(tmp_path.glob("??/*.tmp"))
+
+
+def test_eviction_spares_an_entry_that_was_replaced_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries are listed first and removed then, in a thread of its own; a process may store one again in between."""
+    cache = DiskCache(tmp_path)
+    cache.put("cd" * 32, b"some code")
+    (path,) = files_of(tmp_path)
+    monkeypatch.setattr(DiskCache, "_files", lambda self: [(0.0, 1 << 42, path)])
+    cache._evict(1000)
+    assert cache.get("cd" * 32) == b"some code"
+    size = path.stat().st_size
+    monkeypatch.setattr(DiskCache, "_files", lambda self: [(0.0, size, path)])
+    cache._evict(0)
+    assert not path.exists()

@@ -186,7 +186,9 @@ class DiskCache:
                 if total <= limit * (1 - _ROOM):
                     break
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    # One that was replaced since it was listed is new, and stays.
+                    if path.lstat().st_size == size:
+                        path.unlink()
                     total -= size
         now = time.time()
         for path in self._glob("*.tmp"):

@@ -1,8 +1,8 @@
 """Checks and packs the arguments of a warm launch in native code.
 
 It reads contiguous arrays and plain numbers from a tuple as ``argument_fast_path`` does, with the same checks at every launch:
-the type of each argument, an array's element type, order, alignment, whether it is writable, and that no two arrays share
-memory. Anything else is left to the slower paths, which know what is wrong.
+the type of each argument, an array's element type, order, alignment, whether it is writable, and that no array which the
+kernel may write to shares memory with another. Anything else is left to the slower paths, which know what is wrong.
 
 The object layouts of NumPy and Python that this relies on are probed once, on known arrays; if they are not as expected, there is
 no native packing.

@@ -33,7 +33,8 @@ ALL_MEMORY = (0, 2**64 - 1)
 class Packed:
     """A launch that may begin.
 
-    ``distinct``: no array that the kernel may write to shares memory with another one, and there are no bare addresses. ``keep`` holds what the
+    ``distinct``: no array that the kernel may write to shares memory with another one, and there are
+    no bare addresses. ``keep`` holds what the
     slots point to, as it was given, ``copies`` what they point to otherwise: tiles that are passed by
     value. ``spans`` is the memory of each pointer argument, where ``keep`` does not tell.
     """

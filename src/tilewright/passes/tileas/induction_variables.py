@@ -23,10 +23,10 @@ from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 
 
 def close_inductions(func: FuncOp) -> None:
-    """Give each carried integer to which a round of a loop adds a constant, and no more, its formula in the loop's counter.
+    """Replace each carried integer to which an iteration only adds a constant by a formula in the loop's counter.
 
-    Integers wrap as the carried ones do: the counter's distance from its start is exact as an unsigned number, because a
-    loop ends before its counter wraps, and the rest is modulo two to the number's bits.
+    The formula wraps as the carried integer does. The counter's distance from its start is exact as an unsigned number,
+    because a loop ends before its counter wraps; the rest is modulo two to the number's bits.
     """
     for loop in func.walk():
         if not isinstance(loop, scf.ForOp):

@@ -190,6 +190,7 @@ def split(
 
 _SUM = "%late = nv_tileaa.addf %x, %x : f32"
 _TILES = "%late = nv_tileaa.addf %f, %f : tile<8xf32>"
+_OWN = "%own = arith.constant dense<1.0> : tile<8xf32, #nv_tileas.layout<register = [1, 2, 4], lane = [{}, 0, 0, 0, 0], warp = [0, 0]>>"
 _SWITCH, _YIELD = "async.pipeline.agent_switch", "async.pipeline.yield"
 IN_FLIGHT += [
     (_SWITCH, "as-agents", "expected two agents or more, and the warps of each, got 2 and [4, 1, 1]", split, {"warps": "4, 1, 1"}, {}),
@@ -197,7 +198,8 @@ IN_FLIGHT += [
     (_SWITCH, "as-agents", "each agent has a warp, and a block 32 at most, got [4, 0]", split, {"warps": "4, 0"}, {}),
     (_SWITCH, "as-agents", "a block 32 at most", split, {"warps": "32, 1"}, {"warps": "31, 1"}),
     (_SWITCH, "as-agents", "expected a kernel that ends behind it", split, {"behind": _SUM}, {}),
-    (_YIELD, "as-agents", "uses a tile, and only agent 0 has any", split, {"inside": _TILES}, {"inside": _SUM}),
+    (_YIELD, "as-agents", "uses a tile of before the switch", split, {"inside": _TILES}, {"inside": _SUM}),
+    (_YIELD, "as-agents", "uses a tile that its threads share", split, {"inside": _OWN.format(1)}, {"inside": _OWN.format(0)}),
     (_SWITCH, "as-agents", "expected a multiple of 8 from 24 to 256 for each agent, got [100, 40]", split, {"warps": "4, 4", "regs": "100, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
     (_SWITCH, "as-agents", "whole warpgroups, of 4 warps, trade registers, got [4, 1]", split, {"regs": "104, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
     # 2,048 registers of 12 warps are 171 for each thread, which only 176 hold.

@@ -225,17 +225,122 @@ READ = (
 
 
 def test_remarks() -> None:
-    assert said(product(*TILE)) == [
+    split = (
         "4 warps compute, and 4 fill the pipelines, with 232 and 24 registers for each thread; "
         "modelled for H100 SXM: 819 clocks a round with agents, 819 without"
-    ]
+    )
+    assert said(product(*TILE)) == [split]
     text = product(*TILE, nested=True)
     head = "iter_values(%outer = %nothing) -> (tile<64x64xf32>) {\n"
     assert head in text and "%bt[%s, %y]" in text
     text = text.replace(head, head + READ).replace("%bt[%s, %y]", "%bt[%s, %column]")
-    assert said(text) == [
-        "all warps fill the pipelines: where its tiles lie comes from 'nv_tileaa.load'"
-    ]
+    (found,) = said(text)
+    assert found.startswith("4 warps compute, and 4 fill")
+    refused = ["all warps fill the pipelines: where its tiles lie comes from 'nv_tileaa.load'"]
+    assert said(text.replace("tko weak %cell", "tko relaxed device %cell")) == refused
+    # What the block has written before it only the threads that compute know to be there.
+    written = (
+        "%w = store_ptr_tko weak %c, %n : tile<ptr<f32>>, tile<f32> -> token\n    %number, "
+    )
+    ordered = text.replace("%number, ", f"%n = constant <f32: 1.0> : tile<f32>\n    {written}")
+    assert said(ordered.replace("weak %cell :", "weak %cell token=%w :")) == refused
+    # Of several elements each thread has one.
+    many = text.replace(
+        "tile<ptr<f32>> -> tile<f32>, token", "tile<2xptr<f32>> -> tile<2xf32>, token"
+    )
+    many = many.replace(
+        "%number, %t0",
+        "%one_cell = reshape %cell : tile<ptr<f32>> -> tile<1xptr<f32>>\n"
+        "    %cells = broadcast %one_cell : tile<1xptr<f32>> -> tile<2xptr<f32>>\n"
+        "    %numbers, %t0",
+    ).replace("weak %cell :", "weak %cells :")
+    many = many.replace(
+        "    %column =",
+        """    %number = reduce %numbers dim=0 identities=[0.0 : f32] : tile<2xf32> -> tile<f32>
+    (%p: tile<f32>, %q: tile<f32>) {
+      %m = maxf %p, %q : tile<f32>
+      yield %m : tile<f32>
+    }
+    %column =""",
+    )
+    (found,) = said(many)
+    assert found.startswith("all warps fill the pipelines") and found.endswith("that threads share")
+
+
+#: Around the loop of a product: what runs it once, or ``%rounds`` times, as authors of kernels write it.
+_IF = """
+  %enough = cmpi greater_than %steps, %zero, signed : tile<i32> -> tile<i1>
+  %sum = if %enough -> ({sums}) {{
+{inner}
+    yield %part : {sums}
+  }} else {{
+    yield %nothing : {sums}
+  }}
+"""
+_EARLY_LOAD = """
+  %number, %t0 = load_ptr_tko weak %b : tile<ptr<f16>> -> tile<f16>, token
+  %whole = ftoi %number signed : tile<f16> -> tile<i32>
+  %enough = cmpi equal %whole, %whole, signed : tile<i32> -> tile<i1>
+"""
+_WHILE = """
+  %sum, %last = loop iter_values(%outer = %nothing, %o = %zero) : {sums}, tile<i32> -> {sums}, tile<i32> {{
+    %ended = cmpi greater_than_or_equal %o, %two, signed : tile<i32> -> tile<i1>
+    if %ended {{
+      break %outer, %o : {sums}, tile<i32>
+    }}
+{inner}
+    %o1 = addi %o, %one : tile<i32>
+    continue %part, %o1 : {sums}, tile<i32>
+  }}
+"""
+
+
+def around(kind: str) -> tuple[str, bool]:
+    """The product within a branch or a loop without a counter; whether it is made twice."""
+    text, sums = product(*TILE, nested=True), "tile<64x64xf32>"
+    start, end = text.index("\n  %sum = for %o"), text.index("  %done = ")
+    inner = text[text.index("\n  %part = ", start) : text.index("    continue %part", start)]
+    if kind == "while":
+        return text[:start] + _WHILE.format(inner=inner, sums=sums) + text[end:], True
+    body = _IF.format(inner=inner.replace("%outer", "%nothing"), sums=sums)
+    if kind == "loaded":
+        body = _EARLY_LOAD + body[body.index("  %sum") :]
+    return text[:start] + body + text[end:], False
+
+
+@pytest.mark.parametrize("kind", ["if", "while", "loaded"])
+def test_loops_inside_of_others(kind: str) -> None:
+    """Both agents have the branch or loop, what decides about it, and of what it carries their own."""
+    text, twice = around(kind)
+    before, after = (K.lowered(text, passes) for passes in (SCHEDULE, AGENTS))
+    switch = switch_of(after)
+    around_type = scf.WhileOp if kind == "while" else scf.IfOp
+    for region in switch.agents:
+        assert any(
+            isinstance(op, around_type) and op.parent is region.block for op in region.walk()
+        )
+    assert not any(isinstance(op, P.ConsumerWaitOp) for op in switch.agents[1].walk())
+    for depth in (0, 64, 320):
+        one, right = launch(Program(before), (100, 60, depth), TILE, how(nested=twice))
+        two, _ = launch(Program(after), (100, 60, depth), TILE, how(nested=twice))
+        assert one.tobytes() == two.tobytes()
+        np.testing.assert_array_equal(one, right)
+    assert print_text(parse(print_text(after))) == print_text(after)
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_120a"])
+@pytest.mark.parametrize("kind", ["if", "while", "loaded"])
+def test_loops_inside_of_others_on_the_simulator(kind: str, arch: str) -> None:
+    text, twice = around(kind)
+    program = TileProgram(parse(text), arch)
+    switch_of(program._lowered.scheduled("k").module)  # pyright: ignore[reportPrivateUsage]
+    for seed in some(range(20)):
+        options = {"options": LaunchOptions(seed=seed)}
+        for depth in (0, 64, 320):
+            how_ = how(nested=twice, options=options)
+            found, right = launch(program, (64, 60, depth), TILE, how_)
+            np.testing.assert_array_equal(found, right)
+    assert not program.fallbacks
 
 
 def test_the_reference_machine_finds_an_agent_that_waits_for_ever() -> None:

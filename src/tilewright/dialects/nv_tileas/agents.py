@@ -16,13 +16,14 @@ from tilewright.dialects.nv_tileaa.constraints import I64_ARRAY
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.signature import Bodies, Dictionary
 from tilewright.dialects.nv_tileas.base import is_within, schedule_op
+from tilewright.dialects.nv_tileas.types import is_held_whole
 
 GROUP = "agents"
 AGENTS = define_code(
     "as-agents",
     "The warps of a block are not split among agents as they can be.",
     "Each agent has warps of its own, 32 in all at most. What one makes no other sees, but through pipelines; tiles of before "
-    "the switch belong to none.",
+    "the switch belong to none. Agents other than the first have only tiles of which each thread holds all elements.",
 )
 MOST_WARPS = 32
 #: The registers of a multiprocessor, and the warps that trade them together.
@@ -54,7 +55,7 @@ class AgentSwitchOp(TileAAOp):
     """Splits the warps of a block among agents, the last that a kernel does.
 
     Agent i, a region, has the ``num_warps[i]`` warps behind those of the agents before it. The first one
-    has all tiles.
+    has the tiles; others may have such of which each thread holds all elements.
 
     All warps do what comes before. Agents see of it what is no tile, and of one another what goes
     through pipelines. With ``max_regs`` each thread of agent i has that many registers: agents of whole
@@ -151,15 +152,17 @@ class AgentSwitchOp(TileAAOp):
     def _check_captures(self, report: Report) -> None:
         for number, region in enumerate(self.agents):
             for op in region.walk():
-                for value in op.operands:
-                    if not isinstance(value.type, T.TileType):
-                        continue
-                    if number or not is_within(value, self):
-                        report.error(
-                            AGENTS,
-                            f"'{op.name}' of agent {number} uses a tile, and only agent 0 has any, which it makes",
-                        )
-                        return
+                if any(
+                    isinstance(value.type, T.TileType) and not is_within(value, self)
+                    for value in op.operands
+                ):
+                    what = "a tile of before the switch, which no agent has"
+                elif number and not all(is_held_whole(result.type) for result in op.results):
+                    what = "a tile that its threads share, which only agent 0 has"
+                else:
+                    continue
+                report.error(AGENTS, f"'{op.name}' of agent {number} uses {what}")
+                return
 
 
 def agent_switch(func: FuncOp) -> AgentSwitchOp | None:

@@ -250,6 +250,14 @@ def layout_of(ty: Attribute) -> Layout | None:
     return None
 
 
+def is_held_whole(ty: Attribute) -> bool:
+    """Whether each thread holds every element of a value of a type: no tile, or one whose layout says so."""
+    if not isinstance(ty, T.TileType):
+        return True
+    layout = layout_of(ty)
+    return layout is not None and not any(layout.thread)
+
+
 def layout_or_dealt(ty: Attribute, threads: int) -> Layout:
     """The layout of a tile type; where it has none, that of operations without a rule for layouts, which deal elements
     to ``threads`` in order."""

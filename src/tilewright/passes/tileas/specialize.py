@@ -1,34 +1,40 @@
 """``tileas-specialize``: split a block into producer warps, which fill the pipelines, and consumer warps, which compute.
 
 A kernel whose loops fill a stage ahead in each iteration is split into two agents. The consumer keeps everything but the
-fills. The producer gets the same loops with only the fills and the computation of their coordinates. Pipelines
+fills. The producer gets the same loops and branches with only the fills and the computation of their coordinates, of loop
+bounds and conditions. Loads that these come from are made by both agents if no token orders them with a write. Pipelines
 synchronize the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
+from tilewright.analysis.tileaa.tokens import TokenGraph
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
+from tilewright.dialects.nv_tileas.types import is_held_whole
 from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
-from tilewright.passes.tileas.carried_values import ops_around
+from tilewright.passes.tileas.carried_values import Around, ops_around
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
@@ -47,6 +53,8 @@ _BESIDE_INSTRUCTION = 26
 #: The registers that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
 _OPERANDS = 16
 _WARPGROUP = 4
+#: What ends the blocks of loops and branches.
+_ENDS = (scf.YieldOp, scf.ConditionOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +139,8 @@ def _choose(func: FuncOp, warps: int, target: Target, wanted: bool | None) -> Ag
     """How to split a function, or why it stays whole."""
     if wanted is False:
         return "as decided"
-    if any(_fills(op) and not _is_in_counted_loops(op) for op in func.walk()):
-        return "a branch, or a loop without a counter, is around one that loads ahead"
+    if any(_fills(op) and ops_around(op) is None for op in func.walk()):
+        return "something other than loops and branches is around one that loads ahead"
     products = [op for op in func.walk() if isinstance(op, S.Product)]
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
@@ -192,25 +200,24 @@ def _fills(op: Operation) -> bool:
     )
 
 
-def _is_in_counted_loops(op: Operation) -> bool:
-    around = ops_around(op)
-    return around is not None and all(isinstance(outer, scf.ForOp) for outer in around)
-
-
-def _is_split(op: Operation) -> bool:
-    """Whether an operation is a loop that fills stages, which both agents have."""
-    return isinstance(op, scf.ForOp) and any(isinstance(i, P.ProducerAcquireOp) for i in op.walk())
+def _is_split(op: Operation) -> TypeGuard[Around]:
+    """Whether an operation is a loop or a branch around the filling of stages, which both agents have."""
+    if not isinstance(op, Around) or _fills(op):
+        return False
+    return any(isinstance(inner, P.ProducerAcquireOp) for inner in op.walk())
 
 
 def _split(func: FuncOp, agents: Agents) -> str:
     """Split a function; why not, if it cannot be done, and it stays as it was."""
     body = func.body.block
+    may = _Repeatable(func).why_not
     inside = _of_agents(body)
     values: dict[SSAValue, SSAValue] = {}
+    originals: dict[Operation, Operation] = {}
     producer = Block()
     for op in inside:
-        producer.add_op(_copy(op, values))
-    needs = _Needs(_fills)
+        producer.add_op(_copy(op, values, originals))
+    needs = _Needs(_fills, lambda op: may(originals.get(op, op)))
     why = needs.of_block(producer)
     if why:
         producer.erase()
@@ -221,7 +228,7 @@ def _split(func: FuncOp, agents: Agents) -> str:
     for op in inside:
         op.detach()
         consumer.add_op(op)
-    rest = _Needs(lambda op: not _fills(op) and not is_side_effect_free(op), pure=False)
+    rest = _Needs(lambda op: not _fills(op) and not is_side_effect_free(op))
     rest.of_block(consumer)
     for block, found in ((consumer, rest), (producer, needs)):
         found.keep(block)
@@ -238,12 +245,43 @@ def _split(func: FuncOp, agents: Agents) -> str:
     return ""
 
 
-def _copy(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
-    """A copy of an operation, from the same places of the program."""
+def _copy(
+    op: Operation, values: dict[SSAValue, SSAValue], originals: dict[Operation, Operation]
+) -> Operation:
+    """A copy of an operation, from the same places of the program; ``originals`` gets what each part is a copy of."""
     new = op.clone(values)
     for mine, other in zip(new.walk(), op.walk(), strict=True):
         inherit_location(mine, other)
+        originals[mine] = other
     return new
+
+
+class _Repeatable:
+    """What a producer may do that the consumer does, too: what has no effects, and loads that no token orders with a write.
+    (Whatever else wrote where they read would race with them.) It has no tiles but those that each thread holds whole."""
+
+    def __init__(self, func: FuncOp):
+        self.tokens = TokenGraph.of(func)
+        self.writes = [op for op in self.tokens.effects if not isinstance(op, Load)]
+
+    def why_not(self, op: Operation) -> str:
+        """Why an operation of the function may not be repeated; empty where it may."""
+        if not is_side_effect_free(op) and not self._is_free(op):
+            return f"where its tiles lie comes from '{op.name}'"
+        if not all(is_held_whole(result.type) for result in op.results):
+            return f"where its tiles lie comes from '{op.name}', of a tile that threads share"
+        return ""
+
+    def _is_free(self, op: Operation) -> bool:
+        if not isinstance(op, Load) or is_set(op, "volatile"):
+            return False
+        if enum_property(op, "mem_semantic") not in ("", "weak"):
+            return False
+        return self.tokens.is_effect(op) and not any(
+            self.tokens.ordered(op, write, around=True)
+            or self.tokens.ordered(write, op, around=True)
+            for write in self.writes
+        )
 
 
 def _of_agents(body: Block) -> list[Operation]:
@@ -262,12 +300,14 @@ def _of_agents(body: Block) -> list[Operation]:
 
 
 class _Needs:
-    """What of a block is needed for its ``roots``: loops that fill stages are looked into, and keep what they
-    carry as far as it is needed; all else is needed as a whole. With ``pure`` only what has no effects
-    may be, beside the roots."""
+    """What of a block is needed for its ``roots``: loops and branches that fill stages are looked into, and keep what they
+    carry as far as it is needed; all else is needed as a whole. Where ``may`` is given, beside the roots it says why an
+    operation cannot be had, or nothing."""
 
-    def __init__(self, roots: Callable[[Operation], bool], *, pure: bool = True):
-        self.roots, self.pure = roots, pure
+    def __init__(
+        self, roots: Callable[[Operation], bool], may: Callable[[Operation], str] | None = None
+    ):
+        self.roots, self.may = roots, may
         self.ops: set[Operation] = set()
         self.values: set[SSAValue] = set()
         self.waiting: list[SSAValue] = []
@@ -291,10 +331,10 @@ class _Needs:
         if parent is not None and _is_split(parent):
             self._need(parent)
         if _is_split(op):
-            self.waiting += op.operands[:3]
+            self.waiting += _deciding(op)
             return
-        if self.pure and not is_root and not is_side_effect_free(op):
-            self.why = f"where its tiles lie comes from '{op.name}'"
+        if self.may is not None and not is_root:
+            self.why = self.why or self.may(op)
         self.waiting += _outside(op)
 
     def _is_in_block(self, op: Operation) -> bool:
@@ -311,77 +351,146 @@ class _Needs:
         owner = value.owner
         if isinstance(owner, Operation):
             self._need(owner)
-            number = value.index  # pyright: ignore[reportAttributeAccessIssue]
         else:
             owner = owner.parent_op()
-            number = value.index - 1  # pyright: ignore[reportAttributeAccessIssue]
         if owner is None or not _is_split(owner) or not self._is_in_block(owner):
             return
         self._need(owner)
-        if number >= 0:
-            assert isinstance(owner, scf.ForOp)
-            self.waiting += self._carried(owner, number)
-
-    @staticmethod
-    def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
-        """What a loop has of the value that it carries at this place."""
-        body = loop.body.block
-        end = body.last_op
-        assert end is not None
-        return [
-            loop.operands[3 + number],
-            end.operands[number],
-            body.args[1 + number],
-            loop.results[number],
-        ]
+        for slot in _slots(owner):
+            if value in slot.made:
+                self.waiting += slot.given
+                self.waiting += slot.made
 
     def keep(self, block: Block) -> None:
         """Leave nothing in the block but what is needed."""
         for op in reversed(list(block.ops)):
-            if isinstance(op, scf.YieldOp):
+            if isinstance(op, _ENDS):
                 continue
             if op not in self.ops:
                 op.detach()
                 op.erase()
-            elif isinstance(op, scf.ForOp) and _is_split(op):
-                self._keep_of_loop(op)
+            elif _is_split(op):
+                self._keep_carried(op)
 
-    def _keep_of_loop(self, loop: scf.ForOp) -> None:
-        body = loop.body.block
-        end = body.last_op
-        assert end is not None
-        kept = [n for n, result in enumerate(loop.results) if result in self.values]
-        end.operands = [end.operands[number] for number in kept]
-        self.keep(body)
-        dropped = [arg for n, arg in enumerate(body.args[1:]) if n not in kept]
-        for argument in dropped:
-            body.erase_arg(argument)
-        region = loop.body
-        loop.detach_region(region)
-        new = scf.ForOp.create(
-            operands=[*loop.operands[:3], *(loop.operands[3 + number] for number in kept)],
-            result_types=[loop.results[number].type for number in kept],
-            attributes=loop.attributes,
-            properties=loop.properties,
-            regions=[region],
-        )
-        inherit_location(new, loop)
-        Rewriter.insert_op(new, InsertPoint.before(loop))
-        for number, result in zip(kept, new.results, strict=True):
-            result.name_hint = loop.results[number].name_hint
-            loop.results[number].replace_all_uses_with(result)
-        loop.detach()
-        loop.erase()
+    def _keep_carried(self, op: Around) -> None:
+        """Leave a loop or branch what it carries of what is needed."""
+        dropped = [slot for slot in _slots(op) if self.values.isdisjoint(slot.made)]
+        results = {result for slot in dropped for result in slot.results}
+        _drop_operands(use for slot in dropped for use in slot.uses if use[0] is not op)
+        for region in op.regions:
+            for block in region.blocks:
+                self.keep(block)
+        for slot in dropped:
+            for argument in slot.arguments:
+                argument.block.erase_arg(argument)
+        _drop_operands(use for slot in dropped for use in slot.uses if use[0] is op)
+        if results:
+            _without_results(op, results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A value that a loop or branch carries: the operands that give it, each of an operation at an index, and what
+    stands for it."""
+
+    uses: tuple[tuple[Operation, int], ...]
+    arguments: tuple[BlockArgument, ...] = ()
+    results: tuple[OpResult, ...] = ()
+
+    @property
+    def given(self) -> list[SSAValue]:
+        """The values of the operands."""
+        return [op.operands[index] for op, index in self.uses]
+
+    @property
+    def made(self) -> list[SSAValue]:
+        """The block arguments and results."""
+        return [*self.arguments, *self.results]
+
+
+def _slots(op: Around) -> list[_Slot]:
+    """What a loop or branch carries. A ``while`` carries two lists: into its condition, and from there into its body."""
+    if isinstance(op, scf.ForOp):
+        body = op.body.block
+        return [
+            _Slot(((op, 3 + n), (_end(body), n)), (body.args[1 + n],), (result,))
+            for n, result in enumerate(op.results)
+        ]
+    if isinstance(op, scf.IfOp):
+        ends = [_end(region.block) for region in op.regions if region.blocks]
+        return [
+            _Slot(tuple((end, n) for end in ends), (), (result,))
+            for n, result in enumerate(op.results)
+        ]
+    before, after = op.before_region.block, op.after_region.block
+    return [
+        *(
+            _Slot(((op, n), (_end(after), n)), (argument,))
+            for n, argument in enumerate(before.args)
+        ),
+        *(
+            _Slot(((_end(before), 1 + n),), (after.args[n],), (result,))
+            for n, result in enumerate(op.results)
+        ),
+    ]
+
+
+def _deciding(op: Around) -> list[SSAValue]:
+    """What says how often a loop runs, or which way a branch goes."""
+    if isinstance(op, scf.ForOp):
+        return list(op.operands[:3])
+    return [
+        op.operands[0] if isinstance(op, scf.IfOp) else _end(op.before_region.block).operands[0]
+    ]
+
+
+def _end(block: Block) -> Operation:
+    end = block.last_op
+    assert end is not None
+    return end
+
+
+def _drop_operands(uses: Iterable[tuple[Operation, int]]) -> None:
+    dropped: dict[Operation, set[int]] = {}
+    for op, index in uses:
+        dropped.setdefault(op, set()).add(index)
+    for op, indices in dropped.items():
+        op.operands = [value for n, value in enumerate(op.operands) if n not in indices]
+
+
+def _without_results(op: Around, dropped: Collection[SSAValue]) -> None:
+    """Put the same operation without some results, which nothing uses, in the place of one."""
+    kept = [result for result in op.results if result not in dropped]
+    regions: list[Region] = []
+    for region in list(op.regions):
+        op.detach_region(region)
+        regions.append(region)
+    new = type(op).create(
+        operands=op.operands,
+        result_types=[result.type for result in kept],
+        attributes=op.attributes,
+        properties=op.properties,
+        regions=regions,
+    )
+    inherit_location(new, op)
+    Rewriter.insert_op(new, InsertPoint.before(op))
+    for old, result in zip(kept, new.results, strict=True):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    op.detach()
+    op.erase()
 
 
 def _all_of(block: Block) -> Iterator[Operation]:
-    """The operations of a block, and of the loops in it that fill stages, but no terminators."""
+    """The operations of a block, and of the loops and branches in it that fill stages, but no terminators."""
     for op in block.ops:
-        if isinstance(op, scf.YieldOp):
+        if isinstance(op, _ENDS):
             continue
         yield op
         if _is_split(op):
-            yield from _all_of(op.regions[0].block)
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _all_of(inner)
 
 
 def _outside(op: Operation) -> Iterable[SSAValue]:

@@ -24,15 +24,17 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
-from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
+from tilewright.model.choices import WORTH, gpu_of, resident_blocks
+from tilewright.model.choices import clocks_per_iteration as clocks_of_turn
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.carried_values import ops_around
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.product_costs import registers_of
+from tilewright.passes.tileas.product_costs import scheduled_product_cost as turn_of_product
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.turns import registers_of, turn_of_product
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
 #: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.

@@ -111,7 +111,7 @@ def rows() -> list[Row]:
             name = f"product {m} x {n} x {depth}"
             found.append(Row(source, name, teraflops, 2 * m * n * depth / best / 1e12))
     ahead = _compiled(_attention(16, 4096), "h100")
-    with patch("tilewright.lowering.scheduled.schedule.products_ahead"):
+    with patch("tilewright.lowering.scheduled.schedule.pipeline_products"):
         behind = _compiled(_attention(16, 4096), "h100")
     for number, kernels in enumerate((behind, ahead)):
         source = ("Triton's attention, H100", "FlashAttention-3, H100")[number]

@@ -36,7 +36,7 @@ from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_locations
 from tilewright.passes.tileas.decisions import FREE, Decisions
-from tilewright.passes.tileas.done import is_scheduled
+from tilewright.passes.tileas.progress import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warps import chosen_warps

@@ -31,8 +31,8 @@ def stages_that_hide(gpu: Gpu, stage_bytes: float) -> int:
 
     ``stage_bytes``: the size of a stage. An iteration of the loop takes at least the time to load it from L2.
     """
-    turn = max(stage_bytes / gpu["l2_rate"], 1.0)
-    wanted = 1 + math.ceil(gpu["hbm_latency"] / turn)
+    clocks = max(stage_bytes / gpu["l2_rate"], 1.0)
+    wanted = 1 + math.ceil(gpu["hbm_latency"] / clocks)
     return next((n for n in RING_STAGES if n >= wanted and n <= MOST_STAGES), MOST_STAGES)
 
 
@@ -63,7 +63,7 @@ def bytes_that_leave(gpu: Gpu, blocks: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ProductCost:
     """The demand of one iteration of a matrix-product loop, for one block.
 
     ``multiplications`` at a rate of the tables (``tensor_f16``, ``fma_lanes``), in ``steps`` of instructions, by
@@ -78,18 +78,18 @@ class Turn:
     read: float
 
 
-def clocks_of_turn(gpu: Gpu, turn: Turn, resident: int, waits: float = 0.0) -> float:
+def clocks_per_iteration(gpu: Gpu, cost: ProductCost, resident: int, waits: float = 0.0) -> float:
     """The clocks per iteration on a multiprocessor with ``resident`` blocks, whose rings hide the latency of memory.
 
     A block that is alone also waits for its first fragments, after a barrier. ``waits``: further clocks in which it
     does nothing else.
     """
-    by_mma_sync = turn.rate.startswith("tensor_") and not turn.by_warpgroups
-    rate = gpu[turn.rate] * (gpu["mma_sync_share"] if by_mma_sync else 1.0)
-    tensor, read = turn.multiplications / rate, turn.read / gpu["shared_rate"]
-    shared = read + turn.copied / gpu["shared_rate"]
-    busy = max(tensor, shared, turn.copied / gpu["l2_rate"])
-    alone = max(tensor, shared) + min(tensor, read) / turn.steps + gpu["barrier_latency"] + waits
+    by_mma_sync = cost.rate.startswith("tensor_") and not cost.by_warpgroups
+    rate = gpu[cost.rate] * (gpu["mma_sync_share"] if by_mma_sync else 1.0)
+    tensor, read = cost.multiplications / rate, cost.read / gpu["shared_rate"]
+    shared = read + cost.copied / gpu["shared_rate"]
+    busy = max(tensor, shared, cost.copied / gpu["l2_rate"])
+    alone = max(tensor, shared) + min(tensor, read) / cost.steps + gpu["barrier_latency"] + waits
     return clocks_of_a_block(busy, max(busy, alone), resident)
 
 

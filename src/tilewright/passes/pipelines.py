@@ -56,15 +56,15 @@ from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
-from tilewright.passes.tileas.ahead import Ahead
 from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts
-from tilewright.passes.tileas.block_orders import OrderBlocks
+from tilewright.passes.tileas.choose_block_order import OrderBlocks
 from tilewright.passes.tileas.expand import Expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.limit_residency import LimitResidency
 from tilewright.passes.tileas.pipeline import Pipeline
+from tilewright.passes.tileas.pipeline_products import PipelineProducts
 from tilewright.passes.tileas.remove_conversions import RemoveConversions
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
@@ -175,7 +175,7 @@ PASSES = PassTable(
         RemoveConversions,
         Schedule,
         Specialize,
-        Ahead,
+        PipelineProducts,
         TmaPipelines,
         TmaStores,
     ),

@@ -14,7 +14,7 @@ from tilewright.launching.threads import LoweredProgram
 from tilewright.lowering.scheduled import schedule as S
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline
 from tilewright.passes.tileas.decisions import FREE, Decisions
-from tilewright.passes.tileas.done import DONE
+from tilewright.passes.tileas.progress import LAST_PASS
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
@@ -70,7 +70,7 @@ def test_text_goes_on_from_every_third_pass(
             some = {step: S.STEPS[step] for step in steps[: steps.index(last) + 1]}
             patch.setattr(S, "STEPS", some)
             halves.append(scheduled(text, arch))
-        assert f'{DONE} = "{last}"' in halves[-1]
+        assert f'{LAST_PASS} = "{last}"' in halves[-1]
         assert nameless(scheduled(halves[-1], arch)) == whole, last
     assert len(set(halves)) == len(halves)
     threads = [print_text(program(given, arch).kernel("k").module) for given in (text, halves[1])]
@@ -89,8 +89,8 @@ def test_the_simulator_runs_scheduled_text() -> None:
 def test_layouts_that_somebody_has_written_stay() -> None:
     """Text that does not say how far it is has its layouts; the passes behind them go on."""
     text = print_text(K.lowered(K.transposed(), "tileaa,tileas-assign-layouts{num-warps=8}"))
-    bare = text.replace(f', {DONE} = "tileas-assign-layouts"', "")
-    assert DONE not in bare and DONE in text
+    bare = text.replace(f', {LAST_PASS} = "tileas-assign-layouts"', "")
+    assert LAST_PASS not in bare and LAST_PASS in text
     made = scheduled(bare)
     assert "nv_tileas.synchronised" in made
     layouts = [line for line in bare.splitlines() if line.startswith("#layout")]

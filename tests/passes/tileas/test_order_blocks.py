@@ -15,8 +15,8 @@ from tilewright.model.choices import BUSY, WORTH_OF_ORDER, Order, Sharing, order
 from tilewright.model.l2 import in_bands
 from tilewright.model.tables import GPUS
 from tilewright.passes.pipelines import run_pipeline
+from tilewright.passes.tileas.band_order import LONGEST, WIDEST, order_blocks, order_matters
 from tilewright.passes.tileas.decisions import FREE, Decisions
-from tilewright.passes.tileas.order_blocks import LONGEST, WIDEST, order_blocks, order_matters
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 

@@ -18,17 +18,17 @@ from tilewright.model.tables import Gpu
 from tilewright.nesting import deep_recursion
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
-from tilewright.passes.tileas.ahead import Ahead, products_ahead
 from tilewright.passes.tileas.allocate import Allocate, allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts, assign_layouts, block_warps
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts, avoid_conflicts
-from tilewright.passes.tileas.block_orders import OrderBlocks, choose_order
+from tilewright.passes.tileas.choose_block_order import OrderBlocks, choose_order
 from tilewright.passes.tileas.decisions import FREE, Decisions
-from tilewright.passes.tileas.done import DONE, done_by, is_scheduled, mark_done
 from tilewright.passes.tileas.expand import Expand, expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers, insert_barriers
 from tilewright.passes.tileas.limit_residency import LimitResidency, limit_residency
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES, Pipeline, pipeline
+from tilewright.passes.tileas.pipeline_products import PipelineProducts, pipeline_products
+from tilewright.passes.tileas.progress import LAST_PASS, is_scheduled, last_pass, record_pass
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.remove_conversions import RemoveConversions, remove_conversions
 from tilewright.passes.tileas.schedule import Schedule, schedule_products
@@ -109,7 +109,7 @@ STEPS: Mapping[str, Callable[[_Work], object]] = {
     Schedule.name: lambda work: schedule_products(work.func, work.remarks),
     TmaStores.name: lambda work: store_by_maps(work.func, work.target.shared_bytes, work.remarks),
     Specialize.name: _specialize,
-    Ahead.name: lambda work: products_ahead(work.func, work.warps, work.remarks),
+    PipelineProducts.name: lambda work: pipeline_products(work.func, work.warps, work.remarks),
     Allocate.name: lambda work: allocate(work.func, work.target.shared_bytes, work.remarks),
     InsertBarriers.name: lambda work: insert_barriers(work.func),
 }
@@ -148,7 +148,7 @@ def schedule(
         work = _Work(func, block_warps(func, num_warps), target, remarks, decisions)
         for name in _left(func, decisions):
             STEPS[name](work)
-            mark_done(func, name)
+            record_pass(func, name)
     return Scheduled(module, tuple(remarks.found))
 
 
@@ -158,11 +158,11 @@ def _left(func: FuncOp, decisions: Decisions) -> list[str]:
     names = list(STEPS)
     if not is_scheduled(func):
         return names
-    last = done_by(func) or RemoveConversions.name
+    last = last_pass(func) or RemoveConversions.name
     if last not in names:
         raise TileIRError.single(
             SCHEDULED,
-            f"'{DONE}' names no pass of a schedule: '{last}'",
+            f"'{LAST_PASS}' names no pass of a schedule: '{last}'",
             location_of(func),
             help=f"the passes are {', '.join(names)}",
         )

@@ -498,7 +498,7 @@ class _Assigner:
         if plan is None:
             self._by_threads(op)
             return
-        turned = self._turned(op, plan)
+        turned = self._transposed(op, plan)
         if any(turned):
             plan = plan.with_turned(turned, op in self.chained)
         plan = self._arranged(op, plan)
@@ -551,10 +551,12 @@ class _Assigner:
         plan = plan_product(op, warps, op in self.chained, self.target)
         return None if plan is None else self._arranged(op, plan, Remarks())
 
-    def _turned(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
+    def _transposed(self, op: DotOp, plan: Plan) -> tuple[bool, bool]:
         """Which operands of 8 bits stay along the rows or columns of the result, as they come."""
         found: list[bool] = []
-        for value, layout, can in zip((op.a, op.b), (plan.a, plan.b), plan.can_turn, strict=True):
+        for value, layout, can in zip(
+            (op.a, op.b), (plan.a, plan.b), plan.can_transpose, strict=True
+        ):
             own, dims = self.layouts.get(value), T.dims_of(value.type)
             other = len(dims) - 2 if value is op.a else len(dims) - 1
             can = can and own is not None and self._inner_axis(value) == other

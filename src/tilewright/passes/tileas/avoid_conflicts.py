@@ -24,9 +24,9 @@ from tilewright.layouts.conversions import WIDEST, ordered_for
 from tilewright.layouts.layout import bits_of
 from tilewright.layouts.shared import ROW_BYTES
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.again import Again
-from tilewright.passes.tileas.cleaning import erase_unused
+from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.rematerialize import Rematerialization
 
 #: The bytes of each lane that shared memory moves in a wave.
 BYTES_OF_LANE = ROW_BYTES // 32
@@ -57,7 +57,7 @@ def avoid_conflicts(func: FuncOp) -> None:
             continue
         saved = (_waves(own, target.shared, size) - 1) * own.registers * size // BYTES_OF_LANE
         for layout in _others(own, target.shared, size):
-            again = Again(facts, made)
+            again = Rematerialization(facts, made)
             if again.find(op.source, layout) and again.cost < max(saved, 1):
                 op.operands[0] = again.make(op.source, layout)
                 break

@@ -38,7 +38,7 @@ from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileas import kinds
-from tilewright.passes.tileas.cleaning import erase_unused
+from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.schedule_builder import (
     BELOW,

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.passes.base import NV_TILEAA, TilePass
-from tilewright.passes.tileas.done import mark_done
+from tilewright.passes.tileas.progress import record_pass
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FunctionPass(TilePass):
         for func in [op for op in root.walk() if isinstance(op, FuncOp)]:
             if func.body.blocks:
                 self.rewrite_function(func)
-                mark_done(func, self.name)
+                record_pass(func, self.name)
 
     @abstractmethod
     def rewrite_function(self, func: FuncOp) -> None:

@@ -40,18 +40,18 @@ from tilewright.dialects.nv_tileas.stores import AsyncStoreWaitOp, AsyncTiledTma
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import ALLOCATED, allocate
+from tilewright.passes.tileas.footprints import (
+    Bytes,
+    Footprint,
+    Memory,
+    PipelineUse,
+    footprint_of,
+    needs_no_barrier,
+    overlap,
+)
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import copy_layout
 from tilewright.passes.tileas.shared_conversions import scratch_of, threads_of
-from tilewright.passes.tileas.touches import (
-    Bytes,
-    Made,
-    Memory,
-    Touch,
-    in_turn,
-    overlap,
-    touched,
-)
 
 #: The discardable attribute of a function that has its barriers.
 SYNCHRONISED = "nv_tileas.synchronised"
@@ -99,8 +99,8 @@ class Summary:
     ``barriers``: the operations in front of which they meet, barriers among them, and whether with a fence.
     """
 
-    first: dict[tuple[Touch, int], None] = field(default_factory=dict)
-    left: dict[Touch, bool] = field(default_factory=dict)
+    first: dict[tuple[Footprint, int], None] = field(default_factory=dict)
+    left: dict[Footprint, bool] = field(default_factory=dict)
     meets: int = NEVER
     barriers: dict[Operation, bool] = field(default_factory=dict)
 
@@ -113,18 +113,22 @@ class _Walk:
         self.func, self.threads = func, threads
         self.facts = Facts(func)
         self.known: dict[Operation, list[Summary]] = {}
-        self.copied: list[Touch] = []
+        self.copied: list[Footprint] = []
         self.started: list[Bytes] = []
         self.read_by_proxy: set[SSAValue | None] = set()
         for op in func.walk():
-            found = [touch for touch in self._touches(op)[0] if isinstance(touch, Bytes)]
+            found = [
+                footprint for footprint in self._footprints(op)[0] if isinstance(footprint, Bytes)
+            ]
             # Of any round: a value that is the number of a stage is another one there.
-            self.copied += [replace(touch, stage=None) for touch in found if touch.by_copy]
+            self.copied += [
+                replace(footprint, stage=None) for footprint in found if footprint.by_copy
+            ]
             if isinstance(op, CopyAhead) and is_set(op, "ordered"):
                 self.copied.append(Memory(op, copy=True))
             if isinstance(op, AsyncDotOp):
-                self.started += [touch for touch in found if touch.ring is None]
-            self.read_by_proxy |= {touch.base for touch in found if touch.by_proxy}
+                self.started += [footprint for footprint in found if footprint.ring is None]
+            self.read_by_proxy |= {footprint.base for footprint in found if footprint.by_proxy}
 
     def run(self) -> dict[Operation, bool]:
         """The operations in front of which threads meet, and barriers, and whether with a fence."""
@@ -132,7 +136,7 @@ class _Walk:
 
     # Blocks and regions.
 
-    def _block(self, block: Block, left: dict[Touch, bool]) -> Summary:
+    def _block(self, block: Block, left: dict[Footprint, bool]) -> Summary:
         """What a block does, before which ``left`` is not done for all threads."""
         here = Summary(left=dict(left))
         for op in block.ops:
@@ -163,7 +167,7 @@ class _Walk:
 
     def _rounds(self, regions: Sequence[Region]) -> Summary:
         """What the rounds of a loop do, each of which goes through the regions in order; a loop ends behind the first."""
-        left: dict[Touch, bool] = {}
+        left: dict[Footprint, bool] = {}
         while True:
             parts = [self._block(regions[0].block, left)]
             for region in regions[1:]:
@@ -190,8 +194,8 @@ class _Walk:
     # Single operations.
 
     def _do(self, here: Summary, op: Operation) -> None:
-        begins, ends = self._touches(op)
-        self._before(here, op, [(touch, NEVER) for touch in begins])
+        begins, ends = self._footprints(op)
+        self._before(here, op, [(footprint, NEVER) for footprint in begins])
         if (scratch := scratch_of(op)) is not None and scratch[1] is not None:
             # Threads meet between what they write there and what they read.
             self._clear(here, PLAIN)
@@ -207,7 +211,7 @@ class _Walk:
             assert following is not None
             self._meet(here, following)
 
-    def _before(self, here: Summary, op: Operation, first: Iterable[tuple[Touch, int]]) -> None:
+    def _before(self, here: Summary, op: Operation, first: Iterable[tuple[Footprint, int]]) -> None:
         """Let threads meet in front of an operation where what it touches first is in conflict with what is left."""
         first = list(first)
         if any(
@@ -216,13 +220,15 @@ class _Walk:
             for old, has_met in here.left.items()
         ):
             self._meet(here, op)
-        for touch, met in first:
+        for footprint, met in first:
             met = max(met, here.meets)
-            if met == NEVER or (met == PLAIN and isinstance(touch, Bytes) and touch.by_proxy):
-                here.first[touch, met] = None
+            if met == NEVER or (
+                met == PLAIN and isinstance(footprint, Bytes) and footprint.by_proxy
+            ):
+                here.first[footprint, met] = None
 
     def _meet(self, here: Summary, op: Operation) -> None:
-        fenced = _has_fence(op) or any(self._needs_fence(touch) for touch in here.left)
+        fenced = _has_fence(op) or any(self._needs_fence(footprint) for footprint in here.left)
         here.barriers[op] = fenced = fenced or here.barriers.get(op, False)
         self._clear(here, FENCED if fenced else PLAIN)
 
@@ -231,19 +237,23 @@ class _Walk:
         if meets == FENCED:
             here.left = {}
         elif meets == PLAIN:
-            here.left = {touch: True for touch in here.left if self._needs_fence(touch)}
+            here.left = {footprint: True for footprint in here.left if self._needs_fence(footprint)}
         here.meets = max(here.meets, meets)
 
-    def _needs_fence(self, touch: Touch) -> bool:
+    def _needs_fence(self, footprint: Footprint) -> bool:
         """Whether threads write what is read past them elsewhere in the kernel: the same storage. What lies in its bytes at
         other times is written over before it is read."""
-        return isinstance(touch, Bytes) and touch.writes and touch.base in self.read_by_proxy
+        return (
+            isinstance(footprint, Bytes)
+            and footprint.writes
+            and footprint.base in self.read_by_proxy
+        )
 
-    def _conflict(self, old: Touch, has_met: bool, new: Touch, met: int) -> bool:
+    def _conflict(self, old: Footprint, has_met: bool, new: Footprint, met: int) -> bool:
         """Whether threads must meet between what is left of ``old`` and ``new``, before which they have met so far."""
         if isinstance(old, Memory) and isinstance(new, Memory):
             return met == NEVER and self._must_wait(old, new)
-        if isinstance(old, Made) and isinstance(new, Made):
+        if isinstance(old, PipelineUse) and isinstance(new, PipelineUse):
             return met == NEVER and old.pipeline is new.pipeline and old.writes and not new.writes
         if not isinstance(old, Bytes) or not isinstance(new, Bytes) or not overlap(old, new):
             return False
@@ -251,7 +261,7 @@ class _Walk:
             return new.by_proxy and self._needs_fence(old)
         if met == FENCED or not (old.writes or new.writes):
             return False
-        return old.ring is None or old.ring is not new.ring or not in_turn(old, new)
+        return old.ring is None or old.ring is not new.ring or not needs_no_barrier(old, new)
 
     def _must_wait(self, old: Memory, new: Memory) -> bool:
         first, second = old.op, new.op
@@ -269,41 +279,41 @@ class _Walk:
         without = not (tokens.is_effect(first) and tokens.is_effect(second))
         return without or tokens.ordered(first, second, around=True)
 
-    def _touches(self, op: Operation) -> tuple[list[Touch], list[Touch]]:
+    def _footprints(self, op: Operation) -> tuple[list[Footprint], list[Footprint]]:
         """What an operation touches before all, and what may be left of it when threads go on."""
         if isinstance(op, S.CopyOp):
-            both = [touched(op.target, writes=True)]
+            both = [footprint_of(op.target, writes=True)]
         elif isinstance(op, S.LocalLoadOp):
-            both = [touched(op.source, layout=layout_of(op.result.type))]
+            both = [footprint_of(op.source, layout=layout_of(op.result.type))]
         elif isinstance(op, S.Product):
             proxy = S.atom_of(op) == "wgmma"
-            both = [touched(value, by_proxy=proxy) for value in _stored(op.operands)]
+            both = [footprint_of(value, by_proxy=proxy) for value in _stored(op.operands)]
         elif isinstance(op, AsyncTiledTmaStoreOp):
-            both = [touched(op.source, by_proxy=True)]
+            both = [footprint_of(op.source, by_proxy=True)]
         elif isinstance(op, AsyncStoreWaitOp):
-            return [], [touched(op.storage)]
+            return [], [footprint_of(op.storage)]
         elif isinstance(op, CopyAhead):
-            ordered: list[Touch] = [Memory(op, copy=True)] if is_set(op, "ordered") else []
+            ordered: list[Footprint] = [Memory(op, copy=True)] if is_set(op, "ordered") else []
             layout = copy_layout(op, self.threads)
-            copied = touched(op.target, writes=True, layout=layout, by_copy=True)
+            copied = footprint_of(op.target, writes=True, layout=layout, by_copy=True)
             return [copied, *ordered], []
         elif isinstance(op, P.AsyncTiledTmaLoadOp):
-            return [touched(op.target, writes=True)], []
+            return [footprint_of(op.target, writes=True)], []
         else:
             return self._of_others(op)
         return [*both], [*both]
 
-    def _of_others(self, op: Operation) -> tuple[list[Touch], list[Touch]]:
+    def _of_others(self, op: Operation) -> tuple[list[Footprint], list[Footprint]]:
         if isinstance(op, P.CreatePipelineOp):
-            return [], [Made(op.result, writes=True)]
+            return [], [PipelineUse(op.result, writes=True)]
         if isinstance(op, P.CreateIteratorOp | P.IncIterOp):
             return [], []
-        begins: list[Touch] = [
-            Made(value, writes=False)
+        begins: list[Footprint] = [
+            PipelineUse(value, writes=False)
             for value in op.operands
             if isinstance(value.type, P.PipelineType)
         ]
-        ends: list[Touch] = []
+        ends: list[Footprint] = []
         if isinstance(op, Access):
             begins.append(Memory(op))
             ends.append(Memory(op))
@@ -314,18 +324,18 @@ class _Walk:
         return begins, ends
 
 
-def _add(left: dict[Touch, bool], more: dict[Touch, bool]) -> None:
-    for touch, has_met in more.items():
-        left[touch] = has_met and left.get(touch, True)
+def _add(left: dict[Footprint, bool], more: dict[Footprint, bool]) -> None:
+    for footprint, has_met in more.items():
+        left[footprint] = has_met and left.get(footprint, True)
 
 
-def _of_any_round(left: dict[Touch, bool]) -> dict[Touch, bool]:
+def _of_any_round(left: dict[Footprint, bool]) -> dict[Footprint, bool]:
     """The same when another round may have begun: a value that is the number of a stage is another one there."""
-    found: dict[Touch, bool] = {}
-    for touch, has_met in left.items():
-        if isinstance(touch, Bytes) and touch.stage is not None:
-            touch = replace(touch, stage=None)
-        _add(found, {touch: has_met})
+    found: dict[Footprint, bool] = {}
+    for footprint, has_met in left.items():
+        if isinstance(footprint, Bytes) and footprint.stage is not None:
+            footprint = replace(footprint, stage=None)
+        _add(found, {footprint: has_met})
     return found
 
 

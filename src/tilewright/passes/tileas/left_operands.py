@@ -9,7 +9,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.turns import size_of
+from tilewright.passes.tileas.product_costs import size_of
 
 #: The bytes of an element whose fragments have as many neighbours as ``ldmatrix`` hands out.
 HALF = 2

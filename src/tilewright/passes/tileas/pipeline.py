@@ -55,12 +55,12 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import default_layout
-from tilewright.passes.tileas.cleaning import pass_token_on
+from tilewright.passes.tileas.cleanup import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.induction_variables import close_inductions
-from tilewright.passes.tileas.loads_ahead import LoadAhead, LoopLoads, TileLoad, padding_of
+from tilewright.passes.tileas.prefetched_loads import LoadAhead, LoopLoads, TileLoad, padding_of
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
-from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of
+from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of
+from tilewright.passes.tileas.product_costs import operands_loaded, plan_cost
 from tilewright.passes.tileas.products import TURNED_EXTENT, Plan
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.turns import operands_loaded, turn_of_plan
 from tilewright.passes.tileas.warpgroup_products import WARPS, WarpgroupPlan
 
 P = TypeVar("P", Plan, WarpgroupPlan)
@@ -44,7 +44,7 @@ def arranged(
         return plan
     copied = operands_loaded(op)
     every = [plan, *others]
-    clocks = [clocks_of_turn(gpu, turn_of_plan(each, chained, copied), 1) for each in every]
+    clocks = [clocks_per_iteration(gpu, plan_cost(each, chained, copied), 1) for each in every]
     best = min(range(len(every)), key=clocks.__getitem__)
     chosen = best if clocks[best] < WORTH * clocks[0] else 0
     figures = ", ".join(

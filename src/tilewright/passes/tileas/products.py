@@ -28,7 +28,7 @@ WIDER = {"f8E4M3FN": "f16", "f8E5M2": "f16"}
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "i8": ("i32",)}
 #: An operand of 8 bits that does not lie along k is taken in pairs of neighbours, of so many at a time.
 TURNED_EXTENT, TURNED_DEPTH = 16, 32
-_TURNED_COST = 3
+_TRANSPOSED_COST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Plan:
         return operand_b(self.b_dims, self.fragment, self.warps, self.turned[1], self.spread)
 
     @property
-    def can_turn(self) -> tuple[bool, bool]:
+    def can_transpose(self) -> tuple[bool, bool]:
         """Which operands may lie along the rows or columns of the result, if they have 8 bits."""
         fits = self.bits == 8 and self.fragment.k == TURNED_DEPTH
         return fits and self.dims[-2] >= TURNED_EXTENT, fits and self.dims[-1] >= TURNED_EXTENT
@@ -80,7 +80,7 @@ class Plan:
         width = TURNED_EXTENT if turned[1] else self.fragment.n
         rows, columns = self.dims[-2] // self.fragment.m, self.dims[-1] // width
         # Bytes that are put together anew cost more than those that come as they are.
-        costs = _TURNED_COST if turned[0] else 2, _TURNED_COST if turned[1] else 1
+        costs = _TRANSPOSED_COST if turned[0] else 2, _TRANSPOSED_COST if turned[1] else 1
         grid = _grid(rows, columns, self.warps[0] * self.warps[1], chained, costs)
         return replace(self, turned=turned, warps=grid)
 

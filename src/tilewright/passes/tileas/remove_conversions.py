@@ -27,10 +27,10 @@ from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.again import Again
-from tilewright.passes.tileas.cleaning import erase_unused
+from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.rematerialize import Rematerialization
 
 #: Instructions of each thread for which two barriers stand.
 _EXCHANGE = 40
@@ -57,7 +57,7 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
             continue
         layout = layout_of(op.result.type)
         assert layout is not None
-        again = Again(facts, made)
+        again = Rematerialization(facts, made)
         if again.find(op.source, layout) and again.cost <= _cost_of_shared_conversion(op):
             op.result.replace_all_uses_with(again.make(op.source, layout))
             continue
@@ -85,7 +85,7 @@ def _convert_earlier(
     )
     inherit_location(new, op)
     tried = {**made, (source, layout): new.result}
-    again = Again(facts, tried)
+    again = Rematerialization(facts, tried)
     if not again.find(op.source, layout) or again.cost > 0:
         new.erase()
         return None

@@ -26,8 +26,8 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.operand_layouts import operand_layouts
+from tilewright.passes.tileas.product_costs import size_of
 from tilewright.passes.tileas.products import Plan
-from tilewright.passes.tileas.turns import size_of
 
 #: The bytes of an element of the operands that are made of bytes.
 HALF = 2

@@ -12,15 +12,15 @@ from math import prod
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.model.choices import WORTH, clocks_of_turn, resident_blocks
+from tilewright.model.choices import WORTH, clocks_per_iteration, resident_blocks
 from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.tables import Gpu
-from tilewright.passes.tileas.turns import (
+from tilewright.passes.tileas.product_costs import (
     BESIDE_SUMS,
     MOST_REGISTERS,
     OPERANDS,
     registers_of,
-    turn_of_product,
+    scheduled_product_cost,
 )
 
 
@@ -47,20 +47,22 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
     """
     if stages <= 2 or not ring.products:
         return stages, ""
-    turns = [turn_of_product(op) for op in ring.products]
-    copied = ring.stage_bytes / len(turns)
-    turns = [replace(turn, copied=copied) for turn in turns]
+    costs = [scheduled_product_cost(op) for op in ring.products]
+    copied = ring.stage_bytes / len(costs)
+    costs = [replace(cost, copied=copied) for cost in costs]
     sums = sum(prod(T.dims_of(op.c.type)) for op in ring.products)
-    by_groups = all(turn.by_warpgroups for turn in turns)
+    by_groups = all(cost.by_warpgroups for cost in costs)
     registers = registers_of(sums, ring.warps, by_groups)
     clocks: dict[int, float] = {}
     resident: dict[int, int] = {}
     for count in (2, stages):
         held = count * ring.stage_bytes + ring.other_bytes
         resident[count] = resident_blocks(gpu, ring.warps, registers, held)
-        hidden = sum(clocks_of_turn(gpu, turn, 1) for turn in turns) * (count - 2)
-        waits = max(gpu["hbm_latency"] - hidden, 0.0) / len(turns)
-        clocks[count] = sum(clocks_of_turn(gpu, turn, resident[count], waits) for turn in turns)
+        hidden = sum(clocks_per_iteration(gpu, cost, 1) for cost in costs) * (count - 2)
+        waits = max(gpu["hbm_latency"] - hidden, 0.0) / len(costs)
+        clocks[count] = sum(
+            clocks_per_iteration(gpu, cost, resident[count], waits) for cost in costs
+        )
     if resident[2] <= resident[stages]:
         return stages, ""
     figures = "; ".join(
@@ -75,11 +77,11 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
     """The figures, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
     so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone, or because there is no
     other ring, and threads lack registers to bring the largest tile themselves; else nothing."""
-    turns = {op: turn_of_product(op) for op in ring.products}
-    if not turns or any(turn.by_warpgroups for turn in turns.values()):
+    costs = {op: scheduled_product_cost(op) for op in ring.products}
+    if not costs or any(cost.by_warpgroups for cost in costs.values()):
         return ""
-    copied = ring.stage_bytes / len(turns)
-    turns = {op: replace(turn, copied=copied) for op, turn in turns.items()}
+    copied = ring.stage_bytes / len(costs)
+    costs = {op: replace(cost, copied=copied) for op, cost in costs.items()}
     sums = sum(prod(T.dims_of(op.c.type)) for op in ring.products)
     registers = registers_of(sums, ring.warps, False)
     resident = {
@@ -93,9 +95,9 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         return ""
     if resident[1] <= 1 and (stages > 1 or _go_through_registers(ring, sums)):
         return ""
-    alone = {op: clocks_of_turn(gpu, turn, 1) for op, turn in turns.items()}
+    alone = {op: clocks_per_iteration(gpu, cost, 1) for op, cost in costs.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]
-    rates = [max(clocks_of_turn(gpu, turn, _MANY), 0.0) for turn in turns.values()]
+    rates = [max(clocks_per_iteration(gpu, cost, _MANY), 0.0) for cost in costs.values()]
     busy = max(sum(rates), ring.work / gpu["fma_lanes"])
     waits = max(
         gpu["hbm_latency"]

@@ -30,8 +30,8 @@ from tilewright.dialects.nv_tileas.asynchronous import (
 )
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
-from tilewright.passes.tileas.early_loads import load_early
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.hoist_loads import hoist_loads
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
@@ -53,7 +53,7 @@ def schedule_products(func: FuncOp, remarks: Remarks | None = None) -> None:
     """Let the products of a function that can go on into the next round of their loop do so, and let few bytes that a round
     loads for their sums come while they are made."""
     remarks = Remarks() if remarks is None else remarks
-    load_early(func, remarks)
+    hoist_loads(func, remarks)
     for op in list(func.walk()):
         if isinstance(op, S.DotOp) and S.atom_of(op) == "wgmma":
             found = _running(op)

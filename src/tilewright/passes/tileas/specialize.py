@@ -30,15 +30,15 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
 from tilewright.dialects.nv_tileas.types import is_held_whole
-from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
+from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of, resident_blocks
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.carried_values import Around, ops_around
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.product_costs import registers_of, scheduled_product_cost
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.turns import registers_of, turn_of_product
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
 #: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.
@@ -158,7 +158,7 @@ def _asked(
     """The agents, unless the tables of the performance model say that a block without them is faster. Without, a warp that
     computes fills stages, too: it waits until one is empty, and tells how many bytes will come."""
     gpu = gpu_of(target.compute)
-    turns = [turn_of_product(op) for op in products if isinstance(op.parent_op(), scf.ForOp)]
+    turns = [scheduled_product_cost(op) for op in products if isinstance(op.parent_op(), scf.ForOp)]
     if gpu is None or not turns:
         return agents
     sums = max(_sums_together(op) for op in products)
@@ -169,8 +169,8 @@ def _asked(
     all_warps = sum(agents.warps) if agents.registers is None else warps
     split = min(whole, resident_blocks(gpu, all_warps, share, shared))
     waits = gpu["barrier_latency"] + 2 * gpu["mbarrier_latency"]
-    with_agents = sum(clocks_of_turn(gpu, turn, split) for turn in turns)
-    without = sum(clocks_of_turn(gpu, turn, whole, waits) for turn in turns)
+    with_agents = sum(clocks_per_iteration(gpu, turn, split) for turn in turns)
+    without = sum(clocks_per_iteration(gpu, turn, whole, waits) for turn in turns)
     figures = f"modelled for {gpu.title}: {round(with_agents)} clocks a round with agents, {round(without)} without"
     if without < WORTH * with_agents:
         return figures

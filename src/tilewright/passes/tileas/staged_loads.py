@@ -16,9 +16,9 @@ from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layou
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.again import FEW_BYTES
-from tilewright.passes.tileas.loads_ahead import LoopLoads, TileLoad, readers_of
 from tilewright.passes.tileas.pipeline import reads_well
+from tilewright.passes.tileas.prefetched_loads import LoopLoads, TileLoad, readers_of
+from tilewright.passes.tileas.rematerialize import FEW_BYTES
 from tilewright.passes.tileas.thread_products import waves_of
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 

@@ -36,8 +36,8 @@ from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.loads_ahead import LoadAhead, TileLoad
 from tilewright.passes.tileas.pipeline import LoopAhead, inner_axis
+from tilewright.passes.tileas.prefetched_loads import LoadAhead, TileLoad
 from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder

@@ -13,22 +13,22 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
-from tilewright.model.choices import WORTH, clocks_of_turn, gpu_of, resident_blocks
+from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of, resident_blocks
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.left_operands import computed_left
-from tilewright.passes.tileas.live_tiles import held_in_routines, tile_registers
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
-from tilewright.passes.tileas.products import WIDER, chained_products
-from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.turns import (
+from tilewright.passes.tileas.product_costs import (
     MOST_REGISTERS,
     is_loaded,
     operands_loaded,
+    product_cost,
     registers_of,
     size_of,
-    turn_of,
 )
+from tilewright.passes.tileas.products import WIDER, chained_products
+from tilewright.passes.tileas.register_pressure import pressure_of_routines, tile_registers
+from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.target import Target
 
 #: The registers of a thread that the sums of products may take, of 255.
 SUMS_REGISTERS = 128
@@ -56,7 +56,7 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
         while warps < MOST and held > TILE_REGISTERS * 32 * warps:
             warps *= 2
         why = f"a tile takes {held // (32 * default)} registers of each of {32 * default} threads"
-        inside = held_in_routines(func)
+        inside = pressure_of_routines(func)
         if warps == default < MOST_IN_ROUTINES and inside > ROUTINE_REGISTERS * 32 * warps:
             warps *= 2
             why = f"tiles take {inside // (32 * default)} registers of a thread in functions of f64"
@@ -98,11 +98,13 @@ def _asked(
     clocks: list[float] = []
     resident: list[int] = []
     for warps in counts:
-        turns = [turn_of(op, warps, op in chained, operands_loaded(op), target) for op in products]
-        made = [turn for turn in turns if turn is not None]
-        if len(made) < len(turns):
+        costs = [
+            product_cost(op, warps, op in chained, operands_loaded(op), target) for op in products
+        ]
+        made = [cost for cost in costs if cost is not None]
+        if len(made) < len(costs):
             return counts[0]
-        registers = registers_of(held, warps, all(turn.by_warpgroups for turn in made))
+        registers = registers_of(held, warps, all(cost.by_warpgroups for cost in made))
         if alone and registers + AROUND > MOST_REGISTERS:
             # Only the first count can be too small.
             remarks.add(
@@ -110,7 +112,7 @@ def _asked(
             )
             return counts[1]
         resident.append(1 if alone else resident_blocks(gpu, warps, registers, ring))
-        clocks.append(sum(clocks_of_turn(gpu, turn, resident[-1]) for turn in made))
+        clocks.append(sum(clocks_per_iteration(gpu, cost, resident[-1]) for cost in made))
     ratio = clocks[0] / clocks[1]
     more = ratio > 1 / WORTH or (ratio >= WORTH and resident[0] == 1)
     chosen = counts[more]

@@ -24,19 +24,19 @@ from tilewright.dialects.syntax.engine import values_of
 from tilewright.model.choices import (
     Order,
     Sharing,
-    clocks_of_turn,
+    clocks_per_iteration,
     gpu_of,
     order_of_blocks,
     resident_blocks,
 )
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
+from tilewright.passes.tileas.band_order import check_band, order_blocks, order_matters
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.order_blocks import check_band, order_blocks, order_matters
+from tilewright.passes.tileas.product_costs import operands_loaded, product_cost, registers_of
 from tilewright.passes.tileas.products import chained_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.turns import operands_loaded, registers_of, turn_of
 from tilewright.passes.tileas.warps import ring_bytes, sums_together
 
 _KIND = "block-order"
@@ -105,15 +105,15 @@ def _asked(
     gpu = gpu_of(target.compute)
     assert gpu is not None
     chained = chained_products(func)
-    turns = [turn_of(op, warps, op in chained, operands_loaded(op), target) for op in products]
-    made = [turn for turn in turns if turn is not None]
-    if len(made) < len(turns):
+    costs = [product_cost(op, warps, op in chained, operands_loaded(op), target) for op in products]
+    made = [cost for cost in costs if cost is not None]
+    if len(made) < len(costs):
         # Products that tensor cores do not have keep memory idle.
         return 0.0
-    by_groups = all(turn.by_warpgroups for turn in made)
+    by_groups = all(cost.by_warpgroups for cost in made)
     registers = registers_of(max(map(sums_together, products)), warps, by_groups)
     blocks = resident_blocks(gpu, warps, registers, max(map(ring_bytes, products)))
-    clocks = sum(clocks_of_turn(gpu, turn, blocks) for turn in made)
+    clocks = sum(clocks_per_iteration(gpu, cost, blocks) for cost in made)
     return order_of_blocks(gpu, sharing, clocks, blocks)
 
 

@@ -17,21 +17,21 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import layout_of
 from tilewright.passes.tileas import kinds
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.again import FEW_BYTES
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.rematerialize import FEW_BYTES
 
 
-def load_early(func: FuncOp, remarks: Remarks) -> None:
+def hoist_loads(func: FuncOp, remarks: Remarks) -> None:
     """Let weak loads that a loop makes behind a product come first in their round, where a thread gets few bytes by them
     (it holds these while the product goes on), and where indices, masks and tokens allow it."""
     facts = Facts(func)
     for loop in list(func.walk()):
         if isinstance(loop, scf.ForOp):
-            _load_early(loop, facts, remarks)
+            _hoist_loads(loop, facts, remarks)
 
 
-def _load_early(loop: scf.ForOp, facts: Facts, remarks: Remarks) -> None:
+def _hoist_loads(loop: scf.ForOp, facts: Facts, remarks: Remarks) -> None:
     body = loop.body.block
     ops = list(body.ops)
     product = next((n for n, op in enumerate(ops) if isinstance(op, S.Product)), None)

@@ -9,24 +9,24 @@ from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.dialects.nv_tileas.types import layout_of
 
 #: The discardable attribute of a function: the name of the last pass of a schedule that worked on it.
-DONE = "nv_tileas.done"
+LAST_PASS = "nv_tileas.done"
 
 
-def mark_done(func: FuncOp, name: str) -> None:
+def record_pass(func: FuncOp, name: str) -> None:
     """Note that the pass of that name has worked on a function."""
-    func.attributes[DONE] = b.StringAttr(name)
+    func.attributes[LAST_PASS] = b.StringAttr(name)
 
 
-def done_by(func: FuncOp) -> str | None:
+def last_pass(func: FuncOp) -> str | None:
     """The last pass of a schedule that worked on a function, if it says so."""
-    found = func.attributes.get(DONE)
+    found = func.attributes.get(LAST_PASS)
     return found.data if isinstance(found, b.StringAttr) else None
 
 
 def is_scheduled(func: FuncOp) -> bool:
     """Whether a function is of ``nv_tileas``: a pass of a schedule has worked on it, or somebody has written tiles with layouts
     or operations of that level."""
-    if DONE in func.attributes:
+    if LAST_PASS in func.attributes:
         return True
     return any(
         is_schedule_op(op) or any(layout_of(value.type) is not None for value in op.results)

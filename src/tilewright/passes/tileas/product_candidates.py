@@ -34,7 +34,7 @@ _POWERS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class ProductInFlight:
     """A second product of the loop, that goes on while the next round begins: its sums are what the loop carries as
     ``number``, and the stage that it reads."""
 
@@ -49,7 +49,7 @@ class Candidate:
     """A product of a loop that can be started a round ahead.
 
     ``early``: the operations of the body that its operands come from, in order; ``carried``: the numbers of the values that
-    the loop carries for these; ``releases``: of the stages that it reads. ``overlaps``: registers do for ``going`` to go on
+    the loop carries for these; ``releases``: of the stages that it reads. ``overlaps``: registers do for ``in_flight`` to go on
     until this round has reduced its sums.
     """
 
@@ -58,7 +58,7 @@ class Candidate:
     early: list[Operation]
     carried: list[int]
     releases: list[P.ConsumerReleaseOp]
-    going: Going | None
+    in_flight: ProductInFlight | None
     overlaps: bool = False
 
     @property
@@ -83,11 +83,11 @@ class Candidate:
                 f"twice {sums} sums, {carried} registers that the loop carries{beside} and {_BESIDE} for all else are more "
                 f"than the {given} of a thread"
             )
-        if self.going is not None:
+        if self.in_flight is not None:
             # Its left operand is read from registers until it has ended; of the sums of the next round then those of
             # one block of rows have been begun.
             blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
-            needed += _held(self.going.dot.a) - sums + sums // blocks + addresses
+            needed += _held(self.in_flight.dot.a) - sums + sums // blocks + addresses
             if any(
                 op.name == Exp2Op.name and is_set(op, "flush_to_zero") for op in self.loop.walk()
             ):
@@ -116,15 +116,17 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
     if why:
         return why
     early, carried = closure.in_order, sorted(closure.carried)
-    going = _going(dot, loop)
-    found = Candidate(dot, loop, early, carried, closure.releases, going)
-    pipelines = found.pipelines if going is None else [*found.pipelines, going.wait.pipeline]
+    in_flight = _product_in_flight(dot, loop)
+    found = Candidate(dot, loop, early, carried, closure.releases, in_flight)
+    pipelines = (
+        found.pipelines if in_flight is None else [*found.pipelines, in_flight.wait.pipeline]
+    )
     if any(P.stages_of(pipeline) == 1 for pipeline in pipelines):
         return "the one stage of its operand is filled again when it has been read"
     return found.lack_of_registers(warps) or found
 
 
-def _going(first: S.DotOp, loop: scf.ForOp) -> Going | None:
+def _product_in_flight(first: S.DotOp, loop: scf.ForOp) -> ProductInFlight | None:
     """The second product of a loop, if it can go on into the next round."""
     body = loop.body.block
     end = body.last_op
@@ -157,7 +159,7 @@ def _going(first: S.DotOp, loop: scf.ForOp) -> Going | None:
         return None
     (release,) = found
     assert isinstance(release, P.ConsumerReleaseOp)
-    return Going(dot, number, wait, release)
+    return ProductInFlight(dot, number, wait, release)
 
 
 class _Closure:

@@ -23,7 +23,7 @@ def tile_registers(value: SSAValue) -> int:
     return prod(T.dims_of(value.type)) * max(element_bytes(value.type) // 4, 1)
 
 
-def held_in_routines(func: FuncOp) -> int:
+def pressure_of_routines(func: FuncOp) -> int:
     """The most registers that all threads together need for tiles while they compute a function of f64; 0 where they
     compute none. Constants, ranges and broadcasts take none; what a loop around an operation carries is not counted."""
     blocks = dict.fromkeys(op.parent for op in func.walk() if _is_routine(op))

@@ -23,7 +23,7 @@ from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 _FEW = 2
 
 
-def fill_in_order(func: FuncOp, first: Sequence[SSAValue]) -> None:
+def reorder_fills(func: FuncOp, first: Sequence[SSAValue]) -> None:
     """Let agents fill the pipelines in ``first`` a round before those that they fill beside them."""
     switch = agent_switch(func)
     if switch is None:
@@ -32,10 +32,10 @@ def fill_in_order(func: FuncOp, first: Sequence[SSAValue]) -> None:
         return
     for region in switch.agents[1:]:
         for loop in [op for op in region.walk() if isinstance(op, scf.ForOp)]:
-            _fill_in_order(loop, set(first))
+            _reorder_fills(loop, set(first))
 
 
-def _fill_in_order(loop: scf.ForOp, first: set[SSAValue]) -> None:
+def _reorder_fills(loop: scf.ForOp, first: set[SSAValue]) -> None:
     fills = [op for op in loop.body.block.ops if _pipelines(op) & first]
     before = loop.prev_op
     while before is not None and not _pipelines(before) & first:

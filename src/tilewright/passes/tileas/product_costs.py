@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.layouts.conversions import WIDEST
-from tilewright.model.choices import Turn
+from tilewright.model.choices import ProductCost
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.products import FRAGMENTS, WIDENED, Plan, plan_product
 from tilewright.passes.tileas.target import Target
@@ -31,9 +31,9 @@ BESIDE_SUMS, OPERANDS, MOST_REGISTERS = 88, 16, 255
 _RATES = {"tf32": "tensor_tf32", "i8": "tensor_i8", "f64": "tensor_f64"}
 
 
-def turn_of(
+def product_cost(
     op: DotOp, warps: int, chained: bool, copied: tuple[bool, bool], target: Target
-) -> Turn | None:
+) -> ProductCost | None:
     """A round in which so many warps make a product; None where the tensor cores do not have it. ``copied`` says which
     operands come from memory in the round."""
     plan: Plan | WarpgroupPlan | None = None
@@ -41,11 +41,11 @@ def turn_of(
         plan = plan_warpgroups(op, warps)
     if plan is None:
         plan = plan_product(op, warps, chained, target)
-    return None if plan is None else turn_of_plan(plan, chained, copied)
+    return None if plan is None else plan_cost(plan, chained, copied)
 
 
-def turn_of_plan(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, bool]) -> Turn:
-    """A round in which warps make a product as planned; ``chained`` and ``copied`` as for ``turn_of``."""
+def plan_cost(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, bool]) -> ProductCost:
+    """A round in which warps make a product as planned; ``chained`` and ``copied`` as for ``product_cost``."""
     a, b = (prod(dims) * plan.bits / 8 for dims in (plan.a_dims, plan.b_dims))
     moved = a * copied[0] + b * copied[1]
     # What another product has made is in registers.
@@ -57,14 +57,14 @@ def turn_of_plan(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, 
         down, across = plan.warps
         read = in_shared * across + b * down
         steps = max(depth // plan.fragment.k, 1)
-        return Turn(work, _rate(plan.name, plan.atom), steps, False, moved, read)
+        return ProductCost(work, _rate(plan.name, plan.atom), steps, False, moved, read)
     # Each instruction reads 64 rows of A, and all columns of its warpgroup of B.
     read = in_shared * plan.groups[1] + b * (plan.dims[-2] // ROWS)
     steps = max(depth * plan.bits // (8 * STEP_BYTES), 1)
-    return Turn(work, _rate(plan.name), steps, True, moved, read)
+    return ProductCost(work, _rate(plan.name), steps, True, moved, read)
 
 
-def turn_of_product(op: S.Product) -> Turn:
+def scheduled_product_cost(op: S.Product) -> ProductCost:
     """The same of a product whose operands have their places. What lies in a stage is copied there in the round."""
     atom, (down, across) = S.atom_of(op), integers_of(op.warps)
     dims, (a_dims, name), (b_dims, _) = T.dims_of(op.c.type), _operand(op.a), _operand(op.b)
@@ -78,12 +78,12 @@ def turn_of_product(op: S.Product) -> Turn:
         sums = thread_sums(dims, 32 * down * across)
         rows, columns = tile_of_thread(sums, dims)
         read, steps = sums.threads * 4 * depth * (rows + columns), depth * size // WIDEST
-        return Turn(work, "fma_lanes", max(steps, 1), False, moved, read)
+        return ProductCost(work, "fma_lanes", max(steps, 1), False, moved, read)
     if by_groups:
         read, steps = in_shared * across + b * (dims[-2] // ROWS), depth * size // STEP_BYTES
     else:
         read, steps = in_shared * across + b * down, depth // FRAGMENTS[name][0].k
-    return Turn(work, _rate(name, atom), max(steps, 1), by_groups, moved, read)
+    return ProductCost(work, _rate(name, atom), max(steps, 1), by_groups, moved, read)
 
 
 def _operand(value: SSAValue) -> tuple[tuple[int, ...], str]:

@@ -36,11 +36,17 @@ from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.passes.tileas import kinds
-from tilewright.passes.tileas.ahead_fills import fill_in_order
-from tilewright.passes.tileas.ahead_products import Candidate, Going, fills, find_candidate, shared
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.producer_order import reorder_fills
+from tilewright.passes.tileas.product_candidates import (
+    Candidate,
+    ProductInFlight,
+    fills,
+    find_candidate,
+    shared,
+)
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
 
@@ -50,7 +56,7 @@ _BEFORE = 2
 
 
 @dataclass(frozen=True)
-class Ahead(FunctionPass):
+class PipelineProducts(FunctionPass):
     """Starts the product of the next round before the sums of this one are used."""
 
     name: ClassVar[str] = "tileas-ahead"
@@ -58,10 +64,10 @@ class Ahead(FunctionPass):
     num_warps: int = 4
 
     def rewrite_function(self, func: FuncOp) -> None:
-        products_ahead(func, block_warps(func, self.num_warps))
+        pipeline_products(func, block_warps(func, self.num_warps))
 
 
-def products_ahead(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
+def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
     """Start products of loops of a function of ``warps`` warps a round ahead, where that can be done, and registers
     do."""
     remarks = Remarks() if remarks is None else remarks
@@ -75,21 +81,26 @@ def products_ahead(func: FuncOp, warps: int, remarks: Remarks | None = None) -> 
                 "the product of the next round is started before the sums of this one are used",
                 op,
             )
-            if found.going is not None:
+            if found.in_flight is not None:
                 why = "a product goes on while the next round begins"
-                remarks.add_instead("in-flight", why, found.going.dot)
+                remarks.add_instead("in-flight", why, found.in_flight.dot)
             pipelines = found.pipelines
-            _Ahead(found).rewrite()
-            fill_in_order(func, pipelines)
+            _PipelinedLoop(found).rewrite()
+            reorder_fills(func, pipelines)
         elif found:
             remarks.add("in-flight", f"a product is not started a round ahead: {found}", op)
 
 
-class _Ahead:
+class _PipelinedLoop:
     """A loop while a product is put ahead."""
 
     def __init__(self, found: Candidate):
-        self.found, self.dot, self.loop, self.going = found, found.dot, found.loop, found.going
+        self.found, self.dot, self.loop, self.in_flight = (
+            found,
+            found.dot,
+            found.loop,
+            found.in_flight,
+        )
 
     @property
     def body(self) -> Block:
@@ -117,13 +128,13 @@ class _Ahead:
         second = builder.one(arith.AddiOp, (lower, step), lower.type)
         start = builder.select(builder.compare(below, lower, second), second, upper)
         given += [lower, sums]
-        if self.going is not None:
+        if self.in_flight is not None:
             given.append(builder.one(CreateNoneOp, (), ASYNC_TOKEN))
-            given.append(builder.one(P.CreateNullTokenOp, (self.going.wait.pipeline,), P.STAGE))
-        round_ = self._put_ahead()
+            given.append(builder.one(P.CreateNullTokenOp, (self.in_flight.wait.pipeline,), P.STAGE))
+        iteration = self._advance_product()
         self.loop = _loop_from(loop, start, given)
         builder.add(self.loop)
-        builder.add(scf.YieldOp.create(operands=round_.last(builder, self)))
+        builder.add(scf.YieldOp.create(operands=iteration.last(builder, self)))
 
     def _first_product(self, builder: ScheduleBuilder) -> tuple[list[SSAValue], SSAValue]:
         """Makes the product of round 0: what the loop begins with, and the sums."""
@@ -141,14 +152,14 @@ class _Ahead:
             given[number] = values.get(end.operands[number], end.operands[number])
         return given, values[self.dot.result]
 
-    def _put_ahead(self) -> _Round:
+    def _advance_product(self) -> _Iteration:
         """Make the body one in which the counter, and what the product comes from, are those of the next round. The
         loop then carries the counter of this one, and its sums, too."""
         body, dot = self.body, self.dot
         end, counter = body.last_op, body.args[0]
         assert end is not None
         own = {*self.found.early, dot, *self.found.releases}
-        _compute_again(self.found, own)
+        _rematerialize_shared(self.found, own)
         late = [op for op in body.ops if op not in own and op is not end]
         types = (counter.type, dot.result.type)
         behind, current = (body.insert_arg(ty, len(body.args)) for ty in types)
@@ -158,23 +169,25 @@ class _Ahead:
                 use.operation.operands[use.index] = behind
         dot.result.replace_all_uses_with(current)
         early, behind_reduction = self._anchors(late, current)
-        here = ScheduleBuilder(InsertPoint.before(behind_reduction if self.going else early), dot)
-        round_ = _Round(late, len(end.operands))
+        here = ScheduleBuilder(
+            InsertPoint.before(behind_reduction if self.in_flight else early), dot
+        )
+        iteration = _Iteration(late, len(end.operands))
         end.operands = [*end.operands, counter]
-        if self.going is not None and not self.found.overlaps:
-            self._take(self.going, round_, ScheduleBuilder(InsertPoint.before(early), dot))
+        if self.in_flight is not None and not self.found.overlaps:
+            self._take(self.in_flight, iteration, ScheduleBuilder(InsertPoint.before(early), dot))
         for op in self.found.early:
             op.detach()
             here.add(op)
-        if self.going is not None and self.found.overlaps:
-            self._take(self.going, round_, here)
+        if self.in_flight is not None and self.found.overlaps:
+            self._take(self.in_flight, iteration, here)
         started = here.add(_started(dot))
         started.results[0].name_hint = "ahead"
         last = ScheduleBuilder(InsertPoint.before(end), dot)
         following = FutureWaitOp.create(
             operands=started.results,
             result_types=(dot.result.type,),
-            properties={} if self.going is None else {"pending": b.IntegerAttr(1, b.i64)},
+            properties={} if self.in_flight is None else {"pending": b.IntegerAttr(1, b.i64)},
         )
         last.add(following)
         for op in self.found.releases:
@@ -183,37 +196,39 @@ class _Ahead:
         dot.detach()
         dot.erase()
         end.operands = [*end.operands, following.result]
-        if self.going is not None:
-            self._let_go_on(self.going, round_)
-        return round_
+        if self.in_flight is not None:
+            self._leave_in_flight(self.in_flight, iteration)
+        return iteration
 
-    def _take(self, going: Going, round_: _Round, here: ScheduleBuilder) -> None:
+    def _take(
+        self, in_flight: ProductInFlight, iteration: _Iteration, here: ScheduleBuilder
+    ) -> None:
         """Wait for the second product of the round before, and give its stage back."""
         body = self.body
         token, stage = (body.insert_arg(ty, len(body.args)) for ty in (ASYNC_TOKEN, P.STAGE))
-        sums = body.args[1 + going.number]
+        sums = body.args[1 + in_flight.number]
         taken = FutureWaitOp.create(operands=(sums, token), result_types=(sums.type,))
         here.add(taken)
         sums.replace_all_uses_with(taken.result)
         taken.operands = (sums, token)
         taken.result.name_hint = sums.name_hint
-        here.add(P.ConsumerReleaseOp.create(operands=(going.wait.pipeline, stage)))
-        for op in round_.ops:
+        here.add(P.ConsumerReleaseOp.create(operands=(in_flight.wait.pipeline, stage)))
+        for op in iteration.ops:
             if fills(op):
                 op.detach()
                 here.add(op)
-        round_.taken = {taken.result: sums}
+        iteration.taken = {taken.result: sums}
 
-    def _let_go_on(self, going: Going, round_: _Round) -> None:
+    def _leave_in_flight(self, in_flight: ProductInFlight, iteration: _Iteration) -> None:
         """Start the second product without waiting for it."""
-        dot, end = going.dot, self.body.last_op
+        dot, end = in_flight.dot, self.body.last_op
         assert end is not None
         started = ScheduleBuilder(InsertPoint.before(dot), dot).add(_started(dot))
         dot.result.replace_all_uses_with(started.results[0])
-        for op in (dot, going.release):
+        for op in (dot, in_flight.release):
             op.detach()
-        round_.made = {started.results[0]: dot.result}
-        end.operands = [*end.operands, started.results[1], going.wait.result]
+        iteration.made = {started.results[0]: dot.result}
+        end.operands = [*end.operands, started.results[1], in_flight.wait.result]
 
     def _anchors(self, late: Sequence[Operation], sums: SSAValue) -> tuple[Operation, Operation]:
         """In front of what the round may wait for tensor cores, and have them start: at first where the sums are used,
@@ -237,15 +252,15 @@ class _Ahead:
         for place in sorted(places[top] for top in tops if is_elementwise(top)):
             if place >= second and element_work(ordered[second:place]) <= _BEFORE * elements:
                 second = place + 1
-        if self.going is not None:
-            carried = body.args[1 + self.going.number]
+        if self.in_flight is not None:
+            carried = body.args[1 + self.in_flight.number]
             used = min(places[at_level(use.operation, body)] for use in carried.uses)
             first, second = min(first, used), min(second, used)
         return ordered[first], ordered[second]
 
 
 @dataclass(slots=True)
-class _Round:
+class _Iteration:
     """What a round does with the sums of its product, in order, in a body that has the next product, too. ``count``: the
     values that the loop carried before."""
 
@@ -254,27 +269,27 @@ class _Round:
     taken: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     made: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
-    def last(self, builder: ScheduleBuilder, ahead: _Ahead) -> list[SSAValue]:
+    def last(self, builder: ScheduleBuilder, ahead: _PipelinedLoop) -> list[SSAValue]:
         """What the last round does, behind the loop, where it waits for its second product; what all rounds leave."""
-        loop, going = ahead.loop, ahead.going
+        loop, in_flight = ahead.loop, ahead.in_flight
         body = loop.body.block
         end = body.last_op
         assert end is not None
         values: dict[SSAValue, SSAValue] = dict(zip(body.args[1:], loop.results, strict=True))
-        if going is not None:
+        if in_flight is not None:
             token, stage = loop.results[-2:]
             for result, sums in self.taken.items():
                 found = FutureWaitOp.create(
                     operands=(values[sums], token), result_types=(sums.type,)
                 )
                 values[result] = builder.add(found).results[0]
-            builder.add(P.ConsumerReleaseOp.create(operands=(going.wait.pipeline, stage)))
+            builder.add(P.ConsumerReleaseOp.create(operands=(in_flight.wait.pipeline, stage)))
         for op in self.ops:
             builder.add(op.clone(values))
         values |= {started: values[dot] for started, dot in self.made.items()}
-        if going is not None:
-            going.release.erase()
-            going.dot.erase()
+        if in_flight is not None:
+            in_flight.release.erase()
+            in_flight.dot.erase()
         return [
             loop.results[number] if number in ahead.found.carried else values.get(value, value)
             for number, value in enumerate(end.operands[: self.count])
@@ -309,7 +324,7 @@ def _loop_from(loop: scf.ForOp, start: SSAValue, given: Sequence[SSAValue]) -> s
     return new
 
 
-def _compute_again(found: Candidate, own: set[Operation]) -> None:
+def _rematerialize_shared(found: Candidate, own: set[Operation]) -> None:
     """Compute again for the others what they share with the product."""
     values: dict[SSAValue, SSAValue] = {}
     for op in shared(found.early, own, found.loop, found.carried):

@@ -27,7 +27,7 @@ FEW_BYTES = 32
 _MOST = 16
 
 
-class Again:
+class Rematerialization:
     """What a value is computed from, as far as it has to be computed again in another layout: ``order`` lists the
     operations, each behind those that it needs; ``cost`` in instructions of a thread. ``made``: what was computed
     again before, by value and layout."""

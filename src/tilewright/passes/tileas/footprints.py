@@ -47,17 +47,17 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PipelineUse:
     """A pipeline: its barriers are set up by one thread, or used."""
 
     pipeline: SSAValue
     writes: bool
 
 
-Touch: TypeAlias = Bytes | Memory | Made
+Footprint: TypeAlias = Bytes | Memory | PipelineUse
 
 
-def touched(
+def footprint_of(
     storage: SSAValue,
     *,
     writes: bool = False,
@@ -112,7 +112,7 @@ def overlap(one: Bytes, other: Bytes) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def in_turn(old: Bytes, new: Bytes) -> bool:
+def needs_no_barrier(old: Bytes, new: Bytes) -> bool:
     """Whether threads need not meet between two touches of a ring: they are of two stages, copies go to another stage than
     the one that has been waited for, tensor maps wait for barriers of their own, or each thread reads what it has copied itself."""
     if _are_neighbours(old.stage, new.stage) or old.by_copy == new.by_copy:

@@ -23,8 +23,8 @@ from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, FutureWaitOp
 from tilewright.dialects.nv_tileas.ops import DotOp
 from tilewright.machine.launch import Program
-from tilewright.passes.tileas import ahead_products
-from tilewright.passes.tileas.ahead import products_ahead
+from tilewright.passes.tileas import product_candidates
+from tilewright.passes.tileas.pipeline_products import pipeline_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
@@ -185,7 +185,7 @@ ALONE = "a product is not started a round ahead: "
 def said(text: str, warps: int = 4) -> list[str]:
     module, remarks = K.lowered(text, schedule()), Remarks()
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
-    products_ahead(func, warps, remarks)
+    pipeline_products(func, warps, remarks)
     return [remark.message for remark in remarks.found]
 
 
@@ -223,11 +223,11 @@ def test_remarks() -> None:
 def test_registers_decide(beside: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of two rounds and what the loop carries, then the left operand of the product that goes on, in the
     232 registers of a thread."""
-    monkeypatch.setattr(ahead_products, "_BESIDE", beside)
+    monkeypatch.setattr(product_candidates, "_BESIDE", beside)
     module, remarks = K.lowered(LOOPS["wide"].text(), schedule(2)), Remarks()
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
     before = print_text(module)
-    products_ahead(func, 4, remarks)
+    pipeline_products(func, 4, remarks)
     message, *others = [remark.message for remark in remarks.found]
     if beside == 116:
         assert message.startswith(ALONE + "twice 32 sums, 68 registers that the loop carries")

@@ -17,14 +17,13 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.dialects import arith
-from tilewright.dialects.declare import bool_array, int_property
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import LoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import (
     AsyncGroupOp,
@@ -49,7 +48,6 @@ from tilewright.model.tables import Gpu
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.access_layouts import (
     Shape,
-    access_shape,
     copied,
     element_bytes,
 )
@@ -239,14 +237,13 @@ class LoopAhead(LoopLoads):
             return
         loop, body = self.loop, self.body
         rings = [self.ring(load, stages) for load in loads]
-        # Asked while the loop is as the analyses know it.
-        properties = [self._properties(load) for load in loads]
+        copies = self._copies(loads, rings)
         first = ScheduleBuilder(InsertPoint.before(loop), loop).index(0)
         slot = body.insert_arg(INDEX, len(body.args))
         slot.name_hint = "stage"
         inner = ScheduleBuilder(self.gathered(loads), loop)
-        for load, ring, held in zip(loads, rings, properties, strict=True):
-            inner.add(self._copy(load, inner.stage(ring, slot, load.target), held))
+        for load, ring, copy in zip(loads, rings, copies, strict=True):
+            self._start(inner, copy, load, ring, slot)
         group = AsyncGroupOp.create(
             result_types=(ASYNC_TOKEN,), properties={"ahead": b.IntegerAttr(stages - 1, b.i64)}
         )
@@ -273,10 +270,10 @@ class LoopAhead(LoopLoads):
     def _refill(self, loads: Sequence[LoadAhead]) -> None:
         """Give each load one stage, and a group of copies of its own, which is waited for where the tile is read."""
         rings = [self.ring(load, 1) for load in loads]
-        properties = [self._properties(load) for load in loads]
+        copies = self._copies(loads, rings)
         self.gathered(loads)
         dead: list[Operation] = []
-        for load, ring, held in zip(loads, rings, properties, strict=True):
+        for load, ring, copy in zip(loads, rings, copies, strict=True):
             readers = self._readers(load)
             first = next(op for op in self.body.ops if op in readers)
             if not load.readers:
@@ -286,7 +283,7 @@ class LoopAhead(LoopLoads):
                 first = load.load
             inner = ScheduleBuilder(InsertPoint.before(first), load.load)
             slot = inner.index(0)
-            inner.add(self._copy(load, inner.stage(ring, slot, load.target), held))
+            self._start(inner, copy, load, ring, slot)
             group = AsyncGroupOp.create(
                 result_types=(ASYNC_TOKEN,), properties={"ahead": b.IntegerAttr(1, b.i64)}
             )
@@ -328,33 +325,27 @@ class LoopAhead(LoopLoads):
         Rewriter.insert_op(new, InsertPoint.at_start(self.func.body.block))
         return new.results[0]
 
-    def _properties(self, load: LoadAhead) -> dict[str, Attribute]:
-        """How the copies of a load go."""
-        op = load.load
-        properties: dict[str, Attribute] = {"vector": b.IntegerAttr(load.width, b.i64)}
-        if self.follows_access(op) or self.leads_access(op):
-            properties["ordered"] = b.UnitAttr()
-        proven = access_shape(self.facts, op).known
-        if proven < load.width:
-            properties["proven"] = b.IntegerAttr(proven, b.i64)
-        sizes = [1, len(load.roots), 1]
-        if isinstance(op, LoadOp):
-            sizes[1] -= 1
-        else:
-            bounds = self.facts.bounds.of(op)
-            inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(load.roots)
-            properties["in_bounds"] = bool_array(inside)
-        properties["operandSegmentSizes"] = b.DenseArrayBase.from_list(b.i32, sizes)
-        return properties
+    def _copies(self, loads: Sequence[LoadAhead], rings: Sequence[SSAValue]) -> list[CopyAhead]:
+        """The copies of loads, to their rings for now. Asked while the loop is as the analyses know it."""
+        within = set(self.body.walk())
+        return [
+            self.copy(
+                load.load,
+                ring,
+                load.width,
+                ordered=self.follows_access(load.load, within) or self.leads_access(load.load),
+            )
+            for load, ring in zip(loads, rings, strict=True)
+        ]
 
     @staticmethod
-    def _copy(load: LoadAhead, stage: SSAValue, properties: dict[str, Attribute]) -> CopyAhead:
-        op = load.load
-        if isinstance(op, LoadOp):
-            operands, kind = [*load.roots, stage], AsyncLoadOp
-        else:
-            operands, kind = [op.base, *load.roots, stage], AsyncTiledLoadOp
-        return kind.create(operands=operands, result_types=(ASYNC_TOKEN,), properties=properties)
+    def _start(
+        builder: ScheduleBuilder, copy: CopyAhead, load: LoadAhead, ring: SSAValue, slot: SSAValue
+    ) -> None:
+        """Put a copy where the builder stands, to a stage of its ring."""
+        stage = builder.stage(ring, slot, load.target)
+        copy.operands = [*copy.operands[:-1], stage]
+        builder.add(copy)
 
     def _read_stage(
         self, builder: ScheduleBuilder, load: LoadAhead, ring: SSAValue, slot: SSAValue

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import TypeAlias
 
+from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from tilewright.analysis.tileaa import Facts, must_stay
 from tilewright.analysis.tileaa.geometry import source_of_assumes
 from tilewright.dialects.arith.constants import ConstantOp
-from tilewright.dialects.declare import enum_property
+from tilewright.dialects.declare import bool_array, enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -23,8 +24,10 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
 from tilewright.dialects.nv_tileas import ops as S
+from tilewright.dialects.nv_tileas.asynchronous import AsyncLoadOp, AsyncTiledLoadOp, CopyAhead
 from tilewright.dialects.nv_tileas.base import is_within
 from tilewright.dialects.nv_tileas.types import (
+    ASYNC_TOKEN,
     SharedAttr,
     TiledViewType,
     layout_of,
@@ -140,13 +143,91 @@ def roots_of(load: TileLoad) -> list[SSAValue]:
     return [load.base, *values_of(load, "mask")]
 
 
-class LoopLoads:
+class Loads:
+    """What is known of the loads of a function, as long as it is not changed."""
+
+    def __init__(self, func: FuncOp):
+        self.func = func
+        self.facts = Facts(func)
+
+    def follows_access(self, load: Load, within: Collection[Operation] = ()) -> bool:
+        """Whether tokens order an access, none of those ``within`` a loop, which may touch the same memory, before a
+        load: what threads have done there must be visible to others before copies start."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        return any(
+            isinstance(op, Access)
+            and op not in within
+            and must_stay(op, load, aliases)
+            and tokens.ordered(op, load, around=True)
+            for op in self.func.walk()
+        )
+
+    def leads_access(self, load: Load) -> bool:
+        """Whether an access that may change what is loaded comes behind a load."""
+        tokens, aliases = self.facts.tokens, self.facts.aliases
+        return any(
+            isinstance(op, Access)
+            and op is not load
+            and must_stay(load, op, aliases)
+            and (not tokens.is_effect(op) or tokens.ordered(load, op, around=True))
+            for op in self.func.walk()
+        )
+
+    def width(self, load: TileLoad, target: TiledViewType) -> int:
+        """How many neighbours, in memory and in storage, a thread copies at once."""
+        shape, dims = access_shape(self.facts, load), T.dims_of(load.result.type)
+        layout = self.filled(load, shape)
+        width = min(shape.width, layout.run(dims, shape.axis))
+        return min(width, target.shared.vector(layout, width))
+
+    def filled(self, load: TileLoad, shape: Shape) -> Layout:
+        """The layout in which threads copy a tile to storage: one through pointers as they hold these."""
+        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
+        assert layout is not None
+        if not isinstance(load, TiledLoadOp):
+            return layout
+        found = coalesced(dims, layout.threads, shape)
+        # Copies cannot be as narrow as loads.
+        least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
+        if found.run(dims, shape.axis) < least:
+            return copied(dims, layout.threads, Shape(shape.axis, least))
+        return found
+
+    def padding(self, load: TiledLoadOp) -> str:
+        own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
+        cutter = source_of_assumes(load.base).owner
+        if own or not isinstance(cutter, BlockTileOp):
+            return own
+        return enum_property(cutter, "padding_value")
+
+    def copy(self, load: TileLoad, target: SSAValue, width: int, *, ordered: bool) -> CopyAhead:
+        """The copy of a loaded tile to storage, ``width`` elements at a time."""
+        properties: dict[str, Attribute] = {"vector": b.IntegerAttr(width, b.i64)}
+        if ordered:
+            properties["ordered"] = b.UnitAttr()
+        proven = access_shape(self.facts, load).known
+        if proven < width:
+            properties["proven"] = b.IntegerAttr(proven, b.i64)
+        operands = [*roots_of(load), target]
+        if isinstance(load, LoadOp):
+            sizes = [1, len(operands) - 2, 1]
+        else:
+            bounds = self.facts.bounds.of(load)
+            inside = [fact.verdict == "inside" for fact in bounds] or [False] * len(load.indices)
+            properties["in_bounds"] = bool_array(inside)
+            operands, sizes = [load.base, *operands], [1, len(load.indices), 1]
+        properties["operandSegmentSizes"] = b.DenseArrayBase.from_list(b.i32, sizes)
+        kind = AsyncLoadOp if isinstance(load, LoadOp) else AsyncTiledLoadOp
+        return kind.create(operands=operands, result_types=(ASYNC_TOKEN,), properties=properties)
+
+
+class LoopLoads(Loads):
     """Finds what can be loaded ahead in a loop."""
 
     def __init__(self, func: FuncOp, loop: scf.ForOp, remarks: Remarks):
-        self.func, self.loop, self.body = func, loop, loop.body.block
+        super().__init__(func)
+        self.loop, self.body = loop, loop.body.block
         self.remarks = remarks
-        self.facts = Facts(func)
 
     def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
         """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
@@ -174,11 +255,11 @@ class LoopLoads:
             why = why or "copies ahead can pad with zeros only"
         if not why and needs is None:
             why = "where it lies depends on what the loop carries, or on memory that it may change"
-        width = 0 if why else self._width(load, target)
+        width = 0 if why else self.width(load, target)
         if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
             # Storage may have its neighbours along another axis than memory.
             readers, target = (), self._whole(load)
-            width = self._width(load, target)
+            width = self.width(load, target)
             if width * element_bytes(target.element_type) < LEAST_BYTES:
                 why = (
                     f"neighbours of {width * element_bytes(target.element_type)} bytes only are known "
@@ -218,7 +299,7 @@ class LoopLoads:
         element, size = T.element_of(load.result.type), element_bytes(load.result.type)
         own = layout.without_copies()
         shape = access_shape(self.facts, load)
-        filled = self._filled(load, shape).without_copies()
+        filled = self.filled(load, shape).without_copies()
         shared = _storage_between(load, filled, shape, size)
         if shared is None:
             shared = plan_shared_conversion(own, own, size).shared
@@ -234,7 +315,7 @@ class LoopLoads:
         why = _of_view(load, self.loop) if isinstance(load, TiledLoadOp) else _of_pointers(load)
         if why:
             return why
-        if isinstance(load, TiledLoadOp) and self._padding(load) not in ("", "zero"):
+        if isinstance(load, TiledLoadOp) and self.padding(load) not in ("", "zero"):
             return "copies ahead can pad with zeros only"
         if FORMATS[T.element_name(T.element_of(load.result.type))].storage_bits < 8:
             return "its elements have less than 8 bits"
@@ -269,57 +350,6 @@ class LoopLoads:
         if any(isinstance(user, S.CopyOp) for user in users):
             return "its storage is written by others"
         return ""
-
-    def follows_access(self, load: Load) -> bool:
-        """Whether tokens order an access outside of the loop, which may touch the same memory, before a
-        load: what threads have done there must be visible to others before copies start."""
-        tokens, aliases = self.facts.tokens, self.facts.aliases
-        within = set(self.body.walk())
-        return any(
-            isinstance(op, Access)
-            and op not in within
-            and must_stay(op, load, aliases)
-            and tokens.ordered(op, load, around=True)
-            for op in self.func.walk()
-        )
-
-    def leads_access(self, load: Load) -> bool:
-        """Whether an access that may change what is loaded comes behind a load."""
-        tokens, aliases = self.facts.tokens, self.facts.aliases
-        return any(
-            isinstance(op, Access)
-            and op is not load
-            and must_stay(load, op, aliases)
-            and (not tokens.is_effect(op) or tokens.ordered(load, op, around=True))
-            for op in self.func.walk()
-        )
-
-    def _width(self, load: TileLoad, target: TiledViewType) -> int:
-        """How many neighbours, in memory and in storage, a thread copies at once."""
-        shape, dims = access_shape(self.facts, load), T.dims_of(load.result.type)
-        layout = self._filled(load, shape)
-        width = min(shape.width, layout.run(dims, shape.axis))
-        return min(width, target.shared.vector(layout, width))
-
-    def _filled(self, load: TileLoad, shape: Shape) -> Layout:
-        """The layout in which threads copy a tile to storage: one through pointers as they hold these."""
-        layout, dims = layout_of(load.result.type), T.dims_of(load.result.type)
-        assert layout is not None
-        if not isinstance(load, TiledLoadOp):
-            return layout
-        found = coalesced(dims, layout.threads, shape)
-        # Copies cannot be as narrow as loads.
-        least = min(LEAST_BYTES // element_bytes(load.result.type), shape.width)
-        if found.run(dims, shape.axis) < least:
-            return copied(dims, layout.threads, Shape(shape.axis, least))
-        return found
-
-    def _padding(self, load: TiledLoadOp) -> str:
-        own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
-        cutter = source_of_assumes(load.base).owner
-        if own or not isinstance(cutter, BlockTileOp):
-            return own
-        return enum_property(cutter, "padding_value")
 
     def _needs(self, roots: Iterable[SSAValue]) -> tuple[Operation, ...] | None:
         """The operations of the body from which values are computed, in order; None where they need more than the

@@ -78,7 +78,8 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
     so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone, or because there is no
     other ring, and threads lack registers to bring the largest tile themselves; else nothing."""
     costs = {op: scheduled_product_cost(op) for op in ring.products}
-    if not costs or any(cost.by_warpgroups for cost in costs.values()):
+    by_groups = any(cost.by_warpgroups for cost in costs.values())
+    if not costs or (by_groups and stages > 1):
         return ""
     copied = ring.stage_bytes / len(costs)
     costs = {op: replace(cost, copied=copied) for op, cost in costs.items()}
@@ -93,7 +94,7 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
     if stages > 1 and resident[stages] > 1:
         # Of two blocks one computes while the other waits in any case.
         return ""
-    if resident[1] <= 1 and (stages > 1 or _go_through_registers(ring, sums)):
+    if resident[1] <= 1 and (stages > 1 or (not by_groups and _go_through_registers(ring, sums))):
         return ""
     alone = {op: clocks_per_iteration(gpu, cost, 1) for op, cost in costs.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]

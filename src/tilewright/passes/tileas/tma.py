@@ -146,10 +146,11 @@ class _TmaLoop(LoopAhead):
     def _boxes(self) -> dict[LoadAhead, Box]:
         """The loads that tensor maps can bring, and by which boxes."""
         boxes: dict[LoadAhead, Box] = {}
+        within = set(self.body.walk())
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
             found = box_of(self.facts, load) if early else "its view is made in a loop or a branch"
-            if self.follows_access(load.load):
+            if self.follows_access(load.load, within):
                 # Tensor maps read memory by another way than threads write it.
                 found = "threads access its memory before the loop"
             if isinstance(found, Box):

@@ -60,6 +60,7 @@ from tilewright.passes.tileas.allocate import Allocate
 from tilewright.passes.tileas.assign_layouts import AssignLayouts
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts
 from tilewright.passes.tileas.choose_block_order import OrderBlocks
+from tilewright.passes.tileas.direct_copies import DirectCopies
 from tilewright.passes.tileas.expand import Expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers
 from tilewright.passes.tileas.limit_residency import LimitResidency
@@ -171,6 +172,7 @@ PASSES = PassTable(
         LimitResidency,
         OrderBlocks,
         Pipeline,
+        DirectCopies,
         Expand,
         RemoveConversions,
         Schedule,
@@ -224,6 +226,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "tileas-remove-conversions",
         "tileas-tma{target=sm_80}",
         "tileas-pipeline",
+        "tileas-direct-copies",
         "tileas-expand",
         "tileas-schedule",
         "tileas-tma-stores",

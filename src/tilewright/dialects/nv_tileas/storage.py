@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -13,7 +13,12 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import is_of_other_agent, main_block
-from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, CopyAhead, FutureWaitOp
+from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncDotOp,
+    AsyncGroupOp,
+    CopyAhead,
+    FutureWaitOp,
+)
 from tilewright.dialects.nv_tileas.types import TiledViewType
 from tilewright.numerics.element_types import FORMATS
 
@@ -79,13 +84,13 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
 
 
 def _users(func: FuncOp) -> dict[SSAValue, list[Operation]]:
-    """By storage what uses it, in the order of the text. Of one tile that a product reads while others run, also what
+    """By storage what touches it, in the order of the text. Of one tile that a product reads while others run, also what
     waits for products: until then it is read."""
     found: dict[SSAValue, list[Operation]] = {}
     waits: list[Operation] = []
     read_on: set[SSAValue] = set()
     for op in func.walk():
-        if is_of_other_agent(op):
+        if is_of_other_agent(op) or isinstance(op, S.ExtractSliceOp | S.PermuteViewOp):
             continue
         bases = [base_of(value) for value in op.operands if isinstance(value.type, TiledViewType)]
         for base in bases:
@@ -111,12 +116,27 @@ def is_ring(storage: SSAValue) -> bool:
     if ty.stages > 1:
         return True
     users = [use.operation for use in storage.uses]
+    if any(isinstance(op, P.CreatePipelineOp) for op in users):
+        return True
     slices = [op for op in users if isinstance(op, S.ExtractSliceOp)]
-    return any(isinstance(op, P.CreatePipelineOp) for op in users) or any(
-        isinstance(use.operation, CopyAhead) and use.operation.target is op.result
-        for op in slices
-        for use in op.result.uses
-    )
+    readers = [use.operation for op in slices for use in op.result.uses]
+    copies = [op for op in readers if isinstance(op, CopyAhead)]
+    if len(copies) != 1:
+        return bool(copies)
+    # One copy is a ring's, too, where it shall start ahead, or those that read the stage are not all behind it in its block.
+    behind = list(_from(copies[0]))
+    group = next((op for op in behind if isinstance(op, AsyncGroupOp)), None)
+    if group is not None and "ahead" in group.properties:
+        return True
+    return not {inner for op in behind for inner in op.walk()}.issuperset(readers)
+
+
+def _from(op: Operation) -> Iterator[Operation]:
+    """An operation, and those behind it in its block."""
+    found: Operation | None = op
+    while found is not None:
+        yield found
+        found = found.next_op
 
 
 def _lifetime(
@@ -127,7 +147,8 @@ def _lifetime(
         return Lifetime(0, max(numbers[op] for op in ending.walk()), is_ring=True)
     block = common_block(ops)
     begins = ops[0]
-    if not (begins.parent is block and isinstance(begins, S.CopyOp) and begins.target is storage):
+    writes = isinstance(begins, S.CopyOp | CopyAhead) and base_of(begins.target) is storage
+    if not (begins.parent is block and writes):
         block = main_block(func)
     first, last = (at_level(op, block) for op in (ops[0], ops[-1]))
     return Lifetime(numbers[first], max(numbers[op] for op in last.walk()))

@@ -23,6 +23,7 @@ from tilewright.passes.tileas.assign_layouts import AssignLayouts, assign_layout
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts, avoid_conflicts
 from tilewright.passes.tileas.choose_block_order import OrderBlocks, choose_order
 from tilewright.passes.tileas.decisions import FREE, Decisions
+from tilewright.passes.tileas.direct_copies import DirectCopies, direct_copies
 from tilewright.passes.tileas.expand import Expand, expand
 from tilewright.passes.tileas.insert_barriers import InsertBarriers, insert_barriers
 from tilewright.passes.tileas.limit_residency import LimitResidency, limit_residency
@@ -105,6 +106,9 @@ STEPS: Mapping[str, Callable[[_Work], object]] = {
     RemoveConversions.name: lambda work: remove_conversions(work.func, work.remarks),
     TmaPipelines.name: _tma,
     Pipeline.name: _pipeline,
+    DirectCopies.name: lambda work: direct_copies(
+        work.func, work.target.shared_bytes, work.remarks
+    ),
     Expand.name: lambda work: expand(work.func),
     Schedule.name: lambda work: schedule_products(work.func, work.remarks),
     TmaStores.name: lambda work: store_by_maps(work.func, work.target.shared_bytes, work.remarks),

@@ -37,7 +37,6 @@ from tilewright.dialects.nv_tileas.types import (
     ASYNC_TOKEN,
     TiledViewType,
     layout_of,
-    permuted_view,
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, plan_conversion
@@ -58,7 +57,13 @@ from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.induction_variables import close_inductions
-from tilewright.passes.tileas.prefetched_loads import LoadAhead, LoopLoads, TileLoad, padding_of
+from tilewright.passes.tileas.prefetched_loads import (
+    LoadAhead,
+    LoopLoads,
+    TileLoad,
+    padding_of,
+    read_from,
+)
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
@@ -354,7 +359,7 @@ class LoopAhead(LoopLoads):
         in vain then."""
         op = load.load
         if load.readers:
-            return self.read_from(builder, load, builder.stage(ring, slot, load.seen))
+            return read_from(builder, load, builder.stage(ring, slot, load.seen))
         stage = builder.stage(ring, slot, load.target)
         # What is wanted in another layout is read in that one, where banks do not conflict.
         users = [use.operation for use in op.result.uses]
@@ -377,33 +382,6 @@ class LoopAhead(LoopLoads):
             result.replace_all_uses_with(tile)
         pass_token_on(op)
         return [*converted, op]
-
-    def read_from(
-        self, builder: ScheduleBuilder, load: LoadAhead, stage: SSAValue
-    ) -> list[Operation]:
-        """Let all that reads a tile from storage read a stage, its axes in their order; the operations
-        that are in vain then, each behind its users."""
-        storages: list[Operation] = []
-        shapes: dict[Operation, None] = {}
-        for reader in load.readers:
-            view, order = stage, reader.order
-            if order is not None:
-                assert isinstance(stage.type, TiledViewType)
-                new = S.PermuteViewOp.create(
-                    operands=(stage,),
-                    result_types=(permuted_view(stage.type, order),),
-                    properties={"permutation": reader.shapes[-1].properties["permutation"]},
-                )
-                view = builder.add(new).results[0]
-            for use in list(reader.storage.uses):
-                if use.operation is not reader.copy:
-                    use.operation.operands[use.index] = view
-            assert isinstance(reader.storage.owner, Operation)
-            storages.append(reader.storage.owner)
-            shapes |= dict.fromkeys(reader.shapes)
-        pass_token_on(load.load)
-        copies = [reader.copy for reader in load.readers]
-        return [*copies, *reversed(shapes), load.load, *storages]
 
     def replace_loop(self, more: Sequence[SSAValue]) -> scf.ForOp:
         """The loop with more values that it carries."""

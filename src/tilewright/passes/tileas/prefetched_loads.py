@@ -51,8 +51,10 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
     storage_between,
 )
+from tilewright.passes.tileas.cleanup import pass_token_on
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 
 #: The least that an asynchronous copy moves, in bytes.
 LEAST_BYTES = 4
@@ -248,7 +250,7 @@ class LoopLoads(Loads):
         readers = readers_of(load)
         if boxes and not readers:
             return None
-        target = _stage(load, readers[0]) if readers else self._whole(load)
+        target = stage_of(load, readers[0]) if readers else self._whole(load)
         needs = self._needs(roots_of(load))
         why = self._obstacle(load) or self._obstacle_of_storage(readers)
         if not self._can_pad(load, readers):
@@ -479,7 +481,33 @@ def readers_of(load: TileLoad) -> tuple[Reader, ...]:
     return tuple(found)
 
 
-def _stage(load: TileLoad, reader: Reader) -> TiledViewType:
+def stage_of(load: TileLoad, reader: Reader) -> TiledViewType:
     """The storage of a reader, as what is loaded lies there."""
     ty = reader.unpermuted
     return TiledViewType(T.dims_of(load.result.type), ty.element_type, ty.residency.data, ty.layout)
+
+
+def read_from(builder: ScheduleBuilder, load: LoadAhead, stage: SSAValue) -> list[Operation]:
+    """Let all that reads a tile from storage read a stage, its axes in their order; the operations
+    that are in vain then, each behind its users."""
+    storages: list[Operation] = []
+    shapes: dict[Operation, None] = {}
+    for reader in load.readers:
+        view, order = stage, reader.order
+        if order is not None:
+            assert isinstance(stage.type, TiledViewType)
+            new = S.PermuteViewOp.create(
+                operands=(stage,),
+                result_types=(permuted_view(stage.type, order),),
+                properties={"permutation": reader.shapes[-1].properties["permutation"]},
+            )
+            view = builder.add(new).results[0]
+        for use in list(reader.storage.uses):
+            if use.operation is not reader.copy:
+                use.operation.operands[use.index] = view
+        assert isinstance(reader.storage.owner, Operation)
+        storages.append(reader.storage.owner)
+        shapes |= dict.fromkeys(reader.shapes)
+    pass_token_on(load.load)
+    copies = [reader.copy for reader in load.readers]
+    return [*copies, *reversed(shapes), load.load, *storages]

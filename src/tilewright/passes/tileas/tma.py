@@ -37,7 +37,7 @@ from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.pipeline import LoopAhead, inner_axis
-from tilewright.passes.tileas.prefetched_loads import LoadAhead, TileLoad
+from tilewright.passes.tileas.prefetched_loads import LoadAhead, TileLoad, read_from
 from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
@@ -318,6 +318,6 @@ class _Pipeline:
         last = ScheduleBuilder(InsertPoint.after(order[-1]), order[-1])
         last.add(P.ConsumerReleaseOp.create(operands=(self.value, stage)))
         for load, view in zip(self.loads, opened.results, strict=True):
-            for dead in self.loop.read_from(first, load, view):
+            for dead in read_from(first, load, view):
                 dead.detach()
                 dead.erase()

@@ -239,9 +239,7 @@ def test_remarks() -> None:
     refused = ["all warps fill the pipelines: where its tiles lie comes from 'nv_tileaa.load'"]
     assert said(text.replace("tko weak %cell", "tko relaxed device %cell")) == refused
     # What the block has written before it only the threads that compute know to be there.
-    written = (
-        "%w = store_ptr_tko weak %c, %n : tile<ptr<f32>>, tile<f32> -> token\n    %number, "
-    )
+    written = "%w = store_ptr_tko weak %c, %n : tile<ptr<f32>>, tile<f32> -> token\n    %number, "
     ordered = text.replace("%number, ", f"%n = constant <f32: 1.0> : tile<f32>\n    {written}")
     assert said(ordered.replace("weak %cell :", "weak %cell token=%w :")) == refused
     # Of several elements each thread has one.

@@ -90,6 +90,7 @@ class ViewAccess:
         self._whole: list[tuple[int, int, int, int]] = []
         self._reach_bytes = 0
         self._byte_strides: tuple[int, ...] = ()
+        self.groups = cut.groups or (1,) * len(index_slots)
         promised = inbounds or (False,) * len(index_slots)
         self._walk: tuple[tuple[int, int, int, int, int, bool], ...] = tuple(
             zip(
@@ -146,21 +147,24 @@ class ViewAccess:
         extents: list[int] = []
         byte_strides: list[int] = []
         whole = True
-        for slot, mask, dim, step, extent, promised in self._walk:
+        for position, (slot, mask, dim, step, extent, promised) in enumerate(self._walk):
             start = (regs[slot].item() & mask) * step
             left = shape[dim] - start
             if left > 0 and start + extent > _MAX_ELEMENT_NUMBER:
                 raise self._too_far(start + extent)
             if left < extent:
-                if left <= 0 or promised:
-                    raise self._outside(view, len(extents), start // step, left)
-                extent = left
+                if promised or not self._is_valid(position, start, step, shape[dim]):
+                    raise self._outside(view, position, start // step, left)
+                extent = max(left, 0)
                 whole = False
             stride = strides[dim]
             first += start * stride
             last += (extent - 1) * stride
             extents.append(extent)
             byte_strides.append(stride * size if extent > 1 else 0)
+        if not all(extents):
+            # A tile of a group that begins in bounds, itself outside of them.
+            first = last = 0
         last += first
         if last > _MAX_ELEMENT_NUMBER:
             raise self._too_far(last)
@@ -193,6 +197,11 @@ class ViewAccess:
                 ranges[dim] = start, start + extent
         return tuple(ranges)
 
+    def _is_valid(self, position: int, start: int, step: int, size: int) -> bool:
+        """Whether the first tile of the group of a tile that starts at an element begins in bounds."""
+        group = self.groups[position] * step
+        return start // group * group < size
+
     def _outside(self, view: TensorView, position: int, index: int, left: int) -> Fault:
         _, _, dim, step, extent, _ = self._walk[position]
         if left > 0:
@@ -201,7 +210,8 @@ class ViewAccess:
                 f"the access is marked inbounds along dimension {position}, but only {left} of the "
                 f"tile's {extent} elements lie in the tensor, whose extent is {view.shape[dim]}",
             )
-        count = -(-view.shape[dim] // step)
+        group = self.groups[position]
+        count = -(-view.shape[dim] // (step * group)) * group
         return Fault(
             OUTSIDE_INDEX_SPACE,
             f"index {index} of dimension {position} lies outside the index space, [0, {count})",
@@ -233,7 +243,7 @@ class ViewAccess:
                 coordinates = np.where(valid, entries, np.uint64(0)).astype(np.int64)
             else:
                 start = (regs[slot].item() & mask) * step
-                if start >= size:
+                if start >= size and not self._is_valid(position, start, step, size):
                     raise self._outside(view, position, start // step, size - start)
                 if start + extent > _MAX_ELEMENT_NUMBER:
                     raise self._too_far(start + extent)

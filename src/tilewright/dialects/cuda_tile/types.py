@@ -294,13 +294,15 @@ class Cut:
     """How tiles are cut out of a tensor.
 
     Index k of tile dimension i begins at element ``k * steps[i]`` of tensor dimension
-    ``dim_map[i]``; along ``sparse_dim`` every row has an element index of its own.
+    ``dim_map[i]``; along ``sparse_dim`` every row has an element index of its own. Along dimension i
+    ``groups[i]`` tiles count as one: an index is valid if the first of its group is.
     """
 
     tile_dims: tuple[int, ...]
     dim_map: tuple[int, ...]
     steps: tuple[int, ...]
     sparse_dim: int | None = None
+    groups: tuple[int, ...] = ()
 
 
 class TileViewType(ParametrizedAttribute, TypeAttribute):

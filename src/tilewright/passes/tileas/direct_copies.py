@@ -152,12 +152,10 @@ def _start(func: FuncOp, found: LoadAhead, shared_bytes: int) -> Operation | Non
 
 def _first_copy(found: LoadAhead) -> Operation:
     """The first copy of a loaded tile to storage."""
+    block = found.load.parent
+    assert block is not None
     copies = {reader.copy for reader in found.readers}
-    op: Operation | None = found.load
-    while op not in copies:
-        assert op is not None
-        op = op.next_op
-    return op
+    return next(op for op in block.ops if op in copies)
 
 
 def _uses_storage(op: Operation) -> bool:

@@ -506,7 +506,9 @@ class BlockTileOp(TilingOp):
 
     Index k along it starts at element k * tileSizes[i], or k * traversalStrides[i] where given.
     Elements beyond the memref read as ``padding_value``, unspecified without one, and are not
-    written. Along ``sparseDim`` an access gives the element index of each row.
+    written. Along ``sparseDim`` an access gives the element index of each row. Where ``groupSizes`` says
+    that several tiles along an axis make a group, a tile of a group that begins in the memref may lie
+    outside of it.
     """
 
     source = operand_def(K.MEMREF)
@@ -515,6 +517,7 @@ class BlockTileOp(TilingOp):
     padding_value = opt_prop_def(K.enum_kind(PaddingValueAttr))
     traversalStrides = opt_prop_def(K.I64_ARRAY)
     sparseDim = opt_prop_def(K.INT32)
+    groupSizes = opt_prop_def(K.I64_ARRAY)
     result = result_def(K.TILED_VIEW)
     traits = traits_def(Pure())
     POINTS: ClassVar = Pointing.OPERANDS
@@ -543,7 +546,8 @@ class BlockTileOp(TilingOp):
         sizes = int_list(self.tileSizes)
         steps = sizes if self.traversalStrides is None else int_list(self.traversalStrides)
         sparse = None if self.sparseDim is None else int_property(self, "sparseDim")
-        return Cut(sizes, tuple(axis for (axis,) in groups), steps, sparse)
+        counted = () if self.groupSizes is None else int_list(self.groupSizes)
+        return Cut(sizes, tuple(axis for (axis,) in groups), steps, sparse, counted)
 
     def check(self, report: Report) -> None:
         sizes = int_list(self.properties["tileSizes"])

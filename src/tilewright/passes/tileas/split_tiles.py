@@ -1,0 +1,710 @@
+"""``tileas-split-tiles``: let a block work through a tile part by part, where the accumulators of the whole do not fit
+into registers.
+
+A kernel of the form ::
+
+    multiply tiles of 256 rows; store 256 rows
+
+becomes one with a loop around that, each iteration of which multiplies and stores 64 or 128 rows. This is possible
+where no row depends on another one: every store is traced back to what it needs, and each value on the way is needed
+in parts along one axis, whole, or both. Whole values are computed before the loop.
+
+Proof. By induction over the operations, a value in parts is the slice of the whole value: element-wise operations,
+products by rows or columns, and reductions and scans along other axes act on each slice separately. Parts of a tile of a
+view are tiles of a view with smaller tiles. Every element is stored once, by the same part in every execution of a store;
+what a part stores, no load reads that is ordered with the store, other than the same part of the same tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects import builtin as b
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator, is_side_effect_free
+
+from tilewright.analysis.tileaa import Facts
+from tilewright.analysis.tileaa.geometry import cut_by
+from tilewright.dialects import arith, facts
+from tilewright.dialects.arith.constants import ConstantOp
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.facts import Elements
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp, JoinMemTokenOp
+from tilewright.dialects.nv_tileaa.ops.memory import (
+    Load,
+    LoadOp,
+    Store,
+    StoreOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BlockTileOp,
+    BroadcastOp,
+    MakeRangeOp,
+    PermuteOp,
+    SplatOp,
+)
+from tilewright.dialects.syntax.engine import values_of
+from tilewright.passes.base import inherit_location
+from tilewright.passes.tileas.assign_layouts import block_warps
+from tilewright.passes.tileas.cleanup import erase_unused
+from tilewright.passes.tileas.function_pass import FunctionPass
+from tilewright.passes.tileas.product_costs import BESIDE_SUMS, MOST_REGISTERS
+from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
+from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, sums_together
+
+#: The fewest rows or columns of a part.
+LEAST_EXTENT = 16
+Form: TypeAlias = int | None
+"""The axis along which a value is needed in parts; None for the whole."""
+
+
+class CannotSplitError(Exception):
+    """A kernel cannot work part by part; the message says why."""
+
+
+@dataclass(frozen=True)
+class SplitTiles(FunctionPass):
+    """Splits tiles whose accumulators do not fit into registers."""
+
+    name: ClassVar[str] = "tileas-split-tiles"
+
+    num_warps: int = 4
+
+    def rewrite_function(self, func: FuncOp) -> None:
+        split_tiles(func, block_warps(func, self.num_warps))
+
+
+def split_tiles(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
+    """Let the blocks of a kernel work through their tiles in as few parts as let the accumulators of each fit into the
+    registers of ``warps`` warps, if that is possible and they do not fit as a whole."""
+    remarks = Remarks() if remarks is None else remarks
+    products = [op for op in func.walk() if isinstance(op, DotOp)]
+    held = max((sums_together(op) for op in products), default=0)
+    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_SUMS)
+    parts = 1
+    while held > room * parts:
+        parts *= 2
+    if parts == 1:
+        return
+    try:
+        split_into(func, parts)
+    except CannotSplitError as error:
+        remarks.add("split", f"a tile is not worked through in {parts} parts: {error}", func)
+        return
+    remarks.add(
+        "split",
+        f"each block works through its tiles in {parts} parts: accumulators would take "
+        f"{held // (32 * warps)} registers of a thread",
+        func,
+    )
+
+
+def split_into(func: FuncOp, parts: int) -> None:
+    """Let the blocks of a kernel work through their tiles in ``parts`` parts. Raises ``CannotSplitError``, and changes
+    nothing, if they cannot."""
+    _Rewriting(func, _analyse(func, parts), parts).run()
+
+
+# What is needed in parts.
+
+
+@dataclass(slots=True)
+class _Demands:
+    """In which forms values are needed, and along which axis each store goes in parts."""
+
+    parts: int
+    forms: dict[SSAValue, set[Form]] = field(default_factory=dict)
+    stores: dict[Operation, int] = field(default_factory=dict)
+
+    def copy(self) -> _Demands:
+        """A copy that can be added to."""
+        forms = {value: set(found) for value, found in self.forms.items()}
+        return _Demands(self.parts, forms, dict(self.stores))
+
+    def need(self, value: SSAValue, form: Form) -> None:
+        """A value in a form, and all that it comes from."""
+        waiting = [(value, form)]
+        while waiting:
+            value, form = waiting.pop()
+            if not isinstance(value.type, T.TileType):
+                form = None
+            held = self.forms.setdefault(value, set())
+            if form in held:
+                continue
+            if form is not None:
+                _check_extent(value, form, self.parts)
+            held.add(form)
+            waiting += self._sources(value, form)
+
+    def _sources(self, value: SSAValue, form: Form) -> list[tuple[SSAValue, Form]]:
+        owner = value.owner
+        if isinstance(owner, Block) or owner.regions:
+            outer = owner.parent_op() if isinstance(owner, Block) else owner
+            if isinstance(outer, FuncOp):
+                return []
+            if isinstance(outer, scf.ForOp | scf.IfOp):
+                return _through(outer, value, form)
+            if not isinstance(outer, ReduceOp | ScanOp):
+                raise CannotSplitError(f"a tile goes through '{getattr(outer, 'name', '')}'")
+        op = owner
+        assert isinstance(op, Operation)
+        needs = [None] * len(op.operands) if form is None else _needs(op, form)
+        return list(zip(op.operands, needs, strict=True))
+
+
+def _check_extent(value: SSAValue, axis: int, parts: int) -> None:
+    extent = T.dims_of(value.type)[axis]
+    if extent % parts or extent // parts < LEAST_EXTENT:
+        raise CannotSplitError(f"a tile has {extent} elements along its axis")
+
+
+def _through(op: scf.ForOp | scf.IfOp, value: SSAValue, form: Form) -> list[tuple[SSAValue, Form]]:
+    """What a loop or branch needs for one of its results, or the body of a loop for an argument."""
+    if isinstance(op, scf.IfOp):
+        number = op.results.index(value)  # pyright: ignore[reportArgumentType]
+        ends = [region.block.last_op for region in op.regions]
+        return [(op.cond, None), *((end.operands[number], form) for end in ends if end is not None)]
+    bounds: list[tuple[SSAValue, Form]] = [(bound, None) for bound in op.operands[:3]]
+    if isinstance(value, BlockArgument):
+        if value.index == 0:
+            return bounds
+        number = value.index - 1
+    else:
+        number = op.results.index(value)  # pyright: ignore[reportArgumentType]
+    end = op.body.block.last_op
+    assert end is not None
+    carried = (op.operands[3 + number], end.operands[number], op.body.block.args[1 + number])
+    return [*bounds, *((each, form) for each in carried)]
+
+
+def _needs(op: Operation, axis: int) -> list[Form]:
+    """In which forms an operation needs its operands for its result in parts along an axis."""
+    whole: list[Form] = [None] * len(op.operands)
+    dims = T.dims_of(op.results[0].type)
+    if isinstance(op, ConstantOp) and not op.properties["value"].is_splat:  # pyright: ignore[reportAttributeAccessIssue]
+        raise CannotSplitError("a constant tile has several values")
+    if isinstance(op, ConstantOp | SplatOp):
+        return whole
+    if isinstance(op, MakeRangeOp):
+        if op.bounds:
+            raise CannotSplitError("a range has computed bounds")
+        return whole
+    if isinstance(op, BroadcastOp):
+        return [None if T.dims_of(op.source.type)[axis] == 1 else axis]
+    if isinstance(op, PermuteOp):
+        return [int_list(op.properties["permutation"])[axis]]
+    if isinstance(op, ReduceOp | ScanOp):
+        along = int_property(op, "axis")
+        if isinstance(op, ScanOp) and axis == along:
+            raise CannotSplitError("a scan goes along the axis of the parts")
+        if any(
+            not is_side_effect_free(inner) and not inner.has_trait(IsTerminator)
+            for inner in op.walk()
+            if inner is not op
+        ):
+            raise CannotSplitError(f"the body of '{op.name}' has effects")
+        return [axis + (isinstance(op, ReduceOp) and axis >= along)] * len(op.operands)
+    if isinstance(op, DotOp):
+        if op.sfa is not None or len(dims) != 2:
+            raise CannotSplitError("a product has scales, or several matrices")
+        return [0, None, 0] if axis == 0 else [None, 1, 1]
+    if isinstance(op, TiledLoadOp):
+        _check_view(op, op.result.type, axis)
+        return whole
+    if isinstance(op, LoadOp):
+        _check_weak(op)
+        return _same_place(op, dims, axis)
+    if op.regions or not is_side_effect_free(op):
+        raise CannotSplitError(f"'{op.name}' makes a tile as a whole")
+    if facts.elements(op) is Elements.SAME_POSITION:
+        return _same_place(op, dims, axis)
+    if facts.elements(op) is Elements.RESHAPED:
+        return [_axis_before(op, axis)]
+    raise CannotSplitError(f"'{op.name}' makes a tile as a whole")
+
+
+def _same_place(op: Operation, dims: Sequence[int], axis: int) -> list[Form]:
+    tiles = [isinstance(value.type, T.TileType) for value in op.operands]
+    if any(
+        T.dims_of(v.type) != tuple(dims) for v, tile in zip(op.operands, tiles, strict=True) if tile
+    ):
+        raise CannotSplitError(f"'{op.name}' takes tiles of several shapes")
+    return [axis if tile else None for tile in tiles]
+
+
+def _axis_before(op: Operation, axis: int) -> int:
+    """The axis of the operand of a reshape that an axis of its result is."""
+    source, result = (T.dims_of(value.type) for value in (op.operands[0], op.results[0]))
+    before = 1
+    for extent in result[:axis]:
+        before *= extent
+    place = 1
+    for number, extent in enumerate(source):
+        if place == before and extent == result[axis]:
+            return number
+        place *= extent
+    raise CannotSplitError("a reshape cuts or joins the axis of the parts")
+
+
+def _check_weak(op: Load | Store) -> None:
+    if enum_property(op, "mem_semantic") not in ("", "weak") or is_set(op, "volatile"):
+        raise CannotSplitError(f"'{op.name}' is not weak")
+
+
+def _check_view(op: TiledLoadOp | TiledStoreOp, ty: Attribute, axis: int) -> None:
+    _check_weak(op)
+    cutter = cut_by(op.base)
+    cut = None if cutter is None else cutter.cut
+    if (
+        cut is None
+        or cutter is not op.base.owner
+        or cut.sparse_dim is not None
+        or op.mask is not None
+        or "multimem" in op.properties
+    ):
+        raise CannotSplitError(
+            f"'{op.name}' is masked, or goes through another view than of whole tiles"
+        )
+    if cut.steps[axis] != cut.tile_dims[axis] or T.dims_of(ty) != tuple(cut.tile_dims):
+        raise CannotSplitError("the tiles of a view overlap, or leave gaps")
+
+
+def _analyse(func: FuncOp, parts: int) -> _Demands:
+    """What is needed in parts, with every product in parts of its own."""
+    stores: list[TiledStoreOp | StoreOp] = []
+    for op in func.walk():
+        if isinstance(op, FuncOp | scf.ForOp | scf.IfOp | ReduceOp | ScanOp):
+            continue
+        if op.has_trait(IsTerminator) and not op.regions:
+            continue
+        if op.regions:
+            raise CannotSplitError(f"the kernel has '{op.name}'")
+        if isinstance(op, TiledStoreOp | StoreOp) and isinstance(_stored(op).type, T.TileType):
+            stores.append(op)
+        elif not is_side_effect_free(op) and not isinstance(op, Load):
+            raise CannotSplitError(f"'{op.name}' has an effect that is not of parts")
+        elif isinstance(op, Load):
+            _check_weak(op)
+    found = _Demands(parts)
+    for store in stores:
+        found = _with_store(found, store)
+    for op in func.walk():
+        if isinstance(op, DotOp) and found.forms.get(op.result, {0}) not in ({0}, {1}):
+            raise CannotSplitError("a product is needed as a whole, or along both axes")
+        if isinstance(op, scf.IfOp | scf.ForOp) and _has_store(op):
+            for value in op.operands[:3] if isinstance(op, scf.ForOp) else [op.cond]:
+                found.need(value, None)
+    _check_order(func, found)
+    return found
+
+
+def _stored(op: Operation) -> SSAValue:
+    return values_of(op, "value")[0]  # pyright: ignore[reportArgumentType]
+
+
+def _has_store(op: Operation) -> bool:
+    return any(isinstance(inner, Store) for inner in op.walk())
+
+
+def _with_store(found: _Demands, op: TiledStoreOp | StoreOp) -> _Demands:
+    """The demands with those of a store, along the longest axis for which all products are made in parts."""
+    value, why = _stored(op), "a stored tile is too small"
+    dims = T.dims_of(value.type)
+    for axis in sorted(range(len(dims)), key=lambda axis: -dims[axis]):
+        tried = found.copy()
+        try:
+            if isinstance(op, TiledStoreOp):
+                _check_view(op, value.type, axis)
+                forms: Sequence[Form] = [axis if each is value else None for each in op.operands]
+            else:
+                _check_weak(op)
+                forms = _same_place(op, dims, axis)
+            for operand, form in zip(op.operands, forms, strict=True):
+                tried.need(operand, form)
+            dots = [v for v in tried.forms if isinstance(v.owner, DotOp)]
+            if any(tried.forms[v] not in ({0}, {1}) for v in dots):
+                raise CannotSplitError("a product is needed as a whole, or along both axes")
+        except CannotSplitError as error:
+            why = str(error)
+            continue
+        tried.stores[op] = axis
+        return tried
+    raise CannotSplitError(why)
+
+
+def _check_order(func: FuncOp, found: _Demands) -> None:
+    """Refuse accesses that tokens order across parts: all but those of the same part of the same tiles."""
+    graph = Facts(func)
+    accesses = [op for op in func.walk() if isinstance(op, Access)]
+    for store in found.stores:
+        for other in accesses:
+            ordered = any(
+                graph.tokens.ordered(*pair, around=True)
+                for pair in ((store, other), (other, store))
+            )
+            bases = [op.operands[0] for op in (store, other)]
+            if not ordered or (other is store and isinstance(store, TiledStoreOp)):
+                continue
+            if not graph.aliases.bases_may_alias(*bases) or _is_same_part(store, other, found):
+                continue
+            raise CannotSplitError(
+                f"'{other.name}' and '{store.name}' are ordered, and may touch the same memory"
+            )
+
+
+def _is_same_part(store: Operation, other: Operation, found: _Demands) -> bool:
+    if store.operands[0] is not other.operands[0] or not isinstance(
+        other, TiledLoadOp | TiledStoreOp
+    ):
+        return False
+    forms = (
+        found.forms.get(other.results[0], set())
+        if isinstance(other, Load)
+        else {found.stores.get(other)}
+    )
+    return forms == {found.stores[store]}
+
+
+# The rewrite.
+
+
+class _Rewriting:
+    """Puts a loop over parts around what is needed in parts, and around what depends on it."""
+
+    def __init__(self, func: FuncOp, found: _Demands, parts: int):
+        self.func, self.found, self.parts = func, found, parts
+        self.part: SSAValue | None = None
+        self.made: dict[tuple[SSAValue, int], SSAValue] = {}
+        self.whole: dict[SSAValue, SSAValue] = {}
+        self.views: dict[tuple[SSAValue, int], SSAValue] = {}
+
+    def run(self) -> None:
+        """Rewrite the function. Nothing is changed where a CannotSplitError is raised."""
+        block = self._place()
+        end = block.last_op
+        assert end is not None
+        inside = self._inside(block)
+        outer = [op for op in self._preceding(block) if self._forms(op)]
+        tokens = self._used_behind(inside, end)
+        before = ScheduleBuilder(InsertPoint.before(end), inside[0])
+        bounds = [before.index(number) for number in (0, self.parts, 1)]
+        starts = [before.one(CreateMemTokenOp, (), value.type) for value in tokens]
+        body = Block(arg_types=[INDEX, *(value.type for value in tokens)])
+        self.part = body.args[0]
+        self.part.name_hint = "part"
+        for op in outer:
+            self._emit_parts(op, body)
+        for op in inside:
+            self._emit(op, body)
+        last = ScheduleBuilder(InsertPoint.at_end(body), inside[-1])
+        joined = [
+            last.one(JoinMemTokenOp, (argument, self.whole[value]), value.type)
+            for argument, value in zip(body.args[1:], tokens, strict=True)
+        ]
+        body.add_op(scf.YieldOp.create(operands=joined))
+        loop = scf.ForOp.create(
+            operands=[*bounds, *starts],
+            result_types=[value.type for value in tokens],
+            regions=[Region(body)],
+        )
+        inherit_location(loop, inside[0])
+        Rewriter.insert_op(loop, InsertPoint.before(end))
+        for value, result in zip(tokens, loop.results, strict=True):
+            value.replace_uses_with_if(result, lambda use: use.operation is end)
+        for op in reversed(inside):
+            op.detach()
+            op.erase()
+        erase_unused([op for op in self.func.walk() if not op.regions])
+
+    @staticmethod
+    def _used_behind(inside: Sequence[Operation], end: Operation) -> list[SSAValue]:
+        """The tokens of what is done in parts that the end of the block uses."""
+        found = [value for value in dict.fromkeys(end.operands) if value.owner in inside]
+        if any(not isinstance(value.type, T.MemTokenType) for value in found):
+            raise CannotSplitError("a value that comes from its parts is used as a whole")
+        return found
+
+    def _place(self) -> Block:
+        """The innermost block around all that is in parts or stores."""
+        block = self.func.body.block
+        while True:
+            heavy = [op for op in block.ops if _has_store(op) or self._carries(op)]
+            if (
+                len(heavy) != 1
+                or not isinstance(heavy[0], scf.ForOp | scf.IfOp)
+                or self._carries(heavy[0])
+            ):
+                return block
+            inner = [
+                r.block for r in heavy[0].regions if r.blocks and any(map(_has_store, r.block.ops))
+            ]
+            if len(inner) != 1 or heavy[0].results:
+                return block
+            block = inner[0]
+
+    def _carries(self, op: Operation) -> bool:
+        return bool(op.regions) and bool(self._forms(op))
+
+    def _forms(self, op: Operation) -> set[int]:
+        """The axes along which results of an operation are needed in parts."""
+        return {
+            form
+            for value in op.results
+            for form in self.found.forms.get(value, ())
+            if form is not None
+        }
+
+    def _preceding(self, block: Block) -> list[Operation]:
+        """The operations of the blocks around a block, in front of it."""
+        found: list[Operation] = []
+        outer = block.parent_op()
+        while outer is not None and not isinstance(outer, FuncOp):
+            around = outer.parent
+            assert around is not None
+            found = [*self._before(around, outer), *found]
+            outer = around.parent_op()
+        return found
+
+    @staticmethod
+    def _before(block: Block, end: Operation) -> list[Operation]:
+        found: list[Operation] = []
+        for op in block.ops:
+            if op is end:
+                break
+            found.append(op)
+        return found
+
+    def _inside(self, block: Block) -> list[Operation]:
+        """The operations of a block that are in parts, store, or depend on such."""
+        found: dict[Operation, None] = {}
+        for op in block.ops:
+            if op.has_trait(IsTerminator):
+                continue
+            operands = [value for inner in op.walk() for value in inner.operands]
+            if self._forms(op) or _has_store(op) or any(v.owner in found for v in operands):
+                found[op] = None
+        # What is needed as a whole, too, and comes from outside stays there.
+        return list(found)
+
+    # Operations, one by one.
+
+    def _emit(self, op: Operation, block: Block) -> None:
+        """All forms of an operation that are needed, at the end of a block."""
+        if isinstance(op, scf.ForOp | scf.IfOp):
+            self._emit_region(op, block)
+            return
+        if isinstance(op, TiledStoreOp | StoreOp):
+            self._emit_store(op, block)
+            return
+        forms = self._forms(op)
+        whole = any(
+            None in self.found.forms.get(value, ()) and not self._is_token(op, value, forms)
+            for value in op.results
+        )
+        if whole:
+            new = op.clone({v: self.whole.get(v, v) for v in op.operands})
+            self._added(new, op, block)
+            self.whole.update(zip(op.results, new.results, strict=True))
+        self._emit_parts(op, block, tokens=not whole)
+
+    @staticmethod
+    def _is_token(op: Operation, value: SSAValue, forms: set[int]) -> bool:
+        """Whether a load in parts gives this result beside its tile."""
+        return bool(forms) and not isinstance(value.type, T.TileType)
+
+    def _emit_parts(self, op: Operation, block: Block, *, tokens: bool = False) -> None:
+        for axis in sorted(self._forms(op)):
+            if isinstance(op, ConstantOp):
+                made = ConstantOp.from_bits(self._type(op.result, axis), op.bits())
+                news = [self._added(made, op, block).results[0]]
+            elif isinstance(op, MakeRangeOp):
+                news = [self._range(op, block)]
+            elif isinstance(op, TiledLoadOp):
+                news = self._load(op, axis, block)
+            else:
+                needs = _needs(op, axis)
+                operands = [self._value(v, f) for v, f in zip(op.operands, needs, strict=True)]
+                new = op.clone(dict(zip(op.operands, operands, strict=True)))
+                new.operands = operands
+                for result in new.results:
+                    if isinstance(result.type, T.TileType):
+                        result._type = self._type(result, axis)
+                news = list(self._added(new, op, block).results)
+            for result, value in zip(op.results, news, strict=True):
+                if isinstance(result.type, T.TileType):
+                    self.made[result, axis] = value
+                elif tokens:
+                    self.whole[result] = value
+
+    def _emit_store(self, op: TiledStoreOp | StoreOp, block: Block) -> None:
+        axis = self.found.stores[op]
+        if isinstance(op, StoreOp):
+            forms: Sequence[Form] = _same_place(op, T.dims_of(_stored(op).type), axis)
+        else:
+            forms = [axis if value is _stored(op) else None for value in op.operands]
+        operands = [self._value(v, f) for v, f in zip(op.operands, forms, strict=True)]
+        if isinstance(op, TiledStoreOp):
+            operands = self._in_view(op, operands, axis, block)
+        new = op.clone({})
+        new.operands = operands
+        self._added(new, op, block)
+        self.whole.update(zip(op.results, new.results, strict=True))
+
+    def _emit_region(self, op: scf.ForOp | scf.IfOp, block: Block) -> None:
+        """A loop or branch that carries each value in all forms that are needed."""
+        slots: list[tuple[int, Form]] = []
+        carried = op.body.block.args[1:] if isinstance(op, scf.ForOp) else op.results
+        for number, value in enumerate(carried):
+            forms = set(self.found.forms.get(value, ())) | set(
+                self.found.forms.get(op.results[number], ())
+            )
+            if not isinstance(value.type, T.TileType):
+                forms = {None}
+            slots += [
+                (number, form)
+                for form in sorted(forms, key=lambda form: -1 if form is None else form)
+            ]
+        types = [
+            carried[number].type if form is None else self._type(carried[number], form)
+            for number, form in slots
+        ]
+        regions: list[Region] = []
+        for region in op.regions:
+            new = Block()
+            if isinstance(op, scf.ForOp):
+                old = region.block.args[0]
+                self.whole[old] = new.insert_arg(old.type, 0)
+                self.whole[old].name_hint = old.name_hint
+                for (number, form), ty in zip(slots, types, strict=True):
+                    argument = new.insert_arg(ty, len(new.args))
+                    argument.name_hint = carried[number].name_hint
+                    self._bind(carried[number], form, argument)
+            if region.blocks:
+                for inner in region.block.ops:
+                    if not isinstance(inner, scf.YieldOp):
+                        self._emit(inner, new)
+                end = region.block.last_op
+                assert end is not None
+                given = [self._value(end.operands[number], form) for number, form in slots]
+                new.add_op(scf.YieldOp.create(operands=given))
+                regions.append(Region(new))
+            else:
+                regions.append(Region())
+        if isinstance(op, scf.ForOp):
+            starts = [self._value(op.operands[3 + number], form) for number, form in slots]
+            operands = [*(self._value(v, None) for v in op.operands[:3]), *starts]
+        else:
+            operands = [self._value(op.cond, None)]
+        new_op = type(op).create(
+            operands=operands,
+            result_types=types,
+            attributes=op.attributes,
+            properties=op.properties,
+            regions=regions,
+        )
+        self._added(new_op, op, block)
+        for (number, form), result in zip(slots, new_op.results, strict=True):
+            result.name_hint = op.results[number].name_hint
+            self._bind(op.results[number], form, result)
+
+    def _bind(self, value: SSAValue, form: Form, new: SSAValue) -> None:
+        if form is None:
+            self.whole[value] = new
+        else:
+            self.made[value, form] = new
+
+    # Values.
+
+    def _value(self, value: SSAValue, form: Form) -> SSAValue:
+        if form is None or not isinstance(value.type, T.TileType):
+            return self.whole.get(value, value)
+        return self.made[value, form]
+
+    def _type(self, value: SSAValue, axis: int) -> T.TileType:
+        ty = value.type
+        assert isinstance(ty, T.TileType)
+        dims = list(ty.dims)
+        dims[axis] //= self.parts
+        return T.TileType(dims, ty.element_type)
+
+    def _added(self, new: Operation, old: Operation, block: Block) -> Operation:
+        for mine, other in zip(new.walk(), old.walk(), strict=False):
+            inherit_location(mine, other)
+        for mine, other in zip(new.results, old.results, strict=False):
+            mine.name_hint = other.name_hint
+        block.add_op(new)
+        return new
+
+    def _range(self, op: MakeRangeOp, block: Block) -> SSAValue:
+        """The range of a part: that of the first one, and where the part begins."""
+        at = ScheduleBuilder(InsertPoint.at_end(block), op)
+        ty = self._type(op.result, 0)
+        start = int_property(op, "start")
+        (extent,) = ty.dims
+        bounds = {"start": start, "end": start + extent}
+        held = {name: b.IntegerAttr(number, b.i64) for name, number in bounds.items()}
+        first = at.add(
+            MakeRangeOp.create(result_types=[ty], properties={**op.properties, **held})
+        ).results[0]
+        size = at.index(extent)
+        begin = at.one(arith.MuliOp, (self._part(), size), INDEX)
+        if ty.element_type != INDEX:
+            begin = at.one(arith.IndexCastOp, (begin,), ty.element_type)
+        return at.one(arith.AddiOp, (first, at.one(SplatOp, (begin,), ty)), ty)
+
+    def _part(self) -> SSAValue:
+        assert self.part is not None
+        return self.part
+
+    def _load(self, op: TiledLoadOp, axis: int, block: Block) -> list[SSAValue]:
+        operands = self._in_view(op, [self._value(v, None) for v in op.operands], axis, block)
+        new = op.clone({})
+        new.operands = operands
+        new.result._type = self._type(op.result, axis)
+        return list(self._added(new, op, block).results)
+
+    def _in_view(
+        self, op: TiledLoadOp | TiledStoreOp, operands: list[SSAValue], axis: int, block: Block
+    ) -> list[SSAValue]:
+        """The operands of an access with a view of smaller tiles, and the index of the part's."""
+        at = ScheduleBuilder(InsertPoint.at_end(block), op)
+        position = axis + (1 if isinstance(op, TiledLoadOp) else 2)
+        first = at.one(arith.MuliOp, (operands[position], at.index(self.parts)), INDEX)
+        index = at.one(arith.AddiOp, (first, self._part()), INDEX)
+        view = self._view(op, axis)
+        return [view, *operands[1:position], index, *operands[position + 1 :]]
+
+    def _view(self, op: TiledLoadOp | TiledStoreOp, axis: int) -> SSAValue:
+        """The view of an access with tiles of parts, beside it."""
+        found = self.views.get((op.base, axis))
+        if found is None:
+            cutter = op.base.owner
+            assert isinstance(cutter, BlockTileOp) and isinstance(op.base.type, T.TiledViewType)
+            new = cutter.clone()
+            dims = list(op.base.type.dims)
+            dims[axis] //= self.parts
+            groups = [1] * len(dims)
+            if "groupSizes" in cutter.properties:
+                groups = list(int_list(cutter.properties["groupSizes"]))
+            groups[axis] *= self.parts
+            steps = dict.fromkeys(("tileSizes", "traversalStrides"), dims)
+            for name, numbers in (*steps.items(), ("groupSizes", groups)):
+                if name in cutter.properties or name == "groupSizes":
+                    new.properties[name] = b.DenseArrayBase.from_list(b.i64, numbers)
+            new.result._type = T.TiledViewType(dims, op.base.type.source)
+            inherit_location(new, cutter)
+            Rewriter.insert_op(new, InsertPoint.after(cutter))
+            found = self.views[op.base, axis] = new.result
+        return found

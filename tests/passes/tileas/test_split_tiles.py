@@ -1,0 +1,257 @@
+"""``tileas-split-tiles``: a block that works through its tiles in parts computes the same, bit for bit; what cannot be done in
+parts stays whole, and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.passes.tileas import kernels as K
+from tests.passes.tileas.softmax_loops import Loop
+from xdsl.dialects import scf
+
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
+from tilewright.machine.launch import Program
+from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.split_tiles import CannotSplitError, split_into, split_tiles
+from tilewright.simulator.tiles import TileProgram
+from tilewright.text import parse, print_text
+
+TY = "tile<64x64xf32>"
+MAX = """
+  (%x: tile<f32>, %y: tile<f32>) {
+    %m = maxf %x, %y : tile<f32>
+    yield %m : tile<f32>
+  }
+"""
+
+
+def masked() -> str:
+    """Rows of a x b whose columns are below the number of the row, less their maxima, which are stored to d: numbers of
+    rows, whole and repeated tiles, reductions, and two stores along different axes."""
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {TY}\n"
+        + K.load("l", "a", "%zero, %zero", K.A)
+        + K.load("r", "b", "%zero, %zero", K.B)
+        + f"  %s = mmaf %l, %r, %nothing : tile<64x32xf16>, tile<32x64xf16>, {TY}\n"
+        "  %n = iota : tile<64xi32>\n"
+        "  %row1 = reshape %n : tile<64xi32> -> tile<64x1xi32>\n"
+        "  %col1 = reshape %n : tile<64xi32> -> tile<1x64xi32>\n"
+        "  %row = broadcast %row1 : tile<64x1xi32> -> tile<64x64xi32>\n"
+        "  %col = broadcast %col1 : tile<1x64xi32> -> tile<64x64xi32>\n"
+        "  %on = cmpi less_than_or_equal %col, %row, signed : tile<64x64xi32> -> tile<64x64xi1>\n"
+        f"  %low = constant <f32: -1.0e+30> : {TY}\n"
+        f"  %kept = select %on, %s, %low : tile<64x64xi1>, {TY}\n"
+        f"  %most = reduce %kept dim=1 identities=[-1.0e+30 : f32] : {TY} -> tile<64xf32>{MAX}"
+        "  %most1 = reshape %most : tile<64xf32> -> tile<64x1xf32>\n"
+        f"  %wide = broadcast %most1 : tile<64x1xf32> -> {TY}\n"
+        f"  %less = subf %kept, %wide : {TY}\n"
+        f"  %turned = permute %less [1, 0] : {TY} -> {TY}\n"
+        "  %most2 = reshape %most : tile<64xf32> -> tile<1x64xf32>\n"
+        + K.store("most2", "d", "%zero, %zero", (1, 64, "f32"))
+        + K.store("turned", "c", "%zero, %zero", K.C)
+    )
+    return K.entry({"a": K.A, "b": K.B, "d": (1, 64, "f32"), "c": K.C}, body)
+
+
+def pointers() -> str:
+    """a x b in f16, stored through pointers, where the sum of its numbers of rows and columns is even."""
+    i32 = "tile<64x64xi32>"
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {TY}\n"
+        + K.load("l", "a", "%zero, %zero", K.A)
+        + K.load("r", "b", "%zero, %zero", K.B)
+        + f"  %s = mmaf %l, %r, %nothing : tile<64x32xf16>, tile<32x64xf16>, {TY}\n"
+        "  %n = iota : tile<64xi32>\n"
+        "  %row1 = reshape %n : tile<64xi32> -> tile<64x1xi32>\n"
+        "  %col1 = reshape %n : tile<64xi32> -> tile<1x64xi32>\n"
+        f"  %row = broadcast %row1 : tile<64x1xi32> -> {i32}\n"
+        f"  %col = broadcast %col1 : tile<1x64xi32> -> {i32}\n"
+        f"  %wide = constant <i32: {K.WIDTH}> : {i32}\n  %bit = constant <i32: 1> : {i32}\n"
+        f"  %start = muli %row, %wide : {i32}\n  %place = addi %start, %col : {i32}\n"
+        f"  %sum = addi %row, %col : {i32}\n  %low = andi %sum, %bit : {i32}\n"
+        f"  %on = cmpi not_equal %low, %bit, signed : {i32} -> tile<64x64xi1>\n"
+        "  %c1 = reshape %cp : tile<ptr<f32>> -> tile<1x1xptr<f32>>\n"
+        "  %cc = broadcast %c1 : tile<1x1xptr<f32>> -> tile<64x64xptr<f32>>\n"
+        f"  %at_place = offset %cc, %place : tile<64x64xptr<f32>>, {i32} -> tile<64x64xptr<f32>>\n"
+        f"  %done = store_ptr_tko weak %at_place, %s, %on : tile<64x64xptr<f32>>, {TY}, tile<64x64xi1> -> token\n"
+    )
+    return K.entry({"a": K.A, "b": K.B, "c": K.C}, body)
+
+
+def around(kind: str) -> str:
+    """The product in a branch, or for two tiles, as persistent kernels have it."""
+    text = K.product()
+    start, end = text.index("  %sum = for %s"), text.index("  return")
+    inner = text[start:end]
+    if kind == "if":
+        condition = "  %some = cmpi greater_than %steps, %zero, signed : tile<i32> -> tile<i1>\n"
+        return f"{text[:start]}{condition}  if %some {{\n{inner}  }}\n{text[end:]}"
+    tiles = inner.replace("%ct[%zero, %zero]", "%ct[%o, %zero]").replace(
+        "%at[%zero, %s]", "%at[%o, %s]"
+    )
+    assert tiles.count("%o, ") == 2
+    return f"{text[:start]}  for %o in (%zero to %two, step %one) : tile<i32> {{\n{tiles}  }}\n{text[end:]}"
+
+
+KERNELS = {
+    "product": K.product(),
+    "nested": K.product(nested=True),
+    "attention": K.attention(),
+    "masked": masked(),
+    "pointers": pointers(),
+    "branch": around("if"),
+    "persistent": around("for"),
+}
+
+
+def function(module: Any) -> FuncOp:
+    (found,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    return found
+
+
+def split(text: str, parts: int) -> Any:
+    module = K.lowered(text, "tileaa")
+    split_into(function(module), parts)
+    module.verify()
+    return module
+
+
+def extents(module: Any) -> set[tuple[int, ...]]:
+    return {tuple(T.dims_of(op.result.type)) for op in module.walk() if isinstance(op, DotOp)}
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("name", KERNELS)
+def test_both_sides_compute_the_same(name: str, parts: int) -> None:
+    text = KERNELS[name]
+    before, after = K.lowered(text, "tileaa"), split(text, parts)
+    assert extents(before) == {(64, 64)} and extents(after) == {(64 // parts, 64)}
+    assert print_text(parse(print_text(after))) == print_text(after)
+    for extent in (K.WIDTH, 200, 104, 40, 8):
+        for steps in (0, 1, 2):
+            if steps and extent <= 32 * (steps - 1):
+                continue
+            if name == "persistent" and extent <= 64:
+                continue
+            one, two = K.arguments(text, steps, extent), K.arguments(text, steps, extent)
+            Program(before).launch("k", 1, one)
+            Program(after).launch("k", 1, two)
+            for a, b in zip(one[:-3], two[:-3], strict=True):
+                assert a.tobytes() == b.tobytes(), (extent, steps)
+
+
+@pytest.mark.parametrize("name", ["plain", "masked", "biased"])
+def test_attention(name: str) -> None:
+    """Rows of queries in parts; keys and values whole, in the same loop; sums, maxima and accumulators carried in parts."""
+    loop = {"plain": Loop(), "masked": Loop(masked=True), "biased": Loop(biased=True)}[name]
+    before, after = K.lowered(loop.text(), "tileaa"), split(loop.text(), 2)
+    one, right = loop.launch(Program(before), 3, 0)
+    two, _ = loop.launch(Program(after), 3, 0)
+    assert one.tobytes() == two.tobytes()
+    np.testing.assert_allclose(one, right, atol=1e-3)
+
+
+def test_where_the_loop_over_parts_is() -> None:
+    """Around what is in parts only: inside of a loop over tiles, so that both parts of one are worked through together."""
+    module = split(around("for"), 2)
+    loops = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    assert [op.body.block.args[0].name_hint for op in loops] == ["o", "part", "s"]
+    (store,) = (op for op in module.walk() if isinstance(op, TiledStoreOp))
+    assert store.parent_op() is loops[1]
+
+
+BIG = {
+    "product": (256, 256, 32),
+    "wide": (128, 512, 32),
+    "square": (512, 512, 32),
+}
+
+
+def big(m: int, n: int, k: int) -> str:
+    sums = f"tile<{m}x{n}xf32>"
+    a, b, c = (m, k, "f16"), (k, n, "f16"), (m, n, "f32")
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({sums}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + f"    %next = mmaf %l, %r, %acc : tile<{m}x{k}xf16>, tile<{k}x{n}xf16>, {sums}\n"
+        f"    continue %next : {sums}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c)
+    )
+    return K.entry({"a": a, "b": b, "c": c}, body)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("product", (128, 256)), ("wide", (128, 256)), ("square", (64, 512))]
+)
+def test_what_does_not_fit_is_split(name: str, wanted: tuple[int, int]) -> None:
+    module, remarks = K.lowered(big(*BIG[name]), "tileaa"), Remarks()
+    split_tiles(function(module), 8, remarks)
+    assert extents(module) == {wanted}
+    (remark,) = remarks.found
+    assert remark.message.startswith(
+        f"each block works through its tiles in {'8' if name == 'square' else '2'} parts"
+    )
+    module = K.lowered(big(128, 256, 32), "tileaa")
+    split_tiles(function(module), 8, remarks)
+    assert extents(module) == {(128, 256)} and len(remarks.found) == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
+def test_on_the_simulator(arch: str) -> None:
+    text = big(256, 256, 32)
+    program = TileProgram(parse(text), arch)
+    one, two = K.arguments(text, 3, 200), K.arguments(text, 3, 200)
+    Program(parse(text)).launch("k", 1, one)
+    program.launch("k", 1, two)
+    np.testing.assert_allclose(one[-4], two[-4], rtol=1e-3, atol=2e-3)
+    assert not program.fallbacks and one[-4].any()
+
+
+def refused(text: str) -> str:
+    module = K.lowered(text, "tileaa")
+    before = print_text(module)
+    with pytest.raises(CannotSplitError) as raised:
+        split_into(function(module), 2)
+    assert print_text(module) == before
+    return str(raised.value)
+
+
+def test_what_stays_whole() -> None:
+    turned = K.product().replace(
+        "  %c_d = ",
+        f"  %t = permute %sum [1, 0] : {TY} -> {TY}\n  %both = addf %t, %sum : {TY}\n  %c_d = ",
+    )
+    assert "along both axes" in refused(turned.replace("weak %sum,", "weak %both,"))
+    folded = masked().replace("%kept dim=1", "%kept dim=0")
+    assert "along both axes" in refused(folded) or "whole" in refused(folded)
+    printed = K.product().replace("  %c_d = ", '  print "x"\n  %c_d = ')
+    assert "has an effect" in refused(printed)
+
+
+def test_what_a_part_stores_no_other_part_reads() -> None:
+    """The rows that are stored are loaded before, as a whole: a part would overwrite what another one needs."""
+    text = K.entry(
+        {"a": K.A, "c": K.C},
+        f"  %nothing = constant <f32: 0.0> : {TY}\n"
+        + K.load("l", "a", "%zero, %zero", K.A)
+        + K.load("old", "c", "%zero, %zero", K.C)
+        + "  %r0 = constant <f32: 0.0> : tile<64xf32>\n"
+        f"  %low = reduce %old dim=0 identities=[-1.0e+30 : f32] : {TY} -> tile<64xf32>{MAX}"
+        "  %low1 = reshape %low : tile<64xf32> -> tile<1x64xf32>\n"
+        "  %low2 = broadcast %low1 : tile<1x64xf32> -> tile<32x64xf32>\n"
+        "  %r = ftof %low2 : tile<32x64xf32> -> tile<32x64xf16>\n"
+        f"  %s = mmaf %l, %r, %nothing : tile<64x32xf16>, tile<32x64xf16>, {TY}\n"
+        + K.store("s", "c", "%zero, %zero", K.C).replace(" : tile", " token = %old_t : tile", 1),
+    )
+    assert "may touch the same memory" in refused(text)
+    # Its own part a part may load before.
+    own = text.replace("mmaf %l, %r, %nothing", "mmaf %l, %half, %old")
+    own = own.replace("  %s = mmaf", "  %half = constant <f16: 0.5> : tile<32x64xf16>\n  %s = mmaf")
+    before, after = K.lowered(own, "tileaa"), split(own, 4)
+    assert K.outcome(before, own) == K.outcome(after, own)

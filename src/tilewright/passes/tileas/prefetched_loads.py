@@ -196,6 +196,7 @@ class Loads:
         return found
 
     def padding(self, load: TiledLoadOp) -> str:
+        """The keyword of what a load has outside of its view, as it or the view says; empty if neither does."""
         own = enum_property(load, "padding_value") if "padding_value" in load.properties else ""
         cutter = source_of_assumes(load.base).owner
         if own or not isinstance(cutter, BlockTileOp):

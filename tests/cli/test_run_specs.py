@@ -145,7 +145,7 @@ def test_array_group_expands_to_pointer_extents_and_strides() -> None:
     [
         ([F32], [], "no argument for parameter 'a: ptr<f32>'"),
         ([F32], ["b=zeros:f32:1"], "no parameter 'b'; parameters: a"),
-        ([F32], ["zeros:f32:1", "5"], "no parameter left for the argument '5'"),
+        ([F32], ["zeros:f32:1", "5"], "too many arguments: '5'"),
         ([F32], ["zeros:f32:1", "a=zeros:f32:1"], "'a: ptr<f32>' gets two values"),
         ([F32], ["zeros:i32:1"], "does not fit parameter 'a: ptr<f32>'"),
         ([F32], ["zeros:f33:1"], "no element type 'f33'"),
@@ -162,7 +162,7 @@ def test_array_group_expands_to_pointer_extents_and_strides() -> None:
         ([N], ["zeros:i32:1"], "does not fit parameter 'n: i32'"),
         ([N], ["1.5"], "is not an integer"),
         ([N], ["f32:1"], "does not fit"),
-        ([N], ["array:zeros:i32:1"], "is no pointer"),
+        ([N], ["array:zeros:i32:1"], "is not a pointer"),
         ([F32, N], ["array:zeros:f32:4"], "needs 2 integer parameters after"),
     ],
 )

@@ -222,7 +222,7 @@ def test_machines_that_there_are_not(name: str) -> None:
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
-        ("sim:sm_55", "no architecture that the simulator knows"),
+        ("sim:sm_55", "not an architecture of the simulator"),
         ("cuda", "GPU|driver|cuda-bindings"),
     ],
 )

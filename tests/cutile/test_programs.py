@@ -244,7 +244,7 @@ def test_breakpoints_that_no_launch_came_to_are_told(folder: Path, tool: Tool) -
     assert f"program.py:{reached} in more" in done.stdout
     notes = [line for line in done.stderr.splitlines() if line.startswith("note: no launch")]
     assert notes == [
-        f"note: no launch came to line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
+        f"note: no launch reached line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
         for where in never
     ]
 

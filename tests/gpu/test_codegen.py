@@ -323,7 +323,7 @@ def test_functions_that_call_themselves_are_refused() -> None:
       func.return
     }"""
     body = "%n = arith.constant 1 : i32\nfunc.call @f(%n) : (i32) -> ()"
-    assert "gpu-recursion: '@f' calls itself" in refusal(kernel("", body, around=around))
+    assert "gpu-recursion: '@f' is recursive" in refusal(kernel("", body, around=around))
 
 
 def test_kernels_and_targets_that_are_not_there() -> None:

@@ -384,7 +384,7 @@ def test_kernels_of_threads_name_their_threads() -> None:
     )
     assert (x == 2).all() and result.outputs[0] is x
     (found,) = refused(lambda: tilewright.run(tilewright.parse(text), "k", 1, [x], "sim:sm_80"))
-    assert "names the threads of a block" in found.message
+    assert "needs the number of threads per block" in found.message
 
 
 # The interface itself

@@ -87,7 +87,7 @@ def carried(inside: str = "release", behind: str = "release") -> str:
     )
 
 
-_TAKES = "uses sums of a product that may not have ended"
+_TAKES = "uses the accumulator of a product that may still be in flight"
 #: Operation, code, message, how the program is made, what is wrong, and what would be right.
 IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[str, Any]]] = [
     (
@@ -142,7 +142,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-layout",
-        "only wgmma goes on by itself, got mma_sync",
+        "only wgmma is asynchronous, got mma_sync",
         started,
         {"atom": "mma_sync"},
         {},
@@ -150,7 +150,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-layout",
-        "sums that go on are f32 or i32",
+        "an asynchronous accumulator is f32 or i32",
         started,
         {"sums": "tile<64x64xf16>"},
         {},
@@ -196,7 +196,7 @@ IN_FLIGHT += [
     (_SWITCH, "as-agents", "expected two agents or more", split, {"warps": "4", "agents": 1}, {}),
     (_SWITCH, "as-agents", "each agent has a warp, and a block 32 at most, got [4, 0]", split, {"warps": "4, 0"}, {}),
     (_SWITCH, "as-agents", "a block 32 at most", split, {"warps": "32, 1"}, {"warps": "31, 1"}),
-    (_SWITCH, "as-agents", "expected a kernel that ends behind it", split, {"behind": _SUM}, {}),
+    (_SWITCH, "as-agents", "expected it to be the last operation of a kernel", split, {"behind": _SUM}, {}),
     (_YIELD, "as-agents", "uses a tile, and only agent 0 has any", split, {"inside": _TILES}, {"inside": _SUM}),
     (_SWITCH, "as-agents", "expected a multiple of 8 from 24 to 256 for each agent, got [100, 40]", split, {"warps": "4, 4", "regs": "100, 40"}, {"warps": "4, 4", "regs": "104, 40"}),
     (_SWITCH, "as-agents", "whole warpgroups, of 4 warps, trade registers, got [4, 1]", split, {"regs": "104, 40"}, {"warps": "4, 4", "regs": "104, 40"}),

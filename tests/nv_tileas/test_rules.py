@@ -290,7 +290,7 @@ PIPELINES: list[Any] = [
     (
         "async.pipeline.consumer_read",
         "as-pipeline-protocol",
-        "consumer_release stands before consumer_read",
+        "consumer_release precedes consumer_read",
         consume,
         {"steps": "wait release read"},
         {},
@@ -525,7 +525,7 @@ CASES = [
     Case(
         "permute_view",
         "as-view-shape",
-        "(1, 1) is no order of the axes",
+        "(1, 1) is not a permutation of the axes",
         turned("1, 1", "4x2xf32, smem, #nv_tileas.shared<[4, 1, 2]>"),
         turned("1, 0", "4x2xf32, smem, #nv_tileas.shared<[4, 1, 2]>"),
     ),
@@ -742,7 +742,11 @@ MALFORMED = [
     (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, -4]>"), "invalid-attribute", "in one place"),
     (alloc("2x4xf16, smem, #nv_tileas.shared<[1]>"), "invalid-attribute", "of 2 elements"),
     (alloc(f"8xf16, smem, {LAYOUT_OF_8}"), "invalid-attribute", "is #nv_tileas.shared"),
-    (alloc("8xf16, mem"), "syntax", "'mem' is no residency: they are gmem, smem, rmem, tmem"),
+    (
+        alloc("8xf16, mem"),
+        "syntax",
+        "'mem' is not a residency; expected one of gmem, smem, rmem, tmem",
+    ),
     (alloc("8xf16 smem"), "syntax", "expected '>', found 'smem'"),
     (alloc("f16, smem"), "invalid-attribute", "all dimensions must be positive constants"),
     (alloc("0x4xf16, smem"), "invalid-attribute", "all dimensions must be positive constants"),

@@ -137,12 +137,12 @@ def test_own_passes_are_not_replaced_by_entry_points(
         (
             HEAD + "@dataclass(frozen=True)\nclass P(TilePass):\n    name: ClassVar[str] = 'cse'\n"
             "    def rewrite(self, root): pass\n",
-            "Tilewright has a pass or pipeline named 'cse'",
+            "Tilewright already has a pass or pipeline named 'cse'",
         ),
         (
             HEAD + "@dataclass(frozen=True)\nclass P(TilePass):\n    name: ClassVar[str] = 'O3'\n"
             "    def rewrite(self, root): pass\n",
-            "Tilewright has a pass or pipeline named 'O3'",
+            "Tilewright already has a pass or pipeline named 'O3'",
         ),
     ],
 )

@@ -419,7 +419,11 @@ def test_memory_is_a_list_of_arrays() -> None:
 @pytest.mark.parametrize(
     ("body", "parameters", "says"),
     [
-        ("", "%p: !llvm.ptr<3>", "reaches global memory by pointers, and other memory by memrefs"),
+        (
+            "",
+            "%p: !llvm.ptr<3>",
+            "accesses global memory through pointers, and other memory through memrefs",
+        ),
         (
             "%x = llvm.load %p : !llvm.ptr<1> -> i4",
             PARAMETERS,

@@ -288,7 +288,7 @@ def test_arguments_are_checked(parameters: str, args: Any, says: str) -> None:
         ({"grid": 3, "cluster": 2}, "no multiple of the cluster"),
         ({"grid": 16, "cluster": 16}, "up to 8 blocks"),
         ({"cluster": 2, "grid": 2, "arch": "sm_80"}, "no clusters"),
-        ({"arch": "gfx90"}, "no architecture that the simulator knows"),
+        ({"arch": "gfx90"}, "not an architecture of the simulator"),
         ({"numerics": "wrong"}, "numerics must be one of"),
         ({"dynamic_shared_bytes": 1 << 20}, "bytes of shared memory"),
     ],

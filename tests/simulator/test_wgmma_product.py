@@ -145,5 +145,5 @@ def test_sums_are_ready_when_they_have_been_waited_for(
         return
     (diagnostic,) = found.findings
     assert diagnostic.code == "sim-accumulator-not-awaited"
-    assert "takes sums whose product has not been waited for" in diagnostic.message
+    assert "reads an accumulator whose product is still in flight" in diagnostic.message
     assert diagnostic.location is not None and diagnostic.notes[0].location is not None

@@ -31,7 +31,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> str:
         # Integers have no signedness in Tile IR; the bits are kept.
         dtype = np.dtype(f"i{dtype.itemsize}")
     if (found := _OF_DTYPE.get(dtype)) is None:
-        raise ValueError(f"no element type of Tile IR is like NumPy's {dtype}")
+        raise ValueError(f"no Tile IR element type corresponds to NumPy's {dtype}")
     return found
 
 
@@ -56,7 +56,9 @@ def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
         raise ValueError(f"{count} numbers do not fill {ty.element_count} elements")
     shape = shape_of(value)
     if isinstance(value, np.ndarray) and count > 1 and shape != ty.dims:
-        raise ValueError(f"an array of shape {list(shape)} is no tile of shape {list(ty.dims)}")
+        raise ValueError(
+            f"an array of shape {list(shape)} does not match a tile of shape {list(ty.dims)}"
+        )
     return TileConstantAttr.from_bits(ty, [element_bits(v, ty.element) for v in flat])
 
 

@@ -78,14 +78,15 @@ UNKNOWN_PASS = define_code(
 )
 BAD_PASS_OPTION = define_code(
     "bad-pass-option",
-    "A pass does not have this option, or the value does not fit it.",
-    "Options stand in braces behind the name of a pass: `loop-split{split-threshold=2}`.",
+    "A pass does not have this option, or its value is invalid.",
+    "Options follow the name of a pass in braces: `loop-split{split-threshold=2}`.",
 )
 PASS_BROKE_MODULE = define_code(
     "pass-broke-module",
-    "A pass has left a module that does not verify, or lost an order of effects: a bug in the pass.",
-    "If the pass is Tilewright's, please report it with the program and the pipeline. The module was valid before the pass. Of "
-    "nv_tileaa it is also checked that tokens still order the memory effects as the program needs.",
+    "A pass produced an invalid module or dropped an ordering of effects: a bug in the pass.",
+    "If the pass is Tilewright's, please report it with the program and the pipeline. The module "
+    "was valid before the pass. For nv_tileaa, the check includes that tokens still order the "
+    "memory effects as the program requires.",
 )
 
 
@@ -110,7 +111,9 @@ class PassTable(Mapping[str, type[TilePass]]):
         that name.
         """
         if cls.name in self._own or cls.name in PIPELINES:
-            message = f"Tilewright has a pass or pipeline named '{cls.name}': choose another name"
+            message = (
+                f"Tilewright already has a pass or pipeline named '{cls.name}'; choose another name"
+            )
             raise TileIRError.single(PASSES_NOT_LOADED, message)
         self._loaded[cls.name] = cls
 
@@ -337,7 +340,7 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         )
         raise TileIRError.single(
             BAD_PASS_OPTION,
-            f"the options of '{cls.name}' do not fit: {error}",
+            f"invalid options of '{cls.name}': {error}",
             next(iter(given.values())).location,
             help=f"expected {wanted}",
         ) from error
@@ -431,7 +434,7 @@ def _verify_after(
     what, found = "does not verify", _errors(module, allow_unregistered)
     if guard is not None:
         if not found:
-            what, found = "has lost an order of memory effects", guard.problems()
+            what, found = "lacks an ordering of memory effects", guard.problems()
         guard.release()
     if found:
         owner = "Tilewright" if type(done).__module__.startswith("tilewright.") else "the pass"

@@ -175,7 +175,7 @@ class _Runner:
         if result.completed:
             return record, ""
         why = result.errors[0].message if result.errors else "it did not end"
-        return record, f"what block {place} does beyond its first part: its run was ended ({why})"
+        return record, f"the rest of block {place}, whose run was cut short ({why})"
 
     def _run(
         self, place: BlockIndex, period: int, seconds: float

@@ -219,7 +219,7 @@ def test_bytes_that_are_stored_later_need_no_fence_before() -> None:
     fences = [is_set(op, "fence") for op in barriers(module)]
     assert len(fences) >= 2 and fences == [False] * (len(fences) - 1) + [True]
     offsets = [int_property(op, "offset") for op in module.walk() if isinstance(op, AllocTensorOp)]
-    assert len(set(offsets)) < len(offsets), "storages share bytes"
+    assert len(set(offsets)) < len(offsets), "live ranges share"
     rng = np.random.default_rng(0)
     made = [rng.integers(-3, 4, (256, K.WIDTH)).astype(np.float16) for _ in range(2)]
     values = [*made, np.zeros((256, K.WIDTH), np.float16), 256, K.WIDTH, 1]
@@ -288,5 +288,5 @@ def test_scratch_memory_that_is_missing_is_told() -> None:
     module = synchronised(folds(1))
     for op in module.walk():
         op.attributes.pop(SCRATCH, None)
-    with pytest.raises(TileIRError, match="bytes of scratch memory, which it was not given"):
+    with pytest.raises(TileIRError, match="bytes of scratch memory, which are not allocated"):
         run_pipeline(module, "convert-tileas-to-nvgpu")

@@ -98,16 +98,16 @@ def test_threads_agree_without_the_pass(arch: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("makes", "rounds", "why"),
     [
-        ("rings", 0, "ahead is 1 or more rounds, got 0"),
+        ("rings", 0, "ahead is at least 1 iteration, got 0"),
         (
             "pipelines",
             0,
-            "ahead is 1 or more rounds, as many as the pipeline has stages (4) at most, got 0",
+            "ahead is at least 1 iteration, as many as the pipeline has stages (4) at most, got 0",
         ),
         (
             "pipelines",
             5,
-            "ahead is 1 or more rounds, as many as the pipeline has stages (4) at most, got 5",
+            "ahead is at least 1 iteration, as many as the pipeline has stages (4) at most, got 5",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_ring_with_too_few_stages_stays(rounds: int) -> None:
 def test_ahead_of_what() -> None:
     text = print_text(run_pipeline(made("rings")[1], "tileas-expand"))
     wrong = text.replace("nv_tileas.async.group :", "nv_tileas.async.group {ahead = 1 : i64} :", 1)
-    with pytest.raises(TileIRError, match="it stands in no loop"):
+    with pytest.raises(TileIRError, match="it is not in a loop"):
         verify(parse(wrong))
 
 

@@ -28,8 +28,8 @@ NUMPY: dict[str, Any] = {"f16": np.float16, "f32": np.float32}
 class Gather:
     """A loop that loads 64 rows of a by their numbers in each round, and multiplies them or adds them up.
 
-    ``mask``: rows beyond a limit are left out, or columns, or none. ``divisor``: what is known of the alignment of a, in
-    bytes. ``hops``: the numbers are numbers of numbers. ``other``: what stands for rows that are left out.
+    ``mask``: rows beyond a limit are skipped, or columns, or none. ``divisor``: what is known of the alignment of a, in
+    bytes. ``hops``: the numbers are numbers of numbers. ``other``: what stands for rows that are skipped.
     """
 
     element: str = "f16"
@@ -203,7 +203,7 @@ def _remarks(text: str, pass_at: str = "tileaa,tileas-assign-layouts") -> list[s
 
 def test_what_products_leave_out_is_zero_or_stays() -> None:
     """Products read the storage as copies fill it; threads that read a tile from there choose what is left out."""
-    why = ["'l' is not loaded ahead: copies ahead can pad with zeros only"]
+    why = ["'l' is not prefetched: asynchronous copies can pad with zeros only"]
     assert _remarks(text_of(Gather(other="1.0"))) == why
     # The mask of this round would take the rows' numbers once more.
     assert _remarks(text_of(Gather(product=False, other="1.0"))) == why
@@ -231,7 +231,7 @@ def test_a_place_that_the_loop_writes_is_not_loaded_ahead() -> None:
     )
     found = _remarks(text)
     assert (
-        "'l' is not loaded ahead: where it lies depends on what the loop carries, or on memory that it may change"
+        "'l' is not prefetched: its address depends on a loop-carried value or on memory that the loop may write"
         in found
     )
 

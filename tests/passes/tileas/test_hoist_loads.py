@@ -113,7 +113,7 @@ def test_it_is_told() -> None:
     for func in module.ops:
         schedule_products(func, remarks)  # pyright: ignore[reportArgumentType]
     (remark,) = (found for found in remarks.found if found.kind == "early")
-    assert "'few' is loaded when the round begins" in remark.message
+    assert "the load of 'few' is hoisted" in remark.message
 
 
 def test_a_scalar_needs_no_meeting() -> None:

@@ -101,13 +101,13 @@ USED = "%u = store_ptr_tko weak %p, %old token=%t0 : tile<ptr<i32>>, tile<i32> -
         ),
         (
             "%old, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token",
-            "wait for one another",
+            "wait for each other",
         ),
         (
             "%old, %t = load_ptr_tko relaxed device %p : tile<ptr<i32>> -> tile<i32>, token",
-            "wait for one another",
+            "wait for each other",
         ),
-        ('%t = print_tko "%d", %x token=%t0 : tile<i32> -> token', "in which order blocks run"),
+        ('%t = print_tko "%d", %x token=%t0 : tile<i32> -> token', "observe the block order"),
         ("%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"), "order of"),
     ],
 )
@@ -146,12 +146,12 @@ def test_the_compiler_asks_the_model_and_says_so() -> None:
         program = GpuProgram(parse(MATMUL.read_text()), "sm_80", decisions=decisions)
         (remark,) = [each.message for each in program.remarks() if each.kind == "block-order"]
         asks = "get_num_programs" in str(program.scheduled())
-        assert asks == ("through bands" in remark)
+        assert asks == ("in bands" in remark)
         return remark
 
-    assert "modelled for A100" in told() and "on grids of more than" in told()
-    assert told(Decisions(band=0)) == "blocks keep the order of the grid: as decided"
-    assert told(Decisions(band=16)) == "blocks go through bands of 16, as decided"
+    assert "modelled for A100" in told() and "on grids wider than" in told()
+    assert told(Decisions(band=0)) == "blocks run in grid order: as requested"
+    assert told(Decisions(band=16)) == "blocks run in bands of 16, as requested"
 
 
 def test_a_program_that_has_an_order_of_its_own_keeps_it() -> None:
@@ -221,7 +221,7 @@ def test_what_no_other_block_loads_has_no_order() -> None:
         (["width=32"], "expected 1, 2"),
         (["band=1"], "expected 0, or 2"),
         (["band"], "expected NAME=VALUE"),
-        (["bands=2"], "by the name 'bands'"),
+        (["bands=2"], "called 'bands'"),
         (["band=2", "band=4"], "twice"),
     ],
 )

@@ -177,9 +177,9 @@ def test_two_stages_are_filled_in_the_order_in_which_they_are_waited_for() -> No
     assert sum(isinstance(op, P.ProducerAcquireOp) for op in before.walk()) == 4
 
 
-AHEAD = "the product of the next round is started before the sums of this one are used"
-GOES_ON = "a product goes on while the next round begins"
-ALONE = "a product is not started a round ahead: "
+AHEAD = "the product of the next iteration starts before the accumulator of this one is used"
+GOES_ON = "a product stays in flight across iterations"
+ALONE = "product not started an iteration ahead: "
 
 
 def said(text: str, warps: int = 4) -> list[str]:
@@ -201,7 +201,7 @@ BLOCKED: list[tuple[str, str]] = [
         # The keys are the values, too.
         "    %k0 = mmaf %query, %key, %none : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>\n"
         + FIRST.replace("%none", "%k0"),
-        "the round reads the stage otherwise, too",
+        "the iteration has another read of the stage",
     ),
 ]
 
@@ -216,7 +216,7 @@ def test_remarks() -> None:
     rounded += "    %s = ftof %sh : tile<64x64xf16> -> tile<64x64xf32>\n"
     zero = "  %noneh = constant <f16: 0.0> : tile<64x64xf16>\n"
     changed = text.replace(FIRST, rounded).replace("  %two =", zero + "  %two =")
-    assert ALONE + "its sums are rounded to f16" in said(changed)
+    assert ALONE + "its accumulator is rounded to f16" in said(changed)
 
 
 @pytest.mark.parametrize("beside", [16, 92, 116])
@@ -230,8 +230,10 @@ def test_registers_decide(beside: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_products(func, 4, remarks)
     message, *others = [remark.message for remark in remarks.found]
     if beside == 116:
-        assert message.startswith(ALONE + "twice 32 sums, 68 registers that the loop carries")
-        assert message.endswith("116 for all else are more than the 232 of a thread")
+        assert message.startswith(
+            ALONE + "2 x 32 accumulator registers, 68 for loop-carried values"
+        )
+        assert message.endswith("116 others exceed the 232 of a thread")
         assert print_text(module) == before
         return
     assert [message, *others] == [AHEAD, GOES_ON]
@@ -261,7 +263,7 @@ def _waits_for_too_little(text: str) -> str:
 
 
 CHANGES: list[tuple[Callable[[str], str], str]] = [
-    (_release_before_wait, "storage that a product reads was written"),
+    (_release_before_wait, "storage was written while a product"),
     (_waits_for_too_little, "is waited for while 2 of 2 may go on"),
 ]
 

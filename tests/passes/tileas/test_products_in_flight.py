@@ -68,20 +68,20 @@ def said(text: str) -> list[str]:
 
 
 ROUND = "    %next = mmaf %l, %r, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>\n"
-ALONE = "a product is waited for in its own round: "
+ALONE = "product not kept in flight: "
 BLOCKED: list[tuple[str, str]] = [
     (
         "    %twice = addf %acc, %acc : tile<64x64xf32>\n" + ROUND.replace("%acc", "%twice"),
-        "the sums of the round before are not what it adds to",
+        "it does not accumulate onto the product of the previous iteration",
     ),
     (
         ROUND.replace("%next", "%made") + "    %next = addf %made, %made : tile<64x64xf32>\n",
-        "the round uses its sums",
+        "the iteration uses its accumulator",
     ),
     (
         ROUND.replace("%next", "%made").replace("%acc", "%nothing")
         + "    %next = addf %made, %acc : tile<64x64xf32>\n",
-        "the round uses its sums",
+        "the iteration uses its accumulator",
     ),
     (
         "    %h = constant <f16: 1.0> : tile<64x64xf16>\n" + ROUND.replace("%l,", "%h,"),
@@ -96,7 +96,7 @@ BLOCKED: list[tuple[str, str]] = [
 
 def test_remarks() -> None:
     text = product(*TILE)
-    assert said(text) == ["a product goes on while the next round begins"]
+    assert said(text) == ["a product stays in flight across iterations"]
     assert ROUND in text
     for other, why in BLOCKED:
         assert ALONE + why in said(text.replace(ROUND, other)), why
@@ -136,12 +136,14 @@ def one_more(text: str) -> str:
 def test_the_reference_machine_finds_a_stage_that_is_given_back_early(
     change: Callable[[str], str],
 ) -> None:
-    with pytest.raises(TileIRError, match="storage that a product reads was written"):
+    with pytest.raises(TileIRError, match="storage was written while a product"):
         launch(Program(parse(change(scheduled()))), (64, 64, 256), TILE, how())
 
 
 def test_the_reference_machine_finds_a_wait_for_too_little() -> None:
-    with pytest.raises(TileIRError, match="product 1 is waited for while 2 of 2 may go on"):
+    with pytest.raises(
+        TileIRError, match="the wait for product 1 allows 2 pending products, but 2 were started"
+    ):
         launch(Program(parse(one_more(scheduled()))), (64, 64, 256), TILE, how())
 
 

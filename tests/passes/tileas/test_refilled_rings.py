@@ -168,7 +168,7 @@ def test_tiles_of_which_one_stage_fits_do_not_go_through_registers(
         tma_pipelines(func, 4, Target(target, room), remarks, gpu)
     rings = [remark.message for remark in remarks.found if remark.kind == "ring"]
     assert bool(rings) == spare
-    assert all("each again as soon as it was read, 128 KiB" in ring for ring in rings)
+    assert all("refilled as soon as it is read, 128 KiB" in ring for ring in rings)
 
 
 BYTES, SUMS = (64, 64, "i8"), "tile<64x64xf32>"

@@ -196,7 +196,7 @@ def test_a_ring_that_does_not_fit_is_told() -> None:
     said, made = remarks(K.product(), 16 << 10)
     assert made == []
     assert said == [
-        "a loop is not pipelined: two stages of 8192 bytes do not fit beside 0 in 16384 bytes of "
+        "loop not pipelined: two stages of 8192 bytes and 0 other bytes exceed 16384 bytes of "
         "shared memory"
     ]
 

@@ -147,7 +147,7 @@ class ExtractSliceOp(TileAAOp):
           -> !nv_tileas.tiled_view<16x32xf16, smem>
         """
     )
-    UNDEFINED: ClassVar = ("an index that is no stage",)
+    UNDEFINED: ClassVar = ("an index that is not a stage",)
 
     def check(self, report: Report) -> None:
         source, result = self.source.type, self.result.type
@@ -248,7 +248,7 @@ class PermuteViewOp(TileAAOp):
         if sorted(order) != list(range(len(source.dims))) or source.stages != 1:
             report.error(
                 VIEW_SHAPE,
-                f"{order} is no order of the axes of one stage, '{format_type(source)}'",
+                f"{order} is not a permutation of the axes of a stage, '{format_type(source)}'",
                 attr("permutation"),
             )
             return

@@ -52,9 +52,9 @@ GROUP = "pipelines"
 PROTOCOL = define_code(
     "as-pipeline-protocol",
     "A stage of a pipeline is not used as the protocol says.",
-    "Each stage that is acquired is filled and committed, once, and each that is waited for is read and "
-    "released, once, in the same block; its storage is used in between only. Each side takes every place of the "
-    "ring once, as `inc_iter` counts them.",
+    "An acquired stage is written and committed exactly once, and a stage that is waited for is "
+    "read and released exactly once, in the same block; its storage is used only in between. Each "
+    "side uses the stages in the order of `inc_iter`, each once.",
 )
 TMA = define_code(
     "as-tma",
@@ -254,9 +254,9 @@ class IncIterOp(TileAAOp):
                 own = kind.name.rpartition(".")[2]
                 report.error(
                     PROTOCOL,
-                    f"no {own} takes the stage before, and one takes the stage behind it",
+                    f"no {own} uses the previous stage, but one uses the next stage",
                     type_of("iterator"),
-                    help="each side takes the stages in the order of inc_iter, every one once",
+                    help="each side uses the stages in the order of inc_iter, each once",
                 )
 
 
@@ -393,7 +393,7 @@ def check_stage(
     first = places[opened[0]]
     last = places[closed[0]] if len(where) == 1 else len(places)
     if last < first:
-        report.error(PROTOCOL, f"{names[1]} stands before {names[0]}", type_of("result"))
+        report.error(PROTOCOL, f"{names[1]} precedes {names[0]}", type_of("result"))
     if isinstance(op, ProducerAcquireOp):
         _check_filled(op, opened[0], report)
     for view in opened[0].results:
@@ -415,14 +415,14 @@ def _check_place(op: _TakeStage, report: Report) -> None:
     if isinstance(other, scf.ForOp | scf.WhileOp) and is_within(op.result, other):
         message = f"the loop around it repeats {own} with the same iterator"
     elif isinstance(other, scf.YieldOp | scf.ConditionOp):
-        message = f"the iterator of {own} goes on to another one"
+        message = f"the iterator of {own} advances to another one"
     else:
         message = f"the stage of this iterator is taken before, by '{other.name}'"
     report.error(
         PROTOCOL,
         message,
         type_of("iterator"),
-        help="each side takes the stages in the order of inc_iter, every one once",
+        help="each side uses the stages in the order of inc_iter, each once",
     )
 
 
@@ -574,8 +574,8 @@ def check_boxes(
             TMA,
             f"boxes of {list(box)} along the axes {list(order)} do not make up '{format_type(held)}'",
             type_of(name),
-            help="a box has all of the tile, but for rows of more than 128 bytes, which it has 128 of; storage "
-            "lies as the swizzle of its rows has it",
+            help="a box covers the tile, except that rows are limited to 128 bytes; the "
+            "storage has the swizzle of those rows",
         )
 
 

@@ -118,7 +118,7 @@ def exchanging(
 def refuse_truths(low: ThreadLowering, element: Attribute) -> None:
     """Refuse i1: an element of one bit has no address."""
     if element == I1:
-        raise low.refuse("there are no atomic updates of i1")
+        raise low.refuse("i1 has no atomic updates")
 
 
 def _each(

@@ -35,7 +35,7 @@ def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
     if any(basis & mask and basis & ~mask for basis in layout.bases):
         raise low.refuse("its layout mixes the reduced axis with others")
     if sum(basis & mask != 0 for basis in layout.bases) != len(bits):
-        raise low.refuse("threads hold elements along the reduced axis more than once")
+        raise low.refuse("threads hold duplicate elements along the reduced axis")
     values = _in_registers(low, op, low.values(op.operands), layout, mask)
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
     for bit in lanes:

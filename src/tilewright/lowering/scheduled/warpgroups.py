@@ -141,8 +141,8 @@ class _Matrix:
         hardware swizzles them."""
         if ty.shared != SharedLayout.swizzled(ty.dims, axis, self.size):
             raise self.low.refuse(
-                "an operand of wgmma does not lie as the swizzle of its rows has it",
-                help="give its type the #nv_tileas.shared of that swizzle, or take the product by mma_sync",
+                "an operand of wgmma does not have the swizzle of its rows",
+                help="give its type the #nv_tileas.shared of that swizzle, or use mma_sync",
             )
         check_start(self.low, self.storage, axis)
 

@@ -54,7 +54,8 @@ def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
     """Unroll the short loops of a function in place, and return them."""
     for op in reversed(list(function.walk())):  # what stands inside before what is around it
         if isinstance(op, ForOp) and (rounds := _rounds(op)) is not None:
-            remarks.add("loop", f"its {len(rounds)} rounds are written out", op)
+            told = f"its {len(rounds)} iterations are unrolled"
+            remarks.add("loop", told, op, iterations=len(rounds))
             _write_out(op, rounds)
 
 

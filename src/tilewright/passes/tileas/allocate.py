@@ -67,8 +67,9 @@ def allocate(
     if saved and remarks is not None:
         remarks.add(
             "storage",
-            f"storages that are needed at different times share {saved / 1024:g} KiB",
+            f"allocations with disjoint live ranges share {saved / 1024:g} KiB",
             func,
+            bytes=saved,
         )
 
 

@@ -153,7 +153,7 @@ class _Assigner:
         self.stored: dict[tuple[SSAValue, Attribute, Block], SSAValue] = {}
 
     def _shape(self, op: Access) -> Shape:
-        """How an access moves its elements, as narrowly as somebody has decided."""
+        """How an access moves its elements, at most as wide as requested."""
         found = access_shape(self.facts, op)
         if self.decisions.width is None:
             return found
@@ -281,11 +281,13 @@ class _Assigner:
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
         elif isinstance(op, Access) and goes_by_element(op):
             self.remarks.add(
-                "rule", f"'{op.name}' goes element by element: it is ordered or picks rows", op
+                "rule",
+                f"'{op.name}' accesses one element at a time: it is ordered or gathers rows",
+                op,
             )
         elif any(map(is_tile, (*op.operands, *op.results))):
             self.remarks.add(
-                "rule", f"'{op.name}' is lowered as without a schedule, in the layout of that", op
+                "rule", f"'{op.name}' has no scheduled lowering: it uses the default layout", op
             )
         layouts = {
             n: default_layout(value.type, self.threads)
@@ -338,7 +340,7 @@ class _Assigner:
             right = self._right(product, plan) if isinstance(plan, Plan) else None
             if right is None or right.load is not op:
                 continue
-            self.remarks.add("product", "threads compute a right operand in registers", op)
+            self.remarks.add("product", "the right operand is computed in registers", op)
             users = list(result.uses)
             held = self._converted(result, right.layout)
             self.strength[held] = 2
@@ -366,7 +368,9 @@ class _Assigner:
         behind = op.next_op
         assert behind is not None
         self.remarks.add(
-            "product", "threads compute a left operand in registers, from the tile as it lies", op
+            "product",
+            "the left operand is computed in registers, in the layout in which its tile is loaded",
+            op,
         )
         users = list(result.uses)
         places = SharedLayout.swizzled(dims, shape.axis, size)
@@ -506,7 +510,7 @@ class _Assigner:
         if plan.atom == WIDENED and "fast_acc" not in op.attributes and self.target.adds_coarsely:
             self.remarks.add(
                 "product",
-                "products of f8 themselves keep 14 bits of a sum, which needs fast_acc",
+                "f8 tensor cores accumulate with 14 bits, which requires fast_acc",
                 op,
             )
         sums = plan.sums
@@ -581,7 +585,7 @@ class _Assigner:
             k_inner = [self._inner_axis(value) for value in (op.a, op.b)]
             if (not in_registers and k_inner[0] != along_k) or k_inner[1] != along_k - 1:
                 self.remarks.add(
-                    "product", f"no wgmma: an operand of {plan.name} lies across k", op
+                    "product", f"no wgmma: an operand of {plan.name} is not contiguous along k", op
                 )
                 return False
         self.remarks.add("product", plan.describe(), op)
@@ -603,9 +607,7 @@ class _Assigner:
         """Let threads multiply, for lack of an instruction of the tensor cores."""
         plan = plan_threads(op, self.threads)
         if plan is None:
-            self.remarks.add(
-                "product", "no instruction of the tensor cores has these types and extents", op
-            )
+            self.remarks.add("product", "no tensor-core instruction has these types and shapes", op)
             self.by_default(op)
             return
         self.remarks.add("product", plan.describe(), op)

@@ -46,7 +46,9 @@ def _hoist_loads(loop: scf.ForOp, facts: Facts, remarks: Remarks) -> None:
             continue
         moved |= dict.fromkeys(needs)
         name = op.moved.name_hint or "a tile"
-        remarks.add("early", f"'{name}' is loaded when the round begins, ahead of its product", op)
+        remarks.add(
+            "early", f"the load of '{name}' is hoisted above the product of its iteration", op
+        )
     anchor = next(op for op in ops if op not in moved)
     for op in ops:
         if op in moved:

@@ -78,17 +78,17 @@ def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) 
         if isinstance(found, Candidate):
             remarks.add_instead(
                 "in-flight",
-                "the product of the next round is started before the sums of this one are used",
+                "the product of the next iteration starts before the accumulator of this one is used",
                 op,
             )
             if found.in_flight is not None:
-                why = "a product goes on while the next round begins"
+                why = "a product stays in flight across iterations"
                 remarks.add_instead("in-flight", why, found.in_flight.dot)
             pipelines = found.pipelines
             _PipelinedLoop(found).rewrite()
             reorder_fills(func, pipelines)
         elif found:
-            remarks.add("in-flight", f"a product is not started a round ahead: {found}", op)
+            remarks.add("in-flight", f"product not started an iteration ahead: {found}", op)
 
 
 class _PipelinedLoop:

@@ -78,10 +78,10 @@ class Candidate:
         loaded, addresses = _loaded(self.loop), _addresses(self.loop, warps)
         needed = 2 * sums + carried + loaded + _BESIDE
         if needed > given:
-            beside = f", {loaded} of a tile that a round loads" if loaded else ""
+            beside = f", {loaded} for a tile that is loaded in the iteration" if loaded else ""
             return (
-                f"twice {sums} sums, {carried} registers that the loop carries{beside} and {_BESIDE} for all else are more "
-                f"than the {given} of a thread"
+                f"2 x {sums} accumulator registers, {carried} for loop-carried values{beside} and "
+                f"{_BESIDE} others exceed the {given} of a thread"
             )
         if self.in_flight is not None:
             # Its left operand is read from registers until it has ended; of the sums of the next round then those of
@@ -106,11 +106,11 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
         return ""
     end = loop.body.block.last_op
     if T.element_name(T.element_of(dot.c.type)) == "f16":
-        return "its sums are rounded to f16"
+        return "its accumulator is rounded to f16"
     if not dot.result.uses or any(use.operation is end for use in dot.result.uses):
-        return "the round does not use its sums"
+        return "the iteration does not use its accumulator"
     if not isinstance(dot.a.type, TiledViewType) or not isinstance(dot.b.type, TiledViewType):
-        return "an operand lies in registers"
+        return "an operand is in registers"
     closure = _Closure(dot, loop)
     why = closure.find() or closure.obstacle()
     if why:
@@ -122,7 +122,7 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
         found.pipelines if in_flight is None else [*found.pipelines, in_flight.wait.pipeline]
     )
     if any(P.stages_of(pipeline) == 1 for pipeline in pipelines):
-        return "the one stage of its operand is filled again when it has been read"
+        return "its operand has a single stage, which is refilled as soon as it is read"
     return found.lack_of_registers(warps) or found
 
 
@@ -188,14 +188,14 @@ class _Closure:
             if isinstance(owner, Block):
                 assert isinstance(value, BlockArgument)
                 if isinstance(value.type, T.TileType):
-                    return "it comes from a tile that the loop carries"
+                    return "an operand depends on a loop-carried tile"
                 if value.index - 1 not in self.carried:
                     self.carried.add(value.index - 1)
                     waiting.append(end.operands[value.index - 1])
             elif owner not in self.ops:
                 allowed = isinstance(owner, P.ConsumerWaitOp | P.ConsumerReadOp)
                 if owner.regions or not (allowed or is_side_effect_free(owner)):
-                    return f"it comes from '{owner.name}' in the loop"
+                    return f"an operand depends on '{owner.name}' in the loop"
                 self.ops.add(owner)
                 waiting += owner.operands
         return ""
@@ -218,7 +218,7 @@ class _Closure:
                     if isinstance(use.operation, P.ConsumerReleaseOp)
                 ]
                 if len(found) != 1 or found[0].parent is not self.body:
-                    return "its stage is not released in the round"
+                    return "its stage is not released in the same iteration"
                 self.releases += found
         return self._use_by_others()
 
@@ -227,13 +227,13 @@ class _Closure:
         own = {*self.ops, self.dot, *self.releases}
         also = set(shared(self.in_order, own, self.loop, self.carried))
         if any(isinstance(op, P.ConsumerWaitOp | P.ConsumerReadOp) for op in also):
-            return "the round reads the stage otherwise, too"
+            return "the iteration has another read of the stage"
         arguments = {self.body.args[1 + number] for number in self.carried}
         for argument in arguments:
             for use in argument.uses:
                 kept = _keeps(use, self.loop, self.carried)
                 if not kept and (use.operation not in own or use.operation in also):
-                    return "the round uses what its operands are found by"
+                    return "the iteration has other uses of what addresses its operands"
         return ""
 
 

@@ -64,7 +64,9 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
         op = _convert_earlier(op, layout, facts, made) or op
         name = op.source.name_hint or "a tile"
         shape = "x".join(map(str, T.dims_of(op.source.type)))
-        remarks.add("layout", f"'{name}' ({shape}) changes its layout through shared memory", op)
+        remarks.add(
+            "layout", f"'{name}' ({shape}) is converted to another layout through shared memory", op
+        )
     if made:
         erase_unused(list(func.walk()))
 

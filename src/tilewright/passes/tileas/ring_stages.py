@@ -66,11 +66,11 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
     if resident[2] <= resident[stages]:
         return stages, ""
     figures = "; ".join(
-        f"{count} stages: {round(each)} clocks a round, {_counted(resident[count], 'block')}"
+        f"{count} stages: {round(each)} clocks per iteration, {_counted(resident[count], 'block')}"
         for count, each in clocks.items()
     )
     chosen = 2 if clocks[2] < WORTH * clocks[stages] else stages
-    return chosen, f"modelled for {gpu.title}, {figures}"
+    return chosen, f"modelled on {gpu.title}, {figures}"
 
 
 def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
@@ -113,10 +113,10 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         if clocks[1] >= WORTH * clocks[stages]:
             return ""
     figures = "; ".join(
-        f"{_counted(count, 'stage')}: {round(each)} clocks a round, {_counted(resident[count], 'block')}"
+        f"{_counted(count, 'stage')}: {round(each)} clocks per iteration, {_counted(resident[count], 'block')}"
         for count, each in clocks.items()
     )
-    return f"modelled for {gpu.title}, {figures}"
+    return f"modelled on {gpu.title}, {figures}"
 
 
 def _go_through_registers(ring: Ring, sums: int) -> bool:

@@ -135,8 +135,8 @@ class ThreadPlan:
         """As remarks call it."""
         rows, columns = tile_of_thread(self.sums, self.dims)
         return (
-            "no instruction of the tensor cores has these types and extents: threads multiply, "
-            f"each for {rows}x{columns} sums"
+            "no tensor-core instruction has these types and shapes: computed with FMA, "
+            f"{rows}x{columns} elements per thread"
         )
 
 

@@ -88,7 +88,7 @@ def box_of(facts: Facts, load: LoadAhead) -> Box | str:
     dims, element = T.dims_of(load.load.result.type), load.target.element_type
     found = tile_box(facts, load.load.base, dims, element)
     if isinstance(found, Box) and load.target.shared != found.shared(dims, element):
-        return "products need it in another order in storage"
+        return "its product needs it in another shared-memory layout"
     return found
 
 
@@ -148,7 +148,9 @@ class _TmaLoop(LoopAhead):
         boxes: dict[LoadAhead, Box] = {}
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
-            found = box_of(self.facts, load) if early else "its view is made in a loop or a branch"
+            found = (
+                box_of(self.facts, load) if early else "its view is created in a loop or a branch"
+            )
             if self.follows_access(load.load):
                 # Tensor maps read memory by another way than threads write it.
                 found = "threads access its memory before the loop"
@@ -156,7 +158,7 @@ class _TmaLoop(LoopAhead):
                 boxes[load] = found
             else:
                 name = load.load.result.name_hint or "a tile"
-                self.remarks.add("tma", f"'{name}' does not come by TMA: {found}", load.load)
+                self.remarks.add("tma", f"'{name}' is not loaded by TMA: {found}", load.load)
         return boxes
 
     def _make(self, boxes: dict[LoadAhead, Box]) -> bool:
@@ -170,7 +172,7 @@ class _TmaLoop(LoopAhead):
         threads = self._by_threads(boxes)
         if self._is_mostly_by_threads(each, threads):
             self.remarks.add(
-                "tma", "a loop has no pipeline: threads bring as much of it", self.loop
+                "tma", "loop not pipelined: threads copy at least as much of its data", self.loop
             )
             return False
         if threads:
@@ -185,13 +187,14 @@ class _TmaLoop(LoopAhead):
         elif stages < 2:
             self.remarks.add(
                 "tma",
-                f"a loop has no pipeline: two stages of {each} bytes do not fit beside {others} in "
+                f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
             )
             return False
         remark = self.told(len(boxes), " by TMA", stages, each, figures if stages == 1 else "")
-        self.remarks.add("ring", remark, self.loop)
+        size = stages * each
+        self.remarks.add("ring", remark, self.loop, tiles=len(boxes), stages=stages, bytes=size)
         self._rewrite_all(groups, boxes, stages)
         return True
 

@@ -55,27 +55,27 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
         held = max((tile_registers(value) for value in _tiles(func)), default=0)
         while warps < MOST and held > TILE_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"a tile takes {held // (32 * default)} registers of each of {32 * default} threads"
+        why = f"with {default} a tile takes {held // (32 * default)} registers per thread"
         inside = pressure_of_routines(func)
         if warps == default < MOST_IN_ROUTINES and inside > ROUTINE_REGISTERS * 32 * warps:
             warps *= 2
-            why = f"tiles take {inside // (32 * default)} registers of a thread in functions of f64"
+            why = f"with {default} tiles take {inside // (32 * default)} registers per thread around f64 functions"
     else:
         held = max(sums_together(op) for op in products)
         while warps < MOST_WITH_PRODUCTS and held > SUMS_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"sums take {held // (32 * default)} registers of each of {32 * default} threads"
+        why = f"with {default} accumulators take {held // (32 * default)} registers per thread"
         if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
-                why = "the sums meet a tile of their size that is loaded"
+                why = "the accumulator is combined with a loaded tile of its size"
             elif any(_has_computed_left(op) and _has_rows(op, 2 * warps) for op in products):
                 warps *= 2
-                why = "threads compute a left operand beside the sums"
+                why = "a left operand is computed in registers beside the accumulator"
             else:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
-        remarks.add("warps", f"{warps} warps: {why}", func)
+        remarks.add("warps", f"{warps} warps: {why}", func, warps=warps)
     return warps
 
 
@@ -107,9 +107,8 @@ def _asked(
         registers = registers_of(held, warps, all(cost.by_warpgroups for cost in made))
         if alone and registers + AROUND > MOST_REGISTERS:
             # Only the first count can be too small.
-            remarks.add(
-                "warps", f"{counts[1]} warps: a loop over blocks needs registers, too", func
-            )
+            why = f"{counts[1]} warps: a persistent loop needs registers, too"
+            remarks.add("warps", why, func, warps=counts[1])
             return counts[1]
         resident.append(1 if alone else resident_blocks(gpu, warps, registers, ring))
         clocks.append(sum(clocks_per_iteration(gpu, cost, resident[-1]) for cost in made))
@@ -117,11 +116,12 @@ def _asked(
     more = ratio > 1 / WORTH or (ratio >= WORTH and resident[0] == 1)
     chosen = counts[more]
     figures = "; ".join(
-        f"{warps}: {round(each)} clocks a round, {blocks} {'block' if blocks == 1 else 'blocks'}"
+        f"{warps}: {round(each)} clocks per iteration, {blocks} {'block' if blocks == 1 else 'blocks'}"
         for warps, each, blocks in zip(counts, clocks, resident, strict=True)
     )
-    alike = ", which are alike" if WORTH <= ratio <= 1 / WORTH else ""
-    remarks.add("warps", f"{chosen} warps: modelled for {gpu.title}, {figures}{alike}", func)
+    alike = ", which differ too little" if WORTH <= ratio <= 1 / WORTH else ""
+    told = f"{chosen} warps: modelled on {gpu.title}, {figures}{alike}"
+    remarks.add("warps", told, func, warps=chosen)
     return chosen
 
 

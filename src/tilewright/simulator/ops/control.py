@@ -574,7 +574,7 @@ def _call(op: Any, t: Translator) -> Suspending | Nested:
     if callee is None or not callee.regions[0].blocks:
         raise Fault(codes.UNSUPPORTED, f"there is no function '@{name}' with a body", op)
     if callee in t.calls:
-        raise Fault(codes.UNSUPPORTED, f"'@{name}' calls itself", op)
+        raise Fault(codes.UNSUPPORTED, f"'@{name}' is recursive", op)
     region = callee.regions[0]
     t.forget(_values_in(region))
     parameters = t.slots(region.blocks[0].args)

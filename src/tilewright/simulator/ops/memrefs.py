@@ -285,7 +285,7 @@ def _subview(op: Any, t: Translator) -> Step:
         if lowest < 0:
             raise Fault(
                 codes.OUT_OF_BOUNDS,
-                f"memref.subview of {warp.name()} begins before {memref.buffer.name}",
+                f"memref.subview of {warp.name()} starts before {memref.buffer.name}",
                 op,
             )
         found_sizes = tuple(_number(warp, item, op) for item in sizes)

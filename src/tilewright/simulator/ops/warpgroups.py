@@ -112,7 +112,7 @@ def place_in_group(warp: Warp, op: Operation) -> int:
     if len(block.warps) < GROUP_WARPS * (group + 1):
         raise Fault(
             codes.DIVERGENT,
-            f"'{op.name}' is for four warps, but {warp.name()} is in a group of "
+            f"'{op.name}' must be executed by four warps, but {warp.name()} is in a group of "
             f"{len(block.warps) - GROUP_WARPS * group}",
             op,
         )
@@ -312,7 +312,7 @@ def _store(op: Any, t: Translator) -> Step:
                 "waited for",
                 op,
                 other=acc.op,
-                notes=[note_at("the product is started here", acc.op)],
+                notes=[note_at("the product starts here", acc.op)],
                 help="set waitGroup = 0 there, or execute nvvm.wgmma.wait.group.sync.aligned 0",
             )
         if tuple(memref.sizes) != (rows, columns):

@@ -91,12 +91,12 @@ class Strips:
 
 def described(found: Strips) -> str:
     """What the remark says."""
-    width = f"{found.factor} tile blocks side by side run as one, so that pieces of rows have"
+    width = f"{found.factor} adjacent tile blocks run as one, so that row segments have"
     message = f"{width} {found.factor * found.row_bytes} bytes, not {found.row_bytes}"
     if found.rows:
-        message += f"; what a loop adds up is taken row by row, {found.rows} one after the other"
+        message += f"; reductions are computed row by row, {found.rows} in sequence"
     if found.heights:
-        message += "; all that a thread has along the matrix is taken row by row"
+        message += "; all rows of a thread are computed one by one"
     return message
 
 

@@ -66,7 +66,7 @@ def _made_before(op: Q.CreateQueueOp) -> list[SSAValue]:
         if here is None or (isinstance(owner, Operation) and not owner.is_before_in_block(here)):
             continue
         if _agent_around(here) is not _agent_around(op):
-            raise refuse(op, "the agent that makes it is run in a loop that hands it on")
+            raise refuse(op, "its agent runs in a loop that carries it")
         found.append(value)
     return found
 

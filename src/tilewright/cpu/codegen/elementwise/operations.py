@@ -130,7 +130,7 @@ def alias_emitter(op: Operation) -> Emit:
     if name == "offset":
         keywords["pointee"] = pointee_of(op.results[0].type)
         if keywords["pointee"].is_packed:
-            raise refuse(op, "pointers to elements that share bytes cannot move")
+            raise refuse(op, "pointers to elements narrower than a byte cannot be offset")
     return partial(EMITTERS[name], **keywords)
 
 
@@ -339,7 +339,7 @@ def _viewed(f: FunctionEmitter, op: Operation, result: T.MemrefType) -> Memref:
     if len(source.sizes) == result.rank:
         return source
     if DYNAMIC in result.dims:
-        raise refuse(op, "nothing says what the dynamic extents of another rank are")
+        raise refuse(op, "the dynamic extents of another rank are unspecified")
     return Memref(source.element, source.pointer, result.dims, strides_of(result))
 
 

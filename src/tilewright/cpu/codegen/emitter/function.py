@@ -111,7 +111,7 @@ class Unit:
     coroutines: Coroutines | None = None
     """The agents of a kernel that has any, or queues."""
     plugins: Collection[str] = ()
-    """Names of the functions that are given for foreign code."""
+    """Names of the external functions that the launch implements."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
     parts: list[Part] = field(default_factory=list)
@@ -170,9 +170,9 @@ class Into:
 
 
 #: What is told of a nest that ``by_stride`` makes.
-STRIDED = "elements may lie apart in memory: there is code for every second, third and fourth one, and for any"
+STRIDED = "elements may be strided: there are versions for strides 2, 3 and 4, and for any stride"
 #: What is told of one for which there is too much code already.
-NOT_STRIDED = "elements may lie apart in memory, and are gathered then: enough of the kernel has versions for that"
+NOT_STRIDED = "elements may be strided and are gathered then: the limit of versions is reached"
 
 
 class Strides(NamedTuple):
@@ -592,8 +592,11 @@ class FunctionEmitter:
             if is_schedule_op(op):
                 raise refuse(
                     op,
-                    "the kernel has been scheduled for a GPU",
-                    help="run it on the reference machine, or a GPU's (`sim:ARCH`, `cuda`); the CPU takes what it was made from",
+                    "the kernel is scheduled for a GPU",
+                    help=(
+                        "run it on the reference machine, the simulator (`sim:ARCH`) or a GPU "
+                        "(`cuda`); the CPU compiles the unscheduled kernel"
+                    ),
                 )
             raise refuse(op, LOWERINGS.reason(op, "there is none"))
         if self.pending and not (cost_model.is_lazy(op) or isinstance(op, _READ_ONCE)):

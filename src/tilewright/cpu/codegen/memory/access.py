@@ -465,7 +465,7 @@ def check_sparse(op: M.Access, view: View) -> None:
     """Refuses an access through a view with a sparse axis that gives no index for each row there."""
     axes = [axis for axis, index in enumerate(indices_of(op)) if T.dims_of(index.type)]
     if view.sparse is not None and axes != [view.sparse]:
-        raise refuse(op, f"it must give an index for each row along the sparse axis {view.sparse}")
+        raise refuse(op, f"it must have an index for each row along the sparse axis {view.sparse}")
 
 
 def indices_of(op: M.Access) -> Sequence[SSAValue]:

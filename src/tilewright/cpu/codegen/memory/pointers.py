@@ -149,8 +149,8 @@ class PointerLoad(Tile):
 
 def _why_apart(lane_steps: LaneStrides | None) -> str:
     if lane_steps is None:
-        return "no formula tells how the addresses go on from lane to lane"
-    return "the addresses of neighbours along the vector do not follow one another"
+        return "the lane stride of the addresses is unknown"
+    return "neighbouring lanes do not access consecutive addresses"
 
 
 def _near(lane_steps: LaneStrides | None, element: Element) -> Distances | None:

@@ -1,4 +1,4 @@
-"""Rules of products that go on, and of stages that a loop carries to its next round."""
+"""Rules of products that go on, and of stages that a loop carries to its next iteration."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NEXT = (
 
 
 def carried(inside: str = "release", behind: str = "release") -> str:
-    """A loop that hands the stage which it reads to the next round."""
+    """A loop that hands the stage which it reads to the next iteration."""
     lines = {
         "release": _PIPE + ".consumer_release %p, {} : " + f"{PIPELINE}, !nv_tileas.stage",
         "": "",
@@ -115,7 +115,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
         {"behind": _loop("none", _NEXT), "taken": "%all"},
     ),
     (
-        # What a loop without a round gives is what it was given.
+        # What a loop without an iteration gives is what it was given.
         "async.future_wait",
         "as-in-flight",
         f"'nv_tileaa.addf' {_TAKES}",

@@ -114,7 +114,7 @@ def in_branches(second: str = "else", side: str = "consumer") -> str:
 
 
 def rounds(result: str = "%more", side: str = "consumer", taken: str = "%ra") -> str:
-    """A loop that takes a stage in each round, and goes on with this iterator."""
+    """A loop that takes a stage in each iteration, and goes on with this iterator."""
     return _ring(_loop("\n".join((_take(taken, "s1", side), _next("%ra", "more"))), result))
 
 

@@ -101,8 +101,8 @@ def barriers(module: Any) -> list[BarrierOp]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_folds_of_a_round_take_turns(count: int) -> None:
-    """A fold over warps meets once, within itself. Only where a round has no more than one is it in conflict with
-    that of the round before."""
+    """A fold over warps meets once, within itself. Only where an iteration has no more than one is it in conflict with
+    that of the iteration before."""
     text = folds(count)
     module = synchronised(text)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
@@ -116,7 +116,7 @@ def test_folds_of_a_round_take_turns(count: int) -> None:
 
 
 def test_what_lies_ahead_of_a_loop_is_met_ahead_of_it() -> None:
-    """A fold in front of a loop, and one in each round: the loop has the barrier of its own rounds, no other."""
+    """A fold in front of a loop, and one in each iteration: the loop has the barrier of its own iterations, no other."""
     text = folds(1).replace(
         "  %nothing = constant <f32: 0.0> : tile<1x256xf32>\n",
         K.load("e", "a", "%one, %zero", ROW) + fold("nothing", "e", ROW, "maxf %x, %y", "-1.0e+30"),

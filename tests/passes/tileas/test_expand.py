@@ -35,7 +35,7 @@ def made(makes: str, *, nested: bool = False) -> tuple[str, ModuleOp]:
 
 
 def ends(module: object) -> list[AsyncGroupOp | ProducerCommitOp]:
-    """What ends the copies of a round that are to start ahead."""
+    """What ends the copies of an iteration that are to start ahead."""
     kinds = (AsyncGroupOp, ProducerCommitOp)
     return [
         op
@@ -83,7 +83,7 @@ def test_as_many_groups_are_under_way_as_rounds() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_threads_agree_without_the_pass(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Barriers keep threads apart also where each round waits for its own copies, under several orders of warps."""
+    """Barriers keep threads apart also where each iteration waits for its own copies, under several orders of warps."""
     marked: list[Operation] = []
     name = "tilewright.lowering.scheduled.schedule.expand"
     monkeypatch.setattr(name, lambda func: marked.extend(ends(func)))

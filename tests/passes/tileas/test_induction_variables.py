@@ -22,7 +22,7 @@ SUMS = "tile<64x64xf32>"
 
 
 def counted(start: int, by: int, step: int, wanted: bool = False) -> str:
-    """c = the sum of products of tiles whose number begins at ``start`` and changes ``by`` so much in each round of a loop whose
+    """c = the sum of products of tiles whose number begins at ``start`` and changes ``by`` so much in each iteration of a loop whose
     own counter goes up by ``step``; with the last number added, if that is ``wanted``."""
     body = (
         f"  %nothing = constant <f32: 0.0> : {SUMS}\n"

@@ -182,7 +182,7 @@ def test_orders_by_hand() -> None:
     sharing = Sharing(1000, 1000)
     assert sharing.loaded(108, 8) == 22_000 and sharing.loaded(108, 108) == 109_000
     assert sharing.loaded(108, 1000) == 109_000
-    # Memory is busy for half of a round when 54 of x and 2 of y come.
+    # Memory is busy for half of an iteration when 54 of x and 2 of y come.
     found = order_of_blocks(a100, sharing, 56_000 / rate / BUSY, 1)
     assert isinstance(found, Order)
     assert (found.band, found.limit, found.bands, found.rows) == (8, 54, 22_000, 57_000)

@@ -1,4 +1,4 @@
-"""``tileas-ahead``: products that are started a round ahead, on both sides of the pass, on the simulator in many
+"""``tileas-ahead``: products that are started an iteration ahead, on both sides of the pass, on the simulator in many
 orders of warps, and what machines say when they are waited for too late or not at all."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOOPS = {
     "nested": Loop(nested=True),
     # Sums that two operations use.
     "unscaled": Loop(scaled=False),
-    # The second product adds to the sums of the round before as they are.
+    # The second product adds to the sums of the iteration before as they are.
     "sums only": Loop(
         second="mmaf %p, %values, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>"
     ),
@@ -115,7 +115,7 @@ def test_what_a_round_does() -> None:
     kept = (AsyncDotOp, FutureWaitOp, P.ConsumerWaitOp, P.ConsumerReleaseOp)
     kinds = [type(op) for op in loop.body.block.ops if isinstance(op, kept)]
     assert kinds == [
-        # The product of the next round waits for its stage, and that of the round before has ended.
+        # The product of the next iteration waits for its stage, and that of the iteration before has ended.
         P.ConsumerWaitOp,
         FutureWaitOp,
         P.ConsumerReleaseOp,
@@ -129,7 +129,7 @@ def test_what_a_round_does() -> None:
     names = [op.name.rpartition(".")[2] for op in loop.body.block.ops]
     first, second = (n for n, name in enumerate(names) if name == "dot")
     assert names.index("reduce") < first < names.index("exp2") < second
-    # In front of the loop the first product, behind it the second one of the last round.
+    # In front of the loop the first product, behind it the second one of the last iteration.
     around = loop.parent_op()
     assert isinstance(around, scf.IfOp)
     kinds = [type(op) for op in around.walk()]
@@ -155,7 +155,7 @@ def test_on_the_simulator_in_many_orders(name: str) -> None:
 
 
 def test_two_stages_are_filled_in_the_order_in_which_they_are_waited_for() -> None:
-    """With two stages the keys of a round are on their way before the values of the round before."""
+    """With two stages the keys of an iteration are on their way before the values of the iteration before."""
     loop = LOOPS["wide"]
     module = K.lowered(loop.text(), schedule(2) + ",tileas-ahead")
     (fills,) = (
@@ -221,7 +221,7 @@ def test_remarks() -> None:
 
 @pytest.mark.parametrize("beside", [16, 92, 116])
 def test_registers_decide(beside: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of two rounds and what the loop carries, then the left operand of the product that goes on, in the
+    """Sums of two iterations and what the loop carries, then the left operand of the product that goes on, in the
     232 registers of a thread."""
     monkeypatch.setattr(product_candidates, "_BESIDE", beside)
     module, remarks = K.lowered(LOOPS["wide"].text(), schedule(2)), Remarks()
@@ -248,7 +248,7 @@ def ahead_of(loop: Loop) -> str:
 
 
 def _release_before_wait(text: str) -> str:
-    """The stage of the product of the next round is given back before that has ended."""
+    """The stage of the product of the next iteration is given back before that has ended."""
     wait, release = (
         list(re.finditer(rf"^ *(%\S+ = )?nv_tileas\.async\.{name} .*\n", text, re.MULTILINE))
         for name in ("future_wait", "pipeline.consumer_release")

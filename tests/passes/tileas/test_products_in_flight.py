@@ -1,4 +1,4 @@
-"""``tileas-schedule``: products that go on into the next round, on both sides of the pass, on the simulator
+"""``tileas-schedule``: products that go on into the next iteration, on both sides of the pass, on the simulator
 in many orders of warps, and what machines say when they are waited for too late or not at all."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_both_sides_of_the_pass_compute_the_same(nested: bool, depth: int) -> No
     before, after = (K.lowered(text, passes) for passes in (TMA, SCHEDULE))
     kinds = [type(op) for op in after.walk()]
     assert kinds.count(AsyncDotOp) == kinds.count(FutureWaitOp) == kinds.count(AsyncWaitOp) == 1
-    # That of the round before, and behind the loop that of the last.
+    # That of the iteration before, and behind the loop that of the last.
     assert kinds.count(ConsumerReleaseOp) == 2 and DotOp not in kinds
     extents = (100, 60, depth)
     one, right = launch(Program(before), extents, TILE, how(nested=nested))
@@ -116,7 +116,7 @@ def _without(pattern: str) -> Callable[[str], str]:
 
 
 def _released_early(text: str) -> str:
-    """The wait for the product of the round before comes behind the release of its stage."""
+    """The wait for the product of the iteration before comes behind the release of its stage."""
     wait, release = (
         re.search(rf"^ *nv_tileas\.async\.{name} .*\n", text, re.MULTILINE)
         for name in ("wait", "pipeline.consumer_release")
@@ -150,7 +150,7 @@ def test_the_reference_machine_finds_a_wait_for_too_little() -> None:
 def test_the_simulator_finds_a_stage_that_is_given_back_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Copies of a later round write what a product still reads."""
+    """Copies of a later iteration write what a product still reads."""
     monkeypatch.setattr(schedule, "GOING", 9)
     program = TileProgram(parse(product(*TILE)), "sm_90a")
     found: set[str] = set()

@@ -25,7 +25,7 @@ FRAGMENT = Fragment(16, 8, 16, 16)
 
 @dataclass(frozen=True)
 class Weights:
-    """A product of ``rows`` by weights of 8 or 4 bits, with a scale for each column in each round."""
+    """A product of ``rows`` by weights of 8 or 4 bits, with a scale for each column in each iteration."""
 
     rows: int = 16
     n: int = 64

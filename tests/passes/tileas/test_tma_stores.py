@@ -324,7 +324,7 @@ def test_the_simulator_finds_what_is_left_out() -> None:
     # Threads meet before they write storage where a ring was, and before it is read.
     assert _without(nvvm.BarrierOp, "", 0)
     assert _without(nvvm.BarrierOp, "", 1)
-    # The wait of a round for the storage that the round before has left to be read.
+    # The wait of an iteration for the storage that the iteration before has left to be read.
     assert _without(nvvm.CpAsyncBulkWaitGroupOp, "apart", 0)
 
 

@@ -1,4 +1,4 @@
-"""How many warps a block gets; memory of rings between rounds of the loop around them."""
+"""How many warps a block gets; memory of rings between iterations of the loop around them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sums_of_sums(rows: int, columns: int) -> str:
 
 
 def biased(rows: int, columns: int) -> str:
-    """The sums of each round meet a tile that the round loads."""
+    """The sums of each iteration meet a tile that the iteration loads."""
     d, ty = (rows, columns, "f16"), f"tile<{rows}x{columns}xf32>"
     text = sums_of_sums(rows, columns)
     view = K.entry({"d": d}, "").split("%even = ")[1].split("\n", 1)[1].rsplit("  return")[0]

@@ -50,7 +50,7 @@ DEADLOCK_TIMEOUT = 10.0
 
 #: How many looks in vain a thread makes, at the blocks that it has begun, before it begins another.
 _LOOKS_FIRST = 4
-#: After how many rounds of looks in vain a thread says so, and in how many it gives up its time slice once.
+#: After how many iterations of looks in vain a thread says so, and in how many it gives up its time slice once.
 _ROUNDS, _YIELD_ROUNDS = 1 << 12, 1 << 6
 
 #: Where other processes take the processors, so many looks of the watcher stand for a second of processor time.

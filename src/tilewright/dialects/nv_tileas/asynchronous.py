@@ -49,7 +49,7 @@ ASYNC = K.ClassKind("an async_token", (S.AsyncTokenType,))
 
 
 def check_ahead(op: TileAAOp, report: Report, stages: int | None = None) -> None:
-    """Check that ``ahead`` is a number of rounds of a loop, for which there are stages: beside the one that is read, or
+    """Check that ``ahead`` is a number of iterations of a loop, for which there are stages: beside the one that is read, or
     all, which are then filled again as soon as they were read."""
     if "ahead" not in op.properties:
         return
@@ -205,7 +205,7 @@ class AsyncLoadOp(CopyAhead):
 class AsyncGroupOp(TileAAOp):
     """All of these, which must be what was started since the last group; groups end in their order.
 
-    ``ahead``: in a round of a loop, how many rounds before it the copies shall start; ``tileas-expand`` lets them.
+    ``ahead``: in an iteration of a loop, how many iterations before it the copies shall start; ``tileas-expand`` lets them.
     """
 
     tokens = var_operand_def(ASYNC)
@@ -283,7 +283,7 @@ def _early_use(sums: SSAValue) -> Operation | None:
             if isinstance(op, scf.YieldOp) and isinstance(loop, scf.ForOp):
                 passed = [loop.results[use.index], loop.body.block.args[1 + use.index]]
             elif isinstance(op, scf.ForOp) and use.index >= 3:
-                # Of no round the result is what was given.
+                # Of no iteration the result is what was given.
                 passed = [op.body.block.args[use.index - 2], op.results[use.index - 3]]
             else:
                 return op

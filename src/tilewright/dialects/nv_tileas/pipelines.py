@@ -207,7 +207,7 @@ def _fits(given: S.TiledViewType, stage: Attribute) -> bool:
 
 @schedule_op("async.pipeline.create_iterator", group=GROUP)
 class CreateIteratorOp(TileAAOp):
-    """The first stage of a pipeline, before any round."""
+    """The first stage of a pipeline, before any iteration."""
 
     pipeline = operand_def(PIPELINE)
     result = result_def(ITERATOR_KIND)
@@ -217,7 +217,7 @@ class CreateIteratorOp(TileAAOp):
 
 @schedule_op("async.pipeline.create_null_token", group=GROUP)
 class CreateNullTokenOp(TileAAOp):
-    """No stage: what is released in the first round of a loop that releases the stage of the round before."""
+    """No stage: what is released in the first iteration of a loop that releases the stage of the iteration before."""
 
     pipeline = operand_def(PIPELINE)
     result = result_def(STAGE_KIND)
@@ -231,7 +231,7 @@ class CreateNullTokenOp(TileAAOp):
 
 @schedule_op("async.pipeline.inc_iter", group=GROUP)
 class IncIterOp(TileAAOp):
-    """The stage behind; behind the last one the first, a round later."""
+    """The stage behind; behind the last one the first, an iteration later."""
 
     pipeline = operand_def(PIPELINE)
     iterator = operand_def(ITERATOR_KIND)
@@ -339,7 +339,7 @@ class _CloseStage(TileAAOp):
 class ProducerCommitOp(_CloseStage):
     """The stage becomes full when all that was started for it has arrived.
 
-    ``ahead``: in a round of a loop, how many rounds before it the stage shall be filled; ``tileas-expand`` sees to that.
+    ``ahead``: in an iteration of a loop, how many iterations before it the stage shall be filled; ``tileas-expand`` sees to that.
     """
 
     ahead = opt_prop_def(INT64)
@@ -363,7 +363,7 @@ def check_stage(
     """Check that a stage is opened and closed once each, in order, in the block where it is taken, and
     that its storage is used in between only.
 
-    A loop may carry a stage that it reads to the next round, which closes it, and the last one to what
+    A loop may carry a stage that it reads to the next iteration, which closes it, and the last one to what
     is behind the loop.
     """
     names = [kind.name.rpartition(".")[2] for kind in (opens, closes)]
@@ -448,7 +448,7 @@ def _closing(
     stage: SSAValue, closes: type[_CloseStage]
 ) -> tuple[Sequence[Operation], tuple[Block | None, ...]]:
     """What closes a stage, and the blocks of which each must do so once: that where it is taken; where
-    a loop carries it on, the loop's, for the round before, and the one around it."""
+    a loop carries it on, the loop's, for the iteration before, and the one around it."""
     found = [use.operation for use in stage.uses if isinstance(use.operation, closes)]
     block = stage.owner.parent_block() if isinstance(stage.owner, Operation) else stage.owner
     yields = [use for use in stage.uses if isinstance(use.operation, scf.YieldOp)]

@@ -121,7 +121,7 @@ def inc_iter(low: ScheduledKernel, op: P.IncIterOp) -> None:
 
 
 def _place(low: ScheduledKernel, ring: Ring, iterator: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """The stage of an iterator as an index, and whether the round is odd."""
+    """The stage of an iterator as an index, and whether the iteration is odd."""
     if ring.counts:
         stage = low.binary(AndIOp, iterator, ring.stages - 1)
         turns = low.binary(ShRUIOp, iterator, ring.stages.bit_length() - 1)

@@ -102,7 +102,7 @@ def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:
     if right.is_turned:
         properties["transposeB"] = b.UnitAttr()
     column_bits = [
-        basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.sums.warp
+        basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.accumulator.warp
     ]
     descriptor = right.descriptor(column_bits)
     c = low.value(op.c)

@@ -22,7 +22,7 @@ from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileas.remarks import Remarks
 
-#: How many rounds a loop has at most, and how many operations all of them.
+#: How many iterations a loop has at most, and how many operations all of them.
 _MOST_ROUNDS = 8
 _MOST_OPERATIONS = 400
 

@@ -110,7 +110,7 @@ def default_layout(ty: Attribute, threads: int) -> Layout:
 
 @dataclass(frozen=True)
 class AssignLayouts(FunctionPass):
-    """Gives every tile of the kernels a layout, and converts where layouts differ."""
+    """Assigns a layout to every tile, and inserts layout conversions."""
 
     name: ClassVar[str] = "tileas-assign-layouts"
 
@@ -356,7 +356,7 @@ class _Assigner:
         return self.rights[key]
 
     def _as_left_operand(self, op: Access) -> None:
-        """Where products of the round take as their left operand what is computed from a loaded tile, each thread computes what
+        """Where products of the iteration take as their left operand what is computed from a loaded tile, each thread computes what
         it multiplies: the tile lies in shared memory as it was loaded, where it can come without the threads."""
         result, shape = op.moved, self.shapes[op]
         dims, size = T.dims_of(result.type), element_bytes(result.type)
@@ -513,7 +513,7 @@ class _Assigner:
                 "f8 tensor cores accumulate with 14 bits, which requires fast_acc",
                 op,
             )
-        sums = plan.sums
+        sums = plan.accumulator
         operands = [self._operand(op, plan, side) for side in (0, 1)]
         properties: dict[str, Attribute] = {}
         if plan.atom != "mma_sync":
@@ -525,7 +525,7 @@ class _Assigner:
         is_chained, grid = op in self.chained, self.decisions.grid
         if grid is None and not is_chained and (own := self.layouts.get(op.c)) is not None:
             for each in (plan, *other_grids(plan)):
-                if (spread := self._spread(op, each)).sums == own:
+                if (spread := self._spread(op, each)).accumulator == own:
                     return spread
         told = self.remarks if remarks is None else remarks
         if grid is None and not is_chained and isinstance(plan, Plan):
@@ -539,13 +539,13 @@ class _Assigner:
         right = self._right(op, plan) if isinstance(plan, Plan) else None
         return plan if right is None else replace(plan, spread=right.spread)
 
-    def _planned_sums(self, op: DotOp) -> Layout | None:
+    def _planned_accumulator(self, op: DotOp) -> Layout | None:
         """The layout that the sums of a product will have, which is that of the product whose sums go on in it; None where
         it depends on how operands lie."""
         while isinstance(before := op.c.owner, DotOp) and before.parent is op.parent:
             op = before
         plan = self._planned(op)
-        return None if plan is None or plan.bits != 16 else plan.sums
+        return None if plan is None or plan.bits != 16 else plan.accumulator
 
     def _planned(self, op: DotOp) -> Plan | WarpgroupPlan | None:
         """How a product will be made, as far as that does not depend on how its operands lie."""
@@ -600,7 +600,7 @@ class _Assigner:
                 else self._in_shared(op, op.a, plan, along_k)
             )
         right = self._in_shared(op, op.b, plan, along_k - 1)
-        self._product(op, (a, right), plan.sums, plan.warps, {"atom": b.StringAttr("wgmma")})
+        self._product(op, (a, right), plan.accumulator, plan.warps, {"atom": b.StringAttr("wgmma")})
         return True
 
     def _by_threads(self, op: DotOp) -> None:
@@ -617,7 +617,7 @@ class _Assigner:
             own, dims = self.layouts[value], T.dims_of(value.type)
             places = plan.storage(own, dims, fastest_axis(own, dims), side)
             operands.append(self._stored(op, value, SharedAttr.of(places)))
-        self._product(op, operands, plan.sums, plan.warps, {"atom": b.StringAttr(FMA)})
+        self._product(op, operands, plan.accumulator, plan.warps, {"atom": b.StringAttr(FMA)})
 
     def _held(self, value: SSAValue) -> SSAValue:
         """The value in a layout: its own, or one with neighbours along its last axis."""
@@ -755,9 +755,9 @@ class _Assigner:
         end = body.last_op
         assert end is not None
         for argument, yielded in zip(carried, end.operands, strict=True):
-            # What adds up products is held as these are, also where a round first uses it for something else.
+            # What adds up products is held as these are, also where an iteration first uses it for something else.
             made = yielded.owner
-            sums = self._planned_sums(made) if isinstance(made, DotOp) else None
+            sums = self._planned_accumulator(made) if isinstance(made, DotOp) else None
             if sums is not None and made.parent is body:
                 self.settle(argument, sums, 3)
         self.block(body)

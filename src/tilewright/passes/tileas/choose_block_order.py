@@ -37,7 +37,7 @@ from tilewright.passes.tileas.product_costs import operands_loaded, product_cost
 from tilewright.passes.tileas.products import chained_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.warps import ring_bytes, sums_together
+from tilewright.passes.tileas.warps import accumulator_elements, ring_bytes
 
 _KIND = "block-order"
 
@@ -112,7 +112,7 @@ def _asked(
         # Products that tensor cores do not have keep memory idle.
         return 0.0
     by_groups = all(cost.by_warpgroups for cost in made)
-    registers = registers_of(max(map(sums_together, products)), warps, by_groups)
+    registers = registers_of(max(map(accumulator_elements, products)), warps, by_groups)
     blocks = resident_blocks(gpu, warps, registers, max(map(ring_bytes, products)))
     clocks = sum(clocks_per_iteration(gpu, cost, blocks) for cost in made)
     return order_of_blocks(gpu, sharing, clocks, blocks)

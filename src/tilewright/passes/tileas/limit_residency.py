@@ -43,7 +43,7 @@ _OTHER_WORK = frozenset((kinds.DOT, kinds.SCAN)) | kinds.ATOMICS
 
 @dataclass(frozen=True)
 class LimitResidency(FunctionPass):
-    """Limits the blocks of a multiprocessor where a kernel reads again what it has read, as the performance model says for a target."""
+    """Limits the blocks per multiprocessor if a kernel rereads data that L2 would otherwise evict."""
 
     name: ClassVar[str] = "tileas-limit-residency"
 

@@ -94,7 +94,7 @@ def inner_axis(target: TiledViewType) -> int:
 
 @dataclass(frozen=True)
 class Pipeline(FunctionPass):
-    """Makes asynchronous rings of what loops load."""
+    """Prefetches loads of loops into multi-stage rings by asynchronous copies."""
 
     name: ClassVar[str] = "tileas-pipeline"
 

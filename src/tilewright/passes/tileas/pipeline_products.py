@@ -50,14 +50,14 @@ from tilewright.passes.tileas.product_candidates import (
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
 
-#: The instructions for each sum that a round makes with them before the next product is started, which then takes their
+#: The instructions for each sum that an iteration makes with them before the next product is started, which then takes their
 #: registers; what takes more, as an exponential, shall run beside it.
 _BEFORE = 2
 
 
 @dataclass(frozen=True)
 class PipelineProducts(FunctionPass):
-    """Starts the product of the next round before the sums of this one are used."""
+    """Starts the product of the next iteration before the accumulator of this one is used."""
 
     name: ClassVar[str] = "tileas-ahead"
 
@@ -68,7 +68,7 @@ class PipelineProducts(FunctionPass):
 
 
 def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
-    """Start products of loops of a function of ``warps`` warps a round ahead, where that can be done, and registers
+    """Start products of loops of a function of ``warps`` warps an iteration ahead, where that can be done, and registers
     do."""
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
@@ -107,7 +107,7 @@ class _PipelinedLoop:
         return self.loop.body.block
 
     def rewrite(self) -> None:
-        """The loop with the product of the next round in each; a loop of no rounds makes none."""
+        """The loop with the product of the next iteration in each; a loop of no iterations makes none."""
         loop = self.loop
         before = ScheduleBuilder(InsertPoint.before(loop), loop)
         below = BELOW_UNSIGNED if "unsignedCmp" in loop.attributes else BELOW
@@ -153,7 +153,7 @@ class _PipelinedLoop:
         return given, values[self.dot.result]
 
     def _advance_product(self) -> _Iteration:
-        """Make the body one in which the counter, and what the product comes from, are those of the next round. The
+        """Make the body one in which the counter, and what the product comes from, are those of the next iteration. The
         loop then carries the counter of this one, and its sums, too."""
         body, dot = self.body, self.dot
         end, counter = body.last_op, body.args[0]
@@ -203,7 +203,7 @@ class _PipelinedLoop:
     def _take(
         self, in_flight: ProductInFlight, iteration: _Iteration, here: ScheduleBuilder
     ) -> None:
-        """Wait for the second product of the round before, and give its stage back."""
+        """Wait for the second product of the iteration before, and give its stage back."""
         body = self.body
         token, stage = (body.insert_arg(ty, len(body.args)) for ty in (ASYNC_TOKEN, P.STAGE))
         sums = body.args[1 + in_flight.number]
@@ -231,7 +231,7 @@ class _PipelinedLoop:
         end.operands = [*end.operands, started.results[1], in_flight.wait.result]
 
     def _anchors(self, late: Sequence[Operation], sums: SSAValue) -> tuple[Operation, Operation]:
-        """In front of what the round may wait for tensor cores, and have them start: at first where the sums are used,
+        """In front of what the iteration may wait for tensor cores, and have them start: at first where the sums are used,
         then where they have been reduced. What makes a tile of the sums, and nothing else does, comes before, and so does
         what uses them last where little is computed up to there: the next ones may have their registers. Both stay behind
         what fills stages, and before what uses other sums."""
@@ -261,7 +261,7 @@ class _PipelinedLoop:
 
 @dataclass(slots=True)
 class _Iteration:
-    """What a round does with the sums of its product, in order, in a body that has the next product, too. ``count``: the
+    """What an iteration does with the sums of its product, in order, in a body that has the next product, too. ``count``: the
     values that the loop carried before."""
 
     ops: list[Operation]
@@ -270,7 +270,7 @@ class _Iteration:
     made: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def last(self, builder: ScheduleBuilder, ahead: _PipelinedLoop) -> list[SSAValue]:
-        """What the last round does, behind the loop, where it waits for its second product; what all rounds leave."""
+        """What the last iteration does, behind the loop, where it waits for its second product; what all iterations leave."""
         loop, in_flight = ahead.loop, ahead.in_flight
         body = loop.body.block
         end = body.last_op

@@ -124,7 +124,7 @@ class LoadAhead:
 
     @property
     def roots(self) -> list[SSAValue]:
-        """What is computed anew for each round."""
+        """What is computed anew for each iteration."""
         return roots_of(self.load)
 
     @property
@@ -341,7 +341,7 @@ class LoopLoads:
         return tuple(op for op in self.body.ops if op in found)
 
     def _may_come_early(self, op: Operation) -> bool:
-        """Whether an operation is a load that gives the same in an earlier round, for the indices of this one."""
+        """Whether an operation is a load that gives the same in an earlier iteration, for the indices of this one."""
         if not isinstance(op, Load) or goes_by_element(op):
             return False
         if self._waits(op) or self.leads_access(op):

@@ -19,12 +19,12 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
-#: With more stages than that the copies of a round come early enough in any order.
+#: With more stages than that the copies of an iteration come early enough in any order.
 _FEW = 2
 
 
 def reorder_fills(func: FuncOp, first: Sequence[SSAValue]) -> None:
-    """Let agents fill the pipelines in ``first`` a round before those that they fill beside them."""
+    """Let agents fill the pipelines in ``first`` an iteration before those that they fill beside them."""
     switch = agent_switch(func)
     if switch is None:
         return
@@ -59,7 +59,7 @@ def _reorder_fills(loop: scf.ForOp, first: set[SSAValue]) -> None:
                 for now, then in zip(mine.operands, other.operands, strict=True)
                 if now.owner not in inside and now is not then
             }
-    # What a round would do last is done in the next one, with values of this one.
+    # What an iteration would do last is done in the next one, with values of this one.
     body = loop.body.block
     arguments = {value: body.insert_arg(value.type, len(body.args)) for value in pairs}
     delayed = Block()

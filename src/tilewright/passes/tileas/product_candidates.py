@@ -26,7 +26,7 @@ from tilewright.passes.tileas.pipeline import copy_layout
 from tilewright.passes.tileas.schedule import user_of
 from tilewright.passes.tileas.warpgroup_products import ROWS, WARPS
 
-#: The registers of a multiprocessor, the most of a thread, and what a round needs beside the tiles that it holds.
+#: The registers of a multiprocessor, the most of a thread, and what an iteration needs beside the tiles that it holds.
 _REGISTERS, _MOST, _BESIDE = 1 << 16, 255, 16
 #: What the assembler takes for powers of two that are one instruction each: it moves them together. Those that are
 #: scaled for subnormal numbers it leaves where they are.
@@ -35,7 +35,7 @@ _POWERS = 24
 
 @dataclass(frozen=True, slots=True)
 class ProductInFlight:
-    """A second product of the loop, that goes on while the next round begins: its sums are what the loop carries as
+    """A second product of the loop, that goes on while the next iteration begins: its sums are what the loop carries as
     ``number``, and the stage that it reads."""
 
     dot: S.DotOp
@@ -46,11 +46,11 @@ class ProductInFlight:
 
 @dataclass(slots=True)
 class Candidate:
-    """A product of a loop that can be started a round ahead.
+    """A product of a loop that can be started an iteration ahead.
 
     ``early``: the operations of the body that its operands come from, in order; ``carried``: the numbers of the values that
     the loop carries for these; ``releases``: of the stages that it reads. ``overlaps``: registers do for ``in_flight`` to go on
-    until this round has reduced its sums.
+    until this iteration has reduced its sums.
     """
 
     dot: S.DotOp
@@ -71,7 +71,7 @@ class Candidate:
         return _keeps(use, self.loop, self.carried)
 
     def lack_of_registers(self, warps: int) -> str:
-        """Why the registers of a thread would not do for the sums of two rounds; empty where they do."""
+        """Why the registers of a thread would not do for the sums of two iterations; empty where they do."""
         given = _registers_of(self.loop, warps)
         sums = _held(self.dot.result)
         carried = sum(_held(value) for value in self.loop.body.block.args[1:])
@@ -84,7 +84,7 @@ class Candidate:
                 f"{_BESIDE} others exceed the {given} of a thread"
             )
         if self.in_flight is not None:
-            # Its left operand is read from registers until it has ended; of the sums of the next round then those of
+            # Its left operand is read from registers until it has ended; of the sums of the next iteration then those of
             # one block of rows have been begun.
             blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
             needed += _held(self.in_flight.dot.a) - sums + sums // blocks + addresses
@@ -99,8 +99,8 @@ class Candidate:
 
 
 def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
-    """A product of a block of ``warps`` warps that can be started a round ahead, or why not; empty for one that no loop
-    makes anew in each round."""
+    """A product of a block of ``warps`` warps that can be started an iteration ahead, or why not; empty for one that no loop
+    makes anew in each iteration."""
     loop = dot.parent_op()
     if not isinstance(loop, scf.ForOp) or is_within(dot.c, loop):
         return ""
@@ -127,7 +127,7 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
 
 
 def _product_in_flight(first: S.DotOp, loop: scf.ForOp) -> ProductInFlight | None:
-    """The second product of a loop, if it can go on into the next round."""
+    """The second product of a loop, if it can go on into the next iteration."""
     body = loop.body.block
     end = body.last_op
     others = [op for op in loop.walk() if isinstance(op, S.Product) and op is not first]
@@ -201,7 +201,7 @@ class _Closure:
         return ""
 
     def obstacle(self) -> str:
-        """Why the product may not leave its round, though what it comes from could."""
+        """Why the product may not leave its iteration, though what it comes from could."""
         reads = [op for op in self.ops if isinstance(op, P.ConsumerReadOp)]
         if not reads:
             return "no operand comes from a pipeline"
@@ -223,7 +223,7 @@ class _Closure:
         return self._use_by_others()
 
     def _use_by_others(self) -> str:
-        """Whether what remains in the round uses what goes ahead, and cannot compute it again."""
+        """Whether what remains in the iteration uses what goes ahead, and cannot compute it again."""
         own = {*self.ops, self.dot, *self.releases}
         also = set(shared(self.in_order, own, self.loop, self.carried))
         if any(isinstance(op, P.ConsumerWaitOp | P.ConsumerReadOp) for op in also):
@@ -257,7 +257,7 @@ def shared(
 
 
 def _keeps(use: Use, loop: scf.ForOp, carried: Iterable[int]) -> bool:
-    """Whether a use is that of the loop, which carries the value to the next round under one of these numbers."""
+    """Whether a use is that of the loop, which carries the value to the next iteration under one of these numbers."""
     return use.operation is loop.body.block.last_op and use.index in carried
 
 
@@ -294,7 +294,7 @@ def _held(value: SSAValue) -> int:
 
 
 def _loaded(loop: scf.ForOp) -> int:
-    """The registers of the largest tile that threads load in a round: what meets the sums while two of them are held."""
+    """The registers of the largest tile that threads load in an iteration: what meets the sums while two of them are held."""
     loads = (S.LocalLoadOp, LoadOp, TiledLoadOp, GatherLoadOp)
     return max(
         (_held(op.results[0]) for op in loop.body.walk() if isinstance(op, loads)), default=0
@@ -302,7 +302,7 @@ def _loaded(loop: scf.ForOp) -> int:
 
 
 def _addresses(loop: scf.ForOp, warps: int) -> int:
-    """The registers of the addresses from which threads copy tiles in a round."""
+    """The registers of the addresses from which threads copy tiles in an iteration."""
     copies = [op for op in loop.body.walk() if isinstance(op, AsyncTiledLoadOp)]
     return sum(
         2 * copy_layout(op, 32 * warps).registers // int_property(op, "vector") for op in copies

@@ -18,7 +18,7 @@ from tilewright.model.choices import ProductCost
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.products import FRAGMENTS, WIDENED, Plan, plan_product
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.thread_products import FMA, thread_sums, tile_of_thread
+from tilewright.passes.tileas.thread_products import FMA, thread_accumulator, tile_of_thread
 from tilewright.passes.tileas.warpgroup_products import (
     ROWS,
     STEP_BYTES,
@@ -27,7 +27,7 @@ from tilewright.passes.tileas.warpgroup_products import (
 )
 
 #: The registers of a thread beside sums, and those that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
-BESIDE_SUMS, OPERANDS, MOST_REGISTERS = 88, 16, 255
+BESIDE_ACCUMULATORS, OPERANDS, MOST_REGISTERS = 88, 16, 255
 _RATES = {"tf32": "tensor_tf32", "i8": "tensor_i8", "f64": "tensor_f64"}
 
 
@@ -35,7 +35,7 @@ def product_cost(
     op: DotOp, warps: int, chained: bool, copied: tuple[bool, bool], target: Target
 ) -> ProductCost | None:
     """A round in which so many warps make a product; None where the tensor cores do not have it. ``copied`` says which
-    operands come from memory in the round."""
+    operands come from memory in the iteration."""
     plan: Plan | WarpgroupPlan | None = None
     if target.has_wgmma:
         plan = plan_warpgroups(op, warps)
@@ -65,7 +65,7 @@ def plan_cost(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, boo
 
 
 def scheduled_product_cost(op: S.Product) -> ProductCost:
-    """The same of a product whose operands have their places. What lies in a stage is copied there in the round."""
+    """The same of a product whose operands have their places. What lies in a stage is copied there in the iteration."""
     atom, (down, across) = S.atom_of(op), integers_of(op.warps)
     dims, (a_dims, name), (b_dims, _) = T.dims_of(op.c.type), _operand(op.a), _operand(op.b)
     depth, size = a_dims[-1], max(FORMATS[name].storage_bits // 8, 1)
@@ -75,7 +75,7 @@ def scheduled_product_cost(op: S.Product) -> ProductCost:
     work, by_groups = prod(dims) * depth, atom == "wgmma"
     if atom == FMA:
         # Whatever a thread reads takes a bank for its whole warp.
-        sums = thread_sums(dims, 32 * down * across)
+        sums = thread_accumulator(dims, 32 * down * across)
         rows, columns = tile_of_thread(sums, dims)
         read, steps = sums.threads * 4 * depth * (rows + columns), depth * size // WIDEST
         return ProductCost(work, "fma_lanes", max(steps, 1), False, moved, read)
@@ -109,7 +109,7 @@ def _rate(name: str, atom: str = "") -> str:
 
 def registers_of(sums: int, warps: int, by_warpgroups: bool) -> int:
     """The registers of a thread of a kernel of which so many warps hold these sums together."""
-    beside = BESIDE_SUMS + (0 if by_warpgroups else OPERANDS)
+    beside = BESIDE_ACCUMULATORS + (0 if by_warpgroups else OPERANDS)
     return min(sums // (32 * warps) + beside, MOST_REGISTERS)
 
 

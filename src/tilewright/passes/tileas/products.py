@@ -55,7 +55,7 @@ class Plan:
         return self.fragment.bits
 
     @property
-    def sums(self) -> Layout:
+    def accumulator(self) -> Layout:
         """The layout of the accumulator."""
         return accumulator(self.dims, self.fragment, self.warps, self.turned, self.spread)
 

@@ -38,7 +38,7 @@ _EXCHANGE = 40
 
 @dataclass(frozen=True)
 class RemoveConversions(FunctionPass):
-    """Computes tiles in the layouts that are wanted, where that costs less than to convert them."""
+    """Rematerializes tiles in the layouts of their users where that is cheaper than a conversion."""
 
     name: ClassVar[str] = "tileas-remove-conversions"
 

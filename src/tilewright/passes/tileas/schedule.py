@@ -35,13 +35,13 @@ from tilewright.passes.tileas.hoist_loads import hoist_loads
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
-#: The products that go on when a round ends: its own.
+#: The products that go on when an iteration ends: its own.
 GOING = 1
 
 
 @dataclass(frozen=True)
 class Schedule(FunctionPass):
-    """Lets products of warpgroups go on while the next round of their loop begins."""
+    """Keeps warpgroup products in flight across loop iterations."""
 
     name: ClassVar[str] = "tileas-schedule"
 
@@ -50,7 +50,7 @@ class Schedule(FunctionPass):
 
 
 def schedule_products(func: FuncOp, remarks: Remarks | None = None) -> None:
-    """Let the products of a function that can go on into the next round of their loop do so, and let few bytes that a round
+    """Let the products of a function that can go on into the next iteration of their loop do so, and let few bytes that an iteration
     loads for their sums come while they are made."""
     remarks = Remarks() if remarks is None else remarks
     hoist_loads(func, remarks)
@@ -130,7 +130,7 @@ class _Running:
 
 
 def _running(dot: S.DotOp) -> _Running | str:
-    """How a product may go on, or why it is waited for in its own round."""
+    """How a product may go on, or why it is waited for in its own iteration."""
     loop = dot.parent_op()
     if not isinstance(loop, scf.ForOp):
         return "it is not in a loop"

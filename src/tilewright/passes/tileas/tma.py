@@ -53,7 +53,7 @@ DEFAULT_STAGES = 4
 
 @dataclass(frozen=True)
 class TmaPipelines(FunctionPass):
-    """Makes pipelines of what loops load for products, where tensor maps can describe it."""
+    """Loads tiles of loops by tensor maps into pipelines."""
 
     name: ClassVar[str] = "tileas-tma"
 
@@ -199,7 +199,7 @@ class _TmaLoop(LoopAhead):
         return True
 
     def _is_mostly_by_threads(self, each: int, threads: Sequence[LoadAhead]) -> bool:
-        """Whether threads bring as much of a round of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
+        """Whether threads bring as much of an iteration of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
         the threads have a barrier for theirs in any case."""
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
         return all(map(_by_matrices, products)) and sum(load.bytes for load in threads) >= each
@@ -286,7 +286,7 @@ class _Pipeline:
         ]
 
     def fill(self, inner: ScheduleBuilder, iterator: SSAValue, ahead: int) -> None:
-        """Acquire a stage, start its copies, commit it, all so many rounds before the one that reads it."""
+        """Acquire a stage, start its copies, commit it, all so many iterations before the one that reads it."""
         stage = inner.one(P.ProducerAcquireOp, (self.value, iterator), P.STAGE)
         opened = P.ProducerWriteOp.create(
             operands=(self.value, stage), result_types=[load.target for load in self.loads]

@@ -48,7 +48,7 @@ from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 
-#: The ``atom`` of a store that was chosen; ``again``: what it writes an earlier round may have written.
+#: The ``atom`` of a store that was chosen; ``again``: what it writes an earlier iteration may have written.
 _ATOM, _AGAIN = "tma_store", "tma_store_again"
 #: The bytes of a thread from which on a tensor map pays: a block cannot end before copies have read its storage,
 #: while stores of threads go on behind it, and a thread saves one store and one load for each 16 bytes.
@@ -59,7 +59,7 @@ _BESIDE = 1024
 
 @dataclass(frozen=True)
 class TmaStores(FunctionPass):
-    """Stores by tensor maps what was chosen to go that way."""
+    """Stores the selected tiles by tensor maps."""
 
     name: ClassVar[str] = "tileas-tma-stores"
 

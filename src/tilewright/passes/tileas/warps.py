@@ -31,7 +31,7 @@ from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 
 #: The registers of a thread that the sums of products may take, of 255.
-SUMS_REGISTERS = 128
+ACCUMULATOR_REGISTERS = 128
 #: The registers that the widest tile of a kernel may take.
 TILE_REGISTERS = 128
 #: The registers that tiles may take of a thread which computes functions of f64, and the warps that share more: each function is
@@ -61,11 +61,11 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             warps *= 2
             why = f"with {default} tiles take {inside // (32 * default)} registers per thread around f64 functions"
     else:
-        held = max(sums_together(op) for op in products)
-        while warps < MOST_WITH_PRODUCTS and held > SUMS_REGISTERS * 32 * warps:
+        held = max(accumulator_elements(op) for op in products)
+        while warps < MOST_WITH_PRODUCTS and held > ACCUMULATOR_REGISTERS * 32 * warps:
             warps *= 2
         why = f"with {default} accumulators take {held // (32 * default)} registers per thread"
-        if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
+        if warps == default < MOST_WITH_PRODUCTS and held >= ACCUMULATOR_REGISTERS * 32 * warps:
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
                 why = "the accumulator is combined with a loaded tile of its size"
@@ -93,7 +93,7 @@ def _asked(
         return counts[0]
     alone = any(_is_persistent(op) for op in products)
     ring = max(ring_bytes(op) for op in products)
-    held = max(sums_together(op) for op in products)
+    held = max(accumulator_elements(op) for op in products)
     chained = chained_products(func)
     clocks: list[float] = []
     resident: list[int] = []
@@ -136,7 +136,7 @@ def _tiles(func: FuncOp) -> list[SSAValue]:
     ]
 
 
-def sums_together(op: Operation) -> int:
+def accumulator_elements(op: Operation) -> int:
     """The registers of the sums of a product, of those that are computed beside it in one block, and of tiles as large that
     the loop around them carries beside these: sums of sums."""
     block, loop = op.parent, op.parent_op()
@@ -165,7 +165,7 @@ def ring_bytes(op: DotOp) -> int:
 
 
 def _meets_loaded_tile(op: DotOp) -> bool:
-    """Whether the sums of a product, or what is computed from them in its round or behind its loop, are combined with
+    """Whether the sums of a product, or what is computed from them in its iteration or behind its loop, are combined with
     a tile as large that is loaded: both are held at once."""
     loop = op.parent_op()
     if not isinstance(loop, scf.ForOp):
@@ -188,7 +188,7 @@ def _meets_loaded_tile(op: DotOp) -> bool:
 
 
 def _has_computed_left(op: DotOp) -> bool:
-    """Whether threads compute the left operand of a product from a tile that its round loads."""
+    """Whether threads compute the left operand of a product from a tile that its iteration loads."""
     block = op.parent
     assert block is not None
     return any(isinstance(load, Load) and op in computed_left(load) for load in block.ops)

@@ -83,7 +83,7 @@ class Strips:
     strides: tuple[int, ...] = ()
     """The arguments of the kernel that must be small strides, at most ``NEAR``, for that to be better."""
     rows: int = 0
-    """How many rows of what a loop adds up are taken one after the other, for all rounds each."""
+    """How many rows of what a loop adds up are taken one after the other, for all iterations each."""
     heights: tuple[tuple[int, int], ...] = ()
     """The axes of the grid along which a block is taken row by row, and how many rows there are. The number of ``function``'s block
     along such an axis is that of the row."""

@@ -56,7 +56,7 @@ def _header(f: FunctionEmitter) -> int:
 
 
 def _made_before(op: Q.CreateQueueOp) -> list[SSAValue]:
-    """The values that, where an operation makes a queue, may hold one that it made in an earlier round
+    """The values that, where an operation makes a queue, may hold one that it made in an earlier iteration
     of a loop."""
     found: list[SSAValue] = []
     for value in holders_of(op.result):

@@ -267,7 +267,7 @@ def is_block_number(value: SSAValue, grid_axis: int) -> bool:
 
 
 def rise_in_round(value: SSAValue, loop: scf.ForOp) -> int | None:
-    """By how much a number rises from one round of a loop to the next; None where that is not known."""
+    """By how much a number rises from one iteration of a loop to the next; None where that is not known."""
     if value is loop.body.block.args[0]:
         return known_number(loop.step)
     owner = value.owner

@@ -155,7 +155,7 @@ class ViewLoad(Tile):
         self, nest: LoopNest, coords: Coords, where: Lane, distances: Sequence[int] = (0,)
     ) -> None:
         """Fetch what lies some rows further: rows are too short for the processor to see a stream. Behind the last
-        one that is the tile of the next round of a loop, or of the next block. ``distances``: of the lanes, in elements;
+        one that is the tile of the next iteration of a loop, or of the next block. ``distances``: of the lanes, in elements;
         each line is asked for once.
         """
         dims, along = self.place.dims, self.place.contiguous
@@ -493,7 +493,7 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
 
 
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
-    """How many elements behind a tile the next round of the loop around it has its own, and where there is
+    """How many elements behind a tile the next iteration of the loop around it has its own, and where there is
     no loop the next block of the grid, if their number moves tiles along one axis."""
     fastest, loop = f.unit.order[0], op.parent_op()
     counted: list[tuple[int, int]] = []

@@ -22,7 +22,7 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The factors of one round."""
+    """The factors of one iteration."""
 
     left: Value
     left_step: Value

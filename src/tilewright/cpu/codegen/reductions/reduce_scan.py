@@ -100,7 +100,7 @@ class Combination:
         *,
         looped: bool,
     ) -> list[Value]:
-        """The accumulated values after the elements of a round: at index 0 the elements alone."""
+        """The accumulated values after the elements of an iteration: at index 0 the elements alone."""
         if not looped:
             return list(elements)
         # One that chooses begins with its first elements, and then takes them in the order of the axis.

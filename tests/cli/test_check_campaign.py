@@ -98,7 +98,7 @@ def test_every_check_on_everything(command: Command, folder: Path) -> None:
     (folder / "wrong.py").unlink()
     ran = command("check", "--campaign", folder, "--machines", "reference,cpu", "--seeds", "2")
     assert ran.status == 1
-    assert "3 files, 9 jobs, with every check on, 9 of them from an earlier run" in ran.text
+    assert "3 files, 9 jobs, with all checks enabled, 9 of them from an earlier run" in ran.text
     assert ran.text.endswith("7 clean, 2 with findings\n")
 
 

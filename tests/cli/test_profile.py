@@ -58,7 +58,7 @@ def test_the_text_says_what_it_is(command: Command, cubin: Path) -> None:
     ("arguments", "status", "message"),
     [
         (("--gpu", "v100"), 1, "no GPU 'v100'"),
-        (("--gpu", "a100"), 1, "code for sm_90, which the A100"),
+        (("--gpu", "a100"), 1, "code for sm_90, which cannot run on the A100"),
         (("--gpu", "h100", "--kernel", "other"), 1, "no kernel 'other'"),
         (("--gpu", "h100", "--trips", "L9=4"), 2, "not of the form LOOP=N"),
         (("--gpu", "h100", "--trips", "L0"), 2, "not of the form LOOP=N"),
@@ -67,7 +67,7 @@ def test_the_text_says_what_it_is(command: Command, cubin: Path) -> None:
         (("--gpu", "h100", "--arg", "array:zeros:f32:8x8x8"), 2, "for 7 parameters"),
         (("--gpu", "h100", "--arg", "zeros:f33:8"), 2, "no element type 'f33'"),
         (("--gpu", "h100", "--block", "64"), 2, "requires blocks of (32, 1, 1)"),
-        (("--gpu", "h100", "--grid", "0"), 2, "an extent is 0"),
+        (("--gpu", "h100", "--grid", "0"), 2, "an extent of the launch is 0"),
         (("--gpu", "h100", "--dynamic-shared", "300000", "--trips", "L0=2"), 1, "does not fit"),
         (("--gpu", "h100", "file.tileir"), 2, "either FILE or --cubin"),
     ],

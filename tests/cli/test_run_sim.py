@@ -71,7 +71,7 @@ def test_bad_options(command: Command, options: tuple[str, ...], says: str) -> N
 
 def test_block_is_needed_and_only_here(command: Command) -> None:
     ran = command("run", VECTOR_ADD, "--machine", "sim")
-    assert ran.status == Exit.USAGE and "threads of a block" in ran.err
+    assert ran.status == Exit.USAGE and "threads per block" in ran.err
     tile = str(EXAMPLES.parent / "vector_add.tileir")
     ran = command("run", tile, "--block", "32", "--arg", "x=1")
     assert ran.status == Exit.USAGE

@@ -155,8 +155,8 @@ def test_array_group_expands_to_pointer_extents_and_strides() -> None:
         ([F32], ["full:f32:4"], "expected a number after the extents"),
         ([F32], ["full:f32:4:x"], "is not a number"),
         ([F32], ["random:f32:4:x"], "expected a seed"),
-        ([F32], ["zeros:f32:999999999999999999999"], "cannot be made"),
-        ([F32], ["5"], "is no array"),
+        ([F32], ["zeros:f32:999999999999999999999"], "cannot be created"),
+        ([F32], ["5"], "is not an array"),
         ([pointer("i32")], ["normal:i32:4"], "only floats"),
         ([pointer("i8")], ["full:i8:1:256"], "does not fit i8"),
         ([N], ["zeros:i32:1"], "does not fit parameter 'n: i32'"),
@@ -224,8 +224,8 @@ def test_a_part_as_a_group() -> None:
         ("part:n", "no array has been given for 'n'"),
         ("part:a:4:4", "a range of the 8 elements"),
         ("part:a:4:9", "a range of the 8 elements"),
-        ("part:a:4", "is no array"),
-        ("part:a:-1:2", "is no array"),
+        ("part:a:4", "is not an array"),
+        ("part:a:-1:2", "is not an array"),
     ],
 )
 def test_bad_parts(spec: str, message: str) -> None:

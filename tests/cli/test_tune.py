@@ -311,7 +311,7 @@ def test_bad_records(command: Command, tmp_path: Path, text: str, why: str) -> N
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "for GPUs"),
+        ([], "require --target sm_NN"),
         (["--target", "sm_80", "-O0"], "cannot be combined with -O0"),
     ],
 )

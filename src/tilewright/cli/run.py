@@ -200,7 +200,9 @@ def _kernel(options: argparse.Namespace, machine: Machine, session: Session) -> 
         return _Kernel(entry.symbol, held, run_specs.parameters_of(entry), TILE_IR)
     kernel = run_sim.thread_kernel(module, options.entry)
     if options.block is None and machine.capabilities.kind == "sim":
-        raise UsageError.because("the simulator needs the threads per block", help="add --block")
+        raise UsageError.because(
+            "the simulator needs the number of threads per block", help="add --block"
+        )
     return _Kernel(kernel.symbol, module, run_sim.parameters_of(kernel), NVGPU)
 
 

@@ -39,8 +39,7 @@ OUTSIDE_INDEX_SPACE = define_code(
     "The index of a view access lies outside the index space of the view.",
     "A tile may extend past the tensor but must not start outside of it. get_index_space_shape "
     "returns the number of indices.",
-    help="keep the index below the number of tiles that get_index_space_shape returns, or guard "
-    "the access",
+    help="keep the index below the number of tiles, or guard the access",
 )
 INBOUNDS_BROKEN = define_code(
     "inbounds-broken",

@@ -81,7 +81,7 @@ def load_announced(point: EntryPoint) -> type[TilePass]:
     return cls
 
 
-def place_of_failure(error: Exception, cls: type[TilePass]) -> NamedLocation | None:
+def location_of_failure(error: Exception, cls: type[TilePass]) -> NamedLocation | None:
     """Return the innermost line of the pass's own module in the exception's traceback, or None."""
     module = sys.modules.get(cls.__module__)
     own = getattr(module, "__file__", None)

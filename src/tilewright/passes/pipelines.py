@@ -38,7 +38,7 @@ from tilewright.passes.loading import (
     PASSES_NOT_LOADED,
     announced_passes,
     load_announced,
-    place_of_failure,
+    location_of_failure,
 )
 from tilewright.passes.loop_split import LoopSplit
 from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
@@ -406,7 +406,7 @@ def _apply(each: TilePass, module: AnyModule) -> Operation:
     except TileIRError:
         raise
     except Exception as error:
-        place = place_of_failure(error, type(each))
+        place = location_of_failure(error, type(each))
         message = f"the pass '{each}' raised {type(error).__name__}: {error}"
         raise TileIRError.single(PASS_FAILED, message, place) from error
 

@@ -37,8 +37,8 @@ from tilewright.cpu.codegen.memory import (
     atomics,
     gathers,
     histogram,
+    kernel_memory,
     memrefs,
-    own_memory,
     pointers,
     privatization,
     single_thread,
@@ -64,7 +64,7 @@ from tilewright.passes.tileas.remarks import Remark
 #: The files that fill the table of lowerings.
 FAMILIES = (
     *(agents, atomics, contraction, control_flow, convolution, external_functions, gathers),
-    *(histogram, memrefs, operations, own_memory, pointers, programs, queues, reduce_scan),
+    *(histogram, memrefs, operations, kernel_memory, pointers, programs, queues, reduce_scan),
     *(reports, vector_bodies, view_access),
 )
 

@@ -44,7 +44,7 @@ from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.asynchronous import ASYNC, check_ahead
 from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, is_within, schedule_op
 from tilewright.dialects.nv_tileas.ops import STORAGE
-from tilewright.dialects.nv_tileas.ring_places import is_passed_over, taken_twice
+from tilewright.dialects.nv_tileas.ring_slots import is_passed_over, taken_twice
 from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.numerics.element_types import FORMATS
 

@@ -16,7 +16,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.reductions import partials_layouts
 from tilewright.lowering.nvgpu.reductions import combine
 from tilewright.lowering.scheduled.conversions import converted_together
-from tilewright.lowering.scheduled.ordered_places import known_comparisons
+from tilewright.lowering.scheduled.ordered_indices import known_comparisons
 from tilewright.lowering.scheduled.shuffles import Mode, from_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers

@@ -21,7 +21,7 @@ from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.checks import convention_of, first_writes, share_bytes
 from tilewright.launching.codes import source_note
-from tilewright.launching.entry_names import PromisedArray
+from tilewright.launching.entry_names import NoaliasArray
 from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers
@@ -77,7 +77,7 @@ def broken_assumptions(entry: EntryOp, arguments: Converted) -> Iterator[Diagnos
             )
 
 
-def _region(array: PromisedArray, arguments: Converted) -> Array | None:
+def _region(array: NoaliasArray, arguments: Converted) -> Array | None:
     """The elements of an array argument with the extents and strides that the kernel is told.
 
     None where an address was passed, where nothing is in it, and where it cannot be memory.

@@ -659,7 +659,7 @@ class _Assigner:
         """The left or right operand as the tensor cores take it: in registers where it is there, or where
         they have no other way; else in shared memory."""
         value, layout = ((op.a, plan.a), (op.b, plan.b))[side]
-        is_turned = plan.turned[side]
+        is_transposed = plan.turned[side]
         if plan.name not in WIDER:
             value = self._widened(op, value, plan.name)
         own = self.layouts.get(value)
@@ -671,11 +671,11 @@ class _Assigner:
         if plan.fragment.bits == 64:
             return self.wanted(value, layout)
         held = own is not None and plan_conversion(own, layout, size).registers is not None
-        if held and not is_turned:
+        if held and not is_transposed:
             return self.wanted(value, layout)
         last = len(T.dims_of(value.type)) - 1
         # Along k, which is the last axis of A and the one before of B, unless it is turned.
-        return self._in_shared(op, value, plan, last - (side != is_turned))
+        return self._in_shared(op, value, plan, last - (side != is_transposed))
 
     def _rounded_behind(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue | None:
         """A loaded tile of f32 that is rounded to tf32: it lies in shared memory as it was loaded, so that

@@ -135,7 +135,7 @@ def alias_emitter(op: Operation) -> Emit:
 
 
 @lowers(*(cls.name for cls in OPERATIONS.values() if cls.MEANING))
-def alias_elementwise(f: FunctionEmitter, op: Operation) -> None:
+def tileaa_elementwise(f: FunctionEmitter, op: Operation) -> None:
     """The same for operations of ``nv_tileaa``; those that change the shape, packed bits and pointers with one base,
     apart.
     """
@@ -266,7 +266,7 @@ def is_block_number(value: SSAValue, grid_axis: int) -> bool:
     return int_property(owner, "axis") == grid_axis
 
 
-def rise_in_round(value: SSAValue, loop: scf.ForOp) -> int | None:
+def rise_per_iteration(value: SSAValue, loop: scf.ForOp) -> int | None:
     """By how much a number rises from one iteration of a loop to the next; None where that is not known."""
     if value is loop.body.block.args[0]:
         return known_number(loop.step)
@@ -274,10 +274,10 @@ def rise_in_round(value: SSAValue, loop: scf.ForOp) -> int | None:
     if isinstance(owner, ConstantOp) or not loop.is_ancestor(owner):
         return 0
     if isinstance(owner, Operation) and owner.name in CASTS:
-        return rise_in_round(owner.operands[0], loop)
+        return rise_per_iteration(owner.operands[0], loop)
     if not isinstance(owner, AddiOp | MuliOp):
         return None
-    rises = [rise_in_round(operand, loop) for operand in owner.operands]
+    rises = [rise_per_iteration(operand, loop) for operand in owner.operands]
     if rises[0] is None or rises[1] is None:
         return None
     if isinstance(owner, AddiOp):

@@ -10,7 +10,7 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
-from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_in_round
+from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_per_iteration
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
@@ -18,13 +18,13 @@ from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.nearby import Distances, load_near, nearby, store_near
+from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
 from tilewright.cpu.codegen.loops.tiles import Loose, NextRow, Tile, is_run, to_buffer
 from tilewright.cpu.codegen.loops.windows import put_together, windows
 from tilewright.cpu.codegen.memory.checks import (
     check_address,
     check_indices,
-    check_place,
+    check_position,
     check_reach,
 )
 from tilewright.cpu.codegen.memory.packing import load_packed, number_in
@@ -488,7 +488,7 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
     place = replace(place, ahead=_next_tile(f, op, view))
     if last is not None:
         mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
-        check_place(f, op, place, last, None if mask is None else f.tile(mask))
+        check_position(f, op, place, last, None if mask is None else f.tile(mask))
     return place
 
 
@@ -499,7 +499,7 @@ def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     counted: list[tuple[int, int]] = []
     for axis, index in enumerate(indices_of(op)):
         if isinstance(loop, scf.ForOp):
-            rise = rise_in_round(index, loop)
+            rise = rise_per_iteration(index, loop)
         else:
             rise = int(is_block_number(index, fastest))
         if rise:

@@ -280,7 +280,7 @@ def _lie_together(
     return b.or_(b.icmp_unsigned(">", first, last), _is_known(f, b, op, first, last, size))
 
 
-def check_place(
+def check_position(
     f: FunctionEmitter, op: Operation, place: TilePosition, last: Value, mask: Tile | None
 ) -> None:
     """The elements of a tile of a view that are accessed lie in memory of the launch; ``last`` is the

@@ -43,7 +43,7 @@ def write_entry(b: Builder, table: Value, number: Value, entry: Entry) -> None:
         b.store(value, _field(b, table, number, place), align=_WORD)
 
 
-def each_round(
+def each_deferred(
     nest: LoopNest,
     table: Table,
     start: Sequence[Value],

@@ -24,7 +24,7 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.products import tile_registers
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel, widening
-from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
 from tilewright.cpu.codegen.products.tile_registers import Sums
 from tilewright.cpu.target import CpuTarget
 
@@ -204,7 +204,7 @@ class _Kernel:
             def add(entry: Entry, before: list[Value]) -> list[Value]:
                 return self._summed(entry, self._rows(entry, block, height), strip, before)
 
-            totals = each_round(nest, source, start, add)
+            totals = each_deferred(nest, source, start, add)
         b = nest.inner
         for place, total in zip(places, totals, strict=True):
             b.store(total, place, align=size)

@@ -52,7 +52,7 @@ _ACCUMULATORS = 4
 _MASKED_ACCUMULATORS = 2
 #: How many rows at once are added to sums in memory: streams that the processor still sees.
 _ROWS_AT_ONCE = 8
-#: How long rows may be that are taken apart in registers (``loops.nearby``), and how many there are at least.
+#: How long rows may be that are taken apart in registers (``loops.strided_lanes``), and how many there are at least.
 _NEAR, _FEWEST_ROWS = 4, 8
 
 

@@ -74,7 +74,7 @@ def test_a_missing_gpu_is_one_line() -> None:
 def test_what_a_launch_lacks_is_said_before_a_gpu_is_asked_for() -> None:
     kernel = vector_add()
     assert "takes 3 arguments (a, b, c), got 1" in refused(launch, kernel, 1, [1])
-    assert "is for a block of (128, 1, 1), got (64, 1, 1)" in refused(
+    assert "requires a block of (128, 1, 1), got (64, 1, 1)" in refused(
         launch, kernel, 1, [1, 2, 3], block=64
     )
     assert "not a multiple of the cluster" in refused(launch, kernel, 3, [1, 2, 3], cluster=2)

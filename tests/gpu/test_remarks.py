@@ -39,7 +39,7 @@ def remarks(text: str, arch: str, kind: str) -> list[str]:
     [
         ("occupancy = 3", "occupancy = 3 is honoured: a thread has at most 168 registers"),
         ("num_worker_warps_per_cta = 8", "num_worker_warps_per_cta = 8 is honoured"),
-        ("num_cta_in_cga = 2", "num_cta_in_cga = 2 is not used"),
+        ("num_cta_in_cga = 2", "num_cta_in_cga = 2 is ignored"),
         (
             "occupancy = 32",
             "occupancy = 32 is limited to 16 by the 128 threads of a block: a thread has at most 32 registers",
@@ -63,7 +63,7 @@ def test_each_hint_of_a_kernel_is_answered(hint: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("hint", "says"),
     [
-        ("latency = 3", "latency = 3 is not used"),
+        ("latency = 3", "latency = 3 is ignored"),
         (
             "latency = 11",
             "latency = 11 is ignored: expected integer value in the range [1, 10]",

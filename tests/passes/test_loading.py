@@ -105,7 +105,7 @@ def test_entry_points(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value", "message"),
     [
         ("other-name", "doubling:ProductsAsShifts", "is named 'products-as-shifts'"),
-        ("x", "doubling:_Product", "no subclass of tilewright.passes.TilePass"),
+        ("x", "doubling:_Product", "not a subclass of tilewright.passes.TilePass"),
         ("x", "doubling:Nothing", "AttributeError"),
         ("x", "no_such_module_of_passes:X", "ModuleNotFoundError"),
     ],

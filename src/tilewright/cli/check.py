@@ -6,7 +6,7 @@ import argparse
 
 from tilewright.cli.check_campaign import add_campaign_arguments
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, all_findings, parse_source
+from tilewright.cli.modules import add_reading_options, all_diagnostics, parse_source
 from tilewright.cli.programs import (
     add_program_options,
     is_program,
@@ -108,7 +108,7 @@ def _problems(path: str, options: argparse.Namespace, session: Session) -> list[
     try:
         module = parse_source(source, options, warnings)
     except TileIRError as error:
-        return [*warnings, *all_findings(error)]
+        return [*warnings, *all_diagnostics(error)]
     from tilewright.analysis import verifier
 
     return warnings + verifier.find_problems(

@@ -122,7 +122,7 @@ def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
     )
 
 
-def all_findings(error: TileIRError) -> list[Diagnostic]:
+def all_diagnostics(error: TileIRError) -> list[Diagnostic]:
     """Return the errors that stopped the reading of a file, and those of the parts that were read, in order."""
     if not error.partial:
         return list(error.diagnostics)
@@ -148,7 +148,7 @@ def load(
 
             warnings += verifier.verify(module, allow_unregistered=options.allow_unregistered)
     except TileIRError as error:
-        raise TileIRError([*warnings, *all_findings(error)]) from error
+        raise TileIRError([*warnings, *all_diagnostics(error)]) from error
     session.report(warnings)
     return module
 

@@ -196,13 +196,13 @@ class _Driver:
         """Compare the diagnostics of each part with the expectations in its comments."""
         from tilewright.diagnostics import check_expectations
 
-        findings: list[Diagnostic] = []
+        mismatches: list[Diagnostic] = []
         for part in parts:
             _, diagnostics = self._run(part)
             text = part.data.decode("utf-8", "replace")
-            findings += check_expectations(SourceFile(part.name, text), diagnostics)
-        self._session.report(findings)
-        return Exit.FINDINGS if findings else Exit.OK
+            mismatches += check_expectations(SourceFile(part.name, text), diagnostics)
+        self._session.report(mismatches)
+        return Exit.FINDINGS if mismatches else Exit.OK
 
     def _run(self, part: InputFile) -> tuple[Module | None, list[Diagnostic]]:
         """Return the transformed module, or None if there were errors, and all diagnostics."""

@@ -135,7 +135,7 @@ def test_views_in_branches_are_made_at_the_top() -> None:
         np.testing.assert_allclose(given[2], _expected(text, steps), rtol=2e-3, atol=2e-3)
     assert program.fallbacks == {}
     found = GpuProgram(parse(text), "sm_90a").remarks("k")
-    assert any("ahead by TMA" in remark.message for remark in found)
+    assert any("by TMA into" in remark.message for remark in found)
 
 
 def test_an_occupancy_that_shared_memory_does_not_hold_leaves_no_registers_unused() -> None:

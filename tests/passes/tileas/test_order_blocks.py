@@ -89,15 +89,15 @@ USED = "%u = store_ptr_tko weak %p, %old token=%t0 : tile<ptr<i32>>, tile<i32> -
         (
             "%old, %t = atomic_rmw_tko relaxed device %p, add, %x : tile<ptr<i32>>, tile<i32> -> tile<i32>, token "
             + USED,
-            "depends on the order",
+            "depends on the block order",
         ),
         (
             "%old, %t = atomic_rmw_tko relaxed device %p, xchg, %x : tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
-            "depends on the order",
+            "depends on the block order",
         ),
         (
             "%old, %t = atomic_cas_tko relaxed device %p, %x, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
-            "depends on the order",
+            "depends on the block order",
         ),
         (
             "%old, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token",
@@ -108,7 +108,7 @@ USED = "%u = store_ptr_tko weak %p, %old token=%t0 : tile<ptr<i32>>, tile<i32> -
             "wait for each other",
         ),
         ('%t = print_tko "%d", %x token=%t0 : tile<i32> -> token', "observe the block order"),
-        ("%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"), "order of"),
+        ("%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"), "may order blocks itself"),
     ],
 )
 def test_where_the_order_may_matter_nothing_changes(body: str, why: str) -> None:
@@ -149,7 +149,7 @@ def test_the_compiler_asks_the_model_and_says_so() -> None:
         assert asks == ("in bands" in remark)
         return remark
 
-    assert "modelled for A100" in told() and "on grids wider than" in told()
+    assert "modelled on A100" in told() and "on grids wider than" in told()
     assert told(Decisions(band=0)) == "blocks run in grid order: as requested"
     assert told(Decisions(band=16)) == "blocks run in bands of 16, as requested"
 
@@ -217,7 +217,7 @@ def test_what_no_other_block_loads_has_no_order() -> None:
         (["stages=5"], "expected 1, 2, 3, 4, 6, 8"),
         (["agents=maybe"], "expected on or off"),
         (["grid=2"], "expected ROWSxCOLUMNS"),
-        (["grid=8x8"], "of 32 warps"),
+        (["grid=8x8"], "at most 32 warps"),
         (["width=32"], "expected 1, 2"),
         (["band=1"], "expected 0, or 2"),
         (["band"], "expected NAME=VALUE"),

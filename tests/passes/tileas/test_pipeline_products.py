@@ -264,7 +264,7 @@ def _waits_for_too_little(text: str) -> str:
 
 CHANGES: list[tuple[Callable[[str], str], str]] = [
     (_release_before_wait, "storage was written while a product"),
-    (_waits_for_too_little, "is waited for while 2 of 2 may go on"),
+    (_waits_for_too_little, "allows 2 pending products, but 2 were started"),
 ]
 
 

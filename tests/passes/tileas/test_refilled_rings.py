@@ -230,7 +230,7 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     spans = [(15 * KIB, [op], 0.0) for op in products]
     small = Ring(products, 4, 30 * KIB, 0, 10.0 * 64 * 64, spans)
     found = refills(A100, small, 3)
-    assert found.startswith("modelled for A100")
+    assert found.startswith("modelled on A100")
     assert "1 stage: " in found
     assert "3 stages: " in found
     # Without another ring there are the figures of this one.

@@ -331,7 +331,7 @@ def test_pages_of_a_program(folder: Path, tool: Tool) -> None:
 @pytest.mark.parametrize(
     ("text", "words", "status"),
     [
-        ("print(1)\n", "launched no cuTile kernel", 1),
+        ("print(1)\n", "without launching a cuTile kernel", 1),
         ("raise ValueError('two\\nlines')\n", "failed before it launched a kernel: ValueError: two lines", 1),
         ("import no_such_module\n", "imports 'no_such_module', which is not installed", 1),
         ("def f(:\n", "SyntaxError", 1),

@@ -102,7 +102,7 @@ def test_what_comes_too_late() -> None:
     ready = scheduled(KERNELS["product"])
     with pytest.raises(TileIRError, match="already-scheduled") as caught:
         program(ready, decisions=Decisions(stages=2)).kernel("k")
-    assert "as far as 'tileas-insert-barriers': decisions come too late" in str(caught.value)
+    assert "up to 'tileas-insert-barriers': decisions come too late" in str(caught.value)
 
 
 def test_a_pass_that_there_is_not() -> None:

@@ -148,4 +148,4 @@ def test_an_occupancy_that_shared_memory_does_not_hold_leaves_no_registers_unuse
     blocks = kernel.attributes["nvvm.minctasm"].value.data  # pyright: ignore[reportAttributeAccessIssue]
     assert 0 < blocks < 32
     (said,) = [r.message for r in program.remarks("k") if r.message.startswith("occupancy")]
-    assert f"which holds {blocks}" in said
+    assert f"is limited to {blocks} by shared memory" in said

@@ -108,7 +108,10 @@ USED = "%u = store_ptr_tko weak %p, %old token=%t0 : tile<ptr<i32>>, tile<i32> -
             "wait for each other",
         ),
         ('%t = print_tko "%d", %x token=%t0 : tile<i32> -> token', "observe the block order"),
-        ("%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"), "may order blocks itself"),
+        (
+            "%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"),
+            "may order blocks itself",
+        ),
     ],
 )
 def test_where_the_order_may_matter_nothing_changes(body: str, why: str) -> None:

@@ -90,14 +90,18 @@ class Strips:
 
 
 def described(found: Strips) -> str:
-    """What the remark says."""
-    width = f"{found.factor} adjacent tile blocks run as one, so that row segments have"
-    message = f"{width} {found.factor * found.row_bytes} bytes, not {found.row_bytes}"
+    """Return the message of the remark."""
+    parts: list[str] = []
+    if found.factor > 1:
+        parts.append(
+            f"{found.factor} adjacent tile blocks run as one, so that row segments have "
+            f"{found.factor * found.row_bytes} bytes, not {found.row_bytes}"
+        )
     if found.rows:
-        message += f"; reductions are computed row by row, {found.rows} in sequence"
+        parts.append(f"reductions are computed row by row, {found.rows} in sequence")
     if found.heights:
-        message += "; all rows of a thread are computed one by one"
-    return message
+        parts.append("the rows of a thread are computed row by row")
+    return "; ".join(parts)
 
 
 def find_strips(

@@ -102,7 +102,7 @@ def test_pointers_take_arrays_of_any_type(command: Command, tmp_path: Path) -> N
     assert command(*options, "--arg", str(data), "--out", f"p={data}").status == Exit.OK
     assert (np.load(data) == np.arange(32)).all()
     ran = command(*options, "--arg", "zeros:i32:16")
-    assert ran.status == Exit.FINDINGS and "right behind argument 'p'" in ran.err
+    assert ran.status == Exit.FINDINGS and "right after argument 'p'" in ran.err
     ran = command(*options, "--arg", "5")
     assert (
         ran.status == Exit.USAGE

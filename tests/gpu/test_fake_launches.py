@@ -415,7 +415,7 @@ def test_a_launch_is_on_the_stream_that_an_array_names(held: Any) -> None:
         ({"stream": 0}, "gpu-launch", "names the stream 0"),
         ({"typestr": "<f8"}, "bad-argument", "is an array of float64"),
         ({"typestr": ">f4"}, "gpu-launch", "big-endian"),
-        ({"strides": (6,)}, "gpu-launch", "no multiples of 4"),
+        ({"strides": (6,)}, "gpu-launch", "not multiples of 4"),
         ({"strides": (4, 4)}, "gpu-launch", "has an invalid array interface"),
         ({"shape": (0,)}, "bad-argument", "no elements"),
         ({"mask": 1}, "gpu-launch", "has a mask"),

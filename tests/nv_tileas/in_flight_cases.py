@@ -126,7 +126,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-residency",
-        "the right operand of wgmma lies in smem",
+        "the right operand of wgmma is in smem",
         started,
         {"right": "tile<16x64xf16>"},
         {"left": "tile<64x16xf16>"},

@@ -654,14 +654,14 @@ CASES = [
     Case(
         "dot",
         "as-residency",
-        "the right operand of wgmma lies in smem",
+        "the right operand of wgmma is in smem",
         dot(atom="wgmma"),
         dot(atom="mma_sync"),
     ),
     Case(
         "dot",
         "as-residency",
-        "the operands of fma lie in smem",
+        "the operands of fma are in smem",
         dot(a="16x32xf16, smem", atom="fma"),
         dot(a="16x32xf16, smem"),
     ),
@@ -737,9 +737,21 @@ MALFORMED = [
     (in_tile("#nv_tileas.other<[1]>"), "unknown-attribute", "#nv_tileas.other"),
     (in_tile("42 : i32"), "invalid-type", "the layout of a tile is #nv_tileas.layout"),
     (in_tile("#layout7"), "undefined-alias", "#layout7"),
-    (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, 2]>"), "invalid-attribute", "in one place"),
-    (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, 8]>"), "invalid-attribute", "in one place"),
-    (alloc("8xf16, smem, #nv_tileas.shared<[1, 2, -4]>"), "invalid-attribute", "in one place"),
+    (
+        alloc("8xf16, smem, #nv_tileas.shared<[1, 2, 2]>"),
+        "invalid-attribute",
+        "have the same position",
+    ),
+    (
+        alloc("8xf16, smem, #nv_tileas.shared<[1, 2, 8]>"),
+        "invalid-attribute",
+        "have the same position",
+    ),
+    (
+        alloc("8xf16, smem, #nv_tileas.shared<[1, 2, -4]>"),
+        "invalid-attribute",
+        "have the same position",
+    ),
     (alloc("2x4xf16, smem, #nv_tileas.shared<[1]>"), "invalid-attribute", "of 2 elements"),
     (alloc(f"8xf16, smem, {LAYOUT_OF_8}"), "invalid-attribute", "is #nv_tileas.shared"),
     (

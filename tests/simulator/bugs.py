@@ -524,7 +524,7 @@ BUGS = [
     Bug(
         "a cp.async of 16 bytes at 4 bytes",
         "sim-misaligned",
-        "which is no multiple of 16",
+        "which is not a multiple of 16",
         _CP_ASYNC.replace(
             "%at = arith.muli %tid, %c4 : index", "%at = arith.addi %tid, %c0 : index"
         ),
@@ -536,7 +536,7 @@ BUGS = [
     Bug(
         "a tile for TMA at an odd place",
         "sim-misaligned",
-        "which is no multiple of 1024",
+        "which is not a multiple of 1024",
         (_loads() + _WAIT)
         .replace("%tb = memref.subview %all[1, 0, 0]", "%tb = memref.subview %all[0, 1, 0]")
         .replace("offset: 4096", "offset: 64"),
@@ -547,7 +547,7 @@ BUGS = [
     Bug(
         "one row of ldmatrix at 8 bytes",
         "sim-misaligned",
-        "reads a row at shared byte 1160, which is no multiple of 16",
+        "reads a row at shared byte 1160, which is not a multiple of 16",
         "%two = arith.constant 2 : index\n%half_of = arith.remui %lane, %two : index\n%at = arith.muli %half_of, %c4 : index\n"
         + _ROWS.replace("%c0] {", "%at] {"),
         _ROWS,

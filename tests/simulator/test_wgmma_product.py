@@ -80,7 +80,7 @@ def test_ones(swizzle: int) -> None:
     [
         ({"fields": _STRIDE}, "has no swizzle, or a base offset"),
         ({"fields": _SWIZZLED | _STRIDE | 1 << 49}, "has no swizzle, or a base offset"),
-        ({"shift": 512}, "begins at shared byte 512, which is no multiple of the 1024"),
+        ({"shift": 512}, "begins at shared byte 512, which is not a multiple of the 1024"),
         ({"fields": _SWIZZLED | 0x3FFF << 32}, "leaves shared memory"),
         ({"fence": False}, "through the async proxy"),
     ],

@@ -73,7 +73,7 @@ def element_bits(value: Any, element: str) -> int:
         raise TypeError(f"expected a number, got {value!r}")
     if fmt.is_int and fmt.bits > 1:
         if not isinstance(value, Integral) and not float(value).is_integer():
-            raise ValueError(f"{value} is no integer, as {element} needs")
+            raise ValueError(f"{value} is not an integer, as {element} requires")
         low, high = -(1 << (fmt.bits - 1)), (1 << fmt.bits) - 1
         number: Any = value
         if not low <= number <= high:

@@ -526,7 +526,7 @@ class Builder(Elementwise):
         if len(tiles) != len(values) or len(numbers) != len(values) or not values:
             fail(mnemonic, f"takes tiles and an identity for each, got {given} and {numbers}")
         if not all(0 <= dim < t.rank for t in tiles):
-            fail(mnemonic, f"{dim} is no axis of {', '.join(map(format_type, tiles))}")
+            fail(mnemonic, f"{dim} is not an axis of {', '.join(map(format_type, tiles))}")
         cls = OPERATIONS[mnemonic]
         assert issubclass(cls, ReduceOrScan)
         block = Block(arg_types=[T.tile((), t.element_type) for t in tiles for _ in range(2)])

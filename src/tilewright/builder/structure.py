@@ -157,7 +157,7 @@ class Loop(_Named, ABC):
         """Return the checked operands of a ``break``."""
         fail(
             "break",
-            f"a {self._what} has no early end; it stands in one",
+            f"a {self._what} has no early exit",
             "a `loop_` has: count in a value that it carries",
         )
 

@@ -53,7 +53,7 @@ class Store:
         except OSError as error:
             raise _bad(f"cannot read '{path}': {error.strerror}") from error
         if data is None:
-            raise _bad(f"cannot read '{path}': it is no plain file, or too large")
+            raise _bad(f"cannot read '{path}': it is not a regular file, or too large")
         self._begins_line = data.endswith(b"\n") or not data
         lines = data.split(b"\n")
         for number, line in enumerate(lines, 1):

@@ -373,7 +373,7 @@ class _Builder:
     def _take_nv_tileaa(self) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
         """Like ``_lower``, for a module that is already of ``nv_tileaa``."""
         copy = clone_with_locations(self.module, {})
-        assert isinstance(copy, builtin.ModuleOp), "functions stand in a builtin module"
+        assert isinstance(copy, builtin.ModuleOp), "functions are in a builtin module"
         twins = list(zip(self.module.walk(), copy.walk(), strict=True))
         for op, twin in twins:
             self.numbers[twin] = self.numbers[op]

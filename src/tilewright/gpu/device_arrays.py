@@ -165,7 +165,7 @@ def _from_interface(fields: dict[str, Any], owner: object, name: str) -> DeviceA
         pairs = list(zip(steps, shape, strict=True))
         if any(step % size and extent > 1 for step, extent in pairs):
             raise _bad(
-                f"the array for '{name}' has strides of {tuple(steps)} bytes, which are no multiples of {size}"
+                f"the array for '{name}' has strides of {tuple(steps)} bytes, which are not multiples of {size}"
             )
         strides = tuple(int(step) // size for step, _ in pairs)
     kind = dtype.kind if dtype.kind in "iufb" else "f"

@@ -207,7 +207,7 @@ def _check_layout(array: Array, name: str, location: SourceLocation | None) -> N
     if any(step % array.itemsize for step in steps):
         raise TileIRError.single(
             BAD_ARGUMENT,
-            f"{name} has strides of {array.strides} bytes, which are no multiples of its element "
+            f"{name} has strides of {array.strides} bytes, which are not multiples of its element "
             f"size, {array.itemsize} bytes",
             location,
             help="pass a copy of the array",

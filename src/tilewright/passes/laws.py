@@ -208,7 +208,7 @@ class _Writer:
                 maker = self._words.makers.get(word) or _maker(*self._words.classes(word))
                 operands = ", ".join(self._made(part) for part in parts)
                 return f"{self._global(maker)}(site, {ty}, {operands})"
-        raise ValueError(f"'{ast.unparse(node)}' is no value of the pattern")
+        raise ValueError(f"'{ast.unparse(node)}' is not a value of the pattern")
 
 
 def _maker(cls: type[Operation]) -> Callable[..., SSAValue]:

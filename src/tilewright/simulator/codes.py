@@ -28,7 +28,7 @@ TENSOR_MAP = define_code(
 )
 OUT_OF_BOUNDS = define_code(
     "sim-out-of-bounds",
-    "An access lies outside its memref, or outside the memory behind it.",
+    "An access is outside its memref, or outside the memory of it.",
     help="guard the access, or enlarge the memory",
 )
 MISALIGNED = define_code(
@@ -50,7 +50,7 @@ UNWAITED_COPY = define_code(
     "The source or destination of an asynchronous copy is accessed before the copy has completed.",
     "`cp.async`: wait for its group, then pass a barrier of the block. TMA loads: wait for the "
     "phase of their mbarrier. TMA stores: commit, and wait with `read` before the source is "
-    "written again or the block ends, and without `read` before somebody uses what they wrote.",
+    "written again or the block ends, and without `read` before what they wrote is used.",
     help="wait for the copy before its memory is accessed",
 )
 UNWAITED_PRODUCT = define_code(
@@ -71,9 +71,10 @@ RACE = define_code(
 PROXY_FENCE = define_code(
     "sim-missing-proxy-fence",
     "TMA or wgmma accesses memory that ordinary stores have written, without a proxy fence.",
-    "Shared memory: put `nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, ...}` behind the stores, in the "
-    "thread that did them, and a barrier behind the fence. Global memory, in the same launch: `{kind = "
-    "#nvvm.proxy_kind<async>}` behind the stores, or before the load in a thread that knows of them.",
+    "Shared memory: put `nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, ...}` behind "
+    "the stores, in the thread that did them, and a barrier behind the fence. Global memory, in "
+    "the same launch: `{kind = #nvvm.proxy_kind<async>}` after the stores, or before the load in "
+    "a thread that is ordered after them.",
     help="execute nvvm.fence.proxy after the writes, then synchronize",
 )
 DEADLOCK = define_code(
@@ -129,7 +130,7 @@ ASSERTION = define_code(
 UNDEFINED = define_code(
     "sim-undefined-arithmetic",
     "An operation is undefined for its operands.",
-    "A division of integers by zero, zero to a negative power, a loop whose step is zero or negative, a shuffle "
-    "among a number of lanes that is no power of two up to 32.",
+    "A division of integers by zero, zero to a negative power, a loop whose step is zero or "
+    "negative, a shuffle among a number of lanes that is not a power of two up to 32.",
     help="guard the operation against these operands",
 )

@@ -88,7 +88,7 @@ class Access:
                 raise Fault(
                     codes.MISALIGNED,
                     f"{self._who(warp, int(who()[place]))} {self.verb} {self.whole} bytes at "
-                    f"{int(addresses[place]):#x}, which is no multiple of {self.alignment}",
+                    f"{int(addresses[place]):#x}, which is not a multiple of {self.alignment}",
                     self.op,
                 )
 

@@ -411,7 +411,7 @@ class _Shape:
             if any(g % c for g, c in zip(self.grid, self.cluster)):
                 raise Fault(
                     codes.ARGUMENT,
-                    f"the grid {self.grid} is no multiple of the cluster {self.cluster}",
+                    f"the grid {self.grid} is not a multiple of the cluster {self.cluster}",
                 )
             x, y, z = self.cluster
             if x * y * z > _MAX_CLUSTER:

@@ -246,7 +246,7 @@ def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
         notes.append(Note(f"{_named(asking)} poll for the end of a phase"))
     for barrier in list(barriers)[:3]:
         for op in list(_arrivals_at(barrier))[:4]:
-            notes.append(note_at(f"arrivals at {barrier.name} come from here", op))
+            notes.append(note_at(f"arrivals at {barrier.name} are here", op))
         if barrier.tx and not barrier.pending:
             _report_transactions(barrier)
     first = blocked[0].waiting.op if blocked and blocked[0].waiting is not None else None

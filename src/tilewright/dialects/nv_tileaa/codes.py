@@ -80,7 +80,7 @@ ADDRESS_SPACE = define_code(
 )
 PROVENANCE = define_code(
     "aa-provenance",
-    "An operation loses what is known about where memory comes from.",
+    "An operation loses the provenance of a pointer.",
     "addptr keeps the pointee; make_memref hands its alias_scope on to its result type, and views "
     "keep the memref that they are made from.",
 )

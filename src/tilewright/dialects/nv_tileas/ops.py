@@ -307,11 +307,11 @@ class Product(TileAAOp):
                 LAYOUT, f"expected one of {', '.join(ATOMS)}, got {atom_of(self)}", attr("atom")
             )
         if atom_of(self) == "wgmma" and not isinstance(self.b.type, S.TiledViewType):
-            report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
+            report.error(RESIDENCY, "the right operand of wgmma is in smem", type_of("b"))
         if atom_of(self) == "fma":
             for name, value in (("a", self.a), ("b", self.b)):
                 if not isinstance(value.type, S.TiledViewType):
-                    report.error(RESIDENCY, "the operands of fma lie in smem", type_of(name))
+                    report.error(RESIDENCY, "the operands of fma are in smem", type_of(name))
         if atom_of(self) == "mma_sync_f16":
             for name, value in (("a", self.a), ("b", self.b)):
                 ty = value.type

@@ -485,7 +485,7 @@ class MakeTiledTmaDescOp(TileAAOp):
     box = prop_def(I64_ARRAY)
     result = result_def(DESC)
     traits = traits_def(Pure())
-    UNDEFINED: ClassVar = ("strides of the array that are no multiples of 16 bytes",)
+    UNDEFINED: ClassVar = ("strides of the array that are not multiples of 16 bytes",)
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileas.make_tiled_tma_desc %view {order = array<i64: 0, 1>, box = array<i64: 8, 16>} "
         ": !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>> -> "

@@ -341,7 +341,7 @@ def _async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
         if regs[token] > ended:
             raise Fault(
                 NOT_AWAITED,
-                f"group {regs[token]} is waited for while {pending} of {len(held.groups)} may go on",
+                f"group {regs[token]} is awaited, but {pending} of {len(held.groups)} groups may stay pending",
             )
         held.end(ended)
 

@@ -372,7 +372,7 @@ def _view(op: Any, t: Translator) -> Step:
         if place % element.size:
             raise Fault(
                 codes.MISALIGNED,
-                f"memref.view of {warp.name()} begins at byte {place}, which is no multiple of "
+                f"memref.view of {warp.name()} begins at byte {place}, which is not a multiple of "
                 f"the {element.size} bytes of an element",
                 op,
             )

@@ -81,8 +81,8 @@ def _descriptor(op: Any, t: Translator) -> Step:
         if start % _PATTERN:
             raise Fault(
                 codes.MISALIGNED,
-                f"{op.name} of {warp.name()} is for a matrix at shared byte {start}, which is no "
-                f"multiple of the {_PATTERN} bytes of the swizzle pattern",
+                f"{op.name} of {warp.name()} accesses a matrix at shared byte {start}, which is "
+                f"not a multiple of the {_PATTERN} bytes of the swizzle pattern",
                 op,
                 help=f"give the memory an alignment of {_PATTERN}",
             )

@@ -50,8 +50,8 @@ from tilewright.passes.tileas.product_candidates import (
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
 
-#: The instructions for each sum that an iteration makes with them before the next product is started, which then takes their
-#: registers; what takes more, as an exponential, shall run beside it.
+#: Instructions per accumulator element up to which the iteration uses the accumulator before the next product starts, so that
+#: that product can take its registers. Longer work, such as an exponential, overlaps with the product.
 _BEFORE = 2
 
 
@@ -68,8 +68,7 @@ class PipelineProducts(FunctionPass):
 
 
 def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
-    """Start products of loops of a function of ``warps`` warps an iteration ahead, where that can be done, and registers
-    do."""
+    """Start the products of loops one iteration ahead, if they are candidates and registers suffice for ``warps`` warps."""
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if not isinstance(op, S.DotOp) or S.atom_of(op) != "wgmma" or op.parent is None:
@@ -92,7 +91,7 @@ def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) 
 
 
 class _PipelinedLoop:
-    """A loop while a product is put ahead."""
+    """The rewrite of a loop whose product starts one iteration ahead."""
 
     def __init__(self, found: Candidate):
         self.found, self.dot, self.loop, self.in_flight = (
@@ -107,7 +106,7 @@ class _PipelinedLoop:
         return self.loop.body.block
 
     def rewrite(self) -> None:
-        """The loop with the product of the next iteration in each; a loop of no iterations makes none."""
+        """Replace the loop: each iteration starts the product of the next one. A loop without iterations starts none."""
         loop = self.loop
         before = ScheduleBuilder(InsertPoint.before(loop), loop)
         below = BELOW_UNSIGNED if "unsignedCmp" in loop.attributes else BELOW
@@ -137,7 +136,7 @@ class _PipelinedLoop:
         builder.add(scf.YieldOp.create(operands=iteration.last(builder, self)))
 
     def _first_product(self, builder: ScheduleBuilder) -> tuple[list[SSAValue], SSAValue]:
-        """Makes the product of round 0: what the loop begins with, and the sums."""
+        """Emit the product of iteration 0. Returns the initial loop-carried values and the accumulator."""
         body, loop = self.body, self.loop
         end = body.last_op
         assert end is not None
@@ -153,8 +152,10 @@ class _PipelinedLoop:
         return given, values[self.dot.result]
 
     def _advance_product(self) -> _Iteration:
-        """Make the body one in which the counter, and what the product comes from, are those of the next iteration. The
-        loop then carries the counter of this one, and its sums, too."""
+        """Let the counter and the operands of the product in the body be those of the next iteration.
+
+        The loop then also carries the counter and the accumulator of the current iteration.
+        """
         body, dot = self.body, self.dot
         end, counter = body.last_op, body.args[0]
         assert end is not None
@@ -203,7 +204,7 @@ class _PipelinedLoop:
     def _take(
         self, in_flight: ProductInFlight, iteration: _Iteration, here: ScheduleBuilder
     ) -> None:
-        """Wait for the second product of the iteration before, and give its stage back."""
+        """Wait for the second product of the previous iteration, and release its stage."""
         body = self.body
         token, stage = (body.insert_arg(ty, len(body.args)) for ty in (ASYNC_TOKEN, P.STAGE))
         sums = body.args[1 + in_flight.number]
@@ -220,7 +221,7 @@ class _PipelinedLoop:
         iteration.taken = {taken.result: sums}
 
     def _leave_in_flight(self, in_flight: ProductInFlight, iteration: _Iteration) -> None:
-        """Start the second product without waiting for it."""
+        """Start the second product without waiting for it; the next iteration waits."""
         dot, end = in_flight.dot, self.body.last_op
         assert end is not None
         started = ScheduleBuilder(InsertPoint.before(dot), dot).add(_started(dot))

@@ -26,17 +26,19 @@ from tilewright.passes.tileas.pipeline import copy_layout
 from tilewright.passes.tileas.schedule import user_of
 from tilewright.passes.tileas.warpgroup_products import ROWS, WARPS
 
-#: The registers of a multiprocessor, the most of a thread, and what an iteration needs beside the tiles that it holds.
+#: Registers of a multiprocessor, the maximum per thread, and what an iteration needs in addition to its tiles.
 _REGISTERS, _MOST, _BESIDE = 1 << 16, 255, 16
-#: What the assembler takes for powers of two that are one instruction each: it moves them together. Those that are
-#: scaled for subnormal numbers it leaves where they are.
+#: Registers that the assembler takes for powers of two that are single instructions, since it groups them. It does not
+#: move those that are scaled for subnormal numbers.
 _POWERS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class ProductInFlight:
-    """A second product of the loop, that goes on while the next iteration begins: its sums are what the loop carries as
-    ``number``, and the stage that it reads."""
+    """A second product of the loop, which stays in flight while the next iteration starts.
+
+    Its accumulator is the loop-carried value ``number``; ``wait`` and ``release`` are of the stage that it reads.
+    """
 
     dot: S.DotOp
     number: int
@@ -46,11 +48,11 @@ class ProductInFlight:
 
 @dataclass(slots=True)
 class Candidate:
-    """A product of a loop that can be started an iteration ahead.
+    """A product of a loop that can start one iteration ahead.
 
-    ``early``: the operations of the body that its operands come from, in order; ``carried``: the numbers of the values that
-    the loop carries for these; ``releases``: of the stages that it reads. ``overlaps``: registers do for ``in_flight`` to go on
-    until this iteration has reduced its sums.
+    ``early``: the operations of the body that its operands depend on, in order. ``carried``: the numbers of the
+    loop-carried values among these. ``releases``: the releases of the stages that it reads. ``overlaps``: registers
+    suffice for ``in_flight`` to stay in flight until this iteration has reduced its accumulator.
     """
 
     dot: S.DotOp
@@ -63,15 +65,15 @@ class Candidate:
 
     @property
     def pipelines(self) -> list[SSAValue]:
-        """Those that the product reads."""
+        """The pipelines that the product reads."""
         return [op.pipeline for op in self.early if isinstance(op, P.ConsumerWaitOp)]
 
     def keeps(self, use: Use) -> bool:
-        """Whether a use is that of the loop, which carries the value for the product."""
+        """Whether a use is the loop's, which carries the value for the product."""
         return _keeps(use, self.loop, self.carried)
 
     def lack_of_registers(self, warps: int) -> str:
-        """Why the registers of a thread would not do for the sums of two iterations; empty where they do."""
+        """Return why the registers of a thread cannot hold the accumulators of two iterations; empty if they can."""
         given = _registers_of(self.loop, warps)
         sums = _held(self.dot.result)
         carried = sum(_held(value) for value in self.loop.body.block.args[1:])
@@ -84,8 +86,8 @@ class Candidate:
                 f"{_BESIDE} others exceed the {given} of a thread"
             )
         if self.in_flight is not None:
-            # Its left operand is read from registers until it has ended; of the sums of the next iteration then those of
-            # one block of rows have been begun.
+            # Its left operand stays in registers until it has completed; of the next accumulator, one block of rows
+            # has been started by then.
             blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
             needed += _held(self.in_flight.dot.a) - sums + sums // blocks + addresses
             if any(
@@ -99,8 +101,10 @@ class Candidate:
 
 
 def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
-    """A product of a block of ``warps`` warps that can be started an iteration ahead, or why not; empty for one that no loop
-    makes anew in each iteration."""
+    """Return the candidate for a product of a block of ``warps`` warps, or the reason why it is none.
+
+    The reason is empty for products that no loop computes anew in each iteration.
+    """
     loop = dot.parent_op()
     if not isinstance(loop, scf.ForOp) or is_within(dot.c, loop):
         return ""
@@ -127,7 +131,7 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
 
 
 def _product_in_flight(first: S.DotOp, loop: scf.ForOp) -> ProductInFlight | None:
-    """The second product of a loop, if it can go on into the next iteration."""
+    """Return the second product of a loop if it can stay in flight into the next iteration."""
     body = loop.body.block
     end = body.last_op
     others = [op for op in loop.walk() if isinstance(op, S.Product) and op is not first]

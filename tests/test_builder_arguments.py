@@ -226,7 +226,7 @@ def test_nonsense_for_modules(what: str) -> None:
     [
         (lambda m: m.entry("k", {"x": tile((4,), "f32")}), "must have scalar types"),
         (lambda m: m.entry("first"), "a symbol 'first' already"),
-        (lambda m: m.entry("k", {"a b": "f32"}), "'a b' is no name of a value"),
+        (lambda m: m.entry("k", {"a b": "f32"}), "'a b' is not a valid name"),
         (lambda m: m.global_("first", [1], "i32"), "a symbol 'first' already"),
     ],
 )
@@ -258,8 +258,8 @@ def test_kernels_and_globals_are_checked_at_once(
         ("make_partition_view", lambda k: k.partition(3, (4,)), "is a view that make_tensor_view"),
         ("make_partition_view", lambda k: k.partition(view(k), 4), "tile is a list of whole numbers"),
         ("zeros", lambda k: k.zeros((4,)), "missing a required argument: 'elem'"),
-        ("break", lambda k: k.break_(), "stands in no loop"),
-        ("continue", lambda k: k.continue_([]), "stands in no loop"),
+        ("break", lambda k: k.break_(), "is not in a loop"),
+        ("continue", lambda k: k.continue_([]), "is not in a loop"),
     ],
 )  # fmt: skip
 def test_what_is_told(what: str, attempt: Callable[[Builder], object], words: str) -> None:

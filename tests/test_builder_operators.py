@@ -236,7 +236,7 @@ def test_loops_and_branches_by_name() -> None:
 def test_else_of_the_branch_above() -> None:
     module = ModuleBuilder()
     with module.entry("k", {"n": "i32"}) as k:
-        with pytest.raises(BuilderError, match="directly behind an if_"):
+        with pytest.raises(BuilderError, match="directly follow an if_"):
             k.else_()
         with k.if_(k.args.n > 3):
             with k.if_(k.args.n > 5):
@@ -245,7 +245,7 @@ def test_else_of_the_branch_above() -> None:
                 k.print_tko([], str="middle")
         with k.else_():
             k.print_tko([], str="small")
-        with pytest.raises(BuilderError, match="else_ comes once"):
+        with pytest.raises(BuilderError, match="an if_ has one else_"):
             k.else_()
     for n, text in ((9, "big"), (4, "middle"), (1, "small")):
         assert tilewright.run(module.build(), "k", (1, 1, 1), [n]).text == text
@@ -291,26 +291,26 @@ def _line() -> int:
 
 MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
     ("+", lambda k: k.args.f + k.args.i, "element types f32 and i32"),
-    ("/", lambda k: k.args.i / 2, "no such operation on i32"),
-    ("//", lambda k: k.args.f // 2, "no such operation on f32"),
-    ("%", lambda k: k.args.f % 2, "no such operation on f32"),
-    ("~", lambda k: ~k.args.f, "no such operation on f32"),
-    ("+", lambda k: k.args.i + 2.5, "2.5 is no integer"),
+    ("/", lambda k: k.args.i / 2, "this operation does not exist on i32"),
+    ("//", lambda k: k.args.f // 2, "this operation does not exist on f32"),
+    ("%", lambda k: k.args.f % 2, "this operation does not exist on f32"),
+    ("~", lambda k: ~k.args.f, "this operation does not exist on f32"),
+    ("+", lambda k: k.args.i + 2.5, "2.5 is not an integer"),
     ("+", lambda k: k.args.i + 2**40, "does not fit i32"),
     ("+", lambda k: k.args.i + "x", "expected a value or a number, got 'x'"),
-    ("*", lambda k: k.args.p * 2, "a number is no pointer"),
+    ("*", lambda k: k.args.p * 2, "a number is not a pointer"),
     ("<", lambda k: k.args.p < k.args.p, "compared as integers"),
     ("+", lambda k: k.zeros((4,), "f32") + k.zeros((8,), "f32"), "do not broadcast"),
     ("@", lambda k: k.zeros((4, 4), "f32") @ k.zeros((8, 4), "f32"), "have no product"),
     ("where", lambda k: k.where(k.args.i, 1, 2), "a tile of i1"),
     ("sum", lambda k: k.zeros((4,), "f32").sum(axis=3), "no axis 3"),
     ("value", lambda k: bool(k.args.i < 3), "no truth"),
-    ("value", lambda k: list(k.args.i), "cannot be taken apart"),
-    ("value", lambda k: k.args.i[0], "no subscripts"),
+    ("value", lambda k: list(k.args.i), "cannot be iterated"),
+    ("value", lambda k: k.args.i[0], "cannot be subscripted"),
     ("value", lambda k: len(k.args.i), "no length"),
-    ("value", lambda k: range(k.args.i), "no number of Python"),
-    ("value", lambda k: float(k.args.f), "no number of Python"),
-    ("value", lambda k: int(k.args.i), "no number of Python"),
+    ("value", lambda k: range(k.args.i), "not a Python number"),
+    ("value", lambda k: float(k.args.f), "not a Python number"),
+    ("value", lambda k: int(k.args.i), "not a Python number"),
     ("value", lambda k: k.make_token().shape, "expected a tile, got token"),
     ("zeros", lambda k: k.zeros((3,), "f32"), "power"),
     ("zeros", lambda k: k.zeros((4,), "f33"), "unknown element type 'f33'"),
@@ -319,9 +319,9 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
     (
         "constant",
         lambda k: k.constant(np.zeros((2, 4)), tile((4, 2), "f64")),
-        "is no tile of shape",
+        "does not match a tile of shape",
     ),
-    ("constant", lambda k: k.constant(np.array([1j])), "no element type"),
+    ("constant", lambda k: k.constant(np.array([1j])), "no Tile IR element type"),
     ("addf", lambda k: k.addf(k.args.f), "needs an operand 'rhs'"),
     ("addf", lambda k: k.addf(k.args.f, "x"), "operand 'rhs' of addf is a str"),
     ("addf", lambda k: k.addf(k.args.f, None), "is a NoneType"),
@@ -330,7 +330,11 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
     ("addf", lambda k: k.addf(k.args.f, k.args.i), "operand #1 ('rhs') must be"),
     ("addf", lambda k: k.addf(k.args.f, 1, rounding_mode="up"), "rounding_mode is one of"),
     ("maxi", lambda k: k.maxi(k.args.i, 1), "needs signedness=: one of unsigned, signed"),
-    ("permute", lambda k: k.permute(k.zeros((2, 4), "i32"), permutation=[0, 0]), "no permutation"),
+    (
+        "permute",
+        lambda k: k.permute(k.zeros((2, 4), "i32"), permutation=[0, 0]),
+        "not a permutation",
+    ),
     ("permute", lambda k: k.permute(k.zeros((2, 4), "i32"), [1, 0]), "by keyword: permutation"),
     (
         "load_ptr_tko",
@@ -338,8 +342,8 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
         "expected a tile of pointers, got tile<f32>",
     ),
     ("load_view_tko", lambda k: k.load_view_tko(k.args.f, [0]), "expected a view of tiles"),
-    ("make_tensor_view", lambda k: k.make_tensor_view(k.args.f, [1], [1]), "no pointer"),
-    ("make_tensor_view", lambda k: k.make_tensor_view(3, [1], [1]), "no pointer"),
+    ("make_tensor_view", lambda k: k.make_tensor_view(k.args.f, [1], [1]), "not a pointer"),
+    ("make_tensor_view", lambda k: k.make_tensor_view(3, [1], [1]), "not a pointer"),
     ("make_partition_view", lambda k: k.partition(k.args.f, (4,)), "make_partition_view"),
     (
         "make_partition_view",
@@ -347,16 +351,20 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
         "padding is one of zero, neg_zero",
     ),
     ("reduce", lambda k: k.reduce(k.args.f, 0, 0.0, lambda b, x, y: b.addf(x, y)), "no axis"),
-    ("nothing", lambda k: k.op("nothing"), "is no operation"),
+    ("nothing", lambda k: k.op("nothing"), "is not an operation"),
     ("if", lambda k: k.if_(k.args.i).__enter__() and k.return_(), ""),
-    ("for", lambda k: k.for_(0.5, acc=k.args.f), "0.5 is no integer"),
+    ("for", lambda k: k.for_(0.5, acc=k.args.f), "0.5 is not an integer"),
     ("for", lambda k: k.for_(3, acc=1.0), "acc: the type of the number 1.0 is not known"),
     ("if", lambda k: k.if_(k.args.i < 1, y=1), "y: the type of the number 1 is not known"),
     ("for", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i: i), "too many positional arguments"),
     ("if", lambda k: k.if_(k.args.i < 1, lambda: None), "too many positional arguments"),
     ("continue", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: None), "gives nothing"),
     ("continue", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: k.args.f), "cannot become"),
-    ("continue", lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: 0.5), "0.5 is no integer"),
+    (
+        "continue",
+        lambda k: k.for_(0, 3, 1, [k.args.i], lambda k, i, x: 0.5),
+        "0.5 is not an integer",
+    ),
     ("scan", lambda k: k.scan(k.zeros((4,), "f32"), 0, 0, lambda k, a: a), "too many positional"),
     ("for", lambda k: k.for_(3, carried=[k.args.f], acc=k.args.f), "by name or as a list"),
 ]
@@ -461,14 +469,14 @@ def structure_misuse() -> list[tuple[str, Callable[[Builder], object]]]:
         ("operand 0 is not visible here", leaves_its_block),
         ("given in one branch only", one_branch_only),
         ("'x' is tile<i32> and cannot become tile<f32>", branches_differ),
-        ("directly behind the branch", else_comes_late),
+        ("directly follow the branch", else_comes_late),
         ("make_token: the block has ended with continue", behind_the_end),
         ("given in one branch only", no_value_of_a_branch),
-        ("break: a for has no early end", for_has_no_break),
+        ("break: a for has no early exit", for_has_no_break),
         ("value 0 is tile<i32> in this for", goes_on_with_another_type),
         ("continue: gives nothing, this loop takes tile<i32>", goes_on_with_less),
         ("value 0 is tile<i32> in this loop", breaks_differ),
-        ("taken apart into its values inside of its own", taken_apart_outside),
+        ("unpacked inside of its own", taken_apart_outside),
         ("without names; list the next ones", nothing_listed),
         ("has no results before it has ended", results_too_early),
     ]

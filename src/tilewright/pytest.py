@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tilewright-skip-refused",
         action="store_true",
-        help="skip tests that ask for what the machine refuses; otherwise they fail",
+        help="skip tests that use what the machine does not support; otherwise they fail",
     )
 
 

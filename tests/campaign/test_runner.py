@@ -155,7 +155,7 @@ def test_what_is_no_file_of_ones_own_is_not_waited_for(tmp_path: Path) -> None:
         pytest.skip("there are no pipes with names")
     pipe, text = tmp_path / "pipe", json.dumps(_LINE) + "\n"
     os.mkfifo(pipe)
-    with pytest.raises(TileIRError, match="no plain file"):
+    with pytest.raises(TileIRError, match="not a regular file"):
         Store(pipe)
     open_to_all, link = tmp_path / "all.jsonl", tmp_path / "link.jsonl"
     open_to_all.write_text(text)

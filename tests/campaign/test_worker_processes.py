@@ -96,4 +96,4 @@ def test_another_tilewright_is_refused() -> None:
     other = Job("operator:add", {}, "k", "add", source="another")
     found = run_job(other)
     assert found.status is Status.FAILED
-    assert "install the same on all machines" in found.reason
+    assert "install the same version on all machines" in found.reason

@@ -108,4 +108,4 @@ def test_a_cache_in_the_home_of_nobody(
     (tmp_path / "k.tileir").write_text("cuda_tile.module @m { entry @k() { return } }")
     assert command("run", tmp_path / "k.tileir", "--machine", "cpu").status == 0
     ran = command("cache")
-    assert ran.status == 2 and "there is no cache" in ran.err
+    assert ran.status == 2 and "the cache is disabled" in ran.err

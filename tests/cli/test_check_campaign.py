@@ -98,7 +98,7 @@ def test_every_check_on_everything(command: Command, folder: Path) -> None:
     (folder / "wrong.py").unlink()
     ran = command("check", "--campaign", folder, "--machines", "reference,cpu", "--seeds", "2")
     assert ran.status == 1
-    assert "3 files, 9 jobs, with every check on, 9 of them from an earlier run" in ran.text
+    assert "3 files, 9 jobs, with all checks enabled, 9 of them from an earlier run" in ran.text
     assert ran.text.endswith("7 clean, 2 with findings\n")
 
 
@@ -152,15 +152,18 @@ def test_differences(dtype: Any, one: list[float], other: list[float], differing
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--campaign", "nowhere"), "is no folder"),
-        (("--campaign", "empty"), "holds no program"),
-        (("--campaign", "empty", "file.tileir"), "no files beside it"),
-        (("--campaign", "empty", "--format", "sarif"), "text or json"),
+        (("--campaign", "nowhere"), "is not a folder"),
+        (("--campaign", "empty"), "contains no program"),
+        (("--campaign", "empty", "file.tileir"), "cannot be combined with files"),
+        (("--campaign", "empty", "--format", "sarif"), "text and json"),
         (("--campaign", "programs", "--machines", "abacus"), "abacus"),
-        (("--campaign", "programs", "--compare", "--machines", "reference"), "name others"),
-        (("--campaign", "programs", "--rtol", "1"), "go with --compare"),
-        (("--machines", "cpu", "file.tileir"), "--machines goes with --campaign"),
-        ((), "nothing to check"),
+        (
+            ("--campaign", "programs", "--compare", "--machines", "reference"),
+            "a machine other than reference",
+        ),
+        (("--campaign", "programs", "--rtol", "1"), "require --compare"),
+        (("--machines", "cpu", "file.tileir"), "--machines requires --campaign"),
+        ((), "no input to check"),
     ],
 )
 def test_bad_usage(

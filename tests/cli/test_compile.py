@@ -169,3 +169,12 @@ def test_no_cache(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran.status == Exit.USAGE
     assert "TILEWRIGHT_CACHE_DIR" in ran.err
     assert command("run", EXAMPLE, *ARGUMENTS, "--machine", "cpu").status == Exit.OK
+
+
+def test_code_and_remarks_have_outputs_of_their_own(command: Command, tmp_path: Path) -> None:
+    same = str(tmp_path / "out")
+    for words in (("--remarks-json", "-"), ("-o", same, "--remarks-json", same)):
+        ran = command("compile", EXAMPLE, *words)
+        assert (ran.status, ran.text) == (Exit.USAGE, "")
+        assert "--remarks-json and the code have the same output" in ran.err
+    assert not Path(same).exists()

@@ -53,7 +53,7 @@ def divide(tmp_path: Path) -> Path:
     ("arguments", "status", "message"),
     [
         (["--arg", "zeros:f32:4"], Exit.USAGE, "no argument for parameter 'n: i32'"),
-        (["--arg", "zeros:f32:4", "--arg", "1", "--arg", "2"], Exit.USAGE, "no parameter left"),
+        (["--arg", "zeros:f32:4", "--arg", "1", "--arg", "2"], Exit.USAGE, "too many arguments"),
         (["--arg", "zeros:f64:4", "--arg", "1"], Exit.USAGE, "does not fit parameter"),
         (["--arg", "array:zeros:f32:2x2", "--arg", "1"], Exit.USAGE, "needs 4 integer parameters"),
         (["--arg", "zeros:f32:0", "--arg", "1"], Exit.FINDINGS, "argument 0 has no elements"),

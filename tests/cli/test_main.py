@@ -91,7 +91,7 @@ def test_endless_input(command: Command, monkeypatch: pytest.MonkeyPatch, name: 
     monkeypatch.setattr(session, "MAX_INPUT_BYTES", 1 << 20)
     ran = command(name, "-", stdin=b"/" * (1 << 21))
     assert (ran.status, ran.out) == (Exit.USAGE, b"")
-    assert "cannot read standard input: it is longer than 1 MiB" in ran.err
+    assert "cannot read standard input: it is larger than 1 MiB" in ran.err
     assert command("check", "-", stdin=b"/" * (1 << 20)).status == Exit.OK
 
 

@@ -57,17 +57,17 @@ def test_the_text_says_what_it_is(command: Command, cubin: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("--gpu", "v100"), 1, "no table for the GPU 'v100'"),
-        (("--gpu", "a100"), 1, "code for sm_90, which the A100"),
+        (("--gpu", "v100"), 1, "no GPU 'v100'"),
+        (("--gpu", "a100"), 1, "code for sm_90, which cannot run on the A100"),
         (("--gpu", "h100", "--kernel", "other"), 1, "no kernel 'other'"),
-        (("--gpu", "h100", "--trips", "L9=4"), 2, "no LOOP=N"),
-        (("--gpu", "h100", "--trips", "L0"), 2, "no LOOP=N"),
+        (("--gpu", "h100", "--trips", "L9=4"), 2, "not of the form LOOP=N"),
+        (("--gpu", "h100", "--trips", "L0"), 2, "not of the form LOOP=N"),
         (("--gpu", "h100", "--arg", "x=3"), 2, "no parameter 'x'"),
         (("--gpu", "h100", "--arg", "what"), 2, "neither a number nor an array"),
         (("--gpu", "h100", "--arg", "array:zeros:f32:8x8x8"), 2, "for 7 parameters"),
         (("--gpu", "h100", "--arg", "zeros:f33:8"), 2, "no element type 'f33'"),
-        (("--gpu", "h100", "--block", "64"), 2, "compiled for blocks of (32, 1, 1)"),
-        (("--gpu", "h100", "--grid", "0"), 2, "an extent is 0"),
+        (("--gpu", "h100", "--block", "64"), 2, "requires blocks of (32, 1, 1)"),
+        (("--gpu", "h100", "--grid", "0"), 2, "an extent of the launch is 0"),
         (("--gpu", "h100", "--dynamic-shared", "300000", "--trips", "L0=2"), 1, "does not fit"),
         (("--gpu", "h100", "file.tileir"), 2, "either FILE or --cubin"),
     ],
@@ -84,12 +84,12 @@ def test_files_that_are_no_cubins(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "not.cubin"
     path.write_bytes(b"text")
     ran = command("profile", "--cubin", path, "--gpu", "h100")
-    assert (ran.status, "no cubin" in ran.err) == (1, True)
+    assert (ran.status, "not a readable cubin" in ran.err) == (1, True)
 
 
 def test_nothing_to_profile(command: Command) -> None:
     ran = command("profile", "--gpu", "h100")
-    assert (ran.status, "nothing to profile" in ran.err) == (2, True)
+    assert (ran.status, "no input to profile" in ran.err) == (2, True)
 
 
 def test_constants_can_be_shown_and_changed(command: Command, cubin: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_options_of_files_are_refused_for_programs(command: Command, program: Pa
     for words in (("--grid", "3"), ("--arg", "5"), ("--block", "64")):
         ran = command("profile", program, "--gpu", "h100", *words)
         assert ran.status == 2
-        assert "launches by itself" in ran.err
+        assert "does not apply to programs" in ran.err
     ran = command("profile", program, "--gpu", "h100", "--kernel", "other")
     assert (ran.status, "compiles no kernel 'other'" in ran.err) == (2, True)
 
@@ -189,7 +189,7 @@ def test_files_that_are_no_profiles(command: Command, cubin: Path, tmp_path: Pat
         path = tmp_path / "other.json"
         path.write_text(text)
         ran = command(*args, path)
-        assert (ran.status, "no profile that can be compared" in ran.err) == (1, True)
+        assert (ran.status, "not a profile to compare" in ran.err) == (1, True)
 
 
 def test_a_file_with_all_arguments_is_simulated(command: Command) -> None:
@@ -242,4 +242,4 @@ def test_some_of_the_arguments_do_not_leave_loops_out(command: Command, count: i
     args = ("profile", EXAMPLES / "matmul.tileir", "--gpu", "h100", "--grid", "4,4", *given)
     missing = command(*args)
     assert missing.status == 1
-    assert "depends on arguments that are not given" in missing.err
+    assert "depends on missing arguments" in missing.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,14 @@ def test_places(command: Command, tmp_path: Path, target: str, wanted: str) -> N
     remarks = [line for line in ran.err.splitlines() if "remark[" in line]
     assert any(wanted in line for line in remarks), ran.err
     assert not [line for line in remarks if "bytecode" in line]
+
+
+def test_data(command: Command, tmp_path: Path) -> None:
+    path, written = tmp_path / "program.py", tmp_path / "remarks.json"
+    path.write_text(PROGRAM)
+    ran = command("compile", "--target", "sm_80", "--remarks-json", written, path)
+    assert "mma.sync" in ran.text
+    (kernel,) = json.loads(written.read_text())["kernels"]
+    (product,) = (remark for remark in kernel["remarks"] if remark["kind"] == "product")
+    assert kernel["kernel"] == "product"
+    assert (Path(product["file"]).name, product["line"]) == ("program.py", 11)

@@ -107,7 +107,7 @@ def test_expectation_not_met(command: Command, kernel: Path, tmp_path: Path) -> 
     wrong[[2, 5]] += 0.25
     ran = command("run", kernel, *ARGUMENTS, "--expect", f"x={save(tmp_path, wrong)}")
     assert ran.status == Exit.FINDINGS
-    assert "error[unexpected-result]: 'x' differs from what is expected in 2 of 8" in ran.err
+    assert "error[unexpected-result]: 'x' differs from the expected array in 2 of 8" in ran.err
     assert "at [2]: expected 5.25, found 5.0" in ran.err
     assert "largest absolute error 0.25" in ran.err
     near = command(
@@ -205,8 +205,8 @@ def test_array_groups(command: Command) -> None:
         (["--out", "y=out.npy"], "there is no array 'y'"),
         (["--out", "x"], "expected NAME=VALUE"),
         (["--expect", "x=zeros:f32:9"], "has the shape 9, but the array of 'x: ptr<f32>' has 8"),
-        (["--ulp", "1", "--atol", "1"], "exclude each other"),
-        (["--exact", "--rtol", "1"], "exclude each other"),
+        (["--ulp", "1", "--atol", "1"], "are mutually exclusive"),
+        (["--exact", "--rtol", "1"], "are mutually exclusive"),
         (["--out", "x=a.npy", "--out", "x=a.npy"], "two outputs"),
         (["--grid", "1,2,3,4"], "one to three numbers"),
         (["--grid", "a"], "one to three numbers"),

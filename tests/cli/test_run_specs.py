@@ -145,7 +145,7 @@ def test_array_group_expands_to_pointer_extents_and_strides() -> None:
     [
         ([F32], [], "no argument for parameter 'a: ptr<f32>'"),
         ([F32], ["b=zeros:f32:1"], "no parameter 'b'; parameters: a"),
-        ([F32], ["zeros:f32:1", "5"], "no parameter left for the argument '5'"),
+        ([F32], ["zeros:f32:1", "5"], "too many arguments: '5'"),
         ([F32], ["zeros:f32:1", "a=zeros:f32:1"], "'a: ptr<f32>' gets two values"),
         ([F32], ["zeros:i32:1"], "does not fit parameter 'a: ptr<f32>'"),
         ([F32], ["zeros:f33:1"], "no element type 'f33'"),
@@ -155,14 +155,14 @@ def test_array_group_expands_to_pointer_extents_and_strides() -> None:
         ([F32], ["full:f32:4"], "expected a number after the extents"),
         ([F32], ["full:f32:4:x"], "is not a number"),
         ([F32], ["random:f32:4:x"], "expected a seed"),
-        ([F32], ["zeros:f32:999999999999999999999"], "cannot be made"),
-        ([F32], ["5"], "is no array"),
+        ([F32], ["zeros:f32:999999999999999999999"], "cannot be created"),
+        ([F32], ["5"], "is not an array"),
         ([pointer("i32")], ["normal:i32:4"], "only floats"),
         ([pointer("i8")], ["full:i8:1:256"], "does not fit i8"),
         ([N], ["zeros:i32:1"], "does not fit parameter 'n: i32'"),
         ([N], ["1.5"], "is not an integer"),
         ([N], ["f32:1"], "does not fit"),
-        ([N], ["array:zeros:i32:1"], "is no pointer"),
+        ([N], ["array:zeros:i32:1"], "is not a pointer"),
         ([F32, N], ["array:zeros:f32:4"], "needs 2 integer parameters after"),
     ],
 )
@@ -224,8 +224,8 @@ def test_a_part_as_a_group() -> None:
         ("part:n", "no array has been given for 'n'"),
         ("part:a:4:4", "a range of the 8 elements"),
         ("part:a:4:9", "a range of the 8 elements"),
-        ("part:a:4", "is no array"),
-        ("part:a:-1:2", "is no array"),
+        ("part:a:4", "is not an array"),
+        ("part:a:-1:2", "is not an array"),
     ],
 )
 def test_bad_parts(spec: str, message: str) -> None:

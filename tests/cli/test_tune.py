@@ -124,7 +124,7 @@ def test_searches_of_a_program(command: Command, program: Path) -> None:
     assert "known error" in ran.text
     head = next(line for line in ran.text.splitlines() if "registers" in line)
     assert head.split("  ")[-1] == "shared memory"
-    assert "1 configuration is left out\n  n=100: " in ran.text
+    assert "1 configuration is skipped\n  n=100: " in ran.text
     assert (program.parent / "kept.jsonl").read_text().count("\n") == 2
     ran = command("tune", "--resume", program.parent / "kept.jsonl", program)
     assert "2 of them from an earlier run" in ran.text
@@ -173,19 +173,19 @@ def test_what_does_not_fit_is_left_out_before_it_is_compiled(
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ((), 1, "searches nothing"),
+        ((), 1, "has no search space"),
         (("--set", "XX=1"), 2, "its constants: TM, TN, TK"),
         (("--set", "TM"), 2, "expected NAME=VALUE"),
         (("--hint", "speed=1"), 2, "no hint 'speed'"),
         (("--hint", "occupancy=99"), 2, "range [1, 32]"),
-        (("--set", "TM=64", "--where", "TM >"), 2, "no expression"),
-        (("--set", "TM=64", "--where", "TM > 64"), 2, "no configuration meets"),
+        (("--set", "TM=64", "--where", "TM >"), 2, "not a Python expression"),
+        (("--set", "TM=64", "--where", "TM > 64"), 2, "no configuration satisfies"),
         (("--set", "TM=64", "--set", "TM=32"), 2, "TM is given twice"),
-        (("--set", "TM=64", "--gpu", "v100"), 1, "no table for the GPU 'v100'"),
-        (("--set", "TM=64", "--arg", "1"), 2, "--arg is for files"),
+        (("--set", "TM=64", "--gpu", "v100"), 1, "no GPU 'v100'"),
+        (("--set", "TM=64", "--arg", "1"), 2, "--arg does not apply to programs"),
         (("--set", "TM=64", "--measure", "-1"), 2, "at least 0"),
         (("--set", "TM=64", "--jobs", "2", "--dask", "tcp://h:1"), 2, "leave it out with --dask"),
-        (("--set", "TM=64", "--no-keep", "--resume", "f"), 2, "do not go together"),
+        (("--set", "TM=64", "--no-keep", "--resume", "f"), 2, "cannot be combined"),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -201,7 +201,7 @@ def test_kernels_need_hints(command: Command) -> None:
     ran = command("tune", kernel)
     assert (ran.status, "--hint" in ran.err) == (1, True)
     ran = command("tune", kernel, "--set", "TM=3")
-    assert (ran.status, "--set goes with a cuTile program" in ran.err) == (2, True)
+    assert (ran.status, "--set requires a cuTile program" in ran.err) == (2, True)
 
 
 def test_measuring_needs_a_gpu(command: Command, program: Path) -> None:
@@ -250,7 +250,7 @@ def test_decisions_are_ranked_saved_and_taken(command: Command, tmp_path: Path) 
     assert other.status == 2 and "are for sm_80, not for sm_90a" in other.err
     kernel = ("compile", EXAMPLES / "softmax.tileir", "--decisions", saved, "--target", "sm_80")
     other = command(*kernel)
-    assert other.status == 2 and "about kernel 'matmul', not 'softmax'" in other.err
+    assert other.status == 2 and "for kernel 'matmul', not 'softmax'" in other.err
 
 
 @requires_tools
@@ -280,11 +280,11 @@ def test_a_search_goes_uphill(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--search", "--hint", "occupancy=1,2"], "--search chooses what it tries"),
-        (["--search", "--decide", "warps=4"], "--search chooses what it tries"),
-        (["--save", "x.json", "--hint", "occupancy=1,2"], "it goes with --search"),
+        (["--search", "--hint", "occupancy=1,2"], "--search cannot be combined"),
+        (["--search", "--decide", "warps=4"], "--search cannot be combined"),
+        (["--save", "x.json", "--hint", "occupancy=1,2"], "--save requires --search"),
         (["--decide", "warps=3"], "expected 1, 2, 4"),
-        (["--decide", "speed=3"], "by the name 'speed'"),
+        (["--decide", "speed=3"], "called 'speed'"),
     ],
 )
 def test_bad_spaces_of_decisions(command: Command, words: list[str], why: str) -> None:
@@ -295,8 +295,8 @@ def test_bad_spaces_of_decisions(command: Command, words: list[str], why: str) -
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "is no record of decisions"),
-        ('{"decisions": {}}', "is no record of decisions"),
+        ("{", "is not a record of decisions"),
+        ('{"decisions": {}}', "is not a record of decisions"),
         ('{"decisions": {"warps": 5}, "kernel": null, "target": "sm_80"}', "expected 1, 2, 4"),
         ('{"decisions": {}, "kernel": 7, "target": "sm_80"}', "names"),
     ],
@@ -311,8 +311,8 @@ def test_bad_records(command: Command, tmp_path: Path, text: str, why: str) -> N
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "for GPUs"),
-        (["--target", "sm_80", "-O0"], "-O0 makes no decisions"),
+        ([], "require --target sm_NN"),
+        (["--target", "sm_80", "-O0"], "cannot be combined with -O0"),
     ],
 )
 def test_where_nothing_is_decided(command: Command, words: list[str], why: str) -> None:
@@ -320,4 +320,4 @@ def test_where_nothing_is_decided(command: Command, words: list[str], why: str) 
     assert ran.status == 2 and why in ran.err
     nvgpu = EXAMPLES / "nvgpu" / "matmul_hopper.mlir"
     ran = command("compile", nvgpu, "--decide", "warps=4", "--target", "sm_90a")
-    assert ran.status == 2 and "have been scheduled" in ran.err
+    assert ran.status == 2 and "are already scheduled" in ran.err

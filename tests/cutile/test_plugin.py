@@ -99,7 +99,7 @@ def test_a_suite_runs_where_a_conftest_names_the_plugin(tmp_path: Path) -> None:
 def test_refused_tests_are_skipped_when_asked(tmp_path: Path) -> None:
     output, status = run(SUITE, tmp_path, *NAMED, "--tilewright-skip-refused", "-rs")
     assert "2 passed, 1 skipped" in output
-    assert "no machine of Tilewright runs" in output
+    assert "no machine of Tilewright supports" in output
     assert status == 0
 
 

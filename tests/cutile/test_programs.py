@@ -244,7 +244,7 @@ def test_breakpoints_that_no_launch_came_to_are_told(folder: Path, tool: Tool) -
     assert f"program.py:{reached} in more" in done.stdout
     notes = [line for line in done.stderr.splitlines() if line.startswith("note: no launch")]
     assert notes == [
-        f"note: no launch came to line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
+        f"note: no launch reached line {where.partition(':')[2]} of '{where.partition(':')[0]}'"
         for where in never
     ]
 
@@ -331,7 +331,7 @@ def test_pages_of_a_program(folder: Path, tool: Tool) -> None:
 @pytest.mark.parametrize(
     ("text", "words", "status"),
     [
-        ("print(1)\n", "launched no cuTile kernel", 1),
+        ("print(1)\n", "without launching a cuTile kernel", 1),
         ("raise ValueError('two\\nlines')\n", "failed before it launched a kernel: ValueError: two lines", 1),
         ("import no_such_module\n", "imports 'no_such_module', which is not installed", 1),
         ("def f(:\n", "SyntaxError", 1),

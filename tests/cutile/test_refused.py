@@ -137,7 +137,7 @@ def test_kernels_called_from_jax(tmp_path: Path) -> None:
 def test_kernels_of_threads() -> None:
     from cuda.tile._cext import launch_extended
 
-    with on(), pytest.raises(RefusedError, match=r"kernels of cuda\.lang have threads"):
+    with on(), pytest.raises(RefusedError, match=r"cuda\.lang kernels are written per thread"):
         sys.modules["cuda.tile._cext"].launch_extended()
     assert sys.modules["cuda.tile._cext"].launch_extended is launch_extended
 

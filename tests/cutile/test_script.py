@@ -115,9 +115,9 @@ def test_a_trace(command: Command, script: Path, tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--machine", "nothing"], "there is no machine 'nothing'"),
-        (["--machine", "sim:sm_55"], "no architecture that the simulator knows"),
+        (["--machine", "sim:sm_55"], "not an architecture of the simulator"),
         (["--seeds", "3"], "--seeds needs --sanitize"),
-        (["--sanitize", "--trace", "t"], "do not go together"),
+        (["--sanitize", "--trace", "t"], "cannot be combined"),
         (["--seed", "-1"], "expected a number of at least 0"),
         (["--unknown"], "unrecognized arguments"),
     ],

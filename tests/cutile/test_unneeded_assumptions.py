@@ -29,7 +29,7 @@ def assumes(x, n):
 
 
 def test_promises_of_the_program_are_still_checked() -> None:
-    with on(sanitize=True), pytest.raises(KernelError, match="divisibility by 16"):
+    with on(sanitize=True), pytest.raises(KernelError, match="not divisible by 16"):
         ct.launch(0, (1,), assumes, (np.zeros(4, np.float32), 17))
 
 

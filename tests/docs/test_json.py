@@ -99,6 +99,31 @@ def test_tune(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check("tune", found)
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_remarks(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("compile", str(ROOT / "examples" / "matmul.tileir"), "--target", target)
+    found = printed(capsys, *words, "-o", str(tmp_path / "code"), "--remarks-json", "-")
+    check("remarks", found)
+    (kernel,) = found["kernels"]
+    assert (found["target"], kernel["kernel"]) == (target, "matmul")
+    remarks = {remark["kind"]: remark for remark in kernel["remarks"]}
+    (ring,) = (remark for remark in kernel["remarks"] if remark["kind"] == "ring")
+    assert ring["pass"] == "tileas-pipeline"
+    assert ring["figures"]["tiles"] == 2
+    assert ring["figures"]["bytes"] == 8192 * ring["figures"]["stages"]
+    assert ring["file"].endswith("matmul.tileir") and ring["line"] > 0
+    assert f"{ring['figures']['stages']} stages" in ring["message"]
+    assert remarks["product"]["figures"] == {}
+
+
+def test_remarks_on_native_code(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel.write_text(KERNEL.replace("log %x", "pow %x, %x"))
+    found = printed(capsys, "compile", "k.tileir", "-o", "k.s", "--remarks-json", "-")
+    check("remarks", found)
+    (remark,) = found["kernels"][0]["remarks"]
+    assert (remark["kind"], remark["pass"], remark["line"]) == ("power", "constant-powers", 2)
+
+
 def test_campaign(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     racy = f"// $ tilewright run racy.tileir --grid 2 --arg zeros:f32:4 --arg 1.0\n{KERNEL}"
     (kernel.parent / "racy.tileir").write_text(racy)
@@ -181,7 +206,7 @@ def test_constants(words: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_every_schema_is_told_and_tested() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    assert len(SCHEMAS) == 13
+    assert len(SCHEMAS) == 14
     for path in SCHEMAS:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
         name = path.name.removesuffix(".schema.json")

@@ -39,7 +39,7 @@ def test_other_files_are_not_replaced(command: Command, softmax: Path) -> None:
     page.write_text("my own")
     ran = command("explain", softmax)
     assert ran.status == Exit.USAGE
-    assert "is there already" in ran.err
+    assert "exists and is not a page" in ran.err
     assert page.read_text() == "my own"
     assert command("explain", softmax, "-o", page).status == Exit.OK
     assert page.read_text() != "my own"
@@ -68,12 +68,12 @@ def test_bytecode_passes_and_target(command: Command, softmax: Path, tmp_path: P
         (
             ("--passes", "cse"),
             Exit.USAGE,
-            "error[explain-passes]: 'cse' is no pass on nv_tileaa",
+            "error[explain-passes]: 'cse' is not an nv_tileaa pass",
         ),
         (("--passes", "nonsense"), Exit.USAGE, "error[unknown-pass]"),
         (("--target", "sm_1"), Exit.USAGE, "error[unknown-target]"),
         (("--arg", "x=1"), Exit.USAGE, "error[argument-spec]"),
-        (("--format", "json"), Exit.USAGE, "a kernel becomes a page"),
+        (("--format", "json"), Exit.USAGE, "a kernel is explained by an HTML page"),
         ((*LAUNCH, "--grid", "17"), Exit.FINDINGS, "error["),
     ],
 )
@@ -107,4 +107,4 @@ def test_files_and_names(command: Command, tmp_path: Path, monkeypatch: pytest.M
 def test_options_of_the_page_need_a_kernel(command: Command, option: tuple[str, str]) -> None:
     ran = command("explain", "addi", *option)
     assert ran.status == Exit.USAGE
-    assert "goes with a kernel" in ran.err
+    assert "requires a kernel" in ran.err

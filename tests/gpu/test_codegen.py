@@ -283,7 +283,7 @@ _NIBBLE = """%t = memref.alloca() : memref<8xi4>
         (_MMA, "'nvgpu.mma.sync' of f32 operands needs tf32Enabled"),
         (_SPARSE, "'nvgpu.mma.sp.sync' has no sparsitySelector but 0 at k = 64"),
         (_FP8, "'arith.addf' is not computed for 'f8E4M3FN'"),
-        (_NIBBLE, "'memref.load' reaches single elements of less than 8 bits"),
+        (_NIBBLE, "'memref.load' accesses single elements narrower than 8 bits"),
         ('"vector.print"(%c0) : (index) -> ()', "'vector.print' cannot be compiled for GPUs"),
         (
             "%t = memref.alloc() {alignment = 64 : i64} : memref<8xf32>",
@@ -323,7 +323,7 @@ def test_functions_that_call_themselves_are_refused() -> None:
       func.return
     }"""
     body = "%n = arith.constant 1 : i32\nfunc.call @f(%n) : (i32) -> ()"
-    assert "gpu-recursion: '@f' calls itself" in refusal(kernel("", body, around=around))
+    assert "gpu-recursion: '@f' is recursive" in refusal(kernel("", body, around=around))
 
 
 def test_kernels_and_targets_that_are_not_there() -> None:

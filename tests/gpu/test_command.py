@@ -71,7 +71,7 @@ def test_a_missing_tool_names_its_package(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--emit", "obj"], "--emit obj is not for --target sm_80"),
+        (["--emit", "obj"], "--emit obj is not available for --target sm_80"),
         (["--timing"], "--timing needs --target cpu"),
         (["--checked"], "--checked needs --target cpu"),
     ],
@@ -88,7 +88,7 @@ def test_options_of_gpus_are_refused_for_the_cpu(capsys: pytest.CaptureFixture[s
     assert main(["compile", tile, "--emit", "ptx"]) == Exit.USAGE
     assert main(["compile", tile, "--approximate-math"]) == Exit.USAGE
     assert main(["compile", tile, "--emit", "nvgpu"]) == Exit.USAGE
-    assert "--emit nvgpu is not for --target cpu" in capsys.readouterr().err
+    assert "--emit nvgpu is not available for --target cpu" in capsys.readouterr().err
 
 
 MATMUL = str(ROOT / "examples" / "matmul.tileir")

@@ -239,7 +239,7 @@ def test_mapped_arrays_and_globals_keep_their_place(fake: FakeCuda) -> None:
     program.launch(None, 1, [address, address, address])
     np.testing.assert_array_equal(held, out)
     beyond = np.lib.stride_tricks.as_strided(held[32:], (64,))
-    assert "reaches beyond" in refused(program.map_array, beyond)[0].message
+    assert "extends past" in refused(program.map_array, beyond)[0].message
     used = fake.used
     del program
     gc.collect()
@@ -415,8 +415,8 @@ def test_a_launch_is_on_the_stream_that_an_array_names(held: Any) -> None:
         ({"stream": 0}, "gpu-launch", "names the stream 0"),
         ({"typestr": "<f8"}, "bad-argument", "is an array of float64"),
         ({"typestr": ">f4"}, "gpu-launch", "big-endian"),
-        ({"strides": (6,)}, "gpu-launch", "no multiples of 4"),
-        ({"strides": (4, 4)}, "gpu-launch", "describes itself wrongly"),
+        ({"strides": (6,)}, "gpu-launch", "not multiples of 4"),
+        ({"strides": (4, 4)}, "gpu-launch", "has an invalid array interface"),
         ({"shape": (0,)}, "bad-argument", "no elements"),
         ({"mask": 1}, "gpu-launch", "has a mask"),
     ],
@@ -645,7 +645,7 @@ def test_the_wait_ends_at_the_limit_and_the_memory_stays_with_the_kernel(fake: F
     fake.unfinished = 1 << 30
     x = np.zeros(64, np.float32)
     (found,) = refused(load(STRIDED, time_limit=0.05).launch, None, 1, [x, 1])
-    assert found.code == "time-limit" and "kernel 'bump' goes on" in found.message
+    assert found.code == "time-limit" and "kernel 'bump' keeps running" in found.message
     assert not x.any() and fake.used > 0 and not fake.counts["cuEventDestroy"]
     fake.unfinished = 0
     load().launch(None, 1, [x, x, np.zeros(64, np.float32)])
@@ -807,7 +807,7 @@ def test_shared_memory_beyond_the_block_is_refused(fake: FakeCuda) -> None:
 
 def test_clusters(fake: FakeCuda) -> None:
     program = tilewright.load(shared_kernel(64), "cuda")
-    for cluster, says in ((3, "not made of clusters"), ((2, 2, 8), "at most 16 blocks")):
+    for cluster, says in ((3, "not a multiple of the cluster"), ((2, 2, 8), "at most 16 blocks")):
         options = LaunchOptions(block=64, cluster=cluster)
         (found,) = refused(program.launch, None, (4, 4, 8), [np.zeros(64, np.float32)], options)
         assert says in found.message

@@ -74,10 +74,10 @@ def test_a_missing_gpu_is_one_line() -> None:
 def test_what_a_launch_lacks_is_said_before_a_gpu_is_asked_for() -> None:
     kernel = vector_add()
     assert "takes 3 arguments (a, b, c), got 1" in refused(launch, kernel, 1, [1])
-    assert "is for a block of (128, 1, 1), got (64, 1, 1)" in refused(
+    assert "requires a block of (128, 1, 1), got (64, 1, 1)" in refused(
         launch, kernel, 1, [1, 2, 3], block=64
     )
-    assert "not made of clusters" in refused(launch, kernel, 3, [1, 2, 3], cluster=2)
+    assert "not a multiple of the cluster" in refused(launch, kernel, 3, [1, 2, 3], cluster=2)
     assert "at least 1" in refused(launch, kernel, (0, 1), [1, 2, 3])
     for grid in ((1, 65_536), (1, 1, 65_536)):
         assert "at most 65,535 blocks in y and in z" in refused(launch, kernel, grid, [1, 2, 3])
@@ -140,7 +140,7 @@ def test_a_map_names_the_innermost_dimension_first() -> None:
         (_dense((100, 256), 32), "none", "takes elements of 16 bits"),
         (_dense((100,), 16), "none", "takes an array of rank 2"),
         (_dense((100, 256), 16, 4100), "none", "address is a multiple of 16"),
-        (_dense((100, 100), 16), "none", "multiples of 16 bytes apart, got (200,)"),
+        (_dense((100, 100), 16), "none", "row strides are multiples of 16 bytes, got (200,)"),
         (DeviceArray(0, (9, 8), (8, 2), 16, "f", None), "none", "last dimension is dense"),
         (_dense((0, 256), 16), "none", "not empty"),
         (_dense((100, 256), 16), "swizzle_64b", "do not fit 64"),
@@ -155,8 +155,12 @@ def test_a_map_of_what_cannot_be_mapped_is_refused(
 @pytest.mark.parametrize(
     ("box", "extents", "says"),
     [
-        ((512, 64), (1024, 256), r"box of \(512, 64\), and none has more than 256"),
-        ((2, 2, 2, 2, 2, 64), (4, 4, 4, 4, 4, 64), "has 6 dimensions, and tensor maps at most 5"),
+        ((512, 64), (1024, 256), r"box of \(512, 64\), but a box has at most 256"),
+        (
+            (2, 2, 2, 2, 2, 64),
+            (4, 4, 4, 4, 4, 64),
+            "has 6 dimensions, but tensor maps have at most 5",
+        ),
         ((8, 64), (1 << 33, 64), "extents of at most 4,294,967,296"),
     ],
 )
@@ -182,7 +186,7 @@ def test_blocks_that_no_gpu_has_are_refused(threads: str) -> None:
 
 def test_arrays_in_host_memory_are_told_from_those_on_a_gpu() -> None:
     torch = pytest.importorskip("torch")
-    assert "does not lie on a GPU" in refused(device_array, torch.zeros(4), "a")
+    assert "is not on a GPU" in refused(device_array, torch.zeros(4), "a")
     assert "takes an array, got int" in refused(device_array, 5, "a")
 
 

@@ -233,7 +233,7 @@ llvm.store %won, %g : i1, !llvm.ptr
         (
             'llvm.fence syncscope("cluster") acq_rel',
             "sm_80",
-            "'llvm.fence' needs clusters of blocks",
+            "'llvm.fence' needs thread block clusters",
         ),
         ("%x = llvm.load %p : !llvm.ptr<1> -> i4", "sm_90", "'llvm.load' reaches whole bytes"),
         (

@@ -298,5 +298,5 @@ def test_tf32_by_name(attributes: str, arch: str, shows: str) -> None:
     if gpu.tools.find("bin/ptxas") is not None:
         assert gpu.assemble(ptx, arch).cubin
     if arch != "sm_80":
-        with pytest.raises(TileIRError, match="first architecture that has them is"):
+        with pytest.raises(TileIRError, match="first architecture with support is"):
             ptx_of(text, "sm_80")

@@ -63,7 +63,7 @@ def test_nine_warps_of_the_examples_would_wait_for_ever(name: str) -> None:
 
 def test_the_help_says_what_fits() -> None:
     found = _refused(_text(384, second="increase 240"))
-    assert "40 x 4 + 240 x 8 = 2,080" in found.message and found.help == "increase to 232 at most"
+    assert "40 x 4 + 240 x 8 = 2,080" in found.message and found.help == "increase to at most 232"
     gpu.compile_kernel(parse(_text(384, second="increase 232")), "sm_90a")
 
 
@@ -85,7 +85,7 @@ def test_all_warps_of_a_warpgroup_trade() -> None:
 
 def test_increases_that_are_none_are_refused() -> None:
     text = _text(384, "decrease 200", "increase 120")
-    assert "decreases the registers to 200, and warp 0 has 168" in _refused(text).message
+    assert "decreases the registers to 200, but warp 0 has 168" in _refused(text).message
     options = LaunchOptions(block=384, strict=False)
     found = Program.parse(text).launch("k", 1, [], options).findings
     assert "sim-registers" in {each.code for each in found}

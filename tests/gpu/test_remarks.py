@@ -37,19 +37,19 @@ def remarks(text: str, arch: str, kind: str) -> list[str]:
 @pytest.mark.parametrize(
     ("hint", "says"),
     [
-        ("occupancy = 3", "occupancy = 3 is honoured: a thread gets at most 168 registers"),
+        ("occupancy = 3", "occupancy = 3 is honoured: a thread has at most 168 registers"),
         ("num_worker_warps_per_cta = 8", "num_worker_warps_per_cta = 8 is honoured"),
-        ("num_cta_in_cga = 2", "num_cta_in_cga = 2 is not used"),
+        ("num_cta_in_cga = 2", "num_cta_in_cga = 2 is ignored"),
         (
             "occupancy = 32",
-            "occupancy = 32 gave way to 16, the most of 128 threads: a thread gets at most 32 registers",
+            "occupancy = 32 is limited to 16 by the 128 threads of a block: a thread has at most 32 registers",
         ),
         (
             "occupancy = 64",
-            "occupancy = 64 counts as none: expected integer value in the range [1, 32]",
+            "occupancy = 64 is ignored: expected integer value in the range [1, 32]",
         ),
-        ("num_cta_in_cga = 3", "num_cta_in_cga = 3 counts as none: expected "),
-        ("num_worker_warps_per_cta = 5", "num_worker_warps_per_cta = 5 counts as none: expected "),
+        ("num_cta_in_cga = 3", "num_cta_in_cga = 3 is ignored: expected "),
+        ("num_worker_warps_per_cta = 5", "num_worker_warps_per_cta = 5 is ignored: expected "),
     ],
 )
 def test_each_hint_of_a_kernel_is_answered(hint: str, says: str) -> None:
@@ -63,13 +63,13 @@ def test_each_hint_of_a_kernel_is_answered(hint: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("hint", "says"),
     [
-        ("latency = 3", "latency = 3 is not used"),
+        ("latency = 3", "latency = 3 is ignored"),
         (
             "latency = 11",
-            "latency = 11 counts as none: expected integer value in the range [1, 10]",
+            "latency = 11 is ignored: expected integer value in the range [1, 10]",
         ),
         ("allow_tma = false", "allow_tma = false is honoured"),
-        ("allow_tma = true", "allow_tma = true: nothing goes by TMA"),
+        ("allow_tma = true", "allow_tma = true: TMA is not applicable"),
     ],
 )
 def test_each_hint_of_an_access_is_answered(hint: str, says: str) -> None:
@@ -125,7 +125,7 @@ def test_a_kernel_beyond_its_budget_is_refused() -> None:
         program.compile()
     (found,) = caught.value.diagnostics
     assert found.code == "gpu-compile-budget"
-    assert "LLVM has not finished this kernel within 1 seconds" in found.message
+    assert "LLVM did not finish this kernel within 1 seconds" in found.message
     assert "512 elements" in found.message
     assert "smaller tiles" in found.help
     assert found.location is not None

@@ -161,8 +161,8 @@ def test_ir_that_is_not_valid(machine: str) -> None:
         ("Reference", ""),
         (None, ""),
         (["cpu"], ""),
-        ("sim", "'sim' needs the architecture of a GPU behind a colon: 'sim:sm_90a'"),
-        ("sim:", "'sim' needs the architecture of a GPU behind a colon: 'sim:sm_90a'"),
+        ("sim", "'sim' needs a GPU architecture after a colon: 'sim:sm_90a'"),
+        ("sim:", "'sim' needs a GPU architecture after a colon: 'sim:sm_90a'"),
         ("cuda:", "an architecture follows the colon: 'cuda:sm_90a'"),
         ("cpu:x", "'cpu' has no architectures"),
         ("reference:sm_90", "'reference' has no architectures"),
@@ -384,7 +384,7 @@ def test_kernels_of_threads_name_their_threads() -> None:
     )
     assert (x == 2).all() and result.outputs[0] is x
     (found,) = refused(lambda: tilewright.run(tilewright.parse(text), "k", 1, [x], "sim:sm_80"))
-    assert "names the threads of a block" in found.message
+    assert "needs the number of threads per block" in found.message
 
 
 # The interface itself

@@ -60,14 +60,14 @@ def test_the_loop_is_named(machine: str, text: str, line: int) -> None:
     (found,) = [d for d in caught.value.diagnostics if d.is_error]
     assert found.code == "time-limit"
     who = "warp 0 of block (1, 0, 0)" if machine.startswith("sim") else "tile block (1, 0, 0)"
-    assert found.message == f"the launch has not ended within 0.3 s: {who} was in this loop"
+    assert found.message == f"the launch exceeded its time limit of 0.3 s: {who} was in this loop"
     assert (found.file, found.line) == ("endless.tileir", line)
 
 
 @pytest.mark.parametrize("machine", ["reference", "sim:sm_90a"])
 def test_many_tile_blocks_without_loops(machine: str) -> None:
     text = "entry @k(%out: tile<ptr<i32>>, %bad: tile<i32>) { }"
-    with pytest.raises(TileIRError, match=r"has not ended within 0\.2 s"):
+    with pytest.raises(TileIRError, match=r"exceeded its time limit of 0\.2 s"):
         limited(text, machine, 10_000_000, 0, 0.2)
 
 

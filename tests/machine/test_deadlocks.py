@@ -44,7 +44,7 @@ OWN = "%mine = offset %x, %block : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>"
 
 def test_blocks_that_wait_for_one_element_are_told_together() -> None:
     found = deadlock(waiting_kernel(""), 6, np.array([3, 4], np.int32))
-    assert found.message.startswith("6 tile blocks wait without end")
+    assert found.message.startswith("6 tile blocks wait forever")
     (note,) = (n.message for n in found.notes if "waits" in n.message or "wait " in n.message)
     assert "and 2 more wait here for %x[0], which is 3" in note
 
@@ -58,7 +58,7 @@ def test_each_block_has_an_element_of_its_own() -> None:
         "tile block (3, 0, 0) waits here for %x[1, 1], which is 6",
     ]
     alone = deadlock(waiting_kernel(OWN, "%mine"), 2, x)
-    assert alone.message.startswith("1 tile block waits without end")
+    assert alone.message.startswith("1 tile block waits forever")
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -161,7 +161,7 @@ def test_a_state_that_repeats_after_some_rounds_is_a_deadlock(level: str, seed: 
     if level == "nv_tileaa":
         module = lower_to_tileaa(module).module
     found = deadlock(module, 2, np.zeros(3, np.int32), seed)
-    assert found.message.startswith("2 tile blocks wait without end")
+    assert found.message.startswith("2 tile blocks wait forever")
 
 
 def test_blocks_that_count_without_end_are_stuck_in_the_end(
@@ -169,7 +169,7 @@ def test_blocks_that_count_without_end_are_stuck_in_the_end(
 ) -> None:
     monkeypatch.setattr(grid, "_MAX_IDLE_TURNS", 20_000)
     found = deadlock(checked(SPIN.format(polls=-1, next=COUNTED)), 2, np.zeros(3, np.int32))
-    assert found.message.startswith("2 tile blocks wait without end")
+    assert found.message.startswith("2 tile blocks wait forever")
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
@@ -180,4 +180,4 @@ def test_a_deadlock_of_many_blocks_is_proven_within_a_few_rounds(
     monkeypatch.setattr(grid, "_MAX_IDLE_TURNS", 1 << 60)
     monkeypatch.setattr(grid, "_MAX_IDLE_ROUNDS", 1 << 60)
     found = deadlock(waiting_kernel(OWN, "%mine"), 70, np.zeros(70, np.int32), seed)
-    assert found.message.startswith("70 tile blocks wait without end")
+    assert found.message.startswith("70 tile blocks wait forever")

@@ -126,7 +126,7 @@ RULES = [
 @pytest.mark.parametrize(("code", "body", "wrong", "right"), RULES, ids=lambda v: str(v)[:25])
 def test_rule(code: str, body: str, wrong: dict[str, Any], right: dict[str, Any]):
     diagnostic = fault_of(body, **wrong)
-    assert diagnostic.code == code
+    assert diagnostic.code == code and diagnostic.help
     assert isinstance(diagnostic.location, Span)
     assert "(0, 0, 0)" in diagnostic.notes[-1].message
     run_body(body, right, {"m": np.zeros(8, np.int32)})

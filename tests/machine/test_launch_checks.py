@@ -90,7 +90,7 @@ def shifted() -> np.ndarray:
         ("copy", 1, lambda x, y: (x[:0], y, 4), "bad-argument", "argument 0 has no elements"),
         ("copy", 1, lambda x, y: (x, np.zeros((3, 0), "f4"), 4), "bad-argument", "(3, 0)"),
         ("copy", 1, lambda x, y: (fields_of("f4"), y, 4), "bad-argument", "strides of (6,) bytes"),
-        ("copy", 1, lambda x, y: (shifted(), y, 4), "bad-argument", "starts 1 bytes behind"),
+        ("copy", 1, lambda x, y: (shifted(), y, 4), "bad-argument", "starts 1 bytes past"),
         ("copy", 1, lambda x, y: (x, y, math.nan), "bad-argument", "must be an integer"),
         ("copy", 1, lambda x, y: (x, y, 2**32), "bad-argument", "outside -2147483648"),
         ("copy", 1, lambda x, y: (x, frozen(y), 4), "read-only-memory", "argument 1 is a read-on"),

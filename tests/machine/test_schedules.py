@@ -251,7 +251,7 @@ def test_blocks_that_wait_for_one_that_cannot_begin(resident: int, seed: int) ->
     texts = [note.message for note in found.notes]
     blocks = "tile block has" if left == 1 else "tile blocks have"
     room = "1 is" if resident == 1 else f"{resident} are"
-    assert f"{left} {blocks} not begun, as no more than {room} resident at once" in texts
+    assert f"{left} {blocks} not started, as at most {room} resident at once" in texts
 
 
 @pytest.mark.parametrize("seed", range(4))

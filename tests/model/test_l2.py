@@ -140,7 +140,7 @@ def test_another_order_is_named_where_memory_is_busy() -> None:
         return profile(made, GPUS["h100"], launch, Options()).hints
 
     (found,) = hints((4096, 64, 1))
-    assert "in L2, through bands of" in found
+    assert "in L2, in bands of" in found
     assert hints((4096, 1, 1)) == hints((8, 64, 1)) == ()
 
 

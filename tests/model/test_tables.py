@@ -82,7 +82,7 @@ def test_tensor_rates_are_those_of_the_white_papers(name: str, tera_flops: float
 
 def test_names_are_found_as_people_write_them() -> None:
     assert gpu_named("RTX 4090") is GPUS["rtx4090"]
-    with pytest.raises(TileIRError, match="no table for the GPU 'v100'"):
+    with pytest.raises(TileIRError, match="no GPU 'v100'"):
         gpu_named("v100")
 
 

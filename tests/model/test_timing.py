@@ -250,7 +250,7 @@ def test_occupancy_says_what_limits_it() -> None:
 @requires_tools
 @pytest.mark.oracle
 def test_code_of_another_architecture_is_refused() -> None:
-    with pytest.raises(TileIRError, match="code for sm_90, which the A100"):
+    with pytest.raises(TileIRError, match="code for sm_90, which cannot run on the A100"):
         _profile(kernel(_COPY, threads=256), gpu=GPUS["a100"], threads=256)
 
 
@@ -260,7 +260,7 @@ def test_shared_memory_that_nobody_gives_is_named() -> None:
     """A cubin does not say what the launch adds."""
     found = kernel("mov.u32 %r5, 64; st.volatile.shared.u32 [%r5], %r0;")
     bare = replace(found, file=replace(found.file, shared_bytes=0))
-    said = [any("none is assumed" in text for text in each.blind) for each in (
+    said = [any("dynamic shared memory: assumed none" in text for text in each.blind) for each in (
         _profile(bare), _profile(found), _profile(bare, dynamic_shared_bytes=4096),
     )]  # fmt: skip
     assert said == [True, False, False]
@@ -273,8 +273,8 @@ def test_reports_say_that_they_are_modelled() -> None:
     text = as_text([Launch("k", found)], H100)
     assert "modelled" in text.splitlines()[0]
     assert f"model {MODEL_VERSION}" in text
-    assert "does not see" in text
-    assert "7 turns" in text
+    assert "ignores" in text
+    assert "7 iterations" in text
     data = json.loads(as_json([Launch("k", found)]))
     assert data["modelled"] is True
     assert data["version"] == MODEL_VERSION

@@ -209,7 +209,7 @@ MULTIMEM = [
     Case(
         "tiled_atomic_rmw",
         "aa-multimem",
-        "an update of multicast memory gives no old value, but it has 1 uses",
+        "an update of multicast memory returns no old value, but its result has 1 uses",
         _update("rmw_mode = add, multimem", "i64", use=True),
         _update("rmw_mode = add", "i64", use=True),
         _view("i64"),

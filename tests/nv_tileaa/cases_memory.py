@@ -377,7 +377,7 @@ ORDERS = [
         Case(
             op,
             "aa-cache-policy",
-            "cache modifiers are for weak accesses, but cg stands beside relaxed",
+            "cache modifiers apply to weak accesses only, got cg with relaxed",
             make("cache_modifier = cg, mem_semantic = relaxed, mem_scope = gpu"),  # pyright: ignore[reportCallIssue]
             make("cache_modifier = cg, mem_semantic = weak"),  # pyright: ignore[reportCallIssue]
         )
@@ -454,7 +454,7 @@ MEMORY = [
     Case(
         "load",
         "aa-pointee",
-        "expected elements of type 'f32' as behind the base, got 'tile<8xi32>'",
+        "expected elements of type 'f32' as in the memory of the base, got 'tile<8xi32>'",
         f"%v = nv_tileaa.load %ps : {_PTRS} -> tile<8xi32>",
         f"%v = nv_tileaa.load %ps : {_PTRS} -> tile<8xf32>",
     ),
@@ -594,7 +594,7 @@ MEMORY = [
     Case(
         "store",
         "aa-pointee",
-        "expected elements of type 'f32' as behind the base, got 'i32'",
+        "expected elements of type 'f32' as in the memory of the base, got 'i32'",
         f"nv_tileaa.store %p32, %n : {_PTR}, i32",
         f"nv_tileaa.store %p32, %x : {_PTR}, f32",
     ),

@@ -63,7 +63,7 @@ FUNCTIONS = [
     Case(
         "func",
         "aa-parent",
-        "'nv_tileaa.func' stands directly in a module, found 'nv_tileaa.func'",
+        "'nv_tileaa.func' must be directly in a module, found 'nv_tileaa.func'",
         f"nv_tileaa.func @inner() {_RETURN}",
         _in_module(f"nv_tileaa.func @inner() {_RETURN}"),
     ),
@@ -165,7 +165,7 @@ FUNCTIONS = [
     Case(
         "global",
         "aa-parent",
-        "'nv_tileaa.global' stands directly in a module",
+        "'nv_tileaa.global' must be directly in a module",
         "nv_tileaa.global @g : !nv_tileaa.memref<2xi32, 1>",
         _in_module("nv_tileaa.global @g : !nv_tileaa.memref<2xi32, 1>"),
     ),
@@ -195,7 +195,7 @@ FUNCTIONS = [
     Case(
         "launch_func",
         "aa-signature",
-        "'k' is no kernel",
+        "'k' is not a kernel",
         _host(
             "nv_tileaa.launch_func @k %g, %g, %g, %n : index, index, index, i32",
             f"nv_tileaa.func @k(%v: i32) {_RETURN}",
@@ -313,7 +313,7 @@ FUNCTIONS = [
     Case(
         "inject_ir",
         "aa-parent",
-        "'nv_tileaa.inject_ir' stands directly in a module",
+        "'nv_tileaa.inject_ir' must be directly in a module",
         'nv_tileaa.inject_ir {sym_name = "a", language = "ptx", code = "x"}',
         'nv_tileaa.inject_ir {language = "ptx", code = "x"}',
     ),

@@ -240,7 +240,7 @@ def test_discardable_attributes_stay() -> None:
         (
             "nv_tileaa.func @g() attributes {kernel_spec = #nv_tileaa.kernel_spec<warps = 4>} {}",
             "bad-record",
-            "'warps' is no field",
+            "'warps' is not a field",
         ),
         (
             "nv_tileaa.func @g() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4>} {}",

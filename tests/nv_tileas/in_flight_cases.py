@@ -1,4 +1,4 @@
-"""Rules of products that go on, and of stages that a loop carries to its next round."""
+"""Rules of products that go on, and of stages that a loop carries to its next iteration."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NEXT = (
 
 
 def carried(inside: str = "release", behind: str = "release") -> str:
-    """A loop that hands the stage which it reads to the next round."""
+    """A loop that hands the stage which it reads to the next iteration."""
     lines = {
         "release": _PIPE + ".consumer_release %p, {} : " + f"{PIPELINE}, !nv_tileas.stage",
         "": "",
@@ -87,7 +87,7 @@ def carried(inside: str = "release", behind: str = "release") -> str:
     )
 
 
-_TAKES = "uses sums of a product that may not have ended"
+_TAKES = "uses the accumulator of a product that may still be in flight"
 #: Operation, code, message, how the program is made, what is wrong, and what would be right.
 IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[str, Any]]] = [
     (
@@ -115,7 +115,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
         {"behind": _loop("none", _NEXT), "taken": "%all"},
     ),
     (
-        # What a loop without a round gives is what it was given.
+        # What a loop without an iteration gives is what it was given.
         "async.future_wait",
         "as-in-flight",
         f"'nv_tileaa.addf' {_TAKES}",
@@ -126,7 +126,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-residency",
-        "the right operand of wgmma lies in smem",
+        "the right operand of wgmma is in smem",
         started,
         {"right": "tile<16x64xf16>"},
         {"left": "tile<64x16xf16>"},
@@ -142,7 +142,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-layout",
-        "only wgmma goes on by itself, got mma_sync",
+        "only wgmma is asynchronous, got mma_sync",
         started,
         {"atom": "mma_sync"},
         {},
@@ -150,7 +150,7 @@ IN_FLIGHT: list[tuple[str, str, str, Callable[..., str], dict[str, Any], dict[st
     (
         "async.dot",
         "as-layout",
-        "sums that go on are f32 or i32",
+        "an asynchronous accumulator is f32 or i32",
         started,
         {"sums": "tile<64x64xf16>"},
         {},
@@ -197,7 +197,7 @@ IN_FLIGHT += [
     (_SWITCH, "as-agents", "expected two agents or more", split, {"warps": "4", "agents": 1}, {}),
     (_SWITCH, "as-agents", "each agent has a warp, and a block 32 at most, got [4, 0]", split, {"warps": "4, 0"}, {}),
     (_SWITCH, "as-agents", "a block 32 at most", split, {"warps": "32, 1"}, {"warps": "31, 1"}),
-    (_SWITCH, "as-agents", "expected a kernel that ends behind it", split, {"behind": _SUM}, {}),
+    (_SWITCH, "as-agents", "expected it to be the last operation of a kernel", split, {"behind": _SUM}, {}),
     (_YIELD, "as-agents", "uses a tile of before the switch", split, {"inside": _TILES}, {"inside": _SUM}),
     (_YIELD, "as-agents", "uses a tile that its threads share", split, {"inside": _OWN.format(1)}, {"inside": _OWN.format(0)}),
     (_SWITCH, "as-agents", "expected a multiple of 8 from 24 to 256 for each agent, got [100, 40]", split, {"warps": "4, 4", "regs": "100, 40"}, {"warps": "4, 4", "regs": "104, 40"}),

@@ -114,7 +114,7 @@ def in_branches(second: str = "else", side: str = "consumer") -> str:
 
 
 def rounds(result: str = "%more", side: str = "consumer", taken: str = "%ra") -> str:
-    """A loop that takes a stage in each round, and goes on with this iterator."""
+    """A loop that takes a stage in each iteration, and goes on with this iterator."""
     return _ring(_loop("\n".join((_take(taken, "s1", side), _next("%ra", "more"))), result))
 
 
@@ -204,11 +204,11 @@ RINGS: list[Any] = [
         {"second": "behind", "side": "producer"},
         {"side": "producer"},
     ),
-    (_WAIT, _PROTOCOL, "the iterator of consumer_wait goes on", rounds, {"result": "%ra"}, {}),
+    (_WAIT, _PROTOCOL, "the iterator of consumer_wait advances", rounds, {"result": "%ra"}, {}),
     (
         _ACQUIRE,
         _PROTOCOL,
-        "goes on to another one",
+        "advances to another one",
         rounds,
         {"result": "%ra", "side": "producer"},
         {},
@@ -218,7 +218,7 @@ RINGS: list[Any] = [
     (
         "async.pipeline.inc_iter",
         _PROTOCOL,
-        "no consumer_wait takes the stage before",
+        "no consumer_wait uses the previous stage",
         begins,
         {"first": "%behind"},
         {},
@@ -227,7 +227,7 @@ RINGS: list[Any] = [
         *(
             "async.pipeline.inc_iter",
             _PROTOCOL,
-            "no producer_acquire takes the stage before",
+            "no producer_acquire uses the previous stage",
             begins,
         ),
         *({"first": "%behind", "side": "producer"}, {"side": "producer"}),
@@ -235,7 +235,7 @@ RINGS: list[Any] = [
     (
         _WAIT,
         _PROTOCOL,
-        "goes on to another one",
+        "advances to another one",
         goes_through_a_branch,
         {"result": "%it"},
         {"result": "%next"},

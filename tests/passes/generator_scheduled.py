@@ -189,7 +189,7 @@ class ScheduledGenerator(TileWriter):
         return lower, upper, self.number(self.random.choice((1, 1, 1, 2)))
 
     def product_loop(self) -> None:
-        """Sums of products of what the rounds load, which may become a ring."""
+        """Sums of products of what the iterations load, which may become a ring."""
         element, sums = self.random.choice(PRODUCTS)
         m, n, k = self.extents_of_product()
         if element not in MATRICES.values():

@@ -105,7 +105,7 @@ def test_entry_points(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value", "message"),
     [
         ("other-name", "doubling:ProductsAsShifts", "is named 'products-as-shifts'"),
-        ("x", "doubling:_Product", "no subclass of tilewright.passes.TilePass"),
+        ("x", "doubling:_Product", "not a subclass of tilewright.passes.TilePass"),
         ("x", "doubling:Nothing", "AttributeError"),
         ("x", "no_such_module_of_passes:X", "ModuleNotFoundError"),
     ],
@@ -137,12 +137,12 @@ def test_own_passes_are_not_replaced_by_entry_points(
         (
             HEAD + "@dataclass(frozen=True)\nclass P(TilePass):\n    name: ClassVar[str] = 'cse'\n"
             "    def rewrite(self, root): pass\n",
-            "Tilewright has a pass or pipeline named 'cse'",
+            "Tilewright already has a pass or pipeline named 'cse'",
         ),
         (
             HEAD + "@dataclass(frozen=True)\nclass P(TilePass):\n    name: ClassVar[str] = 'O3'\n"
             "    def rewrite(self, root): pass\n",
-            "Tilewright has a pass or pipeline named 'O3'",
+            "Tilewright already has a pass or pipeline named 'O3'",
         ),
     ],
 )

@@ -84,9 +84,19 @@ def test_text(text: str, expected: list[str]) -> None:
         ("O4", "unknown-pass", "O4", "'O4'"),
         ("cse{x=1}", "bad-pass-option", "x=1", "no option 'x'"),
         ("loop-split{threshold=1}", "bad-pass-option", "threshold=1", "no option 'threshold'"),
-        ("loop-split{split-threshold=a}", "bad-pass-option", "split-threshold=a", "do not fit"),
-        ("loop-split{split-threshold=1,2}", "bad-pass-option", "split-threshold=1,2", "do not fit"),
-        ("loop-split{split-threshold}", "bad-pass-option", "split-threshold", "do not fit"),
+        (
+            "loop-split{split-threshold=a}",
+            "bad-pass-option",
+            "split-threshold=a",
+            "invalid options",
+        ),
+        (
+            "loop-split{split-threshold=1,2}",
+            "bad-pass-option",
+            "split-threshold=1,2",
+            "invalid options",
+        ),
+        ("loop-split{split-threshold}", "bad-pass-option", "split-threshold", "invalid options"),
         ("loop-split{split-threshold=-1}", "bad-pass-option", "split-threshold=-1", "negative"),
         (
             "loop-split{split-threshold=1 split-threshold=2}",

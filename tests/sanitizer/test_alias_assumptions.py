@@ -12,14 +12,14 @@ import tilewright.machine
 from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
-from tilewright.launching.entry_names import PromisedArray, calling_convention
+from tilewright.launching.entry_names import NoaliasArray, calling_convention
 from tilewright.machine.sanitize import render_html, to_json
 
 KERNELS = [k for k in cutile_kernels() if not k.refusal] if cutile_available() else []
 
 
-def array(parameter: int, rank: int, *groups: int, inner: bool = False) -> PromisedArray:
-    return PromisedArray(parameter, rank, frozenset(groups), inner)
+def array(parameter: int, rank: int, *groups: int, inner: bool = False) -> NoaliasArray:
+    return NoaliasArray(parameter, rank, frozenset(groups), inner)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def array(parameter: int, rank: int, *groups: int, inner: bool = False) -> Promi
         ("_T2A1f32_1t1T2Sf32F4000000000000000_A1b8", (array(0, 1), array(4, 1)), 7),
     ],
 )
-def test_names_are_read(constraints: str, arrays: tuple[PromisedArray, ...], count: int) -> None:
+def test_names_are_read(constraints: str, arrays: tuple[NoaliasArray, ...], count: int) -> None:
     found = calling_convention(f"some_Kernel_Kt2{constraints}")
     assert found is not None
     assert (found.arrays, found.parameter_count) == (arrays, count)

@@ -36,6 +36,7 @@ def findings(case: Case, entry: str, seeds: Iterable[int]) -> tuple[Diagnostic, 
 def test_the_bug_is_found(case: Case) -> None:
     found = findings(case, "bug", range(case.seeds))
     assert case.missing(found) == [], [d.brief() for d in found]
+    assert all(d.help for d in found)
     assert case.false_alarms(found) == []
 
 

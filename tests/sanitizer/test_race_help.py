@@ -35,7 +35,7 @@ def test_it_is_shown_in_a_note() -> None:
     case = load(FOLDER / "race-flag-relaxed-producer.tileir")
     (race,) = (d for d in findings(case, "bug", range(4)) if d.code == "race")
     (note,) = (n for n in race.notes if n.message.startswith("(3)"))
-    assert note.message == "(3) this relaxed store would have to be release"
+    assert note.message == "(3) this relaxed store must be release"
     assert isinstance(note.location, Span)
     assert note.location.line == 16
 

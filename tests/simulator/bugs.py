@@ -155,7 +155,7 @@ BUGS = [
     Bug(
         "cp.async of another warp read without a barrier",
         "sim-race",
-        "nothing orders the two",
+        "unordered",
         _CP_ASYNC + "nvgpu.device_async_wait %group\n" + _OTHER_WORD,
         _CP_ASYNC + "nvgpu.device_async_wait %group\ngpu.barrier\n" + _OTHER_WORD,
         "%g: memref<256xf32>",
@@ -167,7 +167,7 @@ BUGS = [
     Bug(
         "shared memory written and read by two warps",
         "sim-race",
-        "and nothing orders the two",
+        "unordered",
         _STORE_WORD + _OTHER_WORD,
         _STORE_WORD + "gpu.barrier\n" + _OTHER_WORD,
     ),
@@ -185,7 +185,7 @@ BUGS = [
     Bug(
         "vectors of lanes that overlap in global memory",
         "sim-race",
-        "in one vector.store, and either may stay",
+        "in one vector.store; which one remains is undefined",
         "%n = arith.index_cast %tid : index to i32\n%x = arith.sitofp %n : i32 to f32\n"
         "%v = vector.broadcast %x : f32 to vector<2xf32>\n%at = arith.divui %tid, %c2 : index\n"
         "%pair = arith.muli %at, %c2 : index\n"
@@ -215,7 +215,7 @@ BUGS = [
     Bug(
         "warps that write different values to one place of global memory",
         "sim-race",
-        "of argument 'g', which warp 0 writes, and nothing orders the two",
+        "of argument 'g', which warp 0 writes, unordered",
         "%n = arith.index_cast %warp : index to i32\n%x = arith.sitofp %n : i32 to f32\n"
         "memref.store %x, %g[%lane] : memref<256xf32>",
         # The same value from every warp is no conflict.
@@ -226,7 +226,7 @@ BUGS = [
     Bug(
         "shared memory overwritten while another warp may read it",
         "sim-race",
-        "reads, and nothing orders the two",
+        "reads, unordered",
         _STORE_WORD
         + "gpu.barrier\n"
         + _OTHER_WORD
@@ -239,7 +239,7 @@ BUGS = [
     Bug(
         "shared memory that nobody wrote",
         "sim-uninitialized",
-        "which nobody has written",
+        "which is uninitialized",
         "%y = memref.load %words[%tid] : memref<256xf32, 3>",
         _STORE_WORD + "%y = memref.load %words[%tid] : memref<256xf32, 3>",
     ),
@@ -272,7 +272,7 @@ BUGS = [
     Bug(
         "TMA overwrites a tile that is still read",
         "sim-race",
-        "reads, and nothing orders the two",
+        "reads, unordered",
         _loads()
         + _WAIT
         + "%y = memref.load %ta[%c0, %c0] : memref<64x64xf16, strided<[64, 1]>, 3>\n"
@@ -294,7 +294,7 @@ BUGS = [
     Bug(
         "a TMA load that nobody waits for",
         "sim-copy-not-awaited",
-        "no warp has waited for the TMA load for phase 0",
+        "without a wait for the TMA load of phase 0",
         _loads(),
         _loads() + _WAIT,
         _MAP,
@@ -303,7 +303,7 @@ BUGS = [
     Bug(
         "a barrier that the async proxy does not know",
         "sim-missing-proxy-fence",
-        "whose init is not made known to the async proxy",
+        "whose init is not visible to the async proxy",
         _loads().replace("  nvvm.fence.mbarrier.init\n", "") + _WAIT,
         _loads() + _WAIT,
         _MAP,
@@ -392,7 +392,7 @@ BUGS = [
     Bug(
         "fewer bytes expected than copied",
         "sim-transaction-count",
-        "8192 bytes less than copies bring",
+        "8192 bytes less than its copies deliver",
         _loads(8192) + _WAIT,
         _loads() + _WAIT,
         _MAP,
@@ -430,7 +430,7 @@ BUGS = [
     Bug(
         "an arrival too many",
         "sim-arrival-count",
-        "31 times more than phase 0 takes, which has 1 arrivals",
+        "31 times more than phase 0 allows, which expects 1 arrivals",
         _loads(predicate="%odd") + _WAIT,
         _loads() + _WAIT,
         _MAP,
@@ -475,7 +475,7 @@ BUGS = [
     Bug(
         "an init that is not ordered before the arrival",
         "sim-race",
-        "behind the barrier's init",
+        "with the barrier's init",
         "%bar = nvgpu.mbarrier.create -> !bars\n"
         "nvgpu.mbarrier.init %bar[%c0], %c64, predicate = %first : !bars\n"
         "%t = nvgpu.mbarrier.arrive %bar[%c0] : !bars -> !token",
@@ -486,7 +486,7 @@ BUGS = [
     Bug(
         "ldmatrix by some lanes",
         "sim-divergent-collective",
-        "is for whole warps, but lanes 16, 17",
+        "must be executed by whole warps, but lanes 16, 17",
         "%half = arith.cmpi ult, %lane, %c16 : index\n%h = memref.get_global @halves : memref<64x64xf16, 3>\n"
         "scf.if %half {\n%m = nvgpu.ldmatrix %h[%lane, %c0] {numTiles = 1 : i32, transpose = false} : memref<64x64xf16, 3> -> vector<1x2xf16>\n}",
         "%h = memref.get_global @halves : memref<64x64xf16, 3>\n%x = arith.constant dense<1.0> : vector<8xf16>\n"
@@ -497,14 +497,14 @@ BUGS = [
     Bug(
         "a barrier of the block by some lanes",
         "sim-divergent-collective",
-        "is for whole warps",
+        "must be executed by whole warps",
         "scf.if %first {\n  gpu.barrier\n}",
         "%is = arith.cmpi eq, %warp, %c0 : index\nscf.if %is {\n  gpu.barrier\n} else {\n  gpu.barrier\n}",
     ),
     Bug(
         "a product by three warps",
         "sim-divergent-collective",
-        "is for four warps",
+        "must be executed by four warps",
         _product(),
         _product(),
         _MAP,
@@ -524,7 +524,7 @@ BUGS = [
     Bug(
         "a cp.async of 16 bytes at 4 bytes",
         "sim-misaligned",
-        "which is no multiple of 16",
+        "which is not a multiple of 16",
         _CP_ASYNC.replace(
             "%at = arith.muli %tid, %c4 : index", "%at = arith.addi %tid, %c0 : index"
         ),
@@ -536,7 +536,7 @@ BUGS = [
     Bug(
         "a tile for TMA at an odd place",
         "sim-misaligned",
-        "which is no multiple of 1024",
+        "which is not a multiple of 1024",
         (_loads() + _WAIT)
         .replace("%tb = memref.subview %all[1, 0, 0]", "%tb = memref.subview %all[0, 1, 0]")
         .replace("offset: 4096", "offset: 64"),
@@ -547,7 +547,7 @@ BUGS = [
     Bug(
         "one row of ldmatrix at 8 bytes",
         "sim-misaligned",
-        "reads a row at shared byte 1160, which is no multiple of 16",
+        "reads a row at shared byte 1160, which is not a multiple of 16",
         "%two = arith.constant 2 : index\n%half_of = arith.remui %lane, %two : index\n%at = arith.muli %half_of, %c4 : index\n"
         + _ROWS.replace("%c0] {", "%at] {"),
         _ROWS,

@@ -119,7 +119,7 @@ llvm.store %x, %to {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr<1>
     [
         (-3, "reads 4 bytes at 0x[0-9a-f]+, 12 bytes before the start of argument 'p'"),
         (125, "lane 3, thread \\(3, 0, 0\\) reads .*, right behind argument 'p'"),
-        (130, "lane 0, .*, 8 bytes behind the end of argument 'p'"),
+        (130, "lane 0, .*, 8 bytes past the end of argument 'p'"),
     ],
 )
 def test_addresses_outside_of_all_arrays(first: int, says: str) -> None:
@@ -163,7 +163,7 @@ def test_misaligned_addresses(access: str, needs: int) -> None:
         at = octets[first + distance :]
         result = run(f"%x = {access}", PARAMETERS, [octets, at, 0])
         if distance % needs:
-            assert f"no multiple of {needs}" in only(result, "sim-misaligned").message
+            assert f"not a multiple of {needs}" in only(result, "sim-misaligned").message
         else:
             assert not result.findings
 
@@ -419,7 +419,11 @@ def test_memory_is_a_list_of_arrays() -> None:
 @pytest.mark.parametrize(
     ("body", "parameters", "says"),
     [
-        ("", "%p: !llvm.ptr<3>", "reaches global memory by pointers, and other memory by memrefs"),
+        (
+            "",
+            "%p: !llvm.ptr<3>",
+            "accesses global memory through pointers, and other memory through memrefs",
+        ),
         (
             "%x = llvm.load %p : !llvm.ptr<1> -> i4",
             PARAMETERS,

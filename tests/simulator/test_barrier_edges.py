@@ -168,7 +168,7 @@ def test_too_many_arrivals_count_for_the_next_phase() -> None:
     body = INIT.format(48, "%c0") + ARRIVE.format("t", "%c0")
     result = run(body + WAIT.format("%c0", "even"), block=64)
     text = told(result)
-    assert "16 times more than phase 0 takes, which has 48 arrivals" in text
+    assert "16 times more than phase 0 allows, which expects 48 arrivals" in text
     assert "lacks" not in text
     waiting = told_all(run(body + WAIT.format("%c0", "odd"), block=64))
     assert "32 of 48 arrivals are missing" in waiting

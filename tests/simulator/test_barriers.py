@@ -117,7 +117,7 @@ def test_asking_for_ever_is_a_deadlock() -> None:
     )
     (found,) = run(body).findings
     assert found.code == "sim-deadlock"
-    assert "ask again and again" in found.notes[0].message
+    assert "poll for the end" in found.notes[0].message
 
 
 def test_arrivals_that_do_not_end_a_phase() -> None:

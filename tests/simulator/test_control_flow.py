@@ -191,7 +191,7 @@ def test_recursion_is_refused() -> None:
       func.return %y : index
     }
     """
-    with pytest.raises(Exception, match="calls itself"):
+    with pytest.raises(Exception, match="is recursive"):
         run("%v = func.call @f(%tid) : (index) -> index", functions=functions)
 
 

@@ -17,6 +17,7 @@ def test_bug_is_found(bug: Bug) -> None:
     said = "\n".join([d.message for d in found] + [n.message for d in found for n in d.notes])
     assert bug.says in said, said
     assert found[0].line is not None
+    assert all(d.help for d in found)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

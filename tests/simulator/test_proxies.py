@@ -162,7 +162,7 @@ def test_the_result_of_a_store_needs_its_wait(use: str, seed: int) -> None:
     begin = FILL + OF_SHARED + "gpu.barrier\n" + STORE
     unfinished = launch(begin + WAIT_READ + "gpu.barrier\n" + use, seed=seed)
     found = only(unfinished, "sim-copy-not-awaited")
-    assert "before it knows that the store has ended" in found.message
+    assert "before the store is known to have completed" in found.message
     assert not codes(launch(begin + WAIT + "gpu.barrier\n" + use, seed=seed))
     assert not codes(launch(begin + WAIT_READ + WAIT + "gpu.barrier\n" + use, seed=seed))
 

@@ -111,13 +111,13 @@ def test_a_deadlock_tells_who_waits_where_and_for_what() -> None:
     with pytest.raises(TileIRError) as caught:
         launch(CHAIN, 7, counters(7, 7), resident=2)
     (found,) = caught.value.diagnostics
-    assert "2 blocks wait without end" in found.message
+    assert "2 blocks wait forever" in found.message
     assert "(0, 0, 0), (1, 0, 0)" in found.message
     assert isinstance(found.location, Span) and "load_ptr_tko" in found.location.text
     notes = [note.message for note in found.notes]
     assert any("this loop does not end in blocks (0, 0, 0), (1, 0, 0)" in n for n in notes)
     assert any("asked here for byte 4 of argument 'flags', which held 0" in n for n in notes)
-    assert any("5 blocks have not begun, as no more than 2 are" in n for n in notes)
+    assert any("5 blocks have not started, as at most 2 are" in n for n in notes)
 
 
 @every_seed
@@ -170,8 +170,8 @@ def test_a_grid_barrier_hangs_where_the_grid_does_not_fit() -> None:
     big = {"dynamic_shared_bytes": 200 << 10}
     assert run(GRID_BARRIER, PARAMETERS, [*counters(1), 132], grid=132, **big).completed
     found = run(GRID_BARRIER, PARAMETERS, [*counters(1), 133], grid=133, **big)
-    assert "132 blocks wait without end" in only(found, "sim-deadlock").message
-    assert any("1 block has not begun" in note.message for note in found.findings[0].notes)
+    assert "132 blocks wait forever" in only(found, "sim-deadlock").message
+    assert any("1 block has not started" in note.message for note in found.findings[0].notes)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

@@ -80,7 +80,7 @@ def test_ones(swizzle: int) -> None:
     [
         ({"fields": _STRIDE}, "has no swizzle, or a base offset"),
         ({"fields": _SWIZZLED | _STRIDE | 1 << 49}, "has no swizzle, or a base offset"),
-        ({"shift": 512}, "begins at shared byte 512, which is no multiple of the 1024"),
+        ({"shift": 512}, "begins at shared byte 512, which is not a multiple of the 1024"),
         ({"fields": _SWIZZLED | 0x3FFF << 32}, "leaves shared memory"),
         ({"fence": False}, "through the async proxy"),
     ],
@@ -145,5 +145,5 @@ def test_sums_are_ready_when_they_have_been_waited_for(
         return
     (diagnostic,) = found.findings
     assert diagnostic.code == "sim-accumulator-not-awaited"
-    assert "takes sums whose product has not been waited for" in diagnostic.message
+    assert "reads an accumulator whose product is still in flight" in diagnostic.message
     assert diagnostic.location is not None and diagnostic.notes[0].location is not None

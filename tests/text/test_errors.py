@@ -119,7 +119,7 @@ def test_misspelt_operations_get_a_proposal() -> None:
     load = "nv_tileaa.load %p {cache_modifer = cg} : !nv_tileaa.ptr<f32, 1> -> f32"
     (error,) = errors_of(f"nv_tileaa.func @f(%p: !nv_tileaa.ptr<f32, 1>) {{\n%v = {load}\n}}")
     assert error.help == "did you mean 'cache_modifier'?"
-    assert "'cache_modifer', which is no property of 'nv_tileaa.load'" in error.message
+    assert "'cache_modifer', which is not a property of 'nv_tileaa.load'" in error.message
 
 
 def test_redefinitions_point_at_the_first() -> None:

@@ -292,7 +292,7 @@ def test_a_comma_before_a_token_is_explained() -> None:
         )
     (error,) = caught.value.diagnostics
     assert error.message == "expected an SSA operand for 'mask' or 'paddingValue', found 'token'"
-    assert error.help is not None and "commas stand before operands only" in error.help
+    assert error.help is not None and "commas are allowed before operands only" in error.help
 
 
 def test_foreign_dialects_load_on_demand() -> None:

@@ -16,8 +16,8 @@ from tilewright.dialects.declare import Related
 USE_BEFORE_DEFINITION = define_code(
     "use-before-definition",
     "A value is used before the operation that defines it.",
-    "Operations run in the order in which they stand. A value that the next iteration needs must "
-    "be carried: `iter_values` of for and loop.",
+    "Operations run in textual order. A value that the next iteration needs must be carried: "
+    "`iter_values` of for and loop.",
 )
 VALUE_NOT_VISIBLE = define_code(
     "value-not-visible",
@@ -27,7 +27,7 @@ VALUE_NOT_VISIBLE = define_code(
 )
 ISOLATED_REGION = define_code(
     "isolated-region",
-    "A value from outside is used inside a region that is isolated.",
+    "A value from outside is used inside an isolated region.",
     "The bodies of module and entry see only their own values.",
 )
 
@@ -87,7 +87,7 @@ def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
 def _frames_of(op: Operation, visible: set[int]) -> list[_Frame]:
     """Return frames for the blocks of an operation, in reverse order.
 
-    Unreachable blocks are left out, since they never run.
+    Unreachable blocks are skipped, since they never run.
     """
     isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
     return [
@@ -193,7 +193,7 @@ def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:
                 )
             return USE_BEFORE_DEFINITION, "is used before it is defined"
         if user.parent is not None and user.parent.parent is home.parent and isolating is None:
-            return VALUE_NOT_VISIBLE, "is defined in a block that need not run before this use"
+            return VALUE_NOT_VISIBLE, "is defined in a block that does not dominate this use"
         user = user.parent_op()
         if user is not None and user.has_trait(IsolatedFromAbove, value_if_unregistered=False):
             isolating = isolating or user

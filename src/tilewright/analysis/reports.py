@@ -25,7 +25,7 @@ from tilewright.dialects.source_map import Part, TextSource, location_of, source
 _OTHER_KIND = {"type": "operand", "operand": "type"}
 
 
-def best_place(op: Operation, part: Part | None) -> SourceLocation | None:
+def best_location(op: Operation, part: Part | None) -> SourceLocation | None:
     """Return the location of a part, else of its value or type, else of the operation."""
     source = source_of(op)
     if part is not None and isinstance(source, TextSource):
@@ -55,8 +55,8 @@ class DiagnosticCollector:
     ) -> None:
         """Add a diagnostic at a part of an operation, at the best location known. If it has no location
         in a text, a note shows the operation."""
-        place = best_place(op, part)
-        related = [Note(n.message, best_place(n.op, n.part)) for n in notes]
+        place = best_location(op, part)
+        related = [Note(n.message, best_location(n.op, n.part)) for n in notes]
         if not isinstance(place, Span):
             related.append(_context(op))
         self._found.append(Diagnostic(severity, code, message, place, label, tuple(related), help))

@@ -15,21 +15,22 @@ from tilewright.dialects.nv_tileaa.base import show_types
 
 BODY = define_code(
     "scf-body",
-    "The body of a loop or branch is missing, or its arguments are not what comes in.",
+    "The body of a loop or branch is missing or has wrong arguments.",
     "The body of scf.for has the induction variable and the carried values as arguments, that of "
     "scf.if none. The first body of scf.while has the types of its operands, the second those of "
     "its results.",
 )
 END = define_code(
     "scf-end",
-    "The body of a loop or branch does not end as it must, or hands on other values.",
-    "scf.yield ends the body of scf.for with the next values that are carried, those of scf.if "
-    "with its results, and the second one of scf.while with the operands of the next round. "
-    "scf.condition ends the first one of scf.while with whether to go on, and the results.",
+    "The body of a loop or branch has the wrong terminator, or the terminator has wrong operands.",
+    "scf.yield ends the body of scf.for with the next loop-carried values, the branches of scf.if "
+    "with its results, and the second region of scf.while with the operands of the next "
+    "iteration. scf.condition ends the first region of scf.while with the condition and the "
+    "results.",
 )
 VALUES = define_code(
     "scf-values",
-    "The operands or results of a loop or branch are of other types than they must be.",
+    "The operands or results of a loop or branch have wrong types.",
 )
 
 _I1 = IntegerType(1)
@@ -61,7 +62,7 @@ def _for(op: Operation, report: OpReport) -> list[_Body] | None:
     if list(op.result_types) != list(carried):
         report.error(
             VALUES,
-            f"expected results of the types that are carried, {show_types(carried)}, got "
+            f"expected results of the loop-carried types, {show_types(carried)}, got "
             f"{show_types(op.result_types)}",
         )
     if not isinstance(op.attributes.get("unsignedCmp", UnitAttr()), UnitAttr):
@@ -137,7 +138,7 @@ def _check_end(op: Operation, report: OpReport, body: _Body, block: Block, index
     elif list(last.operand_types) != list(body.values):
         report.error(
             END,
-            f"expected '{body.end}' to hand on {show_types(body.values)}, got "
+            f"expected '{body.end}' to pass {show_types(body.values)}, got "
             f"{show_types(last.operand_types)}",
             at=last,
             notes=(Related(f"to this '{op.name}'", op),),

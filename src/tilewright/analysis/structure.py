@@ -29,40 +29,38 @@ from tilewright.dialects.syntax.engine import value_constraint
 
 OPERAND_TYPE = define_code(
     "operand-type",
-    "An operand has a type that the operation does not take.",
+    "An operand has a type that the operation does not accept.",
     "Arithmetic takes i1 to i64 and f16, bf16, f32 and f64; narrower types must be converted "
     "first. `tilewright explain OP` lists what each operand may be.",
 )
-RESULT_TYPE = define_code("result-type", "A result has a type that the operation does not give.")
-RESULT_COUNT = define_code("result-count", "An operation has another number of results.")
+RESULT_TYPE = define_code("result-type", "A result has a type that the operation cannot have.")
+RESULT_COUNT = define_code("result-count", "An operation has the wrong number of results.")
 SEGMENTS = define_code(
     "operand-segments",
     "operandSegmentSizes does not divide the operands into the operation's groups.",
     "Operations with optional operands say in this property how many operands each group has. "
     "Only the generic form shows it.",
 )
-MISSING_PROPERTY = define_code("missing-property", "A property that the operation needs is absent.")
-PROPERTY_KIND = define_code("property-kind", "A property holds another kind of attribute.")
+MISSING_PROPERTY = define_code("missing-property", "A required property is missing.")
+PROPERTY_KIND = define_code("property-kind", "A property holds the wrong kind of attribute.")
 UNKNOWN_PROPERTY = define_code("unknown-property", "The operation has no property of this name.")
 MISPLACED_PROPERTY = define_code(
     "misplaced-property",
-    "A property of the operation stands among its discardable attributes.",
+    "A property of the operation is among its discardable attributes.",
     "It would have no effect there.",
 )
-REGION_COUNT = define_code("region-count", "An operation has another number of regions.")
+REGION_COUNT = define_code("region-count", "An operation has the wrong number of regions.")
 BLOCK_COUNT = define_code(
     "block-count",
-    "A region has another number of blocks than its operation allows.",
+    "A region has a number of blocks that its operation does not allow.",
     "Control flow in Tile IR is structured: every region is a single block, and only the else "
     "region of an if may be empty.",
 )
 SUCCESSORS = define_code("successors", "No operation of Tile IR branches to a block.")
 EMPTY_BLOCK = define_code("empty-block", "A block is empty; it needs at least a terminator.")
-MISSING_TERMINATOR = define_code(
-    "missing-terminator", "The last operation of a block ends nothing."
-)
+MISSING_TERMINATOR = define_code("missing-terminator", "A block does not end with a terminator.")
 TERMINATOR_NOT_LAST = define_code(
-    "terminator-not-last", "A terminator has operations behind it in its block."
+    "terminator-not-last", "A terminator is not the last operation of its block."
 )
 
 _SEGMENTS_PROPERTY = "operandSegmentSizes"

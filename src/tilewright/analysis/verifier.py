@@ -35,13 +35,13 @@ from tilewright.nesting import deep_recursion
 
 UNREGISTERED_OP = define_code(
     "unregistered-op",
-    "The operation is of no known dialect.",
-    "Nothing is known about such an operation, so nothing can check or run it. It can be allowed "
-    "where text is only to be read and printed.",
+    "The operation belongs to no known dialect.",
+    "Such an operation cannot be checked or run. It can be allowed where text is only parsed and "
+    "printed.",
 )
 FOREIGN_OP = define_code(
     "foreign-op",
-    "An operation of another dialect stands inside a cuda_tile operation.",
+    "An operation of another dialect is inside a cuda_tile operation.",
     "Modules, kernels and their regions hold operations of cuda_tile only.",
 )
 DIALECT_RULE = define_code(
@@ -193,7 +193,7 @@ class _Run:
     def _check_guest(self, op: Operation, report: OpReport) -> None:
         """Check an operation of another dialect inside one of cuda_tile."""
         if not isinstance(op, UnregisteredOp):
-            report.error(FOREIGN_OP, f"'{op.name}' cannot stand inside a cuda_tile operation")
+            report.error(FOREIGN_OP, f"'{op.name}' cannot be inside a cuda_tile operation")
 
     def _check_other(self, op: Operation, report: OpReport) -> None:
         """Check an operation that is not declared by us. xDSL reports only its first error."""
@@ -201,7 +201,7 @@ class _Run:
             check_unique(op, self.findings)
         elif isinstance(op, UnregisteredOp):
             if not self.allow_unregistered:
-                report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is no known operation")
+                report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is not a known operation")
         else:
             # Most programs hold no such operation and need not pay for the import.
             from tilewright.analysis.scf_rules import check_structured
@@ -279,4 +279,6 @@ def _check_layouts(op: DeclaredOp, report: OpReport) -> None:
     if has_mixed_layouts(op):
         report.error(LAYOUT, f"the tiles of '{op.name}' have different layouts")
     elif has_other_source(op):
-        report.error(LAYOUT, f"the layout of the result of '{op.name}' is not that of its source")
+        report.error(
+            LAYOUT, f"the layout of the result of '{op.name}' differs from that of its source"
+        )

@@ -31,7 +31,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> str:
         # Integers have no signedness in Tile IR; the bits are kept.
         dtype = np.dtype(f"i{dtype.itemsize}")
     if (found := _OF_DTYPE.get(dtype)) is None:
-        raise ValueError(f"no element type of Tile IR is like NumPy's {dtype}")
+        raise ValueError(f"no Tile IR element type corresponds to NumPy's {dtype}")
     return found
 
 
@@ -56,7 +56,9 @@ def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
         raise ValueError(f"{count} numbers do not fill {ty.element_count} elements")
     shape = shape_of(value)
     if isinstance(value, np.ndarray) and count > 1 and shape != ty.dims:
-        raise ValueError(f"an array of shape {list(shape)} is no tile of shape {list(ty.dims)}")
+        raise ValueError(
+            f"an array of shape {list(shape)} does not match a tile of shape {list(ty.dims)}"
+        )
     return TileConstantAttr.from_bits(ty, [element_bits(v, ty.element) for v in flat])
 
 
@@ -71,7 +73,7 @@ def element_bits(value: Any, element: str) -> int:
         raise TypeError(f"expected a number, got {value!r}")
     if fmt.is_int and fmt.bits > 1:
         if not isinstance(value, Integral) and not float(value).is_integer():
-            raise ValueError(f"{value} is no integer, as {element} needs")
+            raise ValueError(f"{value} is not an integer, as {element} requires")
         low, high = -(1 << (fmt.bits - 1)), (1 << fmt.bits) - 1
         number: Any = value
         if not low <= number <= high:

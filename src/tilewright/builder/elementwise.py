@@ -92,7 +92,7 @@ class Elementwise(Operations):
                     what,
                     f"operands have the element types {format_type(elem)} and "
                     f"{format_type(value.tile.element_type)}",
-                    "nothing is converted by itself: use x.to(element)",
+                    "there are no implicit conversions: use x.to(element)",
                 )
         shape = self._common_shape(what, [v.shape for v in values])
         return [self.broadcast_to(v, shape, what) for v in values]
@@ -112,7 +112,7 @@ class Elementwise(Operations):
         if not is_number(value):
             fail(what, f"expected a value or a number, got {value!r}")
         if isinstance(elem, T.PtrType):
-            fail(what, "a number is no pointer; pointers take `+` and `-` with integers")
+            fail(what, "a number is not a pointer; pointers support `+` and `-` with integers")
         return self.constant_for(what, value, self._tile_type(what, shape_of(value), elem))
 
     def _tile_type(self, what: str, shape: Sequence[int], elem: TypeLike) -> T.TileType:
@@ -153,7 +153,7 @@ class Elementwise(Operations):
                 "/": "for integers there is `//`; for a quotient, convert with x.to('f32')",
                 "//": "for floats there is `/`, and floor",
             }.get(sign, "")
-            fail(sign, f"there is no such operation on {a.element}", help)
+            fail(sign, f"this operation does not exist on {a.element}", help)
         return self.op(mnemonic, a, b, **({} if is_float else fields))
 
     def unary(self, sign: str, operand: Any) -> Value:
@@ -162,11 +162,11 @@ class Elementwise(Operations):
         value = self._as_tile(sign, operand)
         if sign == "~":
             if value.element not in T.INTEGER_NAMES:
-                fail(sign, f"there is no such operation on {value.element}")
+                fail(sign, f"this operation does not exist on {value.element}")
             ones = self.constant_for("~", True if value.element == "i1" else -1, value.tile)
             return self.op("xori", value, ones)
         if value.element == "ptr" or value.element == "i1":
-            fail(sign, f"there is no such operation on {value.element}")
+            fail(sign, f"this operation does not exist on {value.element}")
         return self.op(_UNARY[sign][value.element in T.INTEGER_NAMES], value)
 
     @checked("compare")
@@ -201,7 +201,7 @@ class Elementwise(Operations):
             distance = self.constant_for(sign, distance, ty)
         distance = self._as_tile(sign, distance)
         if distance.element not in T.INTEGER_NAMES - {"i1"}:
-            fail(sign, f"a pointer moves by integers, not by {distance.element}")
+            fail(sign, f"a pointer is offset by integers, not by {distance.element}")
         if sign == "-":
             distance = self.unary("-", distance)
         base = self._as_tile(sign, pointer)
@@ -213,7 +213,7 @@ class Elementwise(Operations):
     def _modulo(self, a: Value, b: Value) -> Value:
         """Modulo as in Python, with the sign of the divisor; ``remi`` and ``remf`` have that of ``a``."""
         if a.element not in T.INTEGER_NAMES:
-            fail("%", f"there is no such operation on {a.element}", "for floats there is remf")
+            fail("%", f"this operation does not exist on {a.element}", "for floats there is remf")
         quotient = self.op("divi", a, b, **_BINARY["//"][2])
         return self.op("subi", a, self.op("muli", quotient, b))
 

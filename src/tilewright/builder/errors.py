@@ -12,9 +12,9 @@ from tilewright.diagnostics import Diagnostic, NamedLocation, Severity, TileIREr
 
 BUILDER = define_code(
     "builder",
-    "A call of the builder does not make an operation of Tile IR.",
-    "Operands, keywords or types are not those of the operation; `help(k.addf)` and "
-    "`tilewright explain addf` tell what an operation takes.",
+    "A call of the builder does not build a valid operation.",
+    "Operands, keywords or types are not those of the operation; `help(k.addf)` and `tilewright "
+    "explain addf` list what an operation takes.",
 )
 
 _OURS = (str(Path(__file__).parent), contextlib.__file__)

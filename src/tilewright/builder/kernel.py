@@ -112,7 +112,7 @@ class Builder(Elementwise):
         verifier's errors about it.
         """
         if not isinstance(mnemonic, str) or (cls := OPERATIONS.get(mnemonic)) is None:
-            fail(f"{mnemonic}", "is no operation of cuda_tile")
+            fail(f"{mnemonic}", "is not an operation of cuda_tile")
         try:
             return self.append(self._made(cls, operands, fields))
         except BuilderError:
@@ -157,8 +157,8 @@ class Builder(Elementwise):
                 fail(
                     what,
                     f"operand {position}{name} is not visible here: the block that defines it has "
-                    "ended, or is of another kernel",
-                    "give it out of an `if_` or a loop as a named value",
+                    "ended or belongs to another kernel",
+                    "return it from an `if_` or a loop as a named value",
                 )
 
     def _made(self, cls: type[TileOp], operands: tuple[Any, ...], fields: dict[str, Any]) -> TileOp:
@@ -305,7 +305,7 @@ class Builder(Elementwise):
         pointer = base.type if isinstance(base, Value | SSAValue) else None
         pointee = pointer.element_type if isinstance(pointer, T.TileType) else None
         if not isinstance(pointee, T.PtrType):
-            fail("make_tensor_view", "operand 'base' is no pointer")
+            fail("make_tensor_view", "operand 'base' is not a pointer")
         for name, extents in (("shape", shape), ("strides", strides)):
             if not listed(extents, _is_extent):
                 fail(
@@ -425,7 +425,7 @@ class Builder(Elementwise):
     def else_(self) -> IfBranches:
         """The else branch of the ``if`` directly before: ``with k.else_():``."""
         if self._last_if is None:
-            fail("if", "else_ comes directly behind an if_")
+            fail("if", "else_ must directly follow an if_")
         return self._last_if.else_()
 
     @checked("for")
@@ -481,7 +481,7 @@ class Builder(Elementwise):
 
     def _outgoing(self, what: str, operands: Sequence[Any] | None) -> Sequence[Any]:
         if not self._loops:
-            fail(what, "stands in no loop of this kernel")
+            fail(what, "is not in a loop of this kernel")
         loop = self._loops[-1]
         given: Any = loop.current(what) if operands is None else operands
         values = list(given) if isinstance(given, Sequence) else [given]
@@ -526,7 +526,7 @@ class Builder(Elementwise):
         if len(tiles) != len(values) or len(numbers) != len(values) or not values:
             fail(mnemonic, f"takes tiles and an identity for each, got {given} and {numbers}")
         if not all(0 <= dim < t.rank for t in tiles):
-            fail(mnemonic, f"{dim} is no axis of {', '.join(map(format_type, tiles))}")
+            fail(mnemonic, f"{dim} is not an axis of {', '.join(map(format_type, tiles))}")
         cls = OPERATIONS[mnemonic]
         assert issubclass(cls, ReduceOrScan)
         block = Block(arg_types=[T.tile((), t.element_type) for t in tiles for _ in range(2)])

@@ -70,7 +70,8 @@ class ModuleBuilder:
                 argument.name_hint = argument_name
             except ValueError:
                 fail(
-                    "entry", f"{argument_name!r} is no name of a value: letters, digits and `_$.-`"
+                    "entry",
+                    f"{argument_name!r} is not a valid name: use letters, digits and `_$.-`",
                 )
         file, line = caller()
         set_source(op, PythonSource(file, line))

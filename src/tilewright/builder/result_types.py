@@ -149,7 +149,7 @@ def _permuted(values: Values, properties: Properties) -> T.TileType:
     assert isinstance(axes, DenseArrayBase)
     order = [int(axis) for axis in axes.iter_values()]
     if sorted(order) != list(range(ty.rank)):
-        raise ValueError(f"{order} is no permutation of the axes of {format_type(ty)}")
+        raise ValueError(f"{order} is not a permutation of the axes of {format_type(ty)}")
     return ty.with_shape([ty.dims[axis] for axis in order])
 
 
@@ -159,7 +159,7 @@ def _joined(values: Values, properties: Properties) -> T.TileType:
     assert isinstance(given, IntegerAttr)
     dim = given.value.data
     if not 0 <= dim < min(lhs.rank, rhs.rank):
-        raise ValueError(f"dim {dim} is no axis of {format_type(lhs)} and {format_type(rhs)}")
+        raise ValueError(f"dim {dim} is not an axis of {format_type(lhs)} and {format_type(rhs)}")
     dims = list(lhs.dims)
     dims[dim] += rhs.dims[dim]
     return lhs.with_shape(dims)

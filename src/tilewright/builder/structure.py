@@ -157,7 +157,7 @@ class Loop(_Named, ABC):
         """Return the checked operands of a ``break``."""
         fail(
             "break",
-            f"a {self._what} has no early end; it stands in one",
+            f"a {self._what} has no early exit",
             "a `loop_` has: count in a value that it carries",
         )
 
@@ -180,7 +180,7 @@ class Loop(_Named, ABC):
 
     def __iter__(self) -> Iterator[Value]:
         if self._block is None:
-            fail(self._what, "is taken apart into its values inside of its own `with`")
+            fail(self._what, "is unpacked inside of its own `with`")
         return (Value(self._k, argument) for argument in self._block.args)
 
     @property
@@ -324,9 +324,9 @@ class IfBranches(_Named):
     def else_(self) -> IfBranches:
         """The else branch, directly after the first."""
         if len(self._blocks) != 1 or self._entered is not None:
-            fail("if", "else_ comes once, behind the branch that is taken")
+            fail("if", "an if_ has one else_, after the branch")
         if self._made is None or self._k.block.last_op is not self._made:
-            fail("if", "else_ comes directly behind the branch that is taken")
+            fail("if", "else_ must directly follow the branch")
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -72,7 +72,7 @@ class Value:
         try:
             self.ssa.name_hint = name
         except ValueError:
-            fail("value", f"{name!r} is no name of a value: letters, digits and `_$.-`")
+            fail("value", f"{name!r} is not a valid name: use letters, digits and `_$.-`")
         return self
 
     def __repr__(self) -> str:
@@ -197,25 +197,23 @@ class Value:
     def __bool__(self) -> NoReturn:
         fail(
             "value",
-            "a value of the program has no truth while the program is built",
+            "a value has no truth value while the program is built",
             "use `with k.if_(condition):`, `k.where(condition, a, b)`, `&` for and, `|` for or",
         )
 
     def __iter__(self) -> NoReturn:
-        fail("value", "a value of the program cannot be taken apart; see extract, and sum(axis)")
+        fail("value", "a value cannot be iterated; see extract, and sum(axis)")
 
     def __getitem__(self, index: object) -> NoReturn:
-        fail(
-            "value", "a value of the program has no subscripts; see extract, and offset of pointers"
-        )
+        fail("value", "a value cannot be subscripted; see extract, and offset of pointers")
 
     def __len__(self) -> NoReturn:
-        fail("value", "a value of the program has no length; see shape")
+        fail("value", "a value has no length; see shape")
 
     def _no_number(self) -> NoReturn:
         fail(
             "value",
-            "a value of the program is no number of Python while the program is built",
+            "a value is not a Python number while the program is built",
             "`with k.for_(n) as loop:` counts to it, `x.to(element)` converts it",
         )
 

@@ -59,7 +59,7 @@ BAD_INDEX = define_code(
     "A string, type, constant, value or debug entry is referred to that does not exist.",
 )
 BAD_STRING = define_code("bytecode-bad-string", "A name is empty or is not valid UTF-8.")
-BAD_TYPE = define_code("bytecode-bad-type", "An entry of the type section is no legal type.")
+BAD_TYPE = define_code("bytecode-bad-type", "An entry of the type section is not a valid type.")
 BAD_CONSTANT = define_code(
     "bytecode-bad-constant", "The data of a constant does not fit the type that it is used with."
 )
@@ -109,7 +109,7 @@ NEEDS_VERSION = define_code(
 )
 LOSSY_ATTRIBUTE = define_code(
     "bytecode-lossy-attribute",
-    "An attribute that is no part of its operation cannot be stored in bytecode.",
+    "An attribute that is not part of its operation cannot be stored in bytecode.",
     "Remove it first: bytecode has room for the declared fields of an operation only.",
 )
 NOT_STORABLE = define_code(

@@ -335,7 +335,7 @@ def _read_kernel_flags(cursor: Cursor, version: Version) -> bool:
     if not flags & KERNEL:
         raise DecodeError(
             PREVIEW,
-            "the function is no kernel; device functions are preview content, which is not "
+            "the function is not a kernel; device functions are preview content, which is not "
             "supported",
             start,
             cursor.pos,

@@ -11,5 +11,5 @@ NO_DASK = define_code(
 BAD_STORE = define_code(
     "campaign-bad-store",
     "The file with the results of a campaign cannot be read or written.",
-    "It has one JSON object on each line. A last line that was cut short is no error.",
+    "It has one JSON object on each line. A truncated last line is not an error.",
 )

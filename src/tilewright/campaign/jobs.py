@@ -103,8 +103,8 @@ def run_job(job: Job) -> Outcome:
     started = time.monotonic()
     if job.source != fingerprint():
         reason = (
-            f"the worker has another Tilewright ({__version__} at {_PACKAGE}) than who asks; "
-            "install the same on all machines"
+            f"the worker runs another Tilewright ({__version__} at {_PACKAGE}) than the client; "
+            "install the same version on all machines"
         )
         return Outcome(job.key, job.label, Status.FAILED, reason=reason)
     module, _, name = job.function.partition(":")

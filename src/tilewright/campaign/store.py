@@ -53,7 +53,7 @@ class Store:
         except OSError as error:
             raise _bad(f"cannot read '{path}': {error.strerror}") from error
         if data is None:
-            raise _bad(f"cannot read '{path}': it is no plain file, or too large")
+            raise _bad(f"cannot read '{path}': it is not a regular file, or too large")
         self._begins_line = data.endswith(b"\n") or not data
         lines = data.split(b"\n")
         for number, line in enumerate(lines, 1):
@@ -66,7 +66,7 @@ class Store:
                     continue  # A process was ended while it wrote.
                 if _is_cut(line):
                     continue
-                raise _bad(f"'{path}' holds no outcome of a job in line {number}") from error
+                raise _bad(f"'{path}' has no job result in line {number}") from error
             self._known[outcome.key] = outcome
 
     def get(self, key: str) -> Outcome | None:
@@ -103,7 +103,7 @@ def _private(path: str, flags: int) -> int:
 def _from_line(line: bytes) -> Outcome:
     held: dict[str, Any] = json.loads(line)
     if not all(isinstance(held[name], kind) for name, kind in _FIELDS.items()):
-        raise TypeError("a field is of another type")
+        raise TypeError("a field has the wrong type")
     status = Status(held["status"])
     return Outcome(**{**{name: held[name] for name in _FIELDS}, "status": status}, is_kept=True)
 

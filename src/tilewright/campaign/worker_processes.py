@@ -69,7 +69,7 @@ class Worker:
     def _try(self, job: Job) -> Outcome | tuple[Status, str]:
         process = self._started()
         if process is None:
-            return Status.LOST, "the campaign was ended"
+            return Status.LOST, "the campaign was stopped"
         assert process.stdin is not None and process.stdout is not None
         late = threading.Event()
 
@@ -92,7 +92,7 @@ class Worker:
             self._process = None
             if late.is_set():
                 return Status.LATE, f"it took longer than {job.time_limit:g} s"
-            return Status.LOST, f"its process died {ATTEMPTS} times, with status {status}{said}"
+            return Status.LOST, f"its process crashed {ATTEMPTS} times, with status {status}{said}"
         finally:
             if timer is not None:
                 timer.cancel()

@@ -19,11 +19,14 @@ from tilewright.cli.session import Session
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="text or bytecode; - is standard input")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", help="the file to write; stdout if it is no terminal"
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="output file (default: stdout unless it is a terminal)",
     )
     add_version_option(parser)
     parser.add_argument(
-        "--producer", metavar="NAME", help="name the producer in the file (13.3 and later)"
+        "--producer", metavar="NAME", help="record this producer in the file (13.3 and later)"
     )
     add_reading_options(parser)
 

@@ -25,16 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("show", "clear"),
         default="show",
-        help="tell what the cache holds (the default), or empty it",
+        help="show the contents of the cache (default) or clear it",
     )
     parser.add_argument(
         "--limit",
         type=_size,
         metavar="SIZE",
-        help="from now on keep at most so much, such as 500M; the least recently used goes first",
+        help="set the size limit, such as 500M; the least recently used entries are evicted first",
     )
-    parser.add_argument("--json", action="store_true", help="answer as JSON")
-    parser.epilog = "The environment variable TILEWRIGHT_CACHE_DIR names the directory; empty, there is no cache."
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.epilog = "The environment variable TILEWRIGHT_CACHE_DIR sets the directory; an empty value disables the cache."
 
 
 def _size(text: str) -> int:
@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     cache = disk_cache()
     if cache is None:
         raise UsageError.because(
-            "there is no cache: it is turned off, or there is no directory for it",
+            "the cache is disabled or has no directory",
             help=f"set {DIRECTORY_VARIABLE} to a directory",
         )
     if options.limit is not None:

@@ -285,13 +285,13 @@ def check_file(
 
 def verify_file(name: str, source: bytes) -> dict[str, Any]:
     """Verify a file. Returns the findings."""
-    from tilewright.cli.modules import all_findings
+    from tilewright.cli.modules import all_diagnostics
 
     found = _Found()
     try:
         verified(name, source)
     except TileIRError as error:
-        for diagnostic in all_findings(error):
+        for diagnostic in all_diagnostics(error):
             found.add(diagnostic)
     return found.value
 

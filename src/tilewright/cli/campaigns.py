@@ -23,27 +23,25 @@ def add_campaign_options(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=positive,
         metavar="N",
-        help="processes that work at once (default: one for each processor)",
+        help="number of worker processes (default: one per processor)",
     )
     group.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="work on the Dask cluster whose scheduler has this address, such as tcp://HOST:8786",
+        help="run on the Dask cluster with this scheduler address, such as tcp://HOST:8786",
     )
     group.add_argument(
         "--resume",
         metavar="FILE",
-        help="keep results in this file, and take those that it has (default: a file in the folder of the cache)",
+        help="store results in this file, and reuse those in it (default: a file in the cache directory)",
     )
-    group.add_argument(
-        "--no-keep", action="store_true", help="take no results of earlier runs, and keep none"
-    )
+    group.add_argument("--no-keep", action="store_true", help="neither reuse nor store results")
     group.add_argument(
         "--job-limit",
         type=_seconds,
         default=300.0,
         metavar="S",
-        help="give a job up after S seconds (300)",
+        help="time limit per job in seconds (default 300)",
     )
 
 
@@ -74,7 +72,7 @@ def store_of(options: argparse.Namespace, subject: str) -> Store:
 
     if options.no_keep:
         if options.resume is not None:
-            raise UsageError.because("--no-keep and --resume do not go together")
+            raise UsageError.because("--no-keep cannot be combined with --resume")
         return Store()
     if options.resume is not None:
         return Store(options.resume)

@@ -6,7 +6,7 @@ import argparse
 
 from tilewright.cli.check_campaign import add_campaign_arguments
 from tilewright.cli.exits import Exit
-from tilewright.cli.modules import add_reading_options, all_findings, parse_source
+from tilewright.cli.modules import add_reading_options, all_diagnostics, parse_source
 from tilewright.cli.programs import (
     add_program_options,
     is_program,
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "json", "sarif"),
         default="text",
-        help="text goes to standard error, json and sarif to standard output",
+        help="output format: text on stderr, JSON and SARIF on stdout",
     )
     hints = parser.add_mutually_exclusive_group()
     hints.add_argument(
@@ -61,12 +61,10 @@ def execute(options: argparse.Namespace, session: Session) -> int:
         return run_campaign(options, session)
     if not options.files:
         session.say(options.usage().rstrip())
-        raise UsageError.because(
-            "there is nothing to check", help="give FILE, or --campaign FOLDER"
-        )
+        raise UsageError.because("no input to check", help="give a FILE or --campaign FOLDER")
     for name in ("machines", "seeds", "compare", "resume", "dask", "jobs"):
         if getattr(options, name):
-            raise UsageError.because(f"--{name} goes with --campaign FOLDER")
+            raise UsageError.because(f"--{name} requires --campaign FOLDER")
     if is_program(options.files[-1]):
         return _check_program(options, session)
     refuse_program_options(options, options.files[0])
@@ -88,7 +86,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 def _check_program(options: argparse.Namespace, session: Session) -> int:
     """Check each kernel that a cuTile program compiles; locations are lines of Python."""
     if len(options.files) > 1:
-        raise UsageError.because("a cuTile program is checked alone: it comes first")
+        raise UsageError.because("a cuTile program must be the only FILE; it comes first")
     program = take(options.files[0], options, session)
     from tilewright.analysis import verifier
     from tilewright.cutile.errors import diagnostics_in_python
@@ -99,7 +97,7 @@ def _check_program(options: argparse.Namespace, session: Session) -> int:
         found += diagnostics_in_python(verifier.find_problems(module, hints=options.hints), module)
     _show(found, options.format, session)
     if not found:
-        session.say(f"checked {listed(program.chosen)}: nothing found")
+        session.say(f"checked {listed(program.chosen)}: no errors found")
     is_wrong = any(problem.is_error for problem in found)
     return program.finish(Exit.FINDINGS if is_wrong else Exit.OK)
 
@@ -110,7 +108,7 @@ def _problems(path: str, options: argparse.Namespace, session: Session) -> list[
     try:
         module = parse_source(source, options, warnings)
     except TileIRError as error:
-        return [*warnings, *all_findings(error)]
+        return [*warnings, *all_diagnostics(error)]
     from tilewright.analysis import verifier
 
     return warnings + verifier.find_problems(

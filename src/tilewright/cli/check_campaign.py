@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 DIFFERS = define_code(
     "campaign-differs",
-    "A machine computes something else than the reference machine, in a campaign that compares them.",
-    "Each launch runs on both, with the same arrays. Machines add in different orders, so that floats differ a little; "
-    "--rtol and --atol say how much is too much.",
+    "A machine's results differ from those of the reference machine in a comparing campaign.",
+    "Each launch runs on both with the same arrays. Machines accumulate in different orders, so "
+    "floats differ slightly; --rtol and --atol set the tolerance.",
 )
 #: The version of the JSON format.
 FORMAT = 1
@@ -53,26 +53,30 @@ def add_campaign_arguments(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group(
         "campaigns",
-        "all programs (.py) and kernels (.tileir, .mlir, .tileirbc) of a folder, in one report",
+        "check all programs (.py) and kernels (.tileir, .mlir, .tileirbc) of a folder",
     )
-    group.add_argument("--campaign", metavar="FOLDER", help="check all that is in this folder")
+    group.add_argument("--campaign", metavar="FOLDER", help="check everything in this folder")
     group.add_argument(
         "--machines",
         type=lambda text: [name.strip() for name in text.split(",")],
         default=None,
         metavar="NAMES",
-        help="machines, with commas between (default: reference)",
+        help="comma-separated machines (default: reference)",
     )
     group.add_argument(
-        "--seeds", type=positive, default=None, metavar="N", help="schedules of each (default 2)"
+        "--seeds",
+        type=positive,
+        default=None,
+        metavar="N",
+        help="schedules per program (default 2)",
     )
     group.add_argument(
         "--compare",
         action="store_true",
-        help="compare what machines compute with the reference machine, instead of running with every check on",
+        help="compare the results of machines with those of the reference machine, instead of running with all checks enabled",
     )
-    group.add_argument("--rtol", type=float, metavar="R", help="bound for --compare")
-    group.add_argument("--atol", type=float, metavar="A", help="bound for --compare")
+    group.add_argument("--rtol", type=float, metavar="R", help="tolerance for --compare")
+    group.add_argument("--atol", type=float, metavar="A", help="tolerance for --compare")
     add_campaign_options(parser)
 
 
@@ -84,14 +88,14 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
     folder = Path(options.campaign)
     if options.files:
-        raise UsageError.because("--campaign takes a folder, and no files beside it")
+        raise UsageError.because("--campaign cannot be combined with files")
     if options.format == "sarif":
-        raise UsageError.because("a campaign is reported as text or json")
+        raise UsageError.because("--campaign supports --format text and json only")
     if not folder.is_dir():
-        raise UsageError.because(f"'{folder}' is no folder")
+        raise UsageError.because(f"'{folder}' is not a folder")
     planned = list(_planned(folder, options))
     if not planned:
-        raise UsageError.because(f"'{folder}' holds no program (.py) and no kernel (.tileir)")
+        raise UsageError.because(f"'{folder}' contains no program (.py) or kernel (.tileir)")
     store = store_of(options, options.campaign)
     with working(f"checking {folder}") as progress, executor(where_of(options)) as running:
 
@@ -144,9 +148,9 @@ def _tasks(options: argparse.Namespace) -> Iterator[Task]:
     except TileIRError as error:
         raise UsageError(error.diagnostics) from error
     if options.compare and any(machine.name == REFERENCE for machine in machines):
-        raise UsageError.because("--compare compares with the reference machine: name others")
+        raise UsageError.because("--compare needs a machine other than reference")
     if not options.compare and (options.rtol is not None or options.atol is not None):
-        raise UsageError.because("--rtol and --atol go with --compare")
+        raise UsageError.because("--rtol and --atol require --compare")
     for machine in machines:
         has_seeds = "seed" in options_of_kind(machine.capabilities.kind)
         for seed in range((options.seeds or 2) if has_seeds else 1):
@@ -200,9 +204,7 @@ def _of_kernel(
     try:
         launch, _ = parser.parse_known_args(_words(source)[1:])
     except argparse.ArgumentError as error:
-        raise UsageError.because(
-            f"'{path}' says to be run in a way that is none: {error}"
-        ) from None
+        raise UsageError.because(f"'{path}' has an invalid run line: {error}") from None
     if not launch.arguments or launch.machine is not None:
         key = content_key("verify", source)
         given: dict[str, Any] = {"name": name, "source": source}
@@ -253,7 +255,7 @@ def _lines(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> Itera
     programs = len({row["program"] for row in rows})
     kept = sum(row["kept"] for row in rows)
     earlier = f", {kept} of them from an earlier run" if kept else ""
-    how = "compared with the reference machine" if options.compare else "with every check on"
+    how = "compared with the reference machine" if options.compare else "with all checks enabled"
     yield f"{options.campaign}: {programs} files, {len(rows)} jobs, {how}{earlier}"
     for row in rows:
         if row["status"] == "clean":

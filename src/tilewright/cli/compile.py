@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli import compile_gpu
 from tilewright.cli.compile_program import compile_program
+from tilewright.cli.compile_remarks import (
+    RemarkReport,
+    add_remark_options,
+    check_remark_options,
+)
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import add_reading_options, load, machine_module
-from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.outputs import refuse_terminal
 from tilewright.cli.programs import add_program_options, is_program, refuse_program_options
 from tilewright.cli.run import entry_of
 from tilewright.cli.run_machine import CPU, add_cpu_option
@@ -41,14 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="text or bytecode; - is standard input; or a cuTile program"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
+    parser.add_argument("-o", "--output", metavar="OUT", help="output file (default: stdout)")
     parser.add_argument(
         "--target",
         choices=(CPU, *compile_gpu.TARGETS),
         default=CPU,
         metavar="TARGET",
-        help="what to generate code for: cpu (the default), or a GPU: one of "
-        f"{', '.join(compile_gpu.TARGETS)}",
+        help=f"target: cpu (default), or a GPU architecture: {', '.join(compile_gpu.TARGETS)}",
     )
     add_cpu_option(parser)
     parser.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
@@ -64,29 +68,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for GPUs: lower nv_tileaa directly, without layouts and schedules",
     )
-    parser.add_argument(
-        "--remarks",
-        action="store_true",
-        help="tell what was decided and why, on standard error",
-    )
+    add_remark_options(parser)
     _add_decisions(parser)
     parser.add_argument(
         "--approximate-math",
         action="store_true",
-        help="for GPUs: make functions of math single instructions, not calls of libdevice",
+        help="for GPUs: use approximate math instructions instead of libdevice",
     )
-    parser.add_argument(
-        "--checked", action="store_true", help="compile in checks of every access to memory"
-    )
+    parser.add_argument("--checked", action="store_true", help="bounds-check every memory access")
     parser.add_argument(
         "--print-after",
         action="append",
         default=[],
         choices=(*STAGES, "all"),
         metavar="STAGE|all",
-        help=f"show what there is after a stage on standard error: {', '.join(STAGES)}",
+        help=f"print the output of a stage to standard error: {', '.join(STAGES)}",
     )
-    parser.add_argument("--timing", action="store_true", help="tell how long each stage took")
+    parser.add_argument("--timing", action="store_true", help="report the time of each stage")
     add_reading_options(parser)
     add_program_options(parser)
 
@@ -97,19 +95,22 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="for GPUs: decide in the compiler's stead about warps, stages, agents, grid, width or band; may be repeated",
+        help=(
+            "for GPUs: override a decision of the compiler: warps, stages, agents, grid, "
+            "width, band or resident; may be repeated"
+        ),
     )
     parser.add_argument(
         "--decisions",
         metavar="FILE",
-        help="for GPUs: the decisions that `tilewright tune --save` has written",
+        help="for GPUs: use the decisions written by `tilewright tune --save`",
     )
 
 
 def _elsewhere(emit: str, target: str) -> str:
     """Return which target emits what this one does not."""
     if target == CPU and emit in compile_gpu.EMITS:
-        return f"; {emit} needs the target of a GPU, such as --target sm_90"
+        return f"; {emit} requires a GPU target, such as --target sm_90"
     return f"; {emit} needs --target {CPU}" if target != CPU and emit in EMITS else ""
 
 
@@ -117,18 +118,19 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     emits = EMITS if options.target == CPU else compile_gpu.EMITS
     if options.emit is not None and options.emit not in emits:
         raise UsageError.because(
-            f"--emit {options.emit} is not for --target {options.target}",
-            help=f"that emits one of: {', '.join(emits)}{_elsewhere(options.emit, options.target)}",
+            f"--emit {options.emit} is not available for --target {options.target}",
+            help=f"available: {', '.join(emits)}{_elsewhere(options.emit, options.target)}",
         )
+    check_remark_options(options)
     if is_program(options.file):
         return compile_program(options, session)
     refuse_program_options(options, options.file)
     if options.target != CPU:
         return compile_gpu.execute(options, session)
     if options.direct:
-        raise UsageError.because("-O0 is for GPUs: it needs --target sm_NN")
+        raise UsageError.because("-O0 requires --target sm_NN")
     if options.approximate_math:
-        raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
+        raise UsageError.because("--approximate-math requires --target sm_NN")
     compile_gpu.refuse_decisions(options)
     options.emit = options.emit or "asm"
     if options.emit == "obj":
@@ -139,20 +141,11 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     with timings.stage("read and verify"):
         module = machine_module(load(options.file, options, session), options.file)
     entry = entry_of(module, options.entry).symbol
-    write_output(
-        session, options.output, Compilation(module, entry, options, session, timings).run()
-    )
+    report = RemarkReport(options, session)
+    report.write_with(Compilation(module, entry, options, session, timings, report).run())
     if options.timing:
         session.say(timing_table(timings))
     return Exit.OK
-
-
-def write_output(session: Session, path: str | None, output: str | bytes) -> None:
-    """Write text or an object file."""
-    if isinstance(output, bytes):
-        write_binary(session, path, output)
-    else:
-        write_text(session, path, output)
 
 
 class Compilation:
@@ -165,18 +158,21 @@ class Compilation:
         options: argparse.Namespace,
         session: Session,
         timings: Timings,
+        report: RemarkReport,
     ) -> None:
         self._module = module
         self._entry = entry
         self._options = options
         self._session = session
         self._timings = timings
+        self._report = report
 
     def run(self) -> str | bytes:
         """Return the requested output."""
         from tilewright.cpu.compile import CompileOptions, compile_kernel
         from tilewright.cpu.runtime import engine
         from tilewright.cpu.target import HOST, cpu_target
+        from tilewright.launching.entry_names import authors_name
 
         name = self._options.cpu or HOST
         target = cpu_target(name)
@@ -184,9 +180,8 @@ class Compilation:
         with self._timings.stage("generate LLVM IR"):
             options = CompileOptions(cpu=name, checked=self._options.checked)
             compiled = compile_kernel(tileaa, self._entry, options)
-        if self._options.remarks:
-            for remark in compiled.remarks:
-                self._session.say(compile_gpu.shown(remark))
+        if self._report.is_wanted:
+            self._report.add(authors_name(self._entry), compiled.remarks)
         self._show("codegen", lambda: compiled.llvm_ir)
         with self._timings.stage("parse LLVM IR"):
             parsed = engine.parse_ir(compiled.llvm_ir, target)

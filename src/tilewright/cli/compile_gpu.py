@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.cli.compile_remarks import RemarkReport
 from tilewright.cli.exits import Exit
 from tilewright.cli.modules import load
-from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.outputs import refuse_terminal
 from tilewright.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 #: What can be emitted for GPUs, with descriptions.
 EMITS = {
     "tileas": "the kernel with layouts and schedules (nv_tileas)",
-    "nvgpu": "per-thread code that a kernel of Tile IR becomes",
+    "nvgpu": "the per-thread code of a Tile IR kernel",
     "llvm": "the LLVM IR after LLVM's passes",
     "ptx": "the assembly of NVIDIA's virtual machine",
     "cubin": "machine code, by ptxas",
@@ -42,13 +43,9 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     refuse_options_of_cpu(options)
     if options.emit == "cubin":
         refuse_terminal(options.output)
-    output = emitted(
-        source_of(load(options.file, options, session), options, session), options, session
-    )
-    if isinstance(output, bytes):
-        write_binary(session, options.output, output)
-    else:
-        write_text(session, options.output, output)
+    report = RemarkReport(options, session)
+    source = source_of(load(options.file, options, session), options, session)
+    report.write_with(emitted(source, options, session, report))
     return Exit.OK
 
 
@@ -59,12 +56,13 @@ def refuse_options_of_cpu(options: argparse.Namespace) -> None:
             raise UsageError.because(f"--{name.replace('_', '-')} needs --target cpu")
 
 
-def emitted(source: Source, options: argparse.Namespace, session: Session) -> str | bytes:
+def emitted(
+    source: Source, options: argparse.Namespace, session: Session, report: RemarkReport
+) -> str | bytes:
     """Return what the options ask for, for a kernel."""
     emit = options.emit or "ptx"
-    if options.remarks:
-        for line in source.remarks():
-            session.say(line)
+    if report.is_wanted:
+        report.add(source.name, source.remarks())
     if emit in ("nvgpu", "tileas"):
         from tilewright.text import print_text
 
@@ -81,22 +79,20 @@ _SHAPE = ("ring", "agents")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel of a file: the module of ``nvgpu`` that it is or becomes, that of ``nv_tileas`` on the way,
-    what compiles it, lines of remarks, and those of them that tell of stages and agents. ``name``: what its author calls it,
-    where that is not its name in the PTX."""
+    """A kernel of a file: the ``nvgpu`` module that it is or becomes, its ``nv_tileas`` module, how to compile it, and the
+    remarks on it. ``name`` is what its author calls it."""
 
+    name: str
     threads: Callable[[], ModuleOp]
     scheduled: Callable[[], ModuleOp]
     compile: Callable[[], CompiledKernel]
-    remarks: Callable[[], list[str]] = list
-    stages: Callable[[], list[str]] = list
-    name: str | None = None
+    remarks: Callable[[], list[Remark]] = list
 
 
 def refuse_decisions(options: argparse.Namespace) -> None:
     """Raise UsageError for decisions if there are none to make."""
     if options.decide or options.decisions is not None:
-        raise UsageError.because("--decide and --decisions are for GPUs: they need --target sm_NN")
+        raise UsageError.because("--decide and --decisions require --target sm_NN")
 
 
 def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> Decisions:
@@ -110,9 +106,7 @@ def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> 
     if not options.decide and options.decisions is None:
         return FREE
     if options.direct:
-        raise UsageError.because(
-            "-O0 makes no decisions: --decide and --decisions do not go with it"
-        )
+        raise UsageError.because("--decide and --decisions cannot be combined with -O0")
     try:
         said = Decisions.parse(options.decide)
         if options.decisions is None:
@@ -129,7 +123,7 @@ def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> 
         )
     if record.kernel not in (None, kernel):
         raise UsageError.because(
-            f"the decisions of '{options.decisions}' are about kernel '{record.kernel}', not '{kernel}'"
+            f"the decisions of '{options.decisions}' are for kernel '{record.kernel}', not '{kernel}'"
         )
     return Decisions.of({**record.decisions.as_data(), **said.as_data()})
 
@@ -155,17 +149,16 @@ def source_of(
         decisions = decisions_of(options, session, name or entry)
         program = TileProgram(held, options.target, launches, how, decisions)
         return Source(
+            name or authors_name(entry),
             lambda: program.threads(entry),
             lambda: program.scheduled(entry),
             lambda: program.compile(entry),
-            lambda: [shown(remark) for remark in program.remarks(entry)],
-            lambda: [found.message for found in program.remarks(entry) if found.kind in _SHAPE],
-            name or authors_name(entry),
+            lambda: program.remarks(entry),
         )
     from tilewright.gpu import compile_kernel, kernels_of
 
     if options.decide or options.decisions is not None:
-        raise UsageError.because("kernels of nvgpu have been scheduled: nothing is left to decide")
+        raise UsageError.because("nvgpu kernels are already scheduled: --decide does not apply")
     threads = gpu_module(module)
     kernels = kernels_of(threads)
     if options.entry is None and len(kernels) > 1:
@@ -173,6 +166,7 @@ def source_of(
             f"there are several kernels: {', '.join(kernels)}", help="name one with --entry"
         )
     return Source(
+        options.entry or next(iter(kernels), ""),
         lambda: threads,
         _no_schedule,
         lambda: compile_kernel(threads, options.target, options.entry, how),
@@ -180,15 +174,7 @@ def source_of(
 
 
 def _no_schedule() -> ModuleOp:
-    raise UsageError.because("kernels of nvgpu have been scheduled: --emit tileas needs Tile IR")
-
-
-def shown(remark: Remark) -> str:
-    """Format a remark as a line of text."""
-    from tilewright.diagnostics.render_text import describe_location
-
-    where = "" if remark.location is None else f"{describe_location(remark.location)}: "
-    return f"{where}remark[{remark.kind}]: {remark.message}"
+    raise UsageError.because("nvgpu kernels are already scheduled: --emit tileas requires Tile IR")
 
 
 def gpu_module(module: Module) -> ModuleOp:
@@ -206,6 +192,7 @@ def _machine_code(
     from tilewright.gpu.resources import resources
 
     made = compiled.assemble()
-    for line in (*resources(compiled, made), *source.stages()):
-        session.say(f"{source.name or compiled.name}: {line}")
+    shape = [remark.message for remark in source.remarks() if remark.kind in _SHAPE]
+    for line in (*resources(compiled, made), *shape):
+        session.say(f"{source.name}: {line}")
     return made.cubin if emit == "cubin" else disassemble(made.cubin)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from tilewright.cli import compile_gpu
-from tilewright.cli.outputs import refuse_terminal, write_binary, write_text
+from tilewright.cli.compile_remarks import RemarkReport
+from tilewright.cli.outputs import refuse_terminal
 from tilewright.cli.programs import Taken, only, take
 from tilewright.cli.session import Session, UsageError
 
@@ -25,9 +26,9 @@ def compile_program(options: argparse.Namespace, session: Session) -> int:
     """Emit the code of each chosen kernel; several are separated by comments, and must be text."""
     is_cpu = options.target == "cpu"
     if options.entry is not None:
-        raise UsageError.because("--entry is for modules: kernels of a program go by --kernel")
+        raise UsageError.because("--entry does not apply to programs; use --kernel")
     if is_cpu and options.approximate_math:
-        raise UsageError.because("--approximate-math is for GPUs: it needs --target sm_NN")
+        raise UsageError.because("--approximate-math requires --target sm_NN")
     if is_cpu:
         compile_gpu.refuse_decisions(options)
     else:
@@ -36,21 +37,23 @@ def compile_program(options: argparse.Namespace, session: Session) -> int:
     if emit in _BINARY:
         refuse_terminal(options.output)
     program = take(options.file, options, session)
+    report = RemarkReport(options, session)
     if emit in _BINARY:
-        made = _compiled(only(program, f"--emit {emit} writes one kernel"), options, session)
-        assert isinstance(made, bytes)
-        write_binary(session, options.output, made)
+        chosen = only(program, f"--emit {emit} writes one kernel")
+        report.write_with(_compiled(chosen, options, session, report))
         return program.finish(0)
     parts: list[str] = []
     for taken in program.chosen:
-        made = _compiled(taken, options, session)
+        made = _compiled(taken, options, session, report)
         assert isinstance(made, str)
         parts.append(f"{_COMMENTS[emit]} {taken}\n{made}" if len(program.chosen) > 1 else made)
-    write_text(session, options.output, "\n".join(parts))
+    report.write_with("\n".join(parts))
     return program.finish(0)
 
 
-def _compiled(taken: Taken, options: argparse.Namespace, session: Session) -> str | bytes:
+def _compiled(
+    taken: Taken, options: argparse.Namespace, session: Session, report: RemarkReport
+) -> str | bytes:
     """Return the code of one kernel."""
     kernel = taken.kernel
     if options.target != "cpu":
@@ -58,13 +61,14 @@ def _compiled(taken: Taken, options: argparse.Namespace, session: Session) -> st
             compile_gpu.source_of(kernel.module, options, session, taken.kernel.name),
             options,
             session,
+            report,
         )
     from tilewright.cli.compile import Compilation, timing_table
     from tilewright.cpu.runtime.engine import Timings
 
     timings = Timings()
     options.emit = options.emit or "asm"
-    made = Compilation(kernel.module, kernel.name, options, session, timings).run()
+    made = Compilation(kernel.module, kernel.name, options, session, timings, report).run()
     if options.timing:
         session.say(f"{taken}\n{timing_table(timings)}")
     return made

@@ -39,7 +39,7 @@ class Command:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(_SCRIPTS), help="the shell to write for")
+    parser.add_argument("shell", choices=tuple(_SCRIPTS), help="the shell")
     parser.epilog = (
         "bash: tilewright completion bash > ~/.local/share/bash-completion/completions/tilewright\n"
         "zsh:  tilewright completion zsh > DIRECTORY_OF_FPATH/_tilewright\n"
@@ -192,7 +192,7 @@ def _zsh(found: list[Command]) -> str:
 
 
 def _zsh_option(option: Option) -> str:
-    """Return one ``_arguments`` specification; the spellings of an option exclude each other."""
+    """Return one ``_arguments`` specification; the spellings of an option are mutually exclusive."""
     about = option.help.translate({ord(c): f"\\{c}" for c in "[]:\\"})
     value = ""
     if option.takes_value:

@@ -24,10 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="bytecode or text; - is standard input; or a cuTile program"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
-    parser.add_argument(
-        "--module", action="store_true", help="print the module's own line around its contents"
-    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="output file (default: stdout)")
+    parser.add_argument("--module", action="store_true", help="also print the enclosing module")
     parser.add_argument(
         "-g", "--print-locations", action="store_true", help="print debug information"
     )
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verify",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="print only what the verifier accepts (default)",
+        help="verify before printing (default)",
     )
     add_reading_options(parser)
     add_program_options(parser)

@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         nargs="?",
         metavar="FILE|OP|TYPE|CODE",
-        help="what to tell about; of a file (or - for standard input) a page for a browser is made, "
-        "with its kernel on all levels",
+        help="what to explain; for a file (- is standard input), write an HTML page that shows "
+        "its kernel on all levels",
     )
     parser.add_argument(
         "--list", action="store_true", help="list all operations, types and diagnostic codes"

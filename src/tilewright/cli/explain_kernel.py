@@ -38,7 +38,7 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the page of a kernel")
     group.add_argument("--entry", metavar="NAME", help="the kernel, if the module has several")
     group.add_argument(
-        "-o", "--output", metavar="OUT", help="the page; by default beside the file, as NAME.html"
+        "-o", "--output", metavar="OUT", help="output page (default: NAME.html beside the file)"
     )
     group.add_argument(
         "--passes", metavar="PIPELINE", help="passes on nv_tileaa to show (default tileaa)"
@@ -48,18 +48,18 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
         "--grid",
         type=grid_extents,
         metavar="X[,Y[,Z]]",
-        help="tile blocks of a launch: the analyses count on them",
+        help="grid of the launch, which analyses may assume",
     )
     group.add_argument(
         "--arg",
         dest="arguments",
         action="append",
         metavar="[NAME=]SPEC",
-        help="an argument, as of `run`: the kernel is run, and the page shows what it touches",
+        help="an argument, as in `run`: the kernel is run, and the page shows its memory footprints",
     )
-    group.add_argument("--seed", type=count_of, metavar="N", help="decides on random arguments")
+    group.add_argument("--seed", type=count_of, metavar="N", help="seed of random arguments")
     group.add_argument(
-        "--max-iterations", type=count_of, metavar="N", help="a loop that takes longer is an error"
+        "--max-iterations", type=count_of, metavar="N", help="limit on the iterations of a loop"
     )
     add_reading_options(parser)
     add_program_options(parser)
@@ -76,16 +76,18 @@ def refuse_kernel_options(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None:
             shown = {"arguments": "arg"}.get(name, name.replace("_", "-"))
             raise UsageError.because(
-                f"--{shown} goes with a kernel, and '{options.name}' is no file"
+                f"--{shown} requires a kernel, but '{options.name}' is not a file"
                 if options.name
-                else f"--{shown} goes with a kernel"
+                else f"--{shown} requires a kernel"
             )
 
 
 def explain(options: argparse.Namespace, session: Session) -> int:
     """Write the page of the kernel in the file ``name``, or the pages of a program's kernels."""
     if options.format != "text":
-        raise UsageError.because("--format json tells about names; a kernel becomes a page")
+        raise UsageError.because(
+            "--format json explains names; a kernel is explained by an HTML page"
+        )
     if is_program(options.name):
         from tilewright.cli.explain_program import explain_program
 
@@ -119,7 +121,7 @@ def explain(options: argparse.Namespace, session: Session) -> int:
 
 def _refuse_launch(options: argparse.Namespace) -> None:
     if options.arguments is not None or options.grid is not None:
-        raise UsageError.because("pages of nvgpu show no launch: leave out --grid and --arg")
+        raise UsageError.because("nvgpu pages do not show launches: leave out --grid and --arg")
 
 
 def _footprints(options: argparse.Namespace, found: Explanation) -> Footprints | None:

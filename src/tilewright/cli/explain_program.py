@@ -29,7 +29,7 @@ def explain_program(options: argparse.Namespace, session: Session) -> int:
     for name, shown in _FOR_MODULES.items():
         if getattr(options, name) is not None:
             raise UsageError.because(
-                f"--{shown} is for modules: a program chooses kernels and arguments by itself"
+                f"--{shown} does not apply to programs, which choose kernels and arguments themselves"
             )
     chosen = explain_options(options)
     from tilewright.explain.worker import PageWorker

@@ -27,6 +27,7 @@ def code_facts(code: Code) -> Facts:
         "name": code.name,
         "summary": code.summary,
         "explanation": code.explanation,
+        "help": code.help,
         "wrong": code.wrong,
         "right": code.right,
     }
@@ -150,6 +151,8 @@ def _diagnostic_text(facts: Facts) -> str:
     parts = [_paragraphs(f"{facts['name']}: {facts['summary']}")]
     if facts["explanation"]:
         parts.append(_paragraphs(facts["explanation"]))
+    if facts["help"]:
+        parts.append(_paragraphs(f"Help: {facts['help']}."))
     for title, key in (("Wrong", "wrong"), ("Right", "right")):
         if facts[key]:
             body = textwrap.indent(textwrap.dedent(facts[key]).strip("\n"), _INDENT)

@@ -140,7 +140,7 @@ class LaunchLog:
         if kernels:
             for each in options.breakpoints:
                 if each not in self._stopped:
-                    session.say(f"note: no launch came to line {each.line} of '{each.file}'")
+                    session.say(f"note: no launch reached line {each.line} of '{each.file}'")
         if options.timeline:
             self._draw(options.timeline)
         if getattr(options, "json", False):
@@ -191,7 +191,7 @@ class LaunchLog:
             self._write_pages(options.html)
         if launched and not told:
             count = self.sanitized.launches
-            session.say(f"nothing found in {count} launch{'es' * (count != 1)}")
+            session.say(f"no errors found in {count} launch{'es' * (count != 1)}")
         return status or (Exit.FINDINGS if told or not launched else Exit.OK)
 
     def _write_pages(self, path: str) -> None:
@@ -204,7 +204,7 @@ class LaunchLog:
             name = path if number == 1 else f"{stem}.{number}{suffix}"
             pages[name] = render_html(report, module)
         if not pages:
-            self._session.say(f"note: nothing was found, and '{path}' is not written")
+            self._session.say(f"note: no errors found; '{path}' is not written")
             return
         write_files(self._session, pages)
         self._session.say(f"wrote {', '.join(pages)}")

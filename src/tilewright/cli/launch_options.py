@@ -12,8 +12,8 @@ def add_time_limit(parser: argparse._ActionsContainer) -> None:
         "--time-limit",
         type=_seconds,
         metavar="S",
-        help="end a launch that takes longer than S seconds, compilation left out, and tell in which "
-        "loop it was",
+        help="time limit of a launch in seconds, not counting compilation; the error names the "
+        "loop",
     )
 
 
@@ -22,7 +22,7 @@ def add_find_nan(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--find-nan",
         action="store_true",
-        help="tell which operations make NaN, infinities, or lose values in conversions, and of what",
+        help="report the operations that produce NaN or infinities or overflow in conversions, with their operands",
     )
 
 

@@ -45,17 +45,20 @@ class SubCommand(Protocol):
 
 #: The module and the summary of each sub-command, in the order of ``--help``.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "check": ("check", "report everything that is wrong with files of text or bytecode"),
-    "dis": ("disassemble", "print bytecode (or text) as text"),
-    "as": ("assemble", "write text (or bytecode) as bytecode"),
-    "opt": ("optimize", "run passes and show what they do"),
-    "run": ("run", "run a kernel, on the reference machine or the CPU, or a cuTile program"),
-    "compile": ("compile", "compile a kernel to native code, and show how it comes about"),
-    "profile": ("profile", "tell how fast a kernel would be on a GPU, by a model; none is needed"),
-    "tune": ("tune", "rank configurations of a kernel for a GPU, by a model; none is needed"),
-    "sanitize": ("sanitize", "run a kernel with every check on, under several schedules"),
-    "cache": ("cache", "tell what is kept of compiled kernels, or remove it"),
-    "explain": ("explain", "tell about an operation, a type or a code; or make a page of a kernel"),
+    "check": ("check", "verify files of text or bytecode and report all errors"),
+    "dis": ("disassemble", "print bytecode or text as text"),
+    "as": ("assemble", "write text or bytecode as bytecode"),
+    "opt": ("optimize", "run passes and show their effects"),
+    "run": ("run", "run a kernel or a cuTile program"),
+    "compile": ("compile", "compile a kernel to native code and show the intermediate stages"),
+    "profile": ("profile", "predict the performance of a kernel on a GPU; needs no GPU"),
+    "tune": ("tune", "rank configurations of a kernel for a GPU by predicted time; needs no GPU"),
+    "sanitize": ("sanitize", "run a kernel with all checks enabled, under several schedules"),
+    "cache": ("cache", "show or clear the cache of compiled kernels"),
+    "explain": (
+        "explain",
+        "explain an operation, type or diagnostic code, or write an HTML page about a kernel",
+    ),
     "completion": ("completion", "print a completion script for a shell"),
 }
 
@@ -86,7 +89,7 @@ def build_parser(filled: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
                 "--color",
                 choices=("auto", "always", "never"),
                 default="auto",
-                help="colour of diagnostics; auto: on a terminal, unless NO_COLOR is set",
+                help="colour diagnostics; auto: on a terminal, unless NO_COLOR is set",
             )
     return parser
 
@@ -149,7 +152,7 @@ def _guarded(arguments: list[str], session: Session) -> int:
         with contextlib.suppress(MemoryError):
             return _report_bug(session, error)
     gc.collect()
-    found = UsageError.because("there is not enough memory for that", code=OUT_OF_MEMORY)
+    found = UsageError.because("out of memory", code=OUT_OF_MEMORY)
     session.report(found.diagnostics)
     return Exit.FINDINGS
 
@@ -181,7 +184,7 @@ def _report_bug(session: Session, error: Exception) -> int:
     try:
         path = write_reproducer(session, error)
     except OSError as failure:
-        session.say(f"{PROGRAM}: the report of it cannot be written: {failure}")
+        session.say(f"{PROGRAM}: cannot write the crash report: {failure}")
     else:
         session.say(f"{PROGRAM}: command, inputs and traceback are in {path}; please report it")
     return Exit.INTERNAL

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 UNKNOWN_FORMAT = define_code(
     "unknown-file-format",
-    "A file is neither Tile IR text nor Tile IR bytecode.",
+    "A file is neither Tile IR text nor bytecode.",
     "Bytecode begins with the bytes 7F 54 69 6C 65 49 52 00. Text holds no zero byte.",
 )
 NOT_ONE_MODULE = define_code(
     "not-one-module",
-    "Exactly one cuda_tile.module is needed, and the file holds another number.",
-    "Bytecode holds one module, and a machine runs one.",
+    "The file does not contain exactly one cuda_tile.module.",
+    "Bytecode contains one module, and a machine runs one.",
 )
 
 
@@ -38,7 +38,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-implicit-module",
         action="store_true",
-        help="do not put a module around kernels and globals that stand in none",
+        help="do not wrap top-level kernels and globals in a module",
     )
 
 
@@ -48,15 +48,15 @@ def add_generic_options(group: argparse._ActionsContainer) -> None:
         "--generic",
         action="store_const",
         const="xdsl",
-        help="print operations in generic form, with the module; xdsl-opt reads it",
+        help="print operations in generic form, with the module, as read by xdsl-opt",
     )
     group.add_argument(
         "--nvidia-generic",
         dest="generic",
         action="store_const",
         const="nvidia",
-        help="the same as NVIDIA's tools write it: constants as dense<...>, memory orderings, "
-        "scopes and the modes of atomics as integers",
+        help="generic form as printed by NVIDIA's tools: constants as dense<...>; memory "
+        "orderings, scopes and atomic modes as integers",
     )
 
 
@@ -108,8 +108,8 @@ def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
     if zero >= 0:
         raise TileIRError.single(
             UNKNOWN_FORMAT,
-            "the file is neither Tile IR text nor Tile IR bytecode: it holds a zero byte but "
-            "does not begin as bytecode does",
+            "the file is neither Tile IR text nor bytecode: it contains a zero byte but does not "
+            "start with the bytecode magic",
             ByteSpan(source.name, zero, zero + 1),
         )
     from tilewright import text
@@ -122,7 +122,7 @@ def _parse_text(source: InputFile, options: argparse.Namespace) -> Module:
     )
 
 
-def all_findings(error: TileIRError) -> list[Diagnostic]:
+def all_diagnostics(error: TileIRError) -> list[Diagnostic]:
     """Return the errors that stopped the reading of a file, and those of the parts that were read, in order."""
     if not error.partial:
         return list(error.diagnostics)
@@ -148,7 +148,7 @@ def load(
 
             warnings += verifier.verify(module, allow_unregistered=options.allow_unregistered)
     except TileIRError as error:
-        raise TileIRError([*warnings, *all_findings(error)]) from error
+        raise TileIRError([*warnings, *all_diagnostics(error)]) from error
     session.report(warnings)
     return module
 
@@ -187,4 +187,4 @@ def _other_dialects(module: builtin.ModuleOp) -> str:
     names = {op.dialect_name() for op in module.walk()} - {"builtin", "cuda_tile"}
     if not names:
         return ""
-    return f"its operations are of {', '.join(sorted(names))}: there is no bytecode of these"
+    return f"its operations are of {', '.join(sorted(names))}, which have no bytecode form"

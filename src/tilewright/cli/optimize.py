@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", metavar="FILE", help="text or bytecode; - is standard input"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write instead of stdout")
+    parser.add_argument("-o", "--output", metavar="OUT", help="output file (default: stdout)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "-p",
         "--passes",
         default="",
         metavar="PIPELINE",
-        help="passes or pipelines by name, such as canonicalize,loop-split{split-threshold=2}",
+        help="comma-separated passes or pipelines, such as canonicalize,loop-split{split-threshold=2}",
     )
     for level in _LEVELS:
         what.add_argument(
@@ -54,13 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.py|MODULE",
-        help="also know the passes that a Python file or an importable module defines; may be "
-        "repeated",
+        help="register the passes of a Python file or an importable module; may be repeated",
     )
     what.add_argument(
         "--list-passes", action="store_true", help="list passes with their options, and pipelines"
     )
-    _add_watching_options(parser.add_argument_group("watching passes"))
+    _add_watching_options(parser.add_argument_group("pass debugging"))
     _add_analysis_options(parser.add_argument_group("analyses of nv_tileaa"))
     _add_form_options(parser.add_argument_group("input and output"))
     add_version_option(parser)
@@ -74,19 +73,19 @@ def _add_watching_options(group: argparse._ArgumentGroup) -> None:
             action="append",
             default=[],
             metavar="PASS|all",
-            help=f"print the module on standard error {when} a pass",
+            help=f"print the module to standard error {when} a pass",
         )
-    group.add_argument("--stop-after", metavar="PASS", help="run no pass after this one")
+    group.add_argument("--stop-after", metavar="PASS", help="stop after this pass")
     group.add_argument(
         "--verify-each",
         action="store_true",
-        help="verify the module after every pass; of nv_tileaa also the order of memory effects",
+        help="verify the module after every pass; for nv_tileaa also the order of memory effects",
     )
-    group.add_argument("--timing", action="store_true", help="tell how long each pass took")
+    group.add_argument("--timing", action="store_true", help="report the time of each pass")
     group.add_argument(
         "--trace-rewrites",
         action="store_true",
-        help="tell each rule that was applied, by name, and the place of what it has rewritten",
+        help="report each rewrite by rule name and location",
     )
 
 
@@ -96,17 +95,15 @@ def _add_analysis_options(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME|all|list",
-        help="print the result with what an analysis found as comments; `list` lists the names",
+        help="annotate the output with the results of an analysis; `list` lists the names",
     )
     group.add_argument(
         "--analysis-format",
         choices=("text", "dot", "svg"),
         default="text",
-        help="dot and svg draw the token graph of the first function",
+        help="format; dot and svg draw the token graph of the first function",
     )
-    group.add_argument(
-        "--grid", metavar="X[,Y[,Z]]", help="the grid that the analyses may count on"
-    )
+    group.add_argument("--grid", metavar="X[,Y[,Z]]", help="the grid that analyses may assume")
 
 
 def _add_form_options(group: argparse._ArgumentGroup) -> None:
@@ -116,18 +113,18 @@ def _add_form_options(group: argparse._ArgumentGroup) -> None:
         "-g", "--print-locations", action="store_true", help="print debug information"
     )
     group.add_argument(
-        "--bare", action="store_true", help="print the module's contents only, as `dis` does"
+        "--bare", action="store_true", help="print only the contents of the module, as `dis` does"
     )
     group.add_argument(
         "--split-input-file",
         action="store_true",
-        help=f"treat the parts between lines `{_SEPARATOR}` as files of their own",
+        help=f"process the parts between lines `{_SEPARATOR}` as separate files",
     )
     group.add_argument(
         "--verify-diagnostics",
         action="store_true",
-        help="succeed if the diagnostics are those that `// expected-error {{code: text}}` "
-        "comments announce; print no output",
+        help="check diagnostics against `// expected-error {{code: text}}` comments; print no "
+        "output",
     )
 
 
@@ -199,13 +196,13 @@ class _Driver:
         """Compare the diagnostics of each part with the expectations in its comments."""
         from tilewright.diagnostics import check_expectations
 
-        findings: list[Diagnostic] = []
+        mismatches: list[Diagnostic] = []
         for part in parts:
             _, diagnostics = self._run(part)
             text = part.data.decode("utf-8", "replace")
-            findings += check_expectations(SourceFile(part.name, text), diagnostics)
-        self._session.report(findings)
-        return Exit.FINDINGS if findings else Exit.OK
+            mismatches += check_expectations(SourceFile(part.name, text), diagnostics)
+        self._session.report(mismatches)
+        return Exit.FINDINGS if mismatches else Exit.OK
 
     def _run(self, part: InputFile) -> tuple[Module | None, list[Diagnostic]]:
         """Return the transformed module, or None if there were errors, and all diagnostics."""
@@ -329,7 +326,7 @@ def _check_analyses(options: argparse.Namespace) -> None:
     """Reject names of unknown analyses, and conflicting options."""
     if not options.print_analysis:
         if options.grid is not None or options.analysis_format != "text":
-            raise UsageError.because("--grid and --analysis-format go with --print-analysis")
+            raise UsageError.because("--grid and --analysis-format require --print-analysis")
         return
     from tilewright.explain.analyses import ANALYSES
 
@@ -350,7 +347,7 @@ def _analysed(options: argparse.Namespace, module: Module) -> str:
 
     if not functions(module):
         raise UsageError.because(
-            "the analyses are of nv_tileaa, of which there is no function here",
+            "analyses need nv_tileaa, but the module has no function of it",
             help="add --passes lower-cuda-tile-to-tileaa",
         )
     if options.analysis_format != "text":

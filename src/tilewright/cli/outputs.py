@@ -50,7 +50,7 @@ def write_files(session: Session, contents: Mapping[str, bytes | str]) -> None:
             if path != "-":
                 target = os.path.realpath(path)  # preserve symbolic links
                 if target in staged:
-                    raise UsageError.because(f"two outputs are to be written to '{path}'")
+                    raise UsageError.because(f"two outputs have the same path '{path}'")
                 staged[target] = _stage(path, target, data)
         for target, temporary in staged.items():
             if temporary:

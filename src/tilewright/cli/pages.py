@@ -24,7 +24,7 @@ def page_path(chosen: str | None, source: str) -> str:
         return path
     if not is_page:
         raise UsageError.because(
-            f"'{path}' is there already, and is no page of this command",
+            f"'{path}' exists and is not a page of this command",
             help="name the page with -o",
         )
     return path

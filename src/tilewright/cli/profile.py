@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tilewright.model.tables import Gpu
 
 _EPILOG = """\
-All times are modelled: no GPU is used. A SPEC is one of those of `tilewright run`. Where all arguments are given, some
-blocks are run on the simulator, which shows conflicts, sectors and loops on data; arrays of more than 4 million
-elements are zeros there. Launches of a cuTile program are profiled with the arguments that they have.
+All times are modelled; no GPU is used. SPEC is as in `tilewright run`. If all arguments are given, some
+blocks run on the simulator, which shows bank conflicts, sectors and data-dependent loops; arrays of more than 4 million
+elements are zero there. Launches of a cuTile program are profiled with their own arguments.
 
   tilewright profile --gpu h100 program.py
   tilewright profile --gpu h100 --html profile.html --compare before.json program.py
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a cuTile program, Tile IR as text or bytecode, or nvgpu",
     )
-    parser.add_argument("--cubin", metavar="CUBIN", help="machine code, of any compiler, instead")
+    parser.add_argument("--cubin", metavar="CUBIN", help="profile machine code, from any compiler")
     parser.add_argument(
         "--kernel", "--entry", metavar="NAME[#N]", help="the kernel, if there are several"
     )
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--block",
         type=grid_extents,
         metavar="X[,Y[,Z]]",
-        help="threads, if the code does not say them",
+        help="threads per block, if the code does not state them",
     )
     parser.add_argument(
         "--arg", dest="arguments", action="append", default=[], metavar="[NAME=]SPEC"
@@ -58,38 +58,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LOOP=N",
-        help="turns of a loop, such as L0=64; the output names loops",
+        help="trip count of a loop, such as L0=64; the output names the loops",
     )
     parser.add_argument(
         "--footprint",
         type=count_of,
         metavar="BYTES",
-        help="bytes that come from memory once (default: those of the arrays that are given)",
+        help="bytes loaded from memory once (default: the size of the given arrays)",
     )
     parser.add_argument(
         "--dynamic-shared",
         type=count_of,
         metavar="BYTES",
-        help="shared memory that the launch gives",
+        help="dynamic shared memory of the launch",
     )
     parser.add_argument(
-        "--constants", metavar="FILE", help="constants of the GPU, as measured, in JSON"
+        "--constants", metavar="FILE", help="JSON file with measured constants of the GPU"
     )
     parser.add_argument(
         "--show-constants",
         action="store_true",
-        help="print the constants as JSON, and do nothing else",
+        help="print the constants as JSON and exit",
     )
     parser.add_argument(
         "--static",
         action="store_true",
-        help="read the code only, and run no block on the simulator",
+        help="analyse the code only, without simulating blocks",
     )
-    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
-    parser.add_argument("--html", metavar="FILE", help="write a page for a browser, too")
-    parser.add_argument(
-        "--compare", metavar="JSON", help="what --json wrote before: tell what has changed"
-    )
+    parser.add_argument("--json", action="store_true", help="print all results as JSON")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page")
+    parser.add_argument("--compare", metavar="JSON", help="compare with an earlier --json output")
     add_reading_options(parser)
     add_program_options(parser, kernel=False)
 
@@ -110,7 +108,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     if options.file is not None and options.cubin is not None:
         raise UsageError.because("give either FILE or --cubin")
     if options.file is None and options.cubin is None:
-        raise UsageError.because("there is nothing to profile", help="give FILE or --cubin CUBIN")
+        raise UsageError.because("no input to profile", help="give FILE or --cubin CUBIN")
     if options.file is not None and is_program(options.file):
         launches, status = profile_launches.of_program(options, session, gpu)
     else:
@@ -124,7 +122,7 @@ def refuse_options_of_programs(options: argparse.Namespace) -> None:
     for name in ("save_ir", "machine"):
         if getattr(options, name) is not None:
             shown = name.replace("_", "-")
-            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
+            raise UsageError.because(f"--{shown} requires a cuTile program")
 
 
 def _show_constants(gpu: Gpu, session: Session) -> None:

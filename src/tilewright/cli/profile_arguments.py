@@ -59,7 +59,7 @@ def _place(name: str | None, names: Sequence[str], values: Sequence[object], tex
     if name is None:
         free = next((at for at, value in enumerate(values) if value is None), None)
         if free is None:
-            raise UsageError.because(f"'{text}' is one argument too many; there are {len(names)}")
+            raise UsageError.because(f"'{text}' is one argument too many; parameters: {len(names)}")
         return free
     if name in names:
         return list(names).index(name)

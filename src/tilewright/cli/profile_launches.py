@@ -38,9 +38,13 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
 
     for name, shown in _OF_LAUNCHES.items():
         if getattr(options, name) is not None:
-            raise UsageError.because(f"--{shown} is for files: a program launches by itself")
+            raise UsageError.because(
+                f"--{shown} does not apply to programs, which launch kernels themselves"
+            )
     if options.arguments:
-        raise UsageError.because("--arg is for files: a program launches by itself")
+        raise UsageError.because(
+            "--arg does not apply to programs, which launch kernels themselves"
+        )
     made: dict[tuple[object, ...], list[Any]] = {}
 
     def launched(compiled: Any, grid: tuple[int, int, int], values: Sequence[Value]) -> bool:
@@ -52,8 +56,8 @@ def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple
     expected = program.status != 0 and options.machine is None
     if expected:
         session.say(
-            "note: the program ended with an error after these launches, which were not run; --machine cpu "
-            "runs them, for programs that use results"
+            "note: the program failed after these launches, which were not run; use --machine cpu "
+            "for programs that depend on results"
         )
     labels = {id(taken.kernel.module): taken for taken in program.chosen}
     profilers: dict[int, Profiler] = {}
@@ -116,7 +120,7 @@ def of_file(options: argparse.Namespace, session: Session, gpu: Gpu) -> Launch:
     """Return the launch of a kernel of a module or of machine code."""
     grid = options.grid or (1, 1, 1)
     if math.prod(grid) < 1 or (options.block is not None and math.prod(options.block) < 1):
-        raise UsageError.because("a launch needs blocks and threads: an extent is 0")
+        raise UsageError.because("an extent of the launch is 0")
     if options.cubin is not None:
         return _static(_from_cubin(options, session), options, gpu, grid)
     from tilewright.cli.compile_gpu import gpu_module
@@ -216,12 +220,12 @@ def _threads(kernel: Kernel, options: argparse.Namespace) -> tuple[int, int, int
     if options.block is not None:
         if said is not None and kernel.file.exact_threads and options.block != said:
             raise UsageError.because(
-                f"'{kernel.name}' is compiled for blocks of {said}, not {options.block}"
+                f"'{kernel.name}' requires blocks of {said}, not {options.block}"
             )
         return options.block
     if said is None or not kernel.file.exact_threads:
         raise UsageError.because(
-            "the code does not say how many threads a block has", help="add --block"
+            "the code does not state its threads per block", help="add --block"
         )
     return said
 
@@ -243,7 +247,7 @@ def _trips(given: Sequence[str], kernel: Kernel) -> dict[str, int]:
         name, _, count = text.partition("=")
         if name not in names or not count.isdecimal() or int(count) < 1:
             raise UsageError.because(
-                f"'{text}' is no LOOP=N",
+                f"'{text}' is not of the form LOOP=N",
                 help=f"loops of '{kernel.name}': {', '.join(names) or 'none'}",
             )
         found[name] = int(count)

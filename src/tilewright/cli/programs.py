@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 PROGRAM_FAILED = define_code(
     "program-failed",
-    "A cuTile program ended with an exception before it launched a kernel, or in the first launch.",
-    "Kernels are compiled when they are launched, so that there is nothing to show. `python PROGRAM` "
-    "shows the whole traceback, as far as the program gets without a GPU.",
+    "A cuTile program raised an exception before or in its first launch.",
+    "Kernels are compiled when they are launched, so there is nothing to show. `python PROGRAM` "
+    "prints the whole traceback.",
 )
 NO_KERNEL = define_code(
     "no-kernel-launched",
-    "A cuTile program ran to its end and launched no kernel.",
+    "A cuTile program ended without launching a kernel.",
     "Kernels are compiled when they are launched. Perhaps the program needs arguments, which follow "
     "its name, or launches only under `if __name__ == '__main__'` of another file.",
 )
 UNKNOWN_KERNEL = define_code(
     "unknown-program-kernel",
     "A cuTile program compiles no kernel of that name.",
-    "A kernel is called like its Python function. Where it was compiled for several kinds of "
-    "arguments, NAME#2 is the second of them, in the order of the launches.",
+    "A kernel is called like its Python function. If it was compiled for several kinds of "
+    "arguments, NAME#2 is the second specialisation, in launch order.",
 )
 
 #: The commands that accept programs.
@@ -99,30 +99,30 @@ def add_program_options(parser: argparse.ArgumentParser, *, kernel: bool = True)
     """Add the options specific to programs. ``kernel``: including ``--kernel``."""
     group = parser.add_argument_group(
         "cuTile programs",
-        "FILE ends in .py; it is run, each kernel that it compiles is taken, and the words that follow "
-        "it are its own arguments.",
+        "A FILE ending in .py is run, and the kernels that it compiles are processed. Words after "
+        "FILE are arguments of the program.",
     )
     if kernel:
         group.add_argument(
             "--kernel",
             metavar="NAME[#N]",
-            help="this kernel only; of several specialisations the N-th",
+            help="only this kernel; #N selects the N-th specialisation",
         )
     group.add_argument(
         "--save-ir",
         metavar="DIR",
-        help="keep bytecode, and the text of every level, in a directory",
+        help="save bytecode and the text of every level to a directory",
     )
     group.add_argument(
         "--no-torch-cuda",
         dest="torch_cuda",
         action="store_false",
-        help="leave torch as it is, without a device cuda on the CPU",
+        help="do not emulate torch's cuda device on the CPU",
     )
     group.add_argument(
         "--machine",
         metavar="NAME",
-        help="what runs the launches: cpu (the default), reference, sim:ARCH, cuda",
+        help="the machine that runs launches: cpu (default), reference, sim:ARCH or cuda",
     )
 
 
@@ -131,7 +131,9 @@ def refuse_program_options(options: argparse.Namespace, path: str) -> None:
     for name in ("kernel", "save_ir"):
         if getattr(options, name, None) is not None:
             shown = name.replace("_", "-")
-            raise UsageError.because(f"--{shown} goes with a cuTile program, and '{path}' is none")
+            raise UsageError.because(
+                f"--{shown} requires a cuTile program, but '{path}' is not one"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +265,8 @@ def _warn_of_options(options: argparse.Namespace, session: Session) -> None:
         name = _SHORT.get(word) or (word[2:].partition("=")[0] if word[:2] == "--" else "")
         if name and hasattr(options, name.replace("-", "_")):
             session.say(
-                f"note: '{word}' stands behind the program and goes to it; options of tilewright come "
-                "before"
+                f"note: '{word}' follows the program and is passed to it; options of tilewright "
+                "come first"
             )
             return
 
@@ -273,10 +275,10 @@ def _nothing(path: str, run: ProgramRun) -> TileIRError:
     """Return the error for a program that launched no kernel."""
     error = run.error
     if error is None:
-        how = f"ended with status {run.status}" if run.status else "ran to its end"
+        how = f"ended with status {run.status}" if run.status else "ended"
         return TileIRError.single(
             NO_KERNEL,
-            f"'{path}' {how} and launched no cuTile kernel",
+            f"'{path}' {how} without launching a cuTile kernel",
             help="arguments of the program follow its name",
         )
     if isinstance(error, TileIRError):

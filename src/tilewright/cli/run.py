@@ -33,18 +33,18 @@ A SPEC is one of
   a.npy  data.npz:key              an array from a file
   random:f32:128x64[:seed]         floats in [0, 1), integers over the whole type
   normal:f32:128x64[:seed]         floats of the standard normal distribution
-  zeros:f32:1000  ones:f32:8x8     0, or 1, everywhere
+  zeros:f32:1000  ones:f32:8x8     all 0, or all 1
   iota:i32:256                     0, 1, 2, ...
-  full:f32:16:3.5                  one number everywhere
+  full:f32:16:3.5                  all elements 3.5
   i32:5  f32:1.5  5  1.5  true     a number, of the parameter's type
-  part:x, part:x:4:12              the array given for x before, or some of its elements,
+  part:x, part:x:4:12              the array given for x, or some of its elements,
                                    in place
   array:SPEC                       an array as cuTile passes it: pointer, extents, strides
-A parameter has the name that the text gives it, without %; arg0, arg1, ... always work too.
+Parameters are named as in the text, without %; arg0, arg1, ... always work, too.
 
 A FILE that ends in .py is a cuTile program: tilewright run [OPTIONS] PROGRAM.py [ARGUMENTS]. It passes its
-own arguments, so that options of the launch are fewer, and has --break, --sanitize and --save-ir:
-tilewright run --help PROGRAM.py lists all.
+own arguments, so it has fewer launch options, and has --break, --sanitize and --save-ir:
+see tilewright run --help PROGRAM.py.
 """
 
 
@@ -58,7 +58,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         type=grid_extents,
         default=(1, 1, 1),
         metavar="X[,Y[,Z]]",
-        help="tile blocks (default 1)",
+        help="grid of tile blocks (default 1)",
     )
     parser.add_argument(
         "--arg",
@@ -66,30 +66,30 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]SPEC",
-        help="an argument; without a name it goes to the first parameter that is free",
+        help="an argument; without NAME for the first unassigned parameter",
     )
     parser.add_argument(
         "--seed",
         type=count_of,
         default=0,
         metavar="N",
-        help="decides on random arguments and on the order of tile blocks (default 0)",
+        help="seed of random arguments and of the schedule of tile blocks (default 0)",
     )
     parser.add_argument(
         "--max-iterations",
         type=count_of,
         default=10_000_000,
         metavar="N",
-        help="a loop that takes longer is an error (default 10000000)",
+        help="limit on the iterations of a loop (default 10000000)",
     )
     add_time_limit(parser)
     parser.add_argument(
         "--arithmetic",
         type=parse_arithmetic,
         metavar="KEY=VALUE,...",
-        help="compute what Tile IR leaves open more as hardware does: f32_products=tf32, "
+        help="compute what Tile IR leaves unspecified closer to hardware: f32_products=tf32, "
         "accumulation=blocks:16, reductions=tree, approximations=hardware, "
-        "flush_denormal_addf=true; docs/machine.md explains them",
+        "flush_denormal_addf=true; see docs/machine.md",
     )
 
 
@@ -101,7 +101,7 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
     )
     results.add_argument("--out-dir", metavar="DIR", help="save every array as DIR/NAME.npy")
     results.add_argument(
-        "--print", action="append", default=[], metavar="NAME", help="show an array on stdout"
+        "--print", action="append", default=[], metavar="NAME", help="print an array to stdout"
     )
     results.add_argument(
         "--expect",
@@ -110,15 +110,13 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=SPEC",
         help="compare an array with a SPEC; exit 1 if it differs",
     )
-    limits = parser.add_argument_group(
-        "how far results may be from the expected ones (default: the same bits)"
-    )
+    limits = parser.add_argument_group("tolerance of --expect (default: bit-identical)")
     limits.add_argument("--atol", type=_positive, metavar="A", help="absolute error")
+    limits.add_argument("--rtol", type=_positive, metavar="R", help="relative error")
     limits.add_argument(
-        "--rtol", type=_positive, metavar="R", help="error relative to the expected"
+        "--ulp", type=_positive, metavar="N", help="error in units in the last place"
     )
-    limits.add_argument("--ulp", type=_positive, metavar="N", help="units in the last place")
-    limits.add_argument("--exact", action="store_true", help="the same bits")
+    limits.add_argument("--exact", action="store_true", help="bit-identical")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sim_arguments(parser)
     add_trace_arguments(parser)
     add_find_nan(parser)
-    parser.add_argument("--json", action="store_true", help="tell about the run as JSON on stdout")
+    parser.add_argument("--json", action="store_true", help="report the run as JSON on stdout")
     add_reading_options(parser)
 
 
@@ -202,7 +200,9 @@ def _kernel(options: argparse.Namespace, machine: Machine, session: Session) -> 
         return _Kernel(entry.symbol, held, run_specs.parameters_of(entry), TILE_IR)
     kernel = run_sim.thread_kernel(module, options.entry)
     if options.block is None and machine.capabilities.kind == "sim":
-        raise UsageError.because("the simulator needs the threads of a block", help="add --block")
+        raise UsageError.because(
+            "the simulator needs the number of threads per block", help="add --block"
+        )
     return _Kernel(kernel.symbol, module, run_sim.parameters_of(kernel), NVGPU)
 
 

@@ -18,7 +18,7 @@ _SHOWN = 5
 class Tolerance:
     """How much an element may differ from the expected one.
 
-    With ``ulp``: by that many units in the last place. With ``atol`` or ``rtol``: by at most
+    With ``ulp``: by that many error in units in the last place. With ``atol`` or ``rtol``: by at most
     ``atol + rtol * abs(expected)``. With none of them: bits must be equal. All NaNs are equal.
     """
 

@@ -29,20 +29,23 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
         type=_machine,
         metavar=f"{{{REFERENCE},{CPU},{SIM}:ARCH,{CUDA}[:ARCH]}}",
         default=REFERENCE,
-        help="what runs the kernel: the reference machine, native code for this CPU, "
-        "the simulator of a GPU (sim:sm_90a), or a GPU (cuda)",
+        help="the machine: reference, cpu (native code), sim:ARCH (GPU simulator, such as "
+        "sim:sm_90a), or cuda (a GPU)",
     )
-    group.add_argument("--threads", type=int, metavar="N", help="threads of the CPU machine")
     group.add_argument(
-        "--checked", action="store_true", help="on the CPU machine: check every access to memory"
+        "--threads", type=int, metavar="N", help="number of threads of the CPU machine"
+    )
+    group.add_argument(
+        "--checked", action="store_true", help="bounds-check every memory access (CPU machine)"
     )
     add_cpu_option(group)
     group.add_argument(
         "--resident",
         type=positive,
         metavar="N",
-        help="no more than N tile blocks are live at once, in ascending order, so that a block that waits for "
-        "one that cannot begin is found (reference: all; simulator: what the GPU has room for)",
+        help="at most N tile blocks are live at once, started in ascending order; finds blocks "
+        "that wait for one that cannot start (default: all; simulator: the occupancy of "
+        "the GPU)",
     )
 
 
@@ -62,7 +65,7 @@ def add_cpu_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--cpu",
         metavar="NAME",
-        help="generate code for host (the default), generic or x86-64-v2 to x86-64-v4",
+        help="target processor: host (default), generic or x86-64-v2 to x86-64-v4",
     )
 
 
@@ -92,7 +95,7 @@ def launch_options(
             raise _refused(name, OPTIONS[name].machines, machine)
         if level not in OPTIONS[name].levels:
             raise UsageError.because(
-                f"kernels of {level} say their threads: leave out {_option(name)}"
+                f"{level} kernels state their threads: leave out {_option(name)}"
             )
     for name, owner in _RESULTS_OF.items():
         if _asks(options, name) and kind != owner:

@@ -19,9 +19,9 @@ from tilewright.numerics.arrays import Array
 
 UNEXPECTED_RESULT = define_code(
     "unexpected-result",
-    "An array that a kernel wrote differs from the expected one.",
-    "`tilewright run --expect` compares bit by bit, where any NaN equals any other, unless --atol, "
-    "--rtol or --ulp allows a distance.",
+    "An array differs from the expected one.",
+    "`tilewright run --expect` compares bits, where all NaNs are equal, unless --atol, --rtol or "
+    "--ulp sets a tolerance.",
 )
 
 _SHOWN_ELEMENTS = 64
@@ -70,7 +70,7 @@ class Results:
         for text in out:
             parameter, path = self._split(text, "--out")
             if path in paths:
-                raise UsageError.because(f"two outputs are to be written to '{path}'")
+                raise UsageError.because(f"two outputs have the same path '{path}'")
             paths[path] = parameter
         return paths
 
@@ -154,7 +154,7 @@ class Results:
 def _tolerance(options: argparse.Namespace) -> Tolerance:
     near = options.atol is not None or options.rtol is not None
     if near + (options.ulp is not None) + options.exact > 1:
-        raise UsageError.because("--atol and --rtol, --ulp, and --exact exclude each other")
+        raise UsageError.because("--atol and --rtol, --ulp, and --exact are mutually exclusive")
     return Tolerance(options.atol, options.rtol, options.ulp)
 
 
@@ -176,7 +176,7 @@ def _mismatch(found: Comparison) -> Diagnostic:
     return Diagnostic(
         Severity.ERROR,
         UNEXPECTED_RESULT,
-        f"'{found.name}' differs from what is expected in {found.differing} of {found.elements} "
+        f"'{found.name}' differs from the expected array in {found.differing} of {found.elements} "
         f"elements ({found.tolerance})",
         notes=tuple(Note(line) for line in report(found)),
     )

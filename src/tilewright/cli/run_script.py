@@ -34,23 +34,23 @@ def _parser(command: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--machine",
         metavar="NAME",
-        help="what runs the kernels: reference (default), cpu, sim:ARCH, cuda",
+        help="the machine that runs kernels: reference (default), cpu, sim:ARCH or cuda",
     )
     parser.add_argument(
         "--torch-cuda",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="serve torch's device cuda by the CPU (default)",
+        help="emulate torch's cuda device on the CPU (default)",
     )
     parser.add_argument(
         "--kernel",
         metavar="NAME[#N]",
-        help="check, record, stop and draw this kernel only; of several specialisations the N-th",
+        help="check, record, stop and draw only this kernel; #N selects the N-th specialisation",
     )
     parser.add_argument(
         "--save-ir",
         metavar="DIR",
-        help="keep bytecode, and the text of every level, in a directory",
+        help="save bytecode and the text of every level to a directory",
     )
     parser.add_argument(
         "--break",
@@ -59,7 +59,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         default=[],
         type=_line,
         metavar="FILE:LINE",
-        help="stop there, in Python's debugger on a terminal: tiles are arrays; may be repeated",
+        help="set a breakpoint, which opens Python's debugger on a terminal; may be repeated",
     )
     _add_checks(parser, command)
     _add_options_of_machines(parser)
@@ -70,10 +70,10 @@ def _parser(command: str) -> argparse.ArgumentParser:
         parser.add_argument(
             "--tune-for",
             metavar="GPU",
-            help="answer cuda.tile.tune by the performance model for this GPU, such as h100, instead of the clock",
+            help="let cuda.tile.tune rank by the performance model of this GPU, such as h100, instead of timing",
         )
         parser.add_argument(
-            "--json", action="store_true", help="tell about all launches as JSON on stdout"
+            "--json", action="store_true", help="report all launches as JSON on stdout"
         )
     return parser
 
@@ -82,38 +82,34 @@ def _add_checks(parser: argparse.ArgumentParser, command: str) -> None:
     group = parser.add_argument_group("checks")
     if command == "run":
         group.add_argument(
-            "--sanitize", action="store_true", help="run every launch with every check on"
+            "--sanitize", action="store_true", help="run every launch with all checks enabled"
         )
     else:
         group.add_argument(
             "--format",
             choices=("text", "json", "sarif"),
             default="text",
-            help="how findings are written: text on stderr, JSON and SARIF on stdout",
+            help="output format: text on stderr, JSON and SARIF on stdout",
         )
-        group.add_argument(
-            "--html", metavar="FILE", help="write a page for a browser of what was found, too"
-        )
+        group.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
     needs = "; needs --sanitize" if command == "run" else ""
     group.add_argument(
         "--seeds",
         type=positive,
         metavar="N",
-        help=f"schedules that each launch is checked under (default 4){needs}"
+        help=f"number of schedules per launch (default 4){needs}"
         + (", or --machine sim:ARCH (default 1)" if needs else ""),
     )
+    group.add_argument("--no-races", action="store_true", help=f"do not check for races{needs}")
     group.add_argument(
-        "--no-races", action="store_true", help=f"leave the search for races out{needs}"
-    )
-    group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the (first) schedule (default 0)"
+        "--seed", type=int, default=0, metavar="N", help="seed of the first schedule (default 0)"
     )
     group.add_argument(
         "--resident",
         type=positive,
         metavar="N",
-        help="no more than N tile blocks are live at once, in ascending order; 1 runs them one "
-        "after the other (default: all)",
+        help="at most N tile blocks are live at once, started in ascending order; 1 runs them "
+        "sequentially (default: all)",
     )
 
 
@@ -122,38 +118,43 @@ def _add_options_of_machines(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("machines")
     group.add_argument(
-        "--max-iterations", type=positive, metavar="N", help="a loop that takes longer is an error"
+        "--max-iterations", type=positive, metavar="N", help="limit on the iterations of a loop"
     )
     group.add_argument(
         "--arithmetic",
         type=parse_arithmetic,
         metavar="KEY=VALUE,...",
-        help="compute what Tile IR leaves open more as hardware does (reference)",
+        help="compute what Tile IR leaves unspecified closer to hardware (reference)",
     )
     group.add_argument("--threads", type=positive, metavar="N", help="threads (cpu)")
-    group.add_argument("--checked", action="store_true", help="check every access to memory (cpu)")
-    group.add_argument("--cpu", metavar="NAME", help="the processor that code is made for (cpu)")
+    group.add_argument(
+        "--checked", action="store_true", help="bounds-check every memory access (cpu)"
+    )
+    group.add_argument("--cpu", metavar="NAME", help="target processor (cpu)")
     group.add_argument(
         "--numerics",
         choices=("tensor-core", "exact", "portable"),
-        help="how products of matrices add (sim)",
+        help="accumulation of matrix products (sim)",
     )
     group.add_argument(
-        "--registers", type=positive, metavar="N", help="registers of a thread, for occupancy (sim)"
+        "--registers",
+        type=positive,
+        metavar="N",
+        help="registers per thread, for the occupancy (sim)",
     )
     group.add_argument(
-        "--counters", action="store_true", help="show what each launch counted (sim)"
+        "--counters", action="store_true", help="print the counters of each launch (sim)"
     )
     group.add_argument(
         "--timeline",
         metavar="FILE",
-        help="draw what the warps of the first block did in a launch, as .html or .svg (sim)",
+        help="write a timeline of the warps of the first block of a launch, as .html or .svg (sim)",
     )
     group.add_argument(
         "--timeline-launch",
         type=positive,
         metavar="N",
-        help="the launch to draw, of those of --kernel if it is given (default 1)",
+        help="the launch of the timeline, counted among those of --kernel if given (default 1)",
     )
     add_time_limit(group)
     add_find_nan(group)
@@ -207,9 +208,9 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
             parser.error("--seeds needs --sanitize or --machine sim:ARCH")
     if options.sanitizes and (options.trace or options.breakpoints):
         what = "--trace" if options.trace else "--break"
-        parser.error(f"--sanitize and {what} do not go together")
+        parser.error(f"--sanitize cannot be combined with {what}")
     if options.sanitizes and options.find_nan:
-        parser.error("--sanitize and --find-nan do not go together")
+        parser.error("--sanitize cannot be combined with --find-nan")
     if options.seed < 0:
         parser.error("--seed: expected a number of at least 0")
     if options.trace is None:

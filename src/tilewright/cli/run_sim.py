@@ -18,43 +18,41 @@ def add_sim_arguments(parser: argparse.ArgumentParser) -> None:
     from tilewright.cli.run import count_of, grid_extents
 
     group = parser.add_argument_group("simulator (--machine sim:sm_90a)")
-    group.add_argument("--block", type=grid_extents, metavar="X[,Y[,Z]]", help="threads of a block")
+    group.add_argument("--block", type=grid_extents, metavar="X[,Y[,Z]]", help="threads per block")
     group.add_argument(
-        "--cluster", type=grid_extents, metavar="X[,Y[,Z]]", help="blocks of a cluster (default 1)"
+        "--cluster", type=grid_extents, metavar="X[,Y[,Z]]", help="blocks per cluster (default 1)"
     )
     group.add_argument(
         "--dynamic-shared",
         type=count_of,
         default=0,
         metavar="BYTES",
-        help="dynamic shared memory of a block (default 0)",
+        help="dynamic shared memory per block (default 0)",
     )
     group.add_argument(
         "--registers",
         type=count_of,
         metavar="N",
-        help="registers of a thread, as ptxas -v tells them, for the occupancy",
+        help="registers per thread, as printed by ptxas -v, for the occupancy",
     )
     group.add_argument(
         "--seeds",
         type=count_of,
         metavar="N",
-        help="launch under so many orders of warps and blocks, beginning with --seed, each from the same "
-        "arrays, up to the first that has an error",
+        help="number of schedules of warps and blocks, from --seed on, each with the same "
+        "initial arrays; stops at the first error",
     )
     group.add_argument(
         "--numerics",
         choices=("tensor-core", "exact", "portable"),
-        help="how products of matrices add (default tensor-core)",
+        help="accumulation of matrix products (default tensor-core)",
     )
     group.add_argument(
         "--timeline",
         metavar="FILE",
-        help="draw what the warps of the first block did when, as .html or .svg",
+        help="write a timeline of the warps of the first block, as .html or .svg",
     )
-    group.add_argument(
-        "--counters", action="store_true", help="show what was counted, and the occupancy"
-    )
+    group.add_argument("--counters", action="store_true", help="print counters and the occupancy")
 
 
 def thread_kernel(module: Any, name: str | None) -> Any:

@@ -155,7 +155,7 @@ def _expand(
     arrays: Mapping[str, Array],
 ) -> list[Value]:
     if index >= len(parameters):
-        raise _bad(f"there is no parameter left for the argument '{spec}'")
+        raise _bad(f"too many arguments: '{spec}'")
     parameter = parameters[index]
     generator = np.random.default_rng([seed, index])
     if not spec.startswith(_GROUP):
@@ -163,7 +163,7 @@ def _expand(
             return [number_of(spec, parameter)]
         return [array_of(spec, parameter, generator, arrays)]
     if not parameter.is_pointer:
-        raise _bad(f"'{spec}' is an array, but parameter {parameter} is no pointer")
+        raise _bad(f"'{spec}' is an array, but parameter {parameter} is not a pointer")
     array = array_of(spec.removeprefix(_GROUP), parameter, generator, arrays)
     numbers = [*array.shape, *(stride // array.itemsize for stride in array.strides)]
     group = parameters[index + 1 : index + 1 + len(numbers)]
@@ -209,7 +209,7 @@ def array_of(
         found = read_array(archive["path"], archive["key"], unknown=ARGUMENT_SPEC)
         return _typed(found, spec, parameter)
     raise _bad(
-        f"'{spec}' is no array, as parameter {parameter} needs",
+        f"'{spec}' is not an array, as parameter {parameter} requires",
         help=f"for example `zeros:{parameter.element or 'f32'}:1024` or `data.npy`",
     )
 
@@ -258,7 +258,7 @@ def _made(
     try:
         return maker.make(element, shape, number, generator)
     except (MemoryError, ValueError, OverflowError) as error:
-        raise _bad(f"'{spec}' cannot be made: {error}") from None
+        raise _bad(f"'{spec}' cannot be created: {error}") from None
 
 
 def _from_numbers(numbers: Array, element: str) -> Array:

@@ -21,30 +21,28 @@ def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trace",
         metavar="FILE",
-        help="write every operation of a tile block with its results and memory accesses, as "
-        "JSON lines; - is standard output",
+        help="trace every operation of a tile block with its results and memory accesses; - is "
+        "standard output",
     )
     group.add_argument(
         "--trace-block",
         action="append",
         type=_block,
         metavar="X[,Y[,Z]]|all",
-        help="a tile block to follow (default: the first); may be repeated",
+        help="a tile block to trace (default: the first); may be repeated",
     )
     group.add_argument(
         "--trace-values",
         choices=("none", "summary", "full"),
-        help="what to tell of results (default summary)",
+        help="how to record results (default summary)",
     )
     group.add_argument(
         "--trace-limit",
         type=int,
         metavar="N",
-        help=f"the most operations to record (default {_DEFAULT_LIMIT})",
+        help=f"maximum number of recorded operations (default {_DEFAULT_LIMIT})",
     )
-    group.add_argument(
-        "--trace-format", choices=("jsonl", "text"), help="how it is written (default jsonl)"
-    )
+    group.add_argument("--trace-format", choices=("jsonl", "text"), help="format (default jsonl)")
 
 
 def _block(text: str) -> tuple[int, ...] | str:

@@ -23,28 +23,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         type=positive,
         metavar="N",
-        help="schedules of the tile blocks to try, beginning with --seed (default 4)",
+        help="number of schedules, from --seed on (default 4)",
     )
     parser.add_argument(
         "--resident",
         type=positive,
         metavar="N",
-        help="no more than N tile blocks are live at once, in ascending order, so that a block "
-        "that waits for one that cannot begin is found; 1 runs them one after the other "
-        "(default: all are live)",
+        help="at most N tile blocks are live at once, started in ascending order; finds blocks "
+        "that wait for one that cannot start; 1 runs them sequentially (default: all)",
     )
-    parser.add_argument(
-        "--no-races", action="store_true", help="leave the search for races out; faster"
-    )
+    parser.add_argument("--no-races", action="store_true", help="do not check for races; faster")
     parser.add_argument(
         "--format",
         choices=("text", "json", "sarif"),
         default="text",
-        help="how findings are written: text on stderr, JSON and SARIF on stdout",
+        help="output format: text on stderr, JSON and SARIF on stdout",
     )
-    parser.add_argument(
-        "--html", metavar="FILE", help="write the report as a page for a browser, too"
-    )
+    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
     add_reading_options(parser)
 
 
@@ -95,7 +90,7 @@ def _write(report: SanitizeReport, options: argparse.Namespace, session: Session
         if report.is_clean:
             count = len(report.seeds)
             schedules = "1 schedule" if count == 1 else f"{count} schedules"
-            session.say(f"nothing found under {schedules}")
+            session.say(f"no errors found under {schedules}")
         return
     import json
 

@@ -17,27 +17,27 @@ from tilewright.diagnostics.display import encoded
 UNREADABLE_INPUT = define_code(
     "unreadable-input",
     "An input file cannot be read.",
-    "The operating system refused to open or read the file; the message gives its reason. Or the "
-    "file goes on after 256 MiB: no module is as large.",
+    "The operating system could not open or read the file, for the reason in the message, or the "
+    "file is larger than 256 MiB, the limit for a module.",
 )
 UNWRITABLE_OUTPUT = define_code(
     "unwritable-output",
     "An output cannot be written.",
-    "The operating system refused to create, write or replace the file. An existing file of that "
-    "name is as it was before.",
+    "The operating system could not create, write or replace the file. An existing file of that "
+    "name is unchanged.",
 )
 BAD_USAGE = define_code(
     "bad-usage",
-    "The command line asks for something that cannot be done.",
-    "The options or arguments do not fit each other or the input. `tilewright COMMAND --help` "
+    "The command line is invalid.",
+    "The options or arguments contradict each other or the input. `tilewright COMMAND --help` "
     "lists what a sub-command takes.",
 )
 
 OUT_OF_MEMORY = define_code(
     "out-of-memory",
-    "There is not enough memory.",
-    "The system gave no more memory to the process: arrays, tiles, or tile blocks that are live at once "
-    "are too large together. `--resident` bounds the blocks of the reference machine.",
+    "Out of memory.",
+    "Arrays, tiles, or the tile blocks that are live at once need more memory than the system "
+    "has. `--resident` bounds the blocks of the reference machine.",
 )
 
 STDIN_NAME = "<stdin>"
@@ -67,7 +67,7 @@ def refuse_endless_numbers(arguments: Iterable[str]) -> None:
     for argument in arguments:
         if found := _ENDLESS.search(argument):
             raise UsageError.because(
-                f"a number of {len(found[0])} digits: no option takes more than {_MOST_DIGITS}"
+                f"a number has {len(found[0])} digits; the limit is {_MOST_DIGITS}"
             )
 
 
@@ -206,7 +206,7 @@ def _read_all(stream: BinaryIO, what: str) -> bytes:
     if len(data) > MAX_INPUT_BYTES:
         size = f"{MAX_INPUT_BYTES >> 20} MiB"
         raise UsageError.because(
-            f"cannot read {what}: it is longer than {size}", code=UNREADABLE_INPUT
+            f"cannot read {what}: it is larger than {size}", code=UNREADABLE_INPUT
         )
     return data
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 #: How many configurations are measured if there is a GPU.
 _MEASURED = 3
 _EPILOG = """\
-Times are modelled for the GPU that is named, and the best few are measured where there is one. A cuTile program that
-calls cuda.tile.tune.exhaustive_search says by itself what is to be tried; --set gives other values to constants of its
-module, or to {NAME} in its arguments; --hint gives hints to the compiler.
+Times are predicted for the given GPU, and the best few configurations are measured if there is one. A cuTile program that
+calls cuda.tile.tune.exhaustive_search defines its own search space; --set gives other values to constants of its
+module or to {NAME} in its arguments; --hint sets compiler hints.
 
   tilewright tune program.py
   tilewright tune program.py --gpu a100 --set TM=64,128 --set TN=64,128 --where 'TM*TN <= 16384'
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="values of a constant of the program, with commas between; may be repeated",
+        help="comma-separated values of a constant of the program; may be repeated",
     )
     parser.add_argument(
         "--hint",
@@ -65,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="EXPRESSION",
-        help="try only configurations for which this is true, such as 'TM*TN <= 16384'",
+        help="filter configurations by an expression, such as 'TM*TN <= 16384'",
     )
     parser.add_argument(
-        "--kernel", "--entry", metavar="NAME", help="count launches of this kernel only"
+        "--kernel", "--entry", metavar="NAME", help="consider launches of this kernel only"
     )
     parser.add_argument("--grid", type=grid_extents, metavar="X[,Y[,Z]]", help="blocks (1)")
     parser.add_argument(
@@ -77,13 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--static",
         action="store_true",
-        help="read the code only, and run no block on the simulator",
+        help="analyse the code only, without simulating blocks",
     )
     parser.add_argument(
-        "--constants", metavar="FILE", help="constants of the GPU, as measured, in JSON"
+        "--constants", metavar="FILE", help="JSON file with measured constants of the GPU"
     )
     _add_measuring(parser)
-    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    parser.add_argument("--json", action="store_true", help="print all results as JSON")
     add_reading_options(parser)
     add_campaign_options(parser)
     add_program_options(parser, kernel=False)
@@ -96,17 +96,17 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="values of what the compiler decides otherwise: warps, stages, agents, grid, width, band",
+        help="values of a compiler decision: warps, stages, agents, grid, width, band or resident",
     )
     parser.add_argument(
         "--search",
         action="store_true",
-        help="search what the compiler decides, one change after the other, from what it decides by itself",
+        help="local search over the compiler's decisions, starting from its own",
     )
     parser.add_argument(
         "--save",
         metavar="FILE",
-        help="write the decisions of the best code to a file, for compile --decisions",
+        help="write the best decisions to a file, for compile --decisions",
     )
 
 
@@ -115,13 +115,13 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         "--measure",
         type=int,
         metavar="N",
-        help=f"measure the N best ones (default: {_MEASURED} where there is a GPU); 0: none",
+        help=f"measure the N best configurations (default: {_MEASURED} if there is a GPU, else 0)",
     )
     parser.add_argument(
         "--measure-on",
         default="cuda",
         metavar="MACHINE",
-        help="the machine that measures: cuda (the default), or cpu for a kernel that shall be fast there",
+        help="the machine to measure on: cuda (default), or cpu",
     )
 
 
@@ -134,7 +134,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
 
     _check_decisions(options)
     if options.save_ir is not None:
-        raise UsageError.because("--save-ir goes with commands on one configuration, not with tune")
+        raise UsageError.because("--save-ir does not apply to tune")
     gpu = gpu_named(options.gpu)
     if options.constants is not None:
         gpu = load_constants(session.read(options.constants).data.decode("utf-8", "replace"), gpu)
@@ -166,16 +166,14 @@ def _check_decisions(options: argparse.Namespace) -> None:
     """Raise UsageError for conflicting options about decisions."""
     if options.search and (options.sets or options.hints or options.decided or options.conditions):
         raise UsageError.because(
-            "--search chooses what it tries by itself: --set, --hint, --decide and --where do not go with it"
+            "--search cannot be combined with --set, --hint, --decide or --where"
         )
     if options.save is not None and (
         options.sets or options.hints or not (options.search or options.decided)
     ):
-        raise UsageError.because(
-            "--save writes decisions: it goes with --search, or with --decide alone"
-        )
+        raise UsageError.because("--save requires --search, or --decide alone")
     if (options.search or options.decided) and options.measure_on != "cuda":
-        raise UsageError.because(f"--measure-on {options.measure_on} knows no decisions for GPUs")
+        raise UsageError.because(f"--measure-on {options.measure_on} has no GPU decisions")
 
 
 def _save(rankings: list[Ranking], options: argparse.Namespace, session: Session, gpu: Gpu) -> None:
@@ -205,7 +203,7 @@ def _measured(options: argparse.Namespace) -> tuple[int, str]:
     except TileIRError as error:
         if options.measure is not None or options.measure_on != "cuda":
             raise
-        return 0, f"nothing was measured: {error.diagnostics[0].message}"
+        return 0, f"no configuration was measured: {error.diagnostics[0].message}"
     return (_MEASURED if options.measure is None else options.measure), ""
 
 

@@ -82,7 +82,7 @@ def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
     if not searcher.rankings:
         raise TileIRError.single(
             NO_SPACE,
-            f"'{options.file}' searches nothing: it does not call cuda.tile.tune.exhaustive_search",
+            f"'{options.file}' has no search space: it does not call cuda.tile.tune.exhaustive_search",
             help=_spaces(options.file),
         )
     return searcher.rankings, program.finish(0) if runs else Exit.OK
@@ -155,7 +155,7 @@ def of_file(asked: Searching) -> list[Ranking]:
     if not hints and not decided:
         raise TileIRError.single(
             NO_SPACE,
-            f"nothing says what to try of '{options.file}'",
+            f"there is no search space for '{options.file}'",
             help="for example --hint occupancy=1,2 --hint num_worker_warps_per_cta=4,8",
         )
     module, entry, grid, values = _launch_of(asked)
@@ -184,7 +184,7 @@ def _launch_of(asked: Searching) -> tuple[Any, Any, tuple[int, int, int], Any]:
     _refuse_of_programs(options)
     module: Any = machine_module(load(options.file, options, asked.session), options.file)
     if not isinstance(module, ModuleOp):
-        raise UsageError.because(f"'{options.file}' is no Tile IR, which can be tuned")
+        raise UsageError.because(f"'{options.file}' is not Tile IR")
     entry = entry_of(module, options.kernel)
     values = bind(parameters_of(entry), [light(text) for text in options.arguments], 0)
     return module, entry, options.grid or (1, 1, 1), values
@@ -273,7 +273,7 @@ def _finished(
         with executor(Where(1)) as alone:
             found = measure_best(found, asked.measured, asked.machine, alone)
     if any(axis.name == UNUSED and len(axis.values) > 1 for axis in hints):
-        note = f"our compiler makes nothing of {UNUSED}, so that it changes no time"
+        note = f"the compiler ignores {UNUSED}, so it does not change the time"
         found = replace(found, notes=(*found.notes, note))
     return found
 
@@ -322,7 +322,7 @@ def _constants(
     try:
         known = constants_of(source, path)
     except (SyntaxError, ValueError) as error:
-        raise UsageError.because(f"'{path}' is no Python: {error}") from None
+        raise UsageError.because(f"'{path}' is not valid Python: {error}") from None
     in_arguments = {name for word in arguments for name in _PLACE.findall(word)}
     found: list[str] = []
     for axis in sets:
@@ -331,7 +331,7 @@ def _constants(
         elif axis.name not in in_arguments:
             listed = ", ".join(known) or "none"
             raise UsageError.because(
-                f"--set {axis.name}: neither does '{path}' give a constant of that name a literal value, nor has an "
+                f"--set {axis.name}: '{path}' has neither a literal constant of that name nor an "
                 f"argument {{{axis.name}}}",
                 help=f"its constants: {listed}",
             )
@@ -362,10 +362,12 @@ def _refuse_of_programs(options: argparse.Namespace) -> None:
     for name in ("machine", "sets"):
         if getattr(options, name):
             shown = "set" if name == "sets" else name
-            raise UsageError.because(f"--{shown} goes with a cuTile program, and this is none")
+            raise UsageError.because(f"--{shown} requires a cuTile program")
 
 
 def _refuse_of_files(options: argparse.Namespace) -> None:
     for name, shown in {"grid": "grid", "arguments": "arg"}.items():
         if getattr(options, name):
-            raise UsageError.because(f"--{shown} is for files: a program launches by itself")
+            raise UsageError.because(
+                f"--{shown} does not apply to programs, which launch kernels themselves"
+            )

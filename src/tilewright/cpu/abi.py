@@ -112,9 +112,9 @@ STARTS = 1
 LOOKS = 2
 WENT_ON, ALL_WAIT, TO_STOP, LOOKED = 0, 1, 2, 3
 CAN_GO_ON = "tilewright_can_go_on"
-RUN_COROUTINES = "tilewright_run_strands"
-END_COROUTINES = "tilewright_end_strands"
-LIST_COROUTINES = "tilewright_list_strands"
+RUN_COROUTINES = "tilewright_run_coroutines"
+END_COROUTINES = "tilewright_end_coroutines"
+LIST_COROUTINES = "tilewright_list_coroutines"
 
 
 def keys_symbol(kernel: str) -> str:
@@ -171,7 +171,7 @@ class MemorySite:
 
 @dataclass(frozen=True, slots=True)
 class PluginSite:
-    """A call of a function that was given for foreign code.
+    """A call of a function that implements an external function.
 
     The payload is ``count`` i64 numbers: for each operand the address of its elements, row-major, each
     in bytes of its own; of a memref its address, extents and strides (in elements); then for each

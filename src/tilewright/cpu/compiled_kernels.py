@@ -26,7 +26,7 @@ class CompileOptions:
     outside of the memory of its view stops the run. ``distinct_arguments``: an array that the kernel
     may write to shares no memory with those of other pointer arguments, as launches check it; without
     it, loads and stores through different arguments keep their order. ``plugins``: the names of the functions that launches have for
-    foreign code.
+    external functions.
     """
 
     cpu: str = HOST

@@ -9,29 +9,38 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
-from tilewright.passes.tileaa.constant_powers import constant_powers, powers_of
-from tilewright.passes.tileaa.merge_reductions import merge_reductions, mergeable
-from tilewright.passes.tileaa.narrow_comparisons import narrow_comparisons, wide_comparisons
-from tilewright.passes.tileaa.unroll_loops import short_loops, unroll_loops
-from tilewright.passes.tileaa.weaken_atomics import ordered_updates, weaken_atomics
+from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
+from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
+from tilewright.passes.tileaa.narrow_comparisons import (
+    NarrowComparisons,
+    narrow_comparisons,
+    wide_comparisons,
+)
+from tilewright.passes.tileaa.unroll_loops import UnrollLoops, short_loops, unroll_loops
+from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics, ordered_updates, weaken_atomics
 from tilewright.passes.tileas.remarks import Remarks
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A pass: the operations of a function that it looks at, and the rewrite."""
+    """A pass: its name, the operations of a function that it may rewrite, and the rewrite."""
 
+    name: str
     candidates: Callable[[FuncOp], list[Operation]]
     rewrite: Callable[[FuncOp, Remarks], None]
 
 
 #: In the order of the pipeline ``cpu`` (``passes.pipelines``).
 STEPS = (
-    Step(short_loops, unroll_loops),
-    Step(ordered_updates, weaken_atomics),
-    Step(powers_of, constant_powers),
-    Step(wide_comparisons, lambda function, remarks: narrow_comparisons(function)),
-    Step(mergeable, lambda function, remarks: merge_reductions(function)),
+    Step(UnrollLoops.name, short_loops, unroll_loops),
+    Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
+    Step(ConstantPowers.name, powers_of, constant_powers),
+    Step(
+        NarrowComparisons.name,
+        wide_comparisons,
+        lambda function, remarks: narrow_comparisons(function),
+    ),
+    Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
 )
 
 
@@ -42,5 +51,7 @@ def prepared(func: FuncOp, remarks: Remarks) -> FuncOp:
         return func
     copy = copy_function(func)
     for step in steps:
+        remarks.made_by = step.name
         step.rewrite(copy, remarks)
+    remarks.made_by = ""
     return copy

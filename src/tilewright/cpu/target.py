@@ -21,8 +21,8 @@ from tilewright.launching.native_code import binding as llvm
 
 UNKNOWN_CPU = define_code(
     "unknown-cpu",
-    "There is no processor of that name for this machine, or its code cannot run here.",
-    "`host` is this machine, `generic` the least that its architecture has. On x86 there are also "
+    "The processor is unknown for this architecture, or its code cannot run on this machine.",
+    "`host` is this machine, `generic` the baseline of its architecture. On x86 there are also "
     "x86-64-v2, x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512).",
 )
 

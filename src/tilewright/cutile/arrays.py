@@ -154,8 +154,8 @@ def _element_strides(
         elements, rest = divmod(stride, itemsize)
         if rest and extent > 1:
             raise ValueError(
-                f"Array strides of {tuple(byte_strides)} bytes are no multiples of the element size, "
-                f"{itemsize} bytes"
+                f"Array strides of {tuple(byte_strides)} bytes are not multiples of the element "
+                f"size, {itemsize} bytes"
             )
         strides.append(elements)
     return tuple(strides)

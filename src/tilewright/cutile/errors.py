@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 REFUSED = define_code(
     "launch-refused",
-    "A launch asks for something that the chosen machine does not do.",
-    "The message says what, and which machine does it where there is one.",
+    "A launch uses a feature that the chosen machine does not support.",
+    "The message names the feature, and a machine that supports it if there is one.",
 )
 
 #: The codes by which machines say that they do not run something.

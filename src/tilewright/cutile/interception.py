@@ -43,7 +43,9 @@ def _launch(settings: Settings, *args: Any, **keywords: Any) -> None:
 def _launch_extended(settings: Settings, *args: Any, **keywords: Any) -> None:
     from tilewright.cutile.errors import RefusedError
 
-    raise RefusedError("kernels of cuda.lang have threads, which no machine of Tilewright runs")
+    raise RefusedError(
+        "cuda.lang kernels are written per thread, which no machine of Tilewright supports"
+    )
 
 
 def _benchmark(

@@ -11,13 +11,15 @@ class Code:
     """A stable kind of diagnostic.
 
     ``summary`` is one sentence. ``explanation`` says which rule is broken, why it exists, and how
-    programs usually break it. ``wrong`` and ``right`` are small programs (may be empty) that a test
-    checks: the first is reported with this code, the second is not.
+    programs usually break it. ``help`` is the fix that a diagnostic suggests unless it suggests a more
+    specific one. ``wrong`` and ``right`` are small programs (may be empty) that a test checks: the
+    first is reported with this code, the second is not.
     """
 
     name: str
     summary: str
     explanation: str = ""
+    help: str = ""
     wrong: str = ""
     right: str = ""
 
@@ -32,6 +34,7 @@ def define_code(
     summary: str,
     explanation: str = "",
     *,
+    help: str = "",
     wrong: str = "",
     right: str = "",
     was: tuple[str, ...] = (),
@@ -42,7 +45,7 @@ def define_code(
     """
     if name in _REGISTRY:
         raise ValueError(f"diagnostic code {name!r} is defined twice")
-    _REGISTRY[name] = Code(name, summary, explanation, wrong, right)
+    _REGISTRY[name] = Code(name, summary, explanation, help, wrong, right)
     _FORMER.update(dict.fromkeys(was, name))
     return name
 
@@ -50,6 +53,12 @@ def define_code(
 def find_code(name: str) -> Code | None:
     """Return the code of that name, or None if no module imported so far defines it."""
     return _REGISTRY.get(present_name(name))
+
+
+def help_of(name: str) -> str:
+    """Return the fix that a code suggests; empty if it suggests none, or is not defined."""
+    found = _REGISTRY.get(name)
+    return "" if found is None else found.help
 
 
 def present_name(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tilewright.diagnostics.codes import help_of
 from tilewright.diagnostics.source import ByteSpan, NamedLocation, SourceLocation, Span
 from tilewright.diagnostics.tracebacks import cell_traceback, hide_callers
 
@@ -47,7 +48,7 @@ class Diagnostic:
 
     ``code`` is stable; ``tilewright explain CODE`` explains it. ``message`` says what is wrong in one
     sentence, with expected and found values, in at most ``MAX_MESSAGE_LENGTH`` characters. ``label``
-    is the short text beside the underlined location. ``help`` suggests a fix.
+    is the short text beside the underlined location. ``help`` suggests a fix: by default the one of the code.
     """
 
     severity: Severity
@@ -60,6 +61,8 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", shortened(self.message))
+        if not self.help:
+            object.__setattr__(self, "help", help_of(self.code))
 
     @property
     def file(self) -> str | None:

@@ -69,9 +69,9 @@ def to_json(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
             "message": diagnostic.message,
             "label": diagnostic.label,
             "help": diagnostic.help,
-            **_location_to_json(diagnostic.location),
+            **location_to_json(diagnostic.location),
             "notes": [
-                {"message": note.message, **_location_to_json(note.location)}
+                {"message": note.message, **location_to_json(note.location)}
                 for note in diagnostic.notes
             ],
         }
@@ -93,7 +93,8 @@ def from_json(value: object, sources: Mapping[str, SourceFile] | None = None) ->
     return [_read_diagnostic(entry, f"[{index}]", known) for index, entry in enumerate(entries)]
 
 
-def _location_to_json(location: SourceLocation | None) -> dict[str, object]:
+def location_to_json(location: SourceLocation | None) -> dict[str, object]:
+    """Return the location keys; those that are not known are None, or empty."""
     fields = _NO_PLACE.copy()
     match location:
         case None:

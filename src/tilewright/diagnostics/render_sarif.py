@@ -56,6 +56,8 @@ def _rule(name: str) -> dict[str, object]:
     if code.explanation:
         rule["fullDescription"] = _message(code.explanation)
     parts = [code.explanation or code.summary]
+    if code.help:
+        parts.append(f"Help: {code.help}.")
     if code.wrong:
         parts.append(f"Wrong:\n\n{code.wrong}")
     if code.right:

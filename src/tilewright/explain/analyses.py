@@ -173,20 +173,18 @@ def line_name(listing: Listing, op: Operation) -> str:
 
 
 ANALYSES: Mapping[str, Analysis] = {
-    "aliases": Analysis(
-        "roots and alias scopes; which accesses may touch the same memory", _aliases
-    ),
-    "tokens": Analysis("which memory effects come after which", _tokens),
+    "aliases": Analysis("roots, alias scopes, and which accesses may alias", _aliases),
+    "tokens": Analysis("the order of memory effects", _tokens),
     "divisibility": Analysis(
-        "along each axis: runs, what divides their first element, how far elements repeat",
+        "contiguity, divisibility and constancy along each axis",
         _per_value(_has_pattern, _pattern),
     ),
-    "ranges": Analysis("bounds of integers", _per_value(_is_integer, _range)),
-    "bounds": Analysis("which accesses stay inside, and could be bulk copies", _bounds),
+    "ranges": Analysis("ranges of integers", _per_value(_is_integer, _range)),
+    "bounds": Analysis("which accesses are in bounds, and which could be bulk copies", _bounds),
     "uniformity": Analysis(
-        "equal elements, and values that all blocks share",
+        "uniform tiles, and values that are the same in all blocks",
         _per_value(_is_data, lambda facts, value: str(facts.uniformities.of(value))),
     ),
-    "lifetimes": Analysis("how long tiles live, and the bytes alive at once", _lifetimes),
+    "lifetimes": Analysis("live ranges of tiles, and the peak of live bytes", _lifetimes),
 }
 """All analyses, by the name for ``tilewright opt --print-analysis``."""

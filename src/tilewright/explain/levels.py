@@ -45,9 +45,9 @@ from tilewright.text import Listing, list_text
 
 NOT_SHOWN = define_code(
     "explain-passes",
-    "The page of a kernel shows passes of nv_tileaa only.",
-    "`tilewright opt --list-passes` lists them; those of the pipeline `tileaa` are the usual ones. "
-    "What a pass on cuda_tile does can be seen by `tilewright opt --print-after`.",
+    "The page of a kernel shows nv_tileaa passes only.",
+    "`tilewright opt --list-passes` lists them; those of the pipeline `tileaa` are the usual "
+    "ones. Use `tilewright opt --print-after` for cuda_tile passes.",
 )
 
 #: The tile levels, which have analyses and passes.
@@ -165,8 +165,8 @@ def checked_passes(text: str) -> list[TilePass]:
         if each.LEVEL is not NV_TILEAA or each.RESULT is not None:
             raise TileIRError.single(
                 NOT_SHOWN,
-                f"'{each.name}' is no pass on nv_tileaa",
-                help="leave it out; the lowering to nv_tileaa comes before the passes by itself",
+                f"'{each.name}' is not an nv_tileaa pass",
+                help="leave it out; the kernel is lowered to nv_tileaa before the passes",
             )
     return found
 
@@ -373,7 +373,7 @@ class _Builder:
     def _take_nv_tileaa(self) -> tuple[builtin.ModuleOp, str, Mapping[Operation, int]]:
         """Like ``_lower``, for a module that is already of ``nv_tileaa``."""
         copy = clone_with_locations(self.module, {})
-        assert isinstance(copy, builtin.ModuleOp), "functions stand in a builtin module"
+        assert isinstance(copy, builtin.ModuleOp), "functions are in a builtin module"
         twins = list(zip(self.module.walk(), copy.walk(), strict=True))
         for op, twin in twins:
             self.numbers[twin] = self.numbers[op]

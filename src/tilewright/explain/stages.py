@@ -31,10 +31,10 @@ AnyKernel: TypeAlias = "KernelOp | FuncOp"
 
 UNKNOWN_LEVEL = define_code(
     "unknown-level",
-    "There is no level of this name, or the kernel does not have it.",
-    "A kernel of Tile IR goes through cuda_tile, nv_tileaa, nv_tileas, nvgpu, llvm and ptx to sass, and "
-    "through nv_tileaa to asm, the assembly of this CPU. One of nvgpu begins there. A kernel that no "
-    "schedule is known for has no nv_tileas.",
+    "The level is unknown, or the kernel does not have it.",
+    "A Tile IR kernel is lowered through cuda_tile, nv_tileaa, nv_tileas, nvgpu, llvm and ptx to "
+    "sass, and through nv_tileaa to asm, the assembly of this CPU. An nvgpu kernel starts at "
+    "nvgpu. A kernel without a schedule has no nv_tileas.",
 )
 
 DEFAULT_TARGET = "sm_100"
@@ -246,6 +246,4 @@ def checked_target(target: str) -> None:
 
 def _has_none(level: str, module: Operation) -> TileIRError:
     what = "nvgpu" if is_of_threads(module) else "nv_tileaa"
-    return TileIRError.single(
-        UNKNOWN_LEVEL, f"a kernel that is given as {what} has no level '{level}'"
-    )
+    return TileIRError.single(UNKNOWN_LEVEL, f"a kernel given as {what} has no level '{level}'")

@@ -114,29 +114,27 @@ class Feature:
         return arch.name in self.only if self.only else arch.number >= self.since
 
 
-BASE = Feature("the base of what is compiled for", 70, since=80)
-MBARRIER_PARITY = Feature("barriers asked by parity", 71, since=80)
-SPARSE = Feature("products of sparse matrices", 71, since=80)
-ORDERED_SPARSE = Feature("products of sparse matrices with ordered metadata", 85, since=80)
-BF16_ATOMICS = Feature("atomic updates of bf16", 78, since=90)
-BYTE_FLOAT_PRODUCTS = Feature("products of floats of 8 bits", 84, since=89)
-HALF_SUMS = Feature("products of floats of 8 bits into f16", 87, since=89)
-FP8_CONVERSIONS = Feature("conversions of floats of 8 bits", 81, since=89)
-FP4_CONVERSIONS = Feature(
-    "conversions of floats of 4 bits", 86, only=("sm_100a", "sm_103a", "sm_120a", "sm_121a")
-)
-TF32_ROUNDING = Feature("roundings to tf32 other than rna", 78, since=90)
+BASE = Feature("the baseline architecture", 70, since=80)
+MBARRIER_PARITY = Feature("mbarrier waits by parity", 71, since=80)
+SPARSE = Feature("sparse products", 71, since=80)
+ORDERED_SPARSE = Feature("sparse products with ordered metadata", 85, since=80)
+BF16_ATOMICS = Feature("bf16 atomics", 78, since=90)
+BYTE_FLOAT_PRODUCTS = Feature("f8 products", 84, since=89)
+HALF_SUMS = Feature("f8 products that accumulate in f16", 87, since=89)
+FP8_CONVERSIONS = Feature("f8 conversions", 81, since=89)
+FP4_CONVERSIONS = Feature("f4 conversions", 86, only=("sm_100a", "sm_103a", "sm_120a", "sm_121a"))
+TF32_ROUNDING = Feature("tf32 rounding modes other than rna", 78, since=90)
 TF32_SATURATION_AWAY = Feature("saturating conversions to tf32", 81, since=80)
 TF32_SATURATION = Feature("saturating conversions to tf32 other than rna", 86, since=100)
-CLUSTER = Feature("clusters of blocks", 78, since=90)
-TRANSACTIONS = Feature("barriers that count bytes", 80, since=90)
-BULK = Feature("copies by the tensor memory accelerator", 80, since=90)
-PROXIES = Feature("fences of the proxy of asynchronous copies", 80, since=90)
-ELECT = Feature("the election of a thread", 80, since=90)
-MAP_FENCE = Feature("fences of tensor maps", 83, since=90)
-WGMMA = Feature("products of a warpgroup", 80, only=("sm_90a",))
+CLUSTER = Feature("thread block clusters", 78, since=90)
+TRANSACTIONS = Feature("transaction barriers", 80, since=90)
+BULK = Feature("TMA copies", 80, since=90)
+PROXIES = Feature("async proxy fences", 80, since=90)
+ELECT = Feature("elect.sync", 80, since=90)
+MAP_FENCE = Feature("tensor-map fences", 83, since=90)
+WGMMA = Feature("warpgroup products (wgmma)", 80, only=("sm_90a",))
 REGISTER_TRADE = Feature(
-    "the trade of registers between warps",
+    "setmaxnreg",
     80,
     only=("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a"),
 )
@@ -190,8 +188,8 @@ def require(
         others = ", ".join(name for name, a in ARCHITECTURES.items() if feature.is_in(a))
         raise TileIRError.single(
             ARCHITECTURE,
-            f"'{op_name}' needs {feature.what}, which {arch.name} lacks; "
-            f"the first architecture that has them is {feature.first}",
+            f"'{op_name}' needs {feature.what}, which {arch.name} lacks; the first architecture "
+            f"with support is {feature.first}",
             location,
-            help=f"architectures that have them: {others}",
+            help=f"also supported by {others}",
         )

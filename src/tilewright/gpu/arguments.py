@@ -201,8 +201,8 @@ class Arguments:
             raise _bad(f"the array for '{name}' is not aligned to its elements of {size} bytes")
         if any(s % size for s, n in zip(value.strides, value.shape, strict=True) if n > 1):
             raise _bad(
-                f"the array for '{name}' has strides of {value.strides} bytes, which are no multiples of "
-                f"its element size, {size} bytes"
+                f"the array for '{name}' has strides of {value.strides} bytes, which are not "
+                f"multiples of its element size, {size} bytes"
             )
         strides = tuple(step // size for step in value.strides)
         if value.flags.c_contiguous:

@@ -93,10 +93,10 @@ def exceeded(
     held = "" if work is None else f"; a thread holds {work.widest} elements of its largest tile"
     return TileIRError.single(
         BUDGET,
-        f"{what} has not finished this kernel within {seconds:g} seconds{held}",
+        f"{what} did not finish this kernel within {seconds:g} seconds{held}",
         location,
-        help="use smaller tiles, or more warps (num_worker_warps_per_cta); CompileOptions(seconds=...) "
-        "gives it more time, 0 all that it wants",
+        help="use smaller tiles, or more warps (num_worker_warps_per_cta); "
+        "CompileOptions(seconds=...) raises the limit, 0 removes it",
     )
 
 

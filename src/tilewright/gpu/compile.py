@@ -125,7 +125,7 @@ def compile_kernel(
     if max(unit.shared_bytes, unit.given_shared_bytes) > chosen.shared_limit:
         raise TileIRError.single(
             SHARED_MEMORY,
-            f"the kernel needs {unit.shared_bytes} bytes of shared memory, and a block of "
+            f"the kernel needs {unit.shared_bytes} bytes of shared memory, but a block of "
             f"{chosen.name} has at most {chosen.shared_limit}",
             location_of(op),
             help="use smaller tiles, or fewer stages",

@@ -123,7 +123,7 @@ def device_array(value: Any, name: str) -> DeviceArray:
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         raise _bad(f"'{name}' takes an array, got {type(value).__name__} {value!r:.40}")
     if int(value.__dlpack_device__()[0]) not in (_CUDA, _CUDA_MANAGED):
-        raise _bad(f"the array for '{name}' does not lie on a GPU")
+        raise _bad(f"the array for '{name}' is not on a GPU")
     return _from_dlpack(value, name)
 
 
@@ -153,7 +153,7 @@ def _from_interface(fields: dict[str, Any], owner: object, name: str) -> DeviceA
         if steps is not None and len(steps) != len(shape):
             raise ValueError("strides and shape differ in length")
     except (KeyError, TypeError, ValueError) as error:
-        raise _bad(f"the array for '{name}' describes itself wrongly: {error}") from None
+        raise _bad(f"the array for '{name}' has an invalid array interface: {error}") from None
     if fields.get("mask") is not None:
         raise _bad(f"the array for '{name}' has a mask")
     if stream == 0:
@@ -165,7 +165,7 @@ def _from_interface(fields: dict[str, Any], owner: object, name: str) -> DeviceA
         pairs = list(zip(steps, shape, strict=True))
         if any(step % size and extent > 1 for step, extent in pairs):
             raise _bad(
-                f"the array for '{name}' has strides of {tuple(steps)} bytes, which are no multiples of {size}"
+                f"the array for '{name}' has strides of {tuple(steps)} bytes, which are not multiples of {size}"
             )
         strides = tuple(int(step) // size for step, _ in pairs)
     kind = dtype.kind if dtype.kind in "iufb" else "f"
@@ -204,7 +204,7 @@ def _from_dlpack(value: Any, name: str) -> DeviceArray:
     else:
         plain = _pointer(capsule, b"dltensor")
         if plain is None:
-            raise _bad(f"the array for '{name}' cannot be shared: its capsule is of no known kind")
+            raise _bad(f"the array for '{name}' cannot be shared: unknown kind of DLPack capsule")
         tensor = _DLTensor.from_address(plain)
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = (

@@ -158,7 +158,7 @@ def _opened(ordinal: int) -> Gpu:
     except RuntimeError:
         raise _not_available("there is no NVIDIA driver here") from None
     if int(status):
-        raise _not_available(f"the NVIDIA driver does not start: {words(api, status)}")
+        raise _not_available(f"the NVIDIA driver cannot be initialized: {words(api, status)}")
     steps: list[Any] = []
     for function, args in (
         ("cuDriverGetVersion", ()),
@@ -173,7 +173,7 @@ def _opened(ordinal: int) -> Gpu:
     if not int(status):
         (status,) = api.cuCtxSetCurrent(context)
     if int(status):
-        raise _not_available(f"GPU {ordinal} is not to be had: {words(api, status)}")
+        raise _not_available(f"GPU {ordinal} is not available: {words(api, status)}")
     kinds = api.CUdevice_attribute
     _, major = api.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
     _, minor = api.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)

@@ -12,13 +12,13 @@ _OUT_OF_MEMORY, _NOT_READY = 2, 600
 #: process.
 _FATAL = {
     700: "it accessed memory that is not allocated",
-    702: "it ran for longer than the system lets kernels run",
+    702: "it exceeded the time limit of the system for kernels",
     710: "one of its assertions failed; the driver has written which one to standard error",
     714: "the stack of a thread was overrun or corrupted",
-    715: "it came to an illegal instruction",
+    715: "it executed an illegal instruction",
     716: "it accessed memory at an address that is not a multiple of the access's size",
-    717: "it used an instruction on memory of a space that the instruction does not have",
-    718: "a thread jumped to where there is no code",
+    717: "it used an instruction on an unsupported address space",
+    718: "a thread jumped to an invalid program counter",
     719: "the GPU stopped it",
 }
 #: Errors of a launch that did not start.
@@ -77,7 +77,7 @@ class Driver:
                 help="start a new process",
             )
         if number in _FATAL:
-            who = f"kernel '{kernel}'" if kernel else "work that was on the GPU before"
+            who = f"kernel '{kernel}'" if kernel else "earlier work on the GPU"
             self.lost = f"{who} failed: {_FATAL[number]}"
             return TileIRError.single(KERNEL_FAILED, f"{self.lost} ({said})", help=_SIMULATE)
         if number == _OUT_OF_MEMORY:
@@ -88,7 +88,7 @@ class Driver:
             return TileIRError.single(LAUNCH, _named(kernel, f"{_REFUSED[number]} ({said})"))
         if number in _BAD_IMAGE and function.startswith("cuModule"):
             return TileIRError.single(
-                ASSEMBLER_FAILED, _named(kernel, f"the driver does not take the code: {said}")
+                ASSEMBLER_FAILED, _named(kernel, f"the driver rejected the code: {said}")
             )
         return TileIRError.single(LAUNCH, _named(kernel, f"{function} failed: {said}"))
 

@@ -170,7 +170,7 @@ def merged(spans: Sequence[Span]) -> list[Span]:
             found.append(Span(span.low, span.high, list(span.written), span.base, span.address))
             continue
         if span.address or (last.address and span.high > last.high):
-            raise ValueError("an array reaches beyond the mapped array that it overlaps")
+            raise ValueError("an array extends past the mapped array that it overlaps")
         last.high = max(last.high, span.high)
         last.written += span.written
     return found

@@ -39,7 +39,7 @@ _PORTABLE_CLUSTER, _MAX_CLUSTER = 8, 16
 #: The time of busy waiting, and the longest interval between polls after, in seconds.
 _SPIN, _LONGEST_NAP = 2e-4, 1e-3
 #: Appended if more was printed, or more assertions failed, than the buffer holds.
-CUT = "... more was said than a launch keeps\n"
+CUT = "... further output of the launch was dropped\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ class _Shape:
             cluster = (1, 1, 1)
         blocks, shared = _three(grid), kernel.dynamic_shared_bytes + settings.dynamic_shared_bytes
         if any(n % c for n, c in zip(blocks, cluster, strict=True)):
-            raise _bad(f"a grid of {blocks} blocks is not made of clusters of {cluster}")
+            raise _bad(f"a grid of {blocks} blocks is not a multiple of the cluster {cluster}")
         if blocks[0] > _MAX_GRID_X or max(blocks[1:]) > _MAX_GRID_YZ:
             raise _bad(
                 f"a grid has at most {_MAX_GRID_YZ:,} blocks in y and in z and {_MAX_GRID_X:,} in x, "
@@ -218,7 +218,7 @@ class _Shape:
         if (blocks_of := cluster[0] * cluster[1] * cluster[2]) > _MAX_CLUSTER:
             raise _bad(f"a cluster has at most {_MAX_CLUSTER} blocks, got {blocks_of}")
         if blocks_of > 1 and kernel.arch.number < 90:
-            raise _bad(f"{kernel.arch.name} has no clusters; the first that has is sm_90")
+            raise _bad(f"{kernel.arch.name} has no clusters; they require sm_90")
         static = 0 if kernel.dynamic_shared_bytes else kernel.shared_bytes
         if static + shared > kernel.arch.shared_limit:
             raise _bad(
@@ -245,10 +245,10 @@ def _extents(
     known: tuple[int, ...] | None, given: int | Sequence[int] | None, what: str
 ) -> tuple[int, int, int]:
     if given is None and known is None:
-        raise _bad(f"the kernel does not say its {what}: the launch must")
+        raise _bad(f"the kernel does not state its {what}; the launch must")
     found = _three(known if given is None else given)  # pyright: ignore[reportArgumentType]
     if known is not None and found != _three(known):
-        raise _bad(f"the kernel is for a {what} of {_three(known)}, got {found}")
+        raise _bad(f"the kernel requires a {what} of {_three(known)}, got {found}")
     return found
 
 
@@ -270,8 +270,8 @@ def _check_device(gpu: Gpu, arguments: Arguments, asked: int | None) -> None:
     for parameter, value in zip(arguments.parameters, arguments.values, strict=True):
         if isinstance(value, DeviceArray) and value.device not in (None, wanted):
             raise _bad(
-                f"the array for '{parameter.name}' lies on GPU {value.device}, and the launch is on GPU "
-                f"{wanted}, {gpu.name}"
+                f"the array for '{parameter.name}' is on GPU {value.device}, but the launch is on "
+                f"GPU {wanted}, {gpu.name}"
             )
 
 
@@ -293,8 +293,8 @@ def _prepare(gpu: Gpu, kernel: CompiledKernel, loaded: LoadedKernel, shape: _Sha
     if shape.threads > most:
         registers = loaded.attribute(gpu.driver, "NUM_REGS")
         raise _bad(
-            f"kernel '{kernel.name}' takes {registers} registers a thread, so that a block has at most "
-            f"{most} threads, got {shape.threads}",
+            f"kernel '{kernel.name}' takes {registers} registers per thread, so a block has at "
+            f"most {most} threads, got {shape.threads}",
             "use smaller tiles or fewer warps, or limit the registers (`nvvm.maxnreg`)",
         )
 
@@ -385,9 +385,9 @@ def _wait(gpu: Gpu, event: Any, kernel: str, time_limit: float | None) -> None:
             raise TileIRError.single(
                 TIME_LIMIT,
                 over_message(
-                    time_limit, f"kernel '{kernel}' goes on, because a GPU cannot be stopped"
+                    time_limit, f"kernel '{kernel}' keeps running, because a GPU cannot be stopped"
                 ),
-                help="end the process to end the kernel; arrays of the host are as they were",
+                help="end the process to end the kernel; host arrays are unchanged",
             )
         if spent > _SPIN:
             nap = min(nap + _SPIN, _LONGEST_NAP)

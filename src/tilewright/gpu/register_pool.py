@@ -81,8 +81,8 @@ def _check_directions(made: Sequence[Sequence[_Made]], launched: int) -> None:
                 word = "increases" if trade.increases else "decreases"
                 raise TileIRError.single(
                     REGISTER_POOL,
-                    f"this {word} the registers to {trade.count}, and warp {warp} has {count} of "
-                    "them for each thread",
+                    f"this {word} the registers to {trade.count}, but warp {warp} has {count} per "
+                    "thread",
                     location_of(trade.op),
                 )
             count = trade.count
@@ -98,8 +98,8 @@ def _check_whole(
     if len(group) < WARPGROUP_WARPS:
         raise TileIRError.single(
             REGISTER_POOL,
-            f"trades of registers are for whole warpgroups, and the {len(group)} last of the "
-            f"{warps_of(threads)} warps of the block are none",
+            f"setmaxnreg applies to whole warpgroups, but the {len(group)} last of the "
+            f"{warps_of(threads)} warps of the block do not form one",
             location_of(certain[0]),
             help=f"launch blocks of {_rounded(warps_of(threads)) * WARP_SIZE} threads",
         )
@@ -109,7 +109,7 @@ def _check_whole(
             if op not in reached:
                 raise TileIRError.single(
                     REGISTER_POOL,
-                    f"warp {warp} trades registers here, and not all warps of its warpgroup do",
+                    f"warp {warp} changes its registers here, but not all warps of its warpgroup do",
                     location_of(op),
                     help="branch by the number of the warp divided by 4",
                 )
@@ -137,9 +137,9 @@ def _does_not_fit(
     warps = len(held)
     return TileIRError.single(
         REGISTER_POOL,
-        f"the block never has these registers: its {warps} warps are launched with "
-        f"{launched} x {warps} = {launched * warps:,}, and after all trades they would have "
-        f"{_sum(held)} = {sum(held):,} for each lane; the kernel would wait for ever",
+        f"the block never has that many registers: its {warps} warps are launched with {launched} "
+        f"x {warps} = {launched * warps:,}, but they would need {_sum(held)} = {sum(held):,} per "
+        "lane; the kernel would deadlock",
         location_of(culprit),
         help="; or ".join(_what_fits(kernel, held, launched)),
     )
@@ -158,7 +158,7 @@ def _what_fits(kernel: FuncOp, held: Sequence[int], launched: int) -> Iterator[s
     greedy = held.count(most)
     fitting = (launched * warps - sum(held) + most * greedy) // greedy // 8 * 8
     if fitting >= launched:
-        yield f"increase to {fitting} at most"
+        yield f"increase to at most {fitting}"
     else:
         yield "decrease others further"
 

@@ -20,7 +20,7 @@ def resources(compiled: CompiledKernel, made: Assembled) -> list[str]:
     ]
     if made.spill_bytes:
         lines.append(
-            "registers did not suffice: smaller tiles, or more warps (num_worker_warps_per_cta), help"
+            "registers are spilled: use smaller tiles or more warps (num_worker_warps_per_cta)"
         )
     gpu = _gpu_of(compiled.arch.number)
     if compiled.block is None or gpu is None:

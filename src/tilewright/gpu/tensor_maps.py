@@ -65,26 +65,32 @@ def plan_map(ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> MapP
     row = box[0] * size
     limit = _SWIZZLE_ROWS.get(ty.swizzle.keyword)
     for broken, why in (
-        (number is None or not size, "has elements that no tensor map can have"),
+        (number is None or not size, "has an element type that tensor maps do not support"),
         (len(array.shape) != len(box), f"takes an array of rank {len(box)}, got {array.shape}"),
         (array.bits != 8 * size, f"takes elements of {8 * size} bits, got {array.bits}"),
         (array.address % _ALIGNMENT, f"takes an array whose address is a multiple of {_ALIGNMENT}"),
         (array.strides[-1:] != (1,), "takes an array whose last dimension is dense"),
         (
             any(s % _ALIGNMENT or not 0 < s < _MAX_STRIDE for s in strides),
-            f"takes an array whose rows are multiples of {_ALIGNMENT} bytes apart, got {strides}",
+            f"takes an array whose row strides are multiples of {_ALIGNMENT} bytes, got {strides}",
         ),
         (not all(array.shape), "takes an array that is not empty"),
         (
             max(array.shape, default=0) > _MAX_EXTENT,
             f"takes extents of at most {_MAX_EXTENT:,}, got {array.shape}",
         ),
-        (len(box) > _MAX_RANK, f"has {len(box)} dimensions, and tensor maps at most {_MAX_RANK}"),
+        (
+            len(box) > _MAX_RANK,
+            f"has {len(box)} dimensions, but tensor maps have at most {_MAX_RANK}",
+        ),
         (
             max(box, default=1) > _MAX_BOX,
-            f"has a box of {ty.tensor.get_shape()}, and none has more than {_MAX_BOX} elements along an axis",
+            f"has a box of {ty.tensor.get_shape()}, but a box has at most {_MAX_BOX} elements along an axis",
         ),
-        (row % _ALIGNMENT, f"has a box whose rows of {row} bytes are no multiple of {_ALIGNMENT}"),
+        (
+            row % _ALIGNMENT,
+            f"has a box whose rows of {row} bytes are not a multiple of {_ALIGNMENT}",
+        ),
         (limit and row > limit, f"has a box whose rows of {row} bytes do not fit {limit}"),
     ):
         if broken:

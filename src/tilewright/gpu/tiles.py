@@ -82,8 +82,8 @@ class _GpuProgram:
             if low < span.high and span.low < high:
                 raise TileIRError.single(
                     LAUNCH,
-                    "the array reaches beyond one that it overlaps and that was mapped before",
-                    help="map the array that both are part of first",
+                    "the array extends past a previously mapped array that it overlaps",
+                    help="first map the array that contains both",
                 )
         gpu = open_gpu()
         gpu.enter()

@@ -71,7 +71,7 @@ def libdevice() -> Path:
     if found is None:
         raise TileIRError.single(
             MISSING_TOOL,
-            "functions of math need libdevice, which is not installed",
+            "math functions need libdevice, which is not installed",
             help=f"pip install {_PACKAGES[end]}, or compile with approximate math",
         )
     return found
@@ -128,12 +128,12 @@ def _assembled(ptxas: Path, ptx: str, arch: str) -> Assembled:
         except subprocess.TimeoutExpired:
             raise TileIRError.single(
                 BUDGET,
-                f"ptxas has not finished this kernel within {_TIMEOUT} seconds",
+                f"ptxas did not finish this kernel within {_TIMEOUT} seconds",
                 help="use smaller tiles, or more warps (num_worker_warps_per_cta)",
             ) from None
         if done.returncode:
             raise TileIRError.single(
-                ASSEMBLER_FAILED, f"ptxas refuses the PTX for {arch}: {done.stderr.strip()}"
+                ASSEMBLER_FAILED, f"ptxas rejected the PTX for {arch}: {done.stderr.strip()}"
             )
         return Assembled(
             target.read_bytes(),
@@ -176,5 +176,5 @@ def _disassembled(nvdisasm: Path, cubin: bytes, options: tuple[str, ...]) -> str
             check=False,
         )
     if done.returncode:
-        raise TileIRError.single(ASSEMBLER_FAILED, f"nvdisasm fails: {done.stderr.strip()}")
+        raise TileIRError.single(ASSEMBLER_FAILED, f"nvdisasm failed: {done.stderr.strip()}")
     return done.stdout

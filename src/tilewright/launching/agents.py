@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def deadlock_message(waits: Sequence[tuple[str, str]]) -> str:
     """The message of a deadlock. ``waits``: (agent, what it waits for) of each waiting agent."""
     listed = "; ".join(f"{name} waits for {what}" for name, what in waits)
-    return f"nothing in the tile block can go on: {listed}"
+    return f"deadlock in the tile block: {listed}"
 
 
 def waits_here(name: str) -> str:

@@ -138,7 +138,7 @@ def _passable(ty: Attribute, name: str, location: SourceLocation | None) -> Tile
     if found is None or (found.rank and found.element not in _TILE_ELEMENTS):
         raise TileIRError.single(
             BAD_ARGUMENT,
-            f"{name} cannot be passed: nothing outside a kernel has the type '{format_any_type(ty)}'",
+            f"{name} cannot be passed: arguments cannot have the type '{format_any_type(ty)}'",
             location,
         )
     return found
@@ -171,8 +171,8 @@ def misaligned(
         return None
     return TileIRError.single(
         BAD_ARGUMENT,
-        f"argument {number} starts {address % array.itemsize} bytes behind a multiple "
-        f"of its element size, {array.itemsize} bytes",
+        f"argument {number} starts {address % array.itemsize} bytes past a multiple of its element "
+        f"size, {array.itemsize} bytes",
         location,
         help="pass a copy of the array",
     )
@@ -207,7 +207,7 @@ def _check_layout(array: Array, name: str, location: SourceLocation | None) -> N
     if any(step % array.itemsize for step in steps):
         raise TileIRError.single(
             BAD_ARGUMENT,
-            f"{name} has strides of {array.strides} bytes, which are no multiples of its element "
+            f"{name} has strides of {array.strides} bytes, which are not multiples of its element "
             f"size, {array.itemsize} bytes",
             location,
             help="pass a copy of the array",

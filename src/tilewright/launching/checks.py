@@ -24,11 +24,11 @@ from tilewright.numerics.arrays import Array
 
 OVERLAPPING_ARGUMENTS = define_code(
     "overlapping-arguments",
-    "Two arrays given to a launch share memory, and the kernel may write to one of them.",
+    "Two arguments overlap in memory, and the kernel may write to one of them.",
     "Tile IR allows it, but few kernels are written for it, and results then depend on the order "
-    "of tile blocks. Pass a copy, or the option `allow_overlap=True` for a kernel that is meant to be "
-    "called so. Arrays that the kernel surely only reads may overlap, and so may those that the name of a "
-    "cuTile kernel puts into one alias group.",
+    "of tile blocks. Pass a copy, or `allow_overlap=True` if the kernel is meant for it. Arrays "
+    "that the kernel surely only reads may overlap, and so may those that the name of a cuTile "
+    "kernel puts into one alias group.",
 )
 #: Types that need no conversion from another library's arrays.
 _PLAIN = frozenset({np.ndarray, int, float, bool})
@@ -137,8 +137,8 @@ def _check_overlaps(
                 OVERLAPPING_ARGUMENTS,
                 f"argument {one} and argument {other} overlap in memory",
                 location_of(entry),
-                help="pass a copy of one of them, or allow_overlap=True if the kernel is meant to "
-                "be called so",
+                help="pass a copy of one of them, or allow_overlap=True if the kernel is meant "
+                "for it",
             )
 
 

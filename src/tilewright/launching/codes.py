@@ -10,34 +10,43 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
 READ_ONLY_MEMORY = define_code(
-    "read-only-memory", "The kernel writes to a constant global or to an array that is read-only."
+    "read-only-memory",
+    "The kernel writes to a constant global or to a read-only array.",
+    help="store to a writable array; a global is writable unless it is marked constant",
 )
 DEADLOCK = define_code(
     "deadlock",
-    "Every tile block that has not ended is waiting for memory that nobody will write.",
-    "All of them went round many times without any change of memory. Look for a lock that is not "
-    "released, a flag that is not set, or a barrier over more blocks than the grid has.",
+    "Deadlock: every live tile block polls memory that no block will write.",
+    "All of them iterated many times while memory did not change.",
+    help="look for a lock that is not released, a flag that is never set, or a barrier over more "
+    "blocks than are resident",
 )
 AGENT_DEADLOCK = define_code(
     "agent-deadlock",
-    "All agents of a tile block wait for one another, so none of them can go on.",
-    "Each waits at a queue that nobody will fill or empty, or for the end of another agent. Look "
-    "for a put without a get or the reverse, unequal numbers of them, and queues that two agents "
-    "use in a different order.",
+    "Deadlock: all agents of a tile block wait for each other.",
+    "Each waits at a queue that no agent will fill or empty, or for another agent to end.",
+    help="match every put with a get, and use queues in the same order in all agents",
 )
 PLUGIN_RESULT = define_code(
     "plugin-result",
-    "What a function given as plugin returned does not fit the results of the operation.",
+    "The return value of a plugin function does not match the results of the operation.",
     "It returns one array for each result, of its shape and a dtype that can be cast to that of "
     "its elements without loss of kind; a scalar is an array of rank 0 or a number.",
+    help="return one array per result, with its shape and a dtype that casts to its element type",
 )
 UNSUPPORTED = define_code(
-    "machine-unsupported", "The reference machine cannot run this operation or type."
+    "machine-unsupported",
+    "The reference machine cannot run this operation or type.",
+    help="docs/reference/agreement.md lists which machines support which operations",
 )
-ASSERTION_FAILED = define_code("assertion-failed", "An assert found a false element.")
+ASSERTION_FAILED = define_code(
+    "assertion-failed",
+    "An assert found a false element.",
+    help="inspect the operands of the condition: `tilewright run --trace FILE` records them",
+)
 BAD_ARGUMENT = define_code(
     "bad-argument",
-    "The arguments of a launch do not fit the parameters of the kernel.",
+    "The arguments of a launch do not match the parameters of the kernel.",
     "A pointer parameter takes a NumPy array whose elements have the size and kind of the pointee "
     "(or an address that `map_array` gave); a scalar parameter takes a number in range.",
 )
@@ -46,7 +55,7 @@ UNKNOWN_ENTRY = define_code("unknown-entry", "The module has no kernel of that n
 LLVMLITE_MISSING = define_code(
     "llvmlite-missing",
     "The CPU machine and PTX need the package llvmlite, which is not installed.",
-    "It is a dependency of Tilewright on every system that there are wheels of it for. The reference "
+    "It is a dependency of Tilewright on every system for which it has wheels. The reference "
     "machine, the sanitizer and the simulator run without it.",
 )
 

@@ -32,7 +32,7 @@ _CONVENTIONS = ("t1", "t2")
 
 
 @dataclass(frozen=True, slots=True)
-class PromisedArray:
+class NoaliasArray:
     """An array of the calling convention, whose pointer is the ``parameter``-th parameter.
 
     ``rank`` extents and as many strides, in elements, follow. It may share memory with arrays of a common alias group;
@@ -44,7 +44,7 @@ class PromisedArray:
     groups: frozenset[int]
     aliases_itself: bool
 
-    def may_overlap(self, other: PromisedArray) -> bool:
+    def may_overlap(self, other: NoaliasArray) -> bool:
         """Whether the kernel's name allows the two arrays to share memory."""
         return not self.groups.isdisjoint(other.groups)
 
@@ -53,7 +53,7 @@ class PromisedArray:
 class CallingConvention:
     """``arrays`` in the order of the parameters, of which there are ``parameter_count``."""
 
-    arrays: tuple[PromisedArray, ...]
+    arrays: tuple[NoaliasArray, ...]
     parameter_count: int
 
 
@@ -89,7 +89,7 @@ def calling_convention(name: str) -> CallingConvention | None:
     if not mark or convention not in _CONVENTIONS:
         return None
     reader = _Reader("".join(rest))
-    arrays: list[PromisedArray] = []
+    arrays: list[NoaliasArray] = []
     try:
         if rest:
             arrays += reader.constraint()
@@ -130,7 +130,7 @@ class _Reader:
         self._at = found.end()
         return found
 
-    def constraint(self) -> Iterator[PromisedArray]:
+    def constraint(self) -> Iterator[NoaliasArray]:
         """The arrays of the next constraint."""
         letter = self._text[self._at : self._at + 1]
         read = _CONSTRAINTS.get(letter)
@@ -139,11 +139,11 @@ class _Reader:
         self._at += 1
         yield from read(self)
 
-    def array(self) -> Iterator[PromisedArray]:
+    def array(self) -> Iterator[NoaliasArray]:
         found = self._match(_ARRAY)
         groups = (found["groups"] or "").split("g")[1:]
         rank = int(found["rank"])
-        yield PromisedArray(
+        yield NoaliasArray(
             self.parameter_count,
             rank,
             frozenset(int(group, 16) for group in groups),
@@ -151,7 +151,7 @@ class _Reader:
         )
         self.parameter_count += 1 + 2 * rank
 
-    def list(self) -> Iterator[PromisedArray]:
+    def list(self) -> Iterator[NoaliasArray]:
         """Skip a list: its elements are in memory, so nothing is known about them statically."""
         self._match(_LIST)
         before = self.parameter_count
@@ -161,7 +161,7 @@ class _Reader:
         self.parameter_count = before + 2
         return iter(())
 
-    def tuple(self) -> Iterator[PromisedArray]:
+    def tuple(self) -> Iterator[NoaliasArray]:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise _UnknownConstraint
@@ -169,17 +169,17 @@ class _Reader:
             yield from self.constraint()
         self._depth -= 1
 
-    def scalar(self) -> Iterator[PromisedArray]:
+    def scalar(self) -> Iterator[NoaliasArray]:
         self._match(_SCALAR)
         self.parameter_count += 1
         return iter(())
 
-    def constant(self) -> Iterator[PromisedArray]:
+    def constant(self) -> Iterator[NoaliasArray]:
         self._match(_CONSTANT)
         return iter(())
 
 
-_CONSTRAINTS: Mapping[str, Callable[[_Reader], Iterator[PromisedArray]]] = MappingProxyType(
+_CONSTRAINTS: Mapping[str, Callable[[_Reader], Iterator[NoaliasArray]]] = MappingProxyType(
     {
         "A": _Reader.array,
         "L": _Reader.list,

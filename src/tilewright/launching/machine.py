@@ -40,7 +40,7 @@ __tracebackhide__ = hides_frames
 
 UNKNOWN_MACHINE = define_code(
     "unknown-machine",
-    "There is no machine of that name.",
+    "The machine is unknown.",
     "The machines are `reference`, `cpu`, `sim:ARCH` with the architecture of a GPU, such as "
     "`sim:sm_90a`, and `cuda`.",
 )
@@ -273,7 +273,7 @@ def machine_named(name: str) -> Machine:
 _HELP = {
     "none": "'{0}' has no architectures",
     "optional": "an architecture follows the colon: '{0}:sm_90a'",
-    "required": "'{0}' needs the architecture of a GPU behind a colon: '{0}:sm_90a'",
+    "required": "'{0}' needs a GPU architecture after a colon: '{0}:sm_90a'",
 }
 
 

@@ -21,13 +21,13 @@ __tracebackhide__ = hides_frames
 
 BAD_RUN_OPTION = define_code(
     "bad-run-option",
-    "An option of a run has a value that makes no sense.",
+    "An option of a run has an invalid value.",
     "A seed is an integer of at least 0, `seeds` a number of at least 1 or a list of seeds, and "
     "`max_iterations` an integer of at least 1. `tilewright.LaunchOptions` documents the others.",
 )
 UNSUPPORTED_OPTION = define_code(
     "unsupported-option",
-    "A launch asks for an option that the machine does not have.",
+    "A launch uses an option that the machine does not have.",
     "Machines differ in what they can do. The message names those that know the option; "
     "docs/machines.md has the table of all options and machines.",
 )
@@ -224,8 +224,9 @@ class LaunchOptions:
     )
     resident: int | None = _option(
         None,
-        "The most tile blocks that are live at once, in ascending order, to find blocks that wait for "
-        "one that cannot begin. By default all; on the simulator as many as a GPU has room for.",
+        "The maximum number of live tile blocks, started in ascending order, to find blocks that "
+        "wait for one that cannot start. By default all; on the simulator, the occupancy of the "
+        "GPU.",
         values="an integer of at least 1",
         machines="reference sim",
         check=_integer(1, optional=True),
@@ -277,46 +278,46 @@ class LaunchOptions:
     )
     arithmetic: Arithmetic = _option(
         REFERENCE,
-        "Arithmetic that Tile IR leaves open: as the reference does it, or closer to hardware.",
+        "Arithmetic that Tile IR leaves unspecified: as in the reference, or closer to hardware.",
         values="a `tilewright.Arithmetic`",
         machines="reference",
         check=_of_arithmetic,
     )
     plugins: Mapping[str, Callable[..., object]] | None = _option(
         None,
-        "Functions on NumPy arrays for code that a module of `nv_tileaa` calls but does not contain, "
-        "by its names in the module.",
+        "Functions on NumPy arrays that implement external functions of an `nv_tileaa` module, by "
+        "their names in the module.",
         values="a mapping from names to functions",
         machines="reference cpu",
         check=_functions,
     )
     sanitize: bool = _option(
         False,
-        "Turns every check on; all findings are raised as one error at the end of the run.",
+        "Enables every check; all diagnostics are raised as one error at the end of the run.",
         values="True or False",
         machines="reference",
         check=_flag,
     )
     seeds: int | Sequence[int] | None = _option(
         None,
-        "The schedules that the sanitizer runs: a number of seeds from `seed` on, or a list; "
-        f"{SANITIZER_SEEDS} by default. The simulator launches under each of them, from the same memory, up to "
-        "the first that has an error; 1 by default.",
+        "The schedules that the sanitizer explores: a number of seeds from `seed` on, or a list; "
+        f"{SANITIZER_SEEDS} by default. The simulator launches under each of them, from the same "
+        "memory, up to the first that has an error; 1 by default.",
         values="an integer of at least 1, or a list of seeds",
         machines="reference sim",
         check=_schedules,
     )
     races: bool = _option(
         True,
-        "Whether the sanitizer looks for races, which takes most of its time.",
+        "Whether the sanitizer checks for races, which takes most of its time.",
         values="True or False",
         machines="reference",
         check=_flag,
     )
     find_nan: bool = _option(
         False,
-        "Finds the operations that make NaN, infinities, and values that do not fit the type that "
-        "they are converted to; raised as one error at the end of the run.",
+        "Finds the operations that produce NaN, infinities, and values out of range of the type "
+        "that they are converted to; raised as one error at the end of the run.",
         values="True or False",
         machines="reference",
         check=_flag,
@@ -375,7 +376,7 @@ class LaunchOptions:
     )
     numerics: str = _option(
         "tensor-core",
-        "How products of tensor cores are summed: as measured on hardware, exactly, or in plain f32.",
+        "How tensor-core products accumulate: as measured on hardware, exactly, or in plain f32.",
         values="'tensor-core', 'exact' or 'portable'",
         machines="sim",
         check=_one_of("tensor-core", "exact", "portable"),
@@ -389,7 +390,7 @@ class LaunchOptions:
     )
     strict: bool = _option(
         True,
-        "Findings of the simulator are raised; otherwise they are in the `findings` of the result.",
+        "Raise the simulator's diagnostics; otherwise they are in `findings` of the result.",
         values="True or False",
         machines="sim",
         check=_flag,
@@ -411,14 +412,14 @@ class LaunchOptions:
     )
     registers: int | None = _option(
         None,
-        "Registers of a thread, as printed by `ptxas -v`, for the occupancy.",
+        "Registers per thread, as printed by `ptxas -v`, for the occupancy.",
         values="an integer of at least 1",
         machines="sim",
         check=_integer(1, optional=True),
     )
     block: int | Sequence[int] | None = _option(
         None,
-        "Threads of a block, x first. Kernels of Tile IR have their own number.",
+        "Threads per block, x first. Tile IR kernels determine it themselves.",
         values="one to three integers",
         machines="sim cuda",
         check=_extents,
@@ -426,7 +427,7 @@ class LaunchOptions:
     )
     cluster: int | Sequence[int] | None = _option(
         None,
-        "Blocks of a cluster, x first: by default as the kernel states, or one.",
+        "Blocks per cluster, x first; by default as the kernel states, or one.",
         values="one to three integers",
         machines="sim cuda",
         check=_extents,
@@ -434,7 +435,7 @@ class LaunchOptions:
     )
     dynamic_shared_bytes: int = _option(
         0,
-        "Dynamic shared memory of a block.",
+        "Dynamic shared memory per block.",
         values="an integer of at least 0",
         machines="sim cuda",
         check=_integer(0),
@@ -456,7 +457,7 @@ class LaunchOptions:
             if value is not _DEFAULTS[name] and (wrong := check(value)):
                 found.error(BAD_RUN_OPTION, f"{name} {wrong}")
         if self.sanitize and self.find_nan:
-            found.error(BAD_RUN_OPTION, "sanitize and find_nan are two runs: take one of them")
+            found.error(BAD_RUN_OPTION, "sanitize and find_nan cannot be combined")
         found.raise_if_errors()
 
     def __repr__(self) -> str:

@@ -7,16 +7,18 @@ from tilewright.launching.assertions import OperationSource
 
 TIME_LIMIT = define_code(
     "time-limit",
-    "A launch takes longer than the time that it was given.",
-    "`time_limit` in `LaunchOptions`, `--time-limit` and pytest's `--tilewright-time-limit` bound the "
-    "seconds of each launch, compilation left out. The place is the loop that a tile block was in when the time "
-    "was over; arrays hold what the kernel had written until then.",
+    "A launch exceeds its time limit.",
+    "`time_limit` in `LaunchOptions`, `--time-limit` and pytest's `--tilewright-time-limit` bound "
+    "the seconds of each launch, not counting compilation. The location is the loop that a tile "
+    "block was in; arrays hold what the kernel had written until then.",
+    help="raise the time limit if the kernel is meant to run longer, else look for a loop that "
+    "does not end",
 )
 
 
 def over_message(seconds: float, where: str = "") -> str:
     """The message for a launch that exceeded its time limit."""
-    return f"the launch has not ended within {seconds:g} s" + (f": {where}" if where else "")
+    return f"the launch exceeded its time limit of {seconds:g} s" + (f": {where}" if where else "")
 
 
 def time_is_over(
@@ -42,4 +44,4 @@ def stopped_here(loop: OperationSource, who: str) -> str:
     elif loop.location is not None:
         line = getattr(loop.location, "line", None)
         location = loop.location.file_name + (f":{line}" if line else "")
-    return f"tilewright: {who} was in the loop at {location or 'an unknown place'}"
+    return f"tilewright: {who} was in the loop at {location or 'an unknown location'}"

@@ -78,14 +78,14 @@ def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
 
 
 def operand_a(
-    shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_turned: bool = False
+    shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_transposed: bool = False
 ) -> Layout:
     """The layout of the left operand, ``(..., m, k)``, of a product with ``accumulator((..., m, n), fragment, warps)``.
     Warps along n hold copies.
     """
     ranges = axis_bits(shape)
     rows, along = list(ranges[-2]), list(ranges[-1])
-    if is_turned:
+    if is_transposed:
         rows[:4] = [*rows[1:4], rows[0]]
     pack = bits_of(fragment.per_register)
     inner_rows, inner_k = bits_of(fragment.m), bits_of(fragment.k)
@@ -104,7 +104,7 @@ def operand_b(
     shape: Sequence[int],
     fragment: Fragment,
     warps: Sequence[int],
-    is_turned: bool = False,
+    is_transposed: bool = False,
     spread: int = 0,
 ) -> Layout:
     """The layout of the right operand, ``(..., k, n)``; warps along m hold copies. ``spread`` is that of the
@@ -112,7 +112,7 @@ def operand_b(
     """
     ranges = axis_bits(shape)
     along, columns = list(ranges[-2]), list(ranges[-1])
-    spread = max(spread, int(is_turned))
+    spread = max(spread, int(is_transposed))
     columns[: 3 + spread] = [*columns[spread : 3 + spread], *columns[:spread]]
     pack = bits_of(fragment.per_register)
     inner_columns, inner_k = bits_of(fragment.n), bits_of(fragment.k)

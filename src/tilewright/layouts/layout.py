@@ -48,7 +48,7 @@ class Layout:
     def __post_init__(self) -> None:
         bits = bits_of(self.size)
         if any(not 0 <= basis < self.size for basis in self.bases):
-            raise ValueError(f"a basis vector is no element of a tile of {self.size}")
+            raise ValueError(f"a basis vector is not an element of a tile of {self.size}")
         if len(gf2.Space(self.bases)) != bits:
             raise ValueError("some elements are held by no thread")
 

@@ -28,7 +28,7 @@ class SharedLayout:
         if len(gf2.Space(self.basis)) != len(self.basis) or any(
             place >> len(self.basis) for place in self.basis
         ):
-            raise ValueError("two elements lie in one place")
+            raise ValueError("two elements have the same position")
 
     @property
     def size(self) -> int:

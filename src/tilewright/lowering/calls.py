@@ -74,7 +74,7 @@ class _Expansion:
             if name is None:
                 continue
             if name in active:
-                raise self.refuse(call, f"'{name}' calls itself")
+                raise self.refuse(call, f"'{name}' is recursive")
             body = copy_function(self.functions[name])
             self.expand(body, (*active, name))
             if isinstance(call, ExecuteOp):

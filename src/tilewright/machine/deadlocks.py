@@ -42,7 +42,7 @@ def deadlock(
     blocks = [block for block, _, _ in waiting]
     fault = Fault(
         DEADLOCK,
-        f"{_counted(len(blocks))} without end, and memory stays as it is: "
+        f"{_counted(len(blocks))} forever, and memory does not change: "
         f"{_listed(blocks, _MAX_SHOWN_BLOCKS)}",
         notes=[
             Note(_told(members, seen), location_of(op))

@@ -15,56 +15,73 @@ INVALID_ADDRESS = define_code(
     "The kernel accesses memory outside every live allocation.",
     "Live memory is: the arrays given to the launch (their own extent, not the array that a slice "
     "was cut from), the globals of the module, and alloca memory until its block ends. Usual "
-    "causes are a shape or stride argument that does not fit its array, and a missing mask.",
+    "causes are a shape or stride argument that does not match its array, and a missing mask.",
+    help="mask the elements outside the array, and check that shape and stride arguments match it",
 )
 FREED_MEMORY = define_code(
     "freed-memory",
     "The kernel accesses alloca memory after the block that contains the alloca has ended.",
     "Each iteration of a loop gets fresh memory; the memory of the last iteration is gone.",
+    help="move the alloca out of the block, or do not use its address after the block",
 )
 FOREIGN_MEMORY = define_code(
     "foreign-memory",
     "A tile block accesses the alloca memory of another tile block.",
-    "Mark the alloca `global` if other tile blocks are to use its address.",
+    help="mark the alloca `global`, or exchange data through an array",
 )
 MISALIGNED_ACCESS = define_code(
     "misaligned-access",
     "An address is not a multiple of the size of the element that is accessed there.",
+    help="use an address that is a multiple of the element size",
 )
 OUTSIDE_INDEX_SPACE = define_code(
     "outside-index-space",
     "The index of a view access lies outside the index space of the view.",
-    "A tile that sticks out of the tensor is fine, a tile that starts outside it is not. "
-    "get_index_space_shape gives the number of indices.",
+    "A tile may extend past the tensor but must not start outside of it. get_index_space_shape "
+    "returns the number of indices.",
+    help="keep the index below the number of tiles, or guard the access",
 )
 INBOUNDS_BROKEN = define_code(
     "inbounds-broken",
-    "An access marked inbounds along a dimension reaches outside the tensor there.",
+    "An access marked inbounds along a dimension extends past the tensor there.",
+    help="drop the inbounds mark, or handle the last, partial tile separately",
 )
 BAD_SUB_TILE_INDEX = define_code(
-    "sub-tile-index", "The index of extract or insert lies outside the grid of sub-tiles."
+    "sub-tile-index",
+    "The index of extract or insert lies outside the grid of sub-tiles.",
+    help="keep the index below the number of sub-tiles along the dimension",
 )
 UNDEFINED_DIVISION = define_code(
     "undefined-division",
     "An integer division has a zero divisor, or divides the smallest signed number by -1.",
+    help="select a divisor other than zero for the elements that are not used",
 )
-BAD_STEP = define_code("bad-step", "The step of a for loop is not positive.")
+BAD_STEP = define_code(
+    "bad-step",
+    "The step of a for loop is not positive.",
+    help="use a positive step, and compute a descending index from an ascending one",
+)
 INDUCTION_OVERFLOW = define_code(
     "induction-overflow",
     "The induction value of a for loop leaves its type before it reaches the upper bound.",
-    "Compiled code wraps around there and goes on. Use a wider type for the bounds.",
+    "Compiled code wraps around there and continues.",
+    help="use a wider type for the bounds and the step",
 )
 EXTENT_TOO_LARGE = define_code(
-    "extent-too-large", "An extent does not fit the result type of a shape query."
+    "extent-too-large",
+    "An extent does not fit the result type of a shape query.",
+    help="use a wider result type",
 )
 ALLOCA_TOO_LARGE = define_code(
-    "alloca-too-large", "An alloca asks for more memory than the machine gives to one."
+    "alloca-too-large",
+    "An alloca requests more memory than the machine allows.",
+    help="allocate less memory, or pass an array to the kernel",
 )
 STEP_LIMIT = define_code(
     "step-limit",
     "A loop makes more iterations than the limit of the run allows.",
-    "The limit is there so that a loop without end is reported; raise `max_iterations` for kernels "
-    "that need more.",
+    "The limit detects infinite loops.",
+    help="raise `max_iterations` if the loop is meant to run longer, else check its exit condition",
 )
 
 

@@ -364,14 +364,14 @@ def _any(dims: Sequence[int], masks: Iterable[Array]) -> Array:
 def _describe(kind: Kind, op: TileOp, value: str) -> str:
     name = _mnemonic(op)
     if kind == "nan":
-        return f"{name} makes a NaN of operands that have none,"
+        return f"{name} produces a NaN from operands without NaN,"
     if kind == "loaded nan":
         return f"{name} loads a NaN"
     if kind == "stored nan":
-        return f"{name} stores a NaN that no operation made, a constant or padding,"
+        return f"{name} stores a NaN that is a constant or padding,"
     if kind == "infinity":
-        return f"{name} makes {value} of finite operands,"
-    return f"the operand of {name} does not fit the type of the result, which becomes {value},"
+        return f"{name} produces {value} from finite operands,"
+    return f"the operand of {name} is out of range of the result type, and becomes {value},"
 
 
 def _at(index: tuple[int, ...]) -> str:

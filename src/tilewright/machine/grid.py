@@ -215,7 +215,7 @@ class GridRun:
 def _not_begun(left: int, resident: int) -> Note:
     blocks = "tile block has" if left == 1 else "tile blocks have"
     room = "1 is" if resident == 1 else f"{resident} are"
-    return Note(f"{left} {blocks} not begun, as no more than {room} resident at once")
+    return Note(f"{left} {blocks} not started, as at most {room} resident at once")
 
 
 def _in_block(block: BlockId) -> Note:

@@ -203,7 +203,7 @@ class Memory:
     def _invalid(self, address: int, size: int) -> Fault:
         for base, end, name in reversed(self._freed):
             if base <= address < max(end, base + 1):
-                return Fault(FREED_MEMORY, f"{name} at {address:#x} has ended its life")
+                return Fault(FREED_MEMORY, f"{name} at {address:#x} is no longer alive")
         what = f"{size} bytes at address {address:#x}"
         at = bisect_right(self._bases, address) - 1
         if at >= 0 and address < self._allocations[at].end:
@@ -214,7 +214,8 @@ class Memory:
                 f"{inside.name} ({inside.buffer.size} bytes)",
             )
         return Fault(
-            INVALID_ADDRESS, f"an access to {what} meets no live memory{self._near(address)}"
+            INVALID_ADDRESS,
+            f"an access to {what} is outside every live allocation{self._near(address)}",
         )
 
     def nearest(self, address: int) -> Allocation | None:

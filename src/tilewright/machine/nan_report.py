@@ -16,32 +16,39 @@ from tilewright.launching.codes import source_note
 
 NAN_MADE = define_code(
     "nan-made",
-    "An operation makes a NaN of operands that have none.",
-    "It is the first one, or one of the others that did so by themselves; what they pass on is counted, "
-    "and not told again. Look at the operands: 0 / 0, the difference of equal infinities (a row that is "
-    "masked as a whole), the logarithm or root of a negative number. `--find-nan` looks for it.",
+    "An operation produces a NaN from operands without NaN.",
+    "The first such operation is reported, and others that produce NaN independently; operations "
+    "that propagate one are counted only. "
+    "`--find-nan` looks for it.",
+    help="check the operands for 0 / 0, inf - inf (a fully masked row), or a logarithm or root "
+    "of a negative number",
 )
 NAN_LOADED = define_code(
     "nan-loaded",
     "An operation loads a NaN from memory.",
-    "It was in the array before the launch, or a tile block has stored it; the latter is told by itself.",
+    "It was in the array before the launch, or a tile block has stored it, which is reported separately.",
+    help="check the array before the launch, or the operation that stored to it",
 )
 NAN_STORED = define_code(
     "nan-stored",
-    "An operation stores a NaN although no operation has made one.",
-    "The NaN is a constant of the kernel, or the padding of a view, and has got into a result.",
+    "An operation stores a NaN that no operation produced.",
+    "The NaN is a constant of the kernel or the padding of a view, and reaches a result.",
+    help="replace the constant or the padding value, or mask these elements before the store",
 )
 INFINITY_MADE = define_code(
     "infinity-made",
-    "An operation makes an infinity of operands that are finite.",
-    "The value is too large for the type, a number was divided by zero, or it was the logarithm of zero. "
-    "Infinities that a kernel puts in on purpose are not told. `--find-nan` looks for it.",
+    "An operation produces an infinity from finite operands.",
+    "The value is too large for the type, a number was divided by zero, or it was the logarithm "
+    "of zero. Infinities that are constants of the kernel are not reported. `--find-nan` looks "
+    "for it.",
+    help="scale the operands, compute in a wider type, or guard against a division by zero",
 )
 CONVERSION_OVERFLOW = define_code(
     "conversion-overflow",
-    "A value does not fit the type that it is converted to.",
-    "It becomes an infinity, the largest number of the type, or, as an integer, one that Tile IR does not "
-    "determine. `--find-nan` looks for it.",
+    "A value is out of range of the type that it is converted to.",
+    "It becomes an infinity, the largest number of the type, or, as an integer, an undefined "
+    "value. `--find-nan` looks for it.",
+    help="clamp or scale the operand, or convert to a type with a larger range",
 )
 
 Kind = Literal["nan", "loaded nan", "stored nan", "infinity", "conversion"]
@@ -126,7 +133,7 @@ class NanReport:
     @property
     def _spread(self) -> str:
         if not self.later_operations:
-            return "no other operation has NaN because of it"
+            return "it does not propagate to other operations"
         operations = "operation has" if self.later_operations == 1 else "operations have"
         elements = "element is" if self.later_elements == 1 else "elements are"
         return (
@@ -160,7 +167,7 @@ class NanReport:
 
     def _repr_html_(self) -> str:
         """Return the findings with their source lines, for notebooks."""
-        return render_html(self.diagnostics) or preformatted("no operation made a NaN")
+        return render_html(self.diagnostics) or preformatted("no operation produced a NaN")
 
 
 class NanError(TileIRError):

@@ -67,7 +67,7 @@ class Machine:
         if self.print_to is not None:
             self.print_to(text)
 
-    def rounds(self, numbers: Iterable[_T]) -> Iterable[_T]:
+    def iterations(self, numbers: Iterable[_T]) -> Iterable[_T]:
         """Yield a loop's iterations; raises a fault at the start of one past the deadline."""
         return numbers if self.time is None else self._in_time(numbers, self.time)
 

@@ -208,7 +208,7 @@ class ViewAccess:
             return Fault(
                 INBOUNDS_BROKEN,
                 f"the access is marked inbounds along dimension {position}, but only {left} of the "
-                f"tile's {extent} elements lie in the tensor, whose extent is {view.shape[dim]}",
+                f"tile's {extent} elements are in the tensor, whose extent is {view.shape[dim]}",
             )
         group = self.groups[position]
         count = -(-view.shape[dim] // (step * group)) * group

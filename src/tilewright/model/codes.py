@@ -4,8 +4,8 @@ from tilewright.diagnostics import define_code
 
 UNKNOWN_GPU = define_code(
     "model-unknown-gpu",
-    "The performance model has no table for a GPU of that name.",
-    "The message lists those that it has. A JSON file can change numbers of a table, not add one.",
+    "The performance model does not know this GPU.",
+    "The message lists the known GPUs. A JSON file of constants can change a known GPU, not add one.",
 )
 BAD_TABLE = define_code(
     "model-bad-table",
@@ -13,20 +13,20 @@ BAD_TABLE = define_code(
     'It is a JSON object {"gpu": NAME, "constants": {NAME: {"value": NUMBER, "source": TEXT}}}; '
     "`tilewright profile --gpu GPU --show-constants` prints one.",
 )
-NOT_A_CUBIN = define_code("model-not-a-cubin", "A file is no machine code of a GPU, or is damaged.")
+NOT_A_CUBIN = define_code("model-not-a-cubin", "A file is not GPU machine code, or is damaged.")
 OTHER_ARCHITECTURE = define_code(
     "model-other-architecture",
-    "Machine code is for another architecture than the GPU that was named.",
+    "Machine code is for another architecture than the given GPU.",
     "Compile for the architecture of the GPU, or name a GPU of the architecture of the code.",
 )
 NO_SUCH_KERNEL = define_code(
     "model-no-such-kernel",
-    "The machine code has no kernel of that name, or several and none named.",
+    "The machine code has no kernel of that name, or has several and no name is given.",
 )
 UNKNOWN_TRIPS = define_code(
     "model-unknown-trips",
-    "How often a loop runs is not known without running the kernel.",
-    "Give the arguments of the launch, if the loop depends on them, or the turns of the loop by "
+    "The trip count of a loop is unknown without running the kernel.",
+    "Give the launch arguments if the trip count depends on them, or the trip count itself with "
     "`--trips LOOP=N`; the message names the loop.",
 )
 CANNOT_RUN = define_code(
@@ -34,6 +34,6 @@ CANNOT_RUN = define_code(
 )
 BAD_COMPARISON = define_code(
     "model-bad-comparison",
-    "A file is no profile that can be compared with.",
+    "A file is not a profile to compare with.",
     "`tilewright profile ... --json > before.json` writes one; `--compare before.json` reads it later.",
 )

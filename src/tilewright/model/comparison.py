@@ -56,7 +56,7 @@ def read_profile(text: str, name: str) -> dict[str, Any]:
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise TileIRError.single(
             BAD_COMPARISON,
-            f"'{name}' is no profile that can be compared with: {error}",
+            f"'{name}' is not a profile to compare with: {error}",
             help="`tilewright profile ... --json > FILE` writes one",
         ) from error
     return data
@@ -110,7 +110,7 @@ def _lines(found: Sequence[Compared], name: str) -> Iterator[str]:
     yield f"compared with {name} (modelled, before -> after)"
     for each in found:
         if each.before is None:
-            yield f"  {each.name}: {time_of(each.after)}, not there before"
+            yield f"  {each.name}: {time_of(each.after)}, new"
             continue
         yield (
             f"  {each.name}: {time_of(each.before)} -> {time_of(each.after)} "

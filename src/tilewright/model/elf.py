@@ -79,19 +79,19 @@ def read_cubin_file(data: bytes) -> CubinFile:
     try:
         return _read(data)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
-        raise _bad(f"it ends or points outside of itself ({error})") from error
+        raise _bad(f"it is truncated or has an offset out of range ({error})") from error
 
 
 def _bad(why: str) -> TileIRError:
-    return TileIRError.single(NOT_A_CUBIN, f"this is no cubin that can be read: {why}")
+    return TileIRError.single(NOT_A_CUBIN, f"not a readable cubin: {why}")
 
 
 def _read(data: bytes) -> CubinFile:
     if data[:4] != b"\x7fELF" or data[4] != 2:
-        raise _bad("it is no ELF file of 64 bits")
+        raise _bad("it is not a 64-bit ELF file")
     machine = struct.unpack_from("<H", data, 18)[0]
     if machine != _MACHINE_CUDA:
-        raise _bad(f"it is ELF for machine {machine}, not for NVIDIA GPUs ({_MACHINE_CUDA})")
+        raise _bad(f"it is ELF for machine {machine}, not an NVIDIA GPU ({_MACHINE_CUDA})")
     flags = struct.unpack_from("<I", data, 48)[0]
     sections = {section.name: section for section in _sections(data)}
     names = [name.removeprefix(_TEXT) for name in sections if name.startswith(_TEXT)]
@@ -116,7 +116,7 @@ def _sections(data: bytes) -> Iterator[_Section]:
         name = data[at : data.index(b"\0", at)].decode()
         content = b"" if kind == 8 else data[offset : offset + size]
         if kind != 8 and len(content) < size:
-            raise _bad(f"section {name} goes on after its end")
+            raise _bad(f"section {name} extends past the end of the file")
         yield _Section(name, index, flags, info, size, content)
 
 

@@ -20,7 +20,7 @@ from tilewright.model.walk import Walker
 BlockIndex = tuple[int, int, int]
 #: A load: the instruction or the map, and the numbers that identify its data.
 _Load = tuple[int, tuple[int, ...]]
-#: Limits: of all loads, of rounds of blocks in flight, and of blocks that are walked if needed.
+#: Limits: of all loads, of waves of blocks, and of blocks that are walked if needed.
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: The limit of loads until each instruction has loaded.
 _MOST_LOADS_OF_ALL = 4 * _MOST_LOADS
@@ -71,7 +71,7 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
         return None
     count = math.prod(grid)
     in_flight = min(count, loads.in_flight)
-    # Each instruction must have loaded, even if that leaves few rounds.
+    # Each instruction must have loaded, even if that leaves few waves.
     needed = _loads_of_all(base, loads)
     if is_late(needed, len(base)):
         # A later loop may find what an earlier one has loaded.
@@ -104,7 +104,7 @@ def misses(grid: BlockIndex, walker: Walker, loads: Loads, band: int = 0) -> Mis
         for first in range(0, blocks, loads.in_flight)
     ]
     weights = [min(loads.in_flight, blocks - first) for first in range(0, blocks, loads.in_flight)]
-    # Each later round is like the last one simulated.
+    # Each later wave is like the last one simulated.
     weights[-1] += count - blocks
     share, late, first = (
         sum(map(operator.mul, each, weights)) / count for each in zip(*shares, strict=True)

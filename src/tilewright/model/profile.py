@@ -152,8 +152,8 @@ class Profile:
 
     ``clocks`` of the multiprocessor that is busy the longest; ``seconds`` at the clock rate of the table. ``shares``:
     of the time for which each unit is busy, by name, and "waiting" for none; ``bound_by`` is the largest.
-    ``roofline_seconds``: the lower bound by tensor units and memory. ``rounds``: how often a multiprocessor is filled
-    with blocks; ``tail``: the share of the slots of all rounds that is used. ``loaded_bytes``, ``stored_bytes``:
+    ``roofline_seconds``: the lower bound by tensor units and memory. ``rounds``: the waves of blocks of a
+    multiprocessor; ``tail``: the share of the slots of all waves that is used. ``loaded_bytes``, ``stored_bytes``:
     through L2; ``memory_bytes``: of DRAM. ``costs`` of executed instructions, the most expensive first; ``stalls``, the
     longest first. ``timeline``: the warps of one block. ``simulated``: the number of blocks with measured accesses.
     ``blind``: what the model does not know about this launch. ``at_least``: why it may take much longer than

@@ -23,7 +23,7 @@ MEANINGS = {
     "l2": "bytes between L2 and multiprocessor",
     "l1": "bytes through L1",
     "atomics": "atomic updates in L2",
-    "contention": "atomic updates of one address, one after the other",
+    "contention": "serialized atomic updates of one address",
     "shared": "banks of shared memory",
     "issue": "issue of instructions",
     "tensor": "tensor units",
@@ -35,7 +35,7 @@ MEANINGS = {
     "sfu": "special functions and conversions",
     "uniform": "uniform data path",
     "lsu": "special registers and constants",
-    "waiting": "no unit: latencies",
+    "waiting": "no unit: latency bound",
 }
 
 
@@ -168,7 +168,7 @@ def _lines(launch: Launch, gpu: Gpu) -> Iterator[str]:
     distance = f", {far:.2f} times the roofline of {roof}" if far else ""
     yield f"  bound by {MEANINGS.get(found.bound_by, found.bound_by)}{distance}"
     yield ""
-    yield "share of the time that is used (modelled)"
+    yield "utilization of each unit (modelled)"
     for name, share in found.shares.items():
         if share >= 0.005:
             yield f"  {name:<8} {share:>4.0%} {'#' * round(share * _BAR):<{_BAR}} {MEANINGS.get(name, '')}"
@@ -177,12 +177,12 @@ def _lines(launch: Launch, gpu: Gpu) -> Iterator[str]:
     yield from _costs(found)
     if found.loops:
         yield ""
-        yield "loops (turns of a warp; share of all instructions)"
+        yield "loops (iterations per warp; share of all instructions)"
         for loop in found.loops:
             share = loop.instructions / found.instructions
             yield (
-                f"  {'  ' * loop.depth}{loop.name} at 0x{loop.address:x}: {loop.turns:g} turns of "
-                f"{loop.length} instructions, {share:.0%}"
+                f"  {'  ' * loop.depth}{loop.name} at 0x{loop.address:x}: {loop.turns:g} "
+                f"iterations of {loop.length} instructions, {share:.0%}"
             )
     yield ""
     yield from _knowledge(found)
@@ -192,10 +192,10 @@ def _knowledge(found: Profile) -> Iterator[str]:
     if found.simulated:
         yield f"conflicts, sectors and bytes: as in {found.simulated} blocks that were simulated"
     if found.hints:
-        yield "what would help by the model"
+        yield "what would help, according to the model"
         yield from (f"  {what}" for what in found.hints)
     if found.blind:
-        yield "what the model does not see here"
+        yield "what the model ignores here"
         yield from (f"  {what}" for what in found.blind)
 
 
@@ -213,7 +213,7 @@ def _costs(found: Profile) -> Iterator[str]:
         yield f"  {cost.share:>4.0%}  {cost.name} ({cost.instructions} instructions)"
     if found.stalls:
         yield ""
-        yield "warps wait for (share of all waiting of a block that is alone)"
+        yield "stalls (share of all stall time of a block that runs alone)"
         for name, share in by_reason(found)[:_SHOWN]:
             yield f"  {share:>4.0%}  {name}"
 
@@ -231,11 +231,11 @@ def _resources(found: Profile) -> Iterator[str]:
     )
     yield f"waves of blocks: {found.rounds:.2f}; {found.tail:.0%} of their places are used"
     yield (
-        f"registers {found.registers}, shared memory {found.shared_bytes} bytes, "
-        f"{found.spills} instructions for spills"
+        f"registers {found.registers}, shared memory {found.shared_bytes} bytes, {found.spills} "
+        "spill instructions"
     )
     yield (
-        f"a block: {found.instructions:,.0f} warp instructions, {found.block_latency:,} clocks if it is alone"
+        f"a block: {found.instructions:,.0f} warp instructions, {found.block_latency:,} clocks when alone"
     )
     yield (
         f"bytes: {size_of(found.loaded_bytes)} loaded and {size_of(found.stored_bytes)} stored through L2, "

@@ -99,7 +99,7 @@ _UNITS = {
     "constant_latency": "clocks",
     "tensor_latency": "clocks",
     "wgmma_latency": "clocks",
-    "l2_bytes": "bytes of the whole GPU",
+    "l2_bytes": "bytes, whole GPU",
     "l2_latency": "clocks",
     "hbm_latency": "clocks",
     "atomic_latency": "clocks",
@@ -112,9 +112,9 @@ _UNITS = {
     "matrix_latency": "clocks of ldmatrix and its like",
     "shared_atomic_latency": "clocks",
     "local_latency": "clocks of local memory, which L1 has",
-    "store_latency": "clocks until a store to global memory is done with its scoreboard",
+    "store_latency": "clocks until a store to global memory releases its scoreboard",
     "operand_latency": "clocks until an access has read its operands",
-    "lsu_clocks": "clocks of a special register or constant on its way",
+    "lsu_clocks": "latency of a special register or constant, in clocks",
     "pipe_queue": "clocks of work that wait in front of a pipe",
     "bank_queue": "clocks of work that wait in front of shared memory and L1",
     "memory_queue": "clocks of work that wait in front of L2",
@@ -316,8 +316,8 @@ def gpu_named(name: str) -> Gpu:
     if found is None:
         raise TileIRError.single(
             UNKNOWN_GPU,
-            f"the performance model has no table for the GPU '{name}'",
-            help=f"there are: {', '.join(GPUS)}",
+            f"the performance model has no GPU '{name}'",
+            help=f"known GPUs: {', '.join(GPUS)}",
         )
     return found
 

@@ -124,8 +124,8 @@ def profile(
     if not gpu.runs(kernel.compute):
         raise TileIRError.single(
             OTHER_ARCHITECTURE,
-            f"'{kernel.name}' is code for sm_{kernel.compute}, which the {gpu.title} "
-            f"(sm_{gpu.compute}) does not run",
+            f"'{kernel.name}' is code for sm_{kernel.compute}, which cannot run on the {gpu.title} "
+            f"(sm_{gpu.compute})",
             help=f"compile for sm_{gpu.compute}, or name another GPU",
         )
     shared = kernel.file.shared_bytes + options.dynamic_shared_bytes
@@ -312,9 +312,9 @@ class _Timing:
             names = ", ".join(self._left_out)
             raise TileIRError.single(
                 UNKNOWN_TRIPS,
-                f"whether '{self._kernel.name}' comes to its loops {names} is not known: it depends on arguments that "
-                "are not given",
-                help="give the arguments of the launch, with --arg",
+                f"whether '{self._kernel.name}' reaches its loops {names} is unknown: it depends "
+                "on missing arguments",
+                help="give the launch arguments with --arg",
             )
 
     def _lacks_numbers(self) -> bool:
@@ -396,8 +396,8 @@ class _Timing:
             best, chosen = min((best, chosen), (self._memory(loaded, stored, missed)[0], band))
         if best < WORTH_OF_ORDER * memory:
             yield (
-                f"an order of blocks that shares more in L2, through bands of {chosen} along the first axis of the grid: "
-                f"{size_of(best)} of memory instead of {size_of(memory)}"
+                f"a block order with more reuse in L2, in bands of {chosen} along the first axis "
+                f"of the grid: {size_of(best)} of memory instead of {size_of(memory)}"
             )
 
     def _first_touch(self, missed: Misses | None) -> float:
@@ -667,12 +667,12 @@ class _Timing:
                 turns = max(each.trips.get(loop.name, 1) for each in facts.values())
                 often = "once" if turns == 1 else f"{turns} times"
                 yield (
-                    f"how often loop {loop.name}{where} turns depends on what other blocks write; "
-                    f"a block that ran alone turned it {often}"
+                    f"how often loop {loop.name}{where} runs depends on what other blocks write; a "
+                    f"block that ran alone executed it {often}"
                 )
         constant = self._gpu.constants["update_clocks"]
         if updates * constant.value > _MUCH * clocks and NO_FASTER in constant.source:
-            yield f"about {updates:,.0f} atomic updates of one address are made one after the other"
+            yield f"about {updates:,.0f} atomic updates of one address are serialized"
 
     def _blind(
         self, found: Sequence[_BlockWork], timed: BlockTimes, missed: Misses | None
@@ -681,36 +681,36 @@ class _Timing:
         mix = self._kernel.mix
         if unknown := unknown_opcodes(self._kernel.instructions):
             names = ", ".join(f"{name} ({count})" for name, count in unknown.items())
-            yield f"opcodes without a unit, which count as issued only: {names}"
+            yield f"opcodes without a known unit, counted as issue only: {names}"
         if any(block.guesses for block in found):
             most = max(block.guesses for block in found)
-            yield f"{most} branches of a block depend on data; they are taken to fall through"
+            yield f"{most} branches depend on data and are assumed to fall through"
         if self._left_out:
-            yield f"loops {', '.join(self._left_out)}: they are not executed, as branches on data go here"
+            yield f"loops {', '.join(self._left_out)}: assumed not executed, as the data-dependent branches fall through"
         if not self._shared and mix.keys() & _IN_SHARED:
-            yield "shared memory that the launch gives: none is assumed, and more blocks may fit than do"
+            yield "dynamic shared memory: assumed none, so the occupancy may be overestimated"
         if not self._options.facts:
             if self._options.shared_factor == 1.0 and mix["LDS"] + mix["STS"]:
-                yield "bank conflicts of shared memory: none are assumed"
+                yield "shared-memory bank conflicts: assumed none"
             if mix["LDG"] + mix["STG"]:
-                yield "global accesses are taken to be coalesced, by all lanes"
+                yield "coalescing: all global accesses are assumed coalesced, with all lanes active"
         if mix["ATOMG"] + mix["RED"] + mix["REDG"] + mix["ATOM"]:
             if self._options.facts:
-                yield "addresses of atomic updates beyond the blocks that were run: all are taken to be like them"
+                yield "addresses of atomic updates in blocks that were not run: assumed alike"
             else:
-                yield "atomics that meet at one address"
+                yield "atomics that contend for one address"
         if self._bulk_stores and not self._options.facts:
-            yield "sizes of bulk stores: what is written to shared memory before them is taken to be stored"
+            yield "sizes of bulk stores: assumed equal to what was written to shared memory before"
         if missed is not None:
-            yield "hits of L2 but for those of an LRU of what blocks load, which start in the order of the grid"
+            yield "L2 hits other than those of an LRU over the loads of blocks in grid order"
         elif self._options.footprint_bytes is None:
-            yield "reuse in L2: every byte is taken to come from memory; give the footprint"
+            yield "L2 reuse: every byte is assumed to come from memory; give the footprint"
         else:
             yield "misses of L2 beyond the first touch of each byte"
         if timed.forced:
-            yield f"what ends {timed.forced} waits of warps for each other: they are taken to end at once"
+            yield f"what ends {timed.forced} waits of warps for each other: assumed to end at once"
         if timed.cut:
-            yield "the end of long loops: they are taken to go on as fast as before"
+            yield "the rest of long loops: extrapolated from their first iterations"
 
 
 def _units(found: Sequence[_BlockWork], weights: Sequence[float]) -> dict[str, float]:

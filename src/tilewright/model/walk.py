@@ -342,9 +342,9 @@ class Walker:
         count = len(self._kernel.body(loop))
         return TileIRError.single(
             UNKNOWN_TRIPS,
-            f"how often loop {loop.name} of '{self._kernel.name}' runs is not known: it depends on data, "
-            f"or on arguments that are not given ({count} instructions, 0x{first:x} to 0x{last:x})",
-            help=f"give the arguments of the launch, or the turns: --trips {loop.name}=N",
+            f"how often loop {loop.name} of '{self._kernel.name}' runs is unknown: it depends on "
+            f"data or on missing arguments ({count} instructions, 0x{first:x} to 0x{last:x})",
+            help=f"give the launch arguments, or the trip count: --trips {loop.name}=N",
         )
 
     def _endless(self, at: int) -> TileIRError:
@@ -353,7 +353,7 @@ class Walker:
             return self._unknown(loop)
         return TileIRError.single(
             UNKNOWN_TRIPS,
-            f"the way through '{self._kernel.name}' is not known: block {at} ends with "
+            f"the control flow of '{self._kernel.name}' is unknown: block {at} ends with "
             f"'{self._kernel.instructions[self._kernel.blocks[at].last]}'",
         )
 

@@ -40,7 +40,7 @@ def is_numpy(value: object) -> TypeGuard[Array | np.generic[Any]]:
 
 CONSTANT_DATA_SIZE = define_code(
     "constant-data-size",
-    "the data of a constant do not have the size that its type asks for",
+    "the data of a constant does not have the size of its type",
     "Constant data in bytecode hold either one element, which fills the whole tile, or exactly as "
     "many elements as the tile has. An i1 element takes one bit, an f4E2M1FN element one byte, a "
     "tf32 element three bytes.",

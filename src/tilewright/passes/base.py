@@ -21,13 +21,13 @@ from tilewright.nesting import deep_recursion
 
 NO_TILE_IR = define_code(
     "no-tile-ir",
-    "A pass on Tile IR was given a module without any cuda_tile operation.",
-    "Passes on cuda_tile work on a cuda_tile.module, alone or inside a builtin module.",
+    "A cuda_tile pass ran on a module without cuda_tile operations.",
+    "cuda_tile passes run on a cuda_tile.module, alone or inside a builtin module.",
 )
 NO_TILEAA = define_code(
     "no-nv-tileaa",
-    "A pass on nv_tileaa was given a module without any operation of nv_tileaa.",
-    "Passes on nv_tileaa come behind `lower-cuda-tile-to-tileaa`.",
+    "An nv_tileaa pass ran on a module without nv_tileaa operations.",
+    "nv_tileaa passes run after `lower-cuda-tile-to-tileaa`.",
 )
 
 
@@ -51,7 +51,7 @@ CUDA_TILE = Level(
 #: The level below Tile IR: pointers, memory order and bounds are explicit.
 NV_TILEAA = Level("nv_tileaa", NO_TILEAA, "put lower-cuda-tile-to-tileaa before the pass")
 #: Per-thread code: kernels inside a ``gpu.module``.
-NVGPU = Level("gpu", NO_TILEAA, "there are no passes on this level")
+NVGPU = Level("gpu", NO_TILEAA, "no pass runs on this level")
 LEVELS = (CUDA_TILE, NV_TILEAA)
 
 

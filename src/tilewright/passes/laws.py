@@ -132,7 +132,7 @@ class _Writer:
         }
         root, right = (ast.parse(part, mode="eval").body for part in (pattern, replacement))
         if not (isinstance(root, ast.Call) and isinstance(right, ast.Call | ast.Name)):
-            raise SyntaxError(f"a law makes of an operation a value or an operation: {text}")  # noqa: TRY004
+            raise SyntaxError(f"the right side of a law is a value or an operation: {text}")  # noqa: TRY004
         self.roots = words.classes(ast.unparse(root.func))
         self._match_operands("op", root.args)
         if condition or " if" in text:
@@ -208,7 +208,7 @@ class _Writer:
                 maker = self._words.makers.get(word) or _maker(*self._words.classes(word))
                 operands = ", ".join(self._made(part) for part in parts)
                 return f"{self._global(maker)}(site, {ty}, {operands})"
-        raise ValueError(f"'{ast.unparse(node)}' is no value of the pattern")
+        raise ValueError(f"'{ast.unparse(node)}' is not a value of the pattern")
 
 
 def _maker(cls: type[Operation]) -> Callable[..., SSAValue]:

@@ -16,16 +16,16 @@ from tilewright.passes.base import TilePass
 
 PASSES_NOT_LOADED = define_code(
     "passes-not-loaded",
-    "A file or module that should give passes cannot be used.",
-    "It has to be importable and to hold at least one subclass of tilewright.passes.TilePass with a "
-    "name; `docs/own_passes.md` shows one.",
+    "A file or module with passes cannot be loaded.",
+    "It must be importable and define at least one subclass of tilewright.passes.TilePass with a "
+    "name; see `docs/own_passes.md`.",
 )
 
 PASS_FAILED = define_code(
     "pass-failed",
-    "A pass that is not Tilewright's ended with an exception.",
-    "The place is the last line of the pass's own module that ran. In Python, `run_pipeline` raises the "
-    "TileIRError from the exception itself, whose traceback says more.",
+    "A user-defined pass raised an exception.",
+    "The location is the last executed line of the pass's module. In Python, `run_pipeline` "
+    "raises the TileIRError from the exception, which has the full traceback.",
 )
 
 #: The entry point group in which packages announce passes: ``name = "package.module:Class"``.
@@ -74,14 +74,14 @@ def load_announced(point: EntryPoint) -> type[TilePass]:
     except Exception as error:  # external code may raise anything
         raise _not_loaded(point.value, f"{type(error).__name__}: {error}") from error
     if not (isinstance(cls, type) and issubclass(cls, TilePass)):
-        raise _not_loaded(point.value, "it is no subclass of tilewright.passes.TilePass")
+        raise _not_loaded(point.value, "it is not a subclass of tilewright.passes.TilePass")
     if getattr(cls, "name", None) != point.name:
         found = getattr(cls, "name", None)
         raise _not_loaded(point.value, f"the pass is named {found!r}, not {point.name!r}")
     return cls
 
 
-def place_of_failure(error: Exception, cls: type[TilePass]) -> NamedLocation | None:
+def location_of_failure(error: Exception, cls: type[TilePass]) -> NamedLocation | None:
     """Return the innermost line of the pass's own module in the exception's traceback, or None."""
     module = sys.modules.get(cls.__module__)
     own = getattr(module, "__file__", None)
@@ -93,7 +93,7 @@ def _from_file(path: Path) -> ModuleType:
     name = f"tilewright_passes_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look up their module in ``sys.modules``.
     sys.modules[name] = module
@@ -106,4 +106,4 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _not_loaded(source: str, reason: str) -> TileIRError:
-    return TileIRError.single(PASSES_NOT_LOADED, f"no passes from '{source}': {reason}")
+    return TileIRError.single(PASSES_NOT_LOADED, f"cannot load passes from '{source}': {reason}")

@@ -58,9 +58,8 @@ THRESHOLD_ATTRIBUTE = "cuda_tile.loop_split"
 
 BAD_THRESHOLD = define_code(
     "loop-split-threshold",
-    "The attribute cuda_tile.loop_split holds an integer that is not negative.",
-    "It stands on an if, a for or an entry and replaces the option split-threshold there; 0 turns "
-    "the splitting off.",
+    "The attribute cuda_tile.loop_split is a non-negative integer.",
+    "It overrides the option split-threshold on an if, a for or an entry; 0 disables splitting.",
 )
 
 #: A branch that directly contains one of these is worth a split whatever its size.
@@ -201,8 +200,7 @@ def _threshold(branch: IfOp, loop: ForOp, default: int) -> int:
             return attribute.value.data
         raise TileIRError.single(
             BAD_THRESHOLD,
-            f"expected '{THRESHOLD_ATTRIBUTE}' to be an integer that is not negative, got "
-            f"{attribute}",
+            f"expected '{THRESHOLD_ATTRIBUTE}' to be a non-negative integer, got {attribute}",
             location_of(op),
         )
     return default

@@ -38,7 +38,7 @@ from tilewright.passes.loading import (
     PASSES_NOT_LOADED,
     announced_passes,
     load_announced,
-    place_of_failure,
+    location_of_failure,
 )
 from tilewright.passes.loop_split import LoopSplit
 from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
@@ -80,14 +80,15 @@ UNKNOWN_PASS = define_code(
 )
 BAD_PASS_OPTION = define_code(
     "bad-pass-option",
-    "A pass does not have this option, or the value does not fit it.",
-    "Options stand in braces behind the name of a pass: `loop-split{split-threshold=2}`.",
+    "A pass does not have this option, or its value is invalid.",
+    "Options follow the name of a pass in braces: `loop-split{split-threshold=2}`.",
 )
 PASS_BROKE_MODULE = define_code(
     "pass-broke-module",
-    "A pass has left a module that does not verify, or lost an order of effects: a bug in the pass.",
-    "If the pass is Tilewright's, please report it with the program and the pipeline. The module was valid before the pass. Of "
-    "nv_tileaa it is also checked that tokens still order the memory effects as the program needs.",
+    "A pass produced an invalid module or dropped an ordering of effects: a bug in the pass.",
+    "If the pass is Tilewright's, please report it with the program and the pipeline. The module "
+    "was valid before the pass. For nv_tileaa, the check includes that tokens still order the "
+    "memory effects as the program requires.",
 )
 
 
@@ -112,7 +113,9 @@ class PassTable(Mapping[str, type[TilePass]]):
         that name.
         """
         if cls.name in self._own or cls.name in PIPELINES:
-            message = f"Tilewright has a pass or pipeline named '{cls.name}': choose another name"
+            message = (
+                f"Tilewright already has a pass or pipeline named '{cls.name}'; choose another name"
+            )
             raise TileIRError.single(PASSES_NOT_LOADED, message)
         self._loaded[cls.name] = cls
 
@@ -343,7 +346,7 @@ def _configured(cls: type[TilePass], element: ElementText) -> TilePass:
         )
         raise TileIRError.single(
             BAD_PASS_OPTION,
-            f"the options of '{cls.name}' do not fit: {error}",
+            f"invalid options of '{cls.name}': {error}",
             next(iter(given.values())).location,
             help=f"expected {wanted}",
         ) from error
@@ -409,7 +412,7 @@ def _apply(each: TilePass, module: AnyModule) -> Operation:
     except TileIRError:
         raise
     except Exception as error:
-        place = place_of_failure(error, type(each))
+        place = location_of_failure(error, type(each))
         message = f"the pass '{each}' raised {type(error).__name__}: {error}"
         raise TileIRError.single(PASS_FAILED, message, place) from error
 
@@ -437,7 +440,7 @@ def _verify_after(
     what, found = "does not verify", _errors(module, allow_unregistered)
     if guard is not None:
         if not found:
-            what, found = "has lost an order of memory effects", guard.problems()
+            what, found = "lacks an ordering of memory effects", guard.problems()
         guard.release()
     if found:
         owner = "Tilewright" if type(done).__module__.startswith("tilewright.") else "the pass"

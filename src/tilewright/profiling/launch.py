@@ -195,13 +195,13 @@ def _threads_of(compiled: CompiledKernel, asked: Asked) -> tuple[int, int, int]:
     if said is None and asked.block is None:
         raise TileIRError.single(
             BLOCK_OF_THREADS,
-            f"kernel '{compiled.name}' does not say how many threads a block has",
+            f"kernel '{compiled.name}' does not state its threads per block",
             help="add --block X[,Y[,Z]] (in Python: Asked(block=...))",
         )
     if said is not None and asked.block not in (None, (*said, 1, 1)[:3]):
         raise TileIRError.single(
             BLOCK_OF_THREADS,
-            f"kernel '{compiled.name}' is for blocks of {said}, not {asked.block}",
+            f"kernel '{compiled.name}' requires blocks of {said}, not {asked.block}",
         )
     x, y, z = (*(said if said is not None else asked.block or ()), 1, 1)[:3]
     return x, y, z

@@ -125,7 +125,7 @@ def _launch(launch: Launch, gpu: Gpu, number: int, before: Compared | None) -> I
     yield f"<h2>{_text(launch.name)}: {modelled_time(found)}{often}</h2>"
     yield "".join(f"<p>At least, because {_text(why)}.</p>" for why in found.at_least)
     yield _facts(found)
-    yield "<h3>Share of the time that each unit is busy</h3>"
+    yield "<h3>Utilization of each unit</h3>"
     for name, share in found.shares.items():
         if share >= 0.005:
             bound = " bound" if name == found.bound_by else ""
@@ -136,7 +136,7 @@ def _launch(launch: Launch, gpu: Gpu, number: int, before: Compared | None) -> I
     yield "<h3>Roofline</h3>"
     old = before.before if before is not None else None
     yield f'<div class="scroll">{roofline(found, gpu, old)}</div>'
-    yield "<h3>A block if it is alone, by warp</h3>"
+    yield "<h3>Timeline of a block that runs alone, by warp</h3>"
     yield _keys()
     yield f'<div class="scroll">{timeline(found)}</div>'
     yield "<h3>Cost by source line</h3>"
@@ -156,11 +156,11 @@ def _launch(launch: Launch, gpu: Gpu, number: int, before: Compared | None) -> I
     yield from _waits(found)
     yield from _instructions(found)
     if found.hints:
-        yield "<h3>What would help by the model</h3><ul>"
+        yield "<h3>What would help, according to the model</h3><ul>"
         yield "".join(f"<li>{_text(what)}</li>" for what in found.hints)
         yield "</ul>"
     if found.blind:
-        yield "<h3>What the model does not see here</h3><ul>"
+        yield "<h3>What the model ignores here</h3><ul>"
         yield "".join(f"<li>{_text(what)}</li>" for what in found.blind)
         yield "</ul>"
     yield "</section>"
@@ -176,7 +176,7 @@ def _facts(found: Profile) -> str:
         "occupancy": f"{occupancy.blocks} blocks, {occupancy.warps} of {occupancy.most_warps} warps, limited by "
         f"{occupancy.limit}",
         "waves of blocks": f"{found.rounds:.2f}; {found.tail:.0%} of their places are used",
-        "registers": f"{found.registers}, {found.spills} instructions for spills",
+        "registers": f"{found.registers}, {found.spills} spill instructions",
         "shared memory": size_of(found.shared_bytes),
         "a block alone": f"{found.block_latency:,} clocks, {found.instructions:,.0f} warp instructions",
         "bytes": f"{size_of(found.loaded_bytes)} loaded, {size_of(found.stored_bytes)} stored through L2; "
@@ -206,7 +206,7 @@ def _heat(lines: Sequence[Cost]) -> Iterator[str]:
             files[cost.file][cost.line] = cost
     most = max((cost.share for cost in lines), default=1.0) or 1.0
     if not files:
-        yield "<p>The code does not say which lines it comes from.</p>"
+        yield "<p>The code has no line information.</p>"
     for file, costs in files.items():
         text = linecache.getlines(file)
         shown = sorted(
@@ -228,13 +228,13 @@ def _heat(lines: Sequence[Cost]) -> Iterator[str]:
         yield f'<p class="faint"><code>{_text(file)}</code></p><pre class="heat">{"".join(rows)}</pre>'
     nowhere = sum(cost.share for cost in lines if not cost.line)
     if files and nowhere >= 0.001:
-        yield f"<p>{nowhere:.1%} comes from no line.</p>"
+        yield f"<p>{nowhere:.1%} has no line information.</p>"
 
 
 def _waits(found: Profile) -> Iterator[str]:
     if not found.stalls:
         return
-    yield "<h3>What warps wait for, in a block that is alone</h3>"
+    yield "<h3>Stalls of a block that runs alone</h3>"
     rows = [(_text(name), f"{share:.1%}") for name, share in by_reason(found)[:_ROWS]]
     yield _table(("waits for", "share of all waiting"), rows, numbers=(1,))
     names = {cost.address: cost for cost in found.costs}
@@ -264,7 +264,7 @@ def _instructions(found: Profile) -> Iterator[str]:
         f"{_text(cost.text)}</span>"
         for cost in costs
     ]
-    yield f"<details><summary>Machine code that is executed ({len(found.costs)} instructions)</summary>"
+    yield f"<details><summary>Executed machine code ({len(found.costs)} instructions)</summary>"
     yield f'<pre class="heat">{"".join(rows)}</pre></details>'
 
 
@@ -272,7 +272,7 @@ def _comparison(found: Sequence[Compared]) -> Iterator[str]:
     yield "<h2>Before and after</h2>"
     for each in found:
         if each.before is None:
-            yield f"<p>{_text(each.name)}: {time_of(each.after)}, not there before.</p>"
+            yield f"<p>{_text(each.name)}: {time_of(each.after)}, new.</p>"
             continue
         way = "better" if each.after < each.before else "worse" if each.after > each.before else ""
         yield (

@@ -16,7 +16,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa.base import ancestors
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.time_limits import TIME_LIMIT
-from tilewright.model.joined_updates import joined_lines
+from tilewright.model.aggregated_updates import aggregated_lines
 from tilewright.model.profile import BlockFacts, BlockIndex, LineFacts
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Kernel
@@ -83,7 +83,7 @@ def run_blocks(
             break
     names = {op.name for record in records.values() for op in record.accesses}
     loops = _loops(code.kernel, code.compiled.operations)
-    joined = joined_lines(code.kernel)
+    joined = aggregated_lines(code.kernel)
     by_warps = {op for n, op in enumerate(code.compiled.operations, 1) if n in joined}
     updated = {place: _updated(record, by_warps) for place, record in records.items()}
     facts = {
@@ -175,7 +175,7 @@ class _Runner:
         if result.completed:
             return record, ""
         why = result.errors[0].message if result.errors else "it did not end"
-        return record, f"what block {place} does beyond its first part: its run was ended ({why})"
+        return record, f"the rest of block {place}, whose run was cut short ({why})"
 
     def _run(
         self, place: BlockIndex, period: int, seconds: float

@@ -80,9 +80,7 @@ class AddressSpace:
             return f"which reaches {past} bytes past the end of {nearest.name}"
         gap = address - nearest.end
         return (
-            f"{gap} bytes behind the end of {nearest.name}"
-            if gap
-            else f"right behind {nearest.name}"
+            f"{gap} bytes past the end of {nearest.name}" if gap else f"right after {nearest.name}"
         )
 
 

@@ -50,7 +50,7 @@ class Architecture:
         if found is None or int(found[1]) not in _MULTIPROCESSORS:
             known = ", ".join(f"sm_{n}" for n in _MULTIPROCESSORS)
             raise Fault(
-                codes.ARGUMENT, f"'{name}' is no architecture that the simulator knows; {known}"
+                codes.ARGUMENT, f"'{name}' is not an architecture of the simulator; {known}"
             )
         return cls(name, int(found[1]), found[2])
 

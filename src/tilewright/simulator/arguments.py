@@ -135,7 +135,7 @@ def _tensor_map(ty: TensorMapDescriptorType, arg: Any, name: str) -> TensorMap:
 def _memref(ty: b.MemRefType, arg: Any, name: str) -> MemRef:
     element = element_of(ty)
     if space_number(ty.memory_space) not in (0, GLOBAL):
-        raise Fault(codes.ARGUMENT, f"parameter '{name}' is no memref to global memory: '{ty}'")
+        raise Fault(codes.ARGUMENT, f"parameter '{name}' is not a memref to global memory: '{ty}'")
     if not isinstance(arg, np.ndarray):
         raise _unfit(name, "a NumPy array", arg)
     if is_packed(element):

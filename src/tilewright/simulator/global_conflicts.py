@@ -219,9 +219,9 @@ def _report(
     findings.add(
         codes.RACE,
         f"{later.op.name} of {later.moment.name} {verbs[1]} byte {address} of {buffer.name}, which "
-        f"{earlier.moment.name} {verbs[0]}, and nothing orders the two",
+        f"{earlier.moment.name} {verbs[0]}, unordered",
         later.op,
         other=earlier.op,
         notes=[note_at(f"{earlier.moment.name}: {verbs[0]} here", earlier.op)],
-        help="put a barrier between the two accesses, or give each warp a place of its own",
+        help="put a barrier between the two accesses, or give each warp its own memory",
     )

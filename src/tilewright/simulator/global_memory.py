@@ -31,7 +31,7 @@ def check_space(ty: Attribute) -> None:
     if not isinstance(space, b.NoneAttr) and space.data not in (0, GLOBAL):
         raise Fault(
             codes.UNSUPPORTED,
-            f"the simulator reaches global memory by pointers, and other memory by memrefs: '{ty}'",
+            f"the simulator accesses global memory through pointers, and other memory through memrefs: '{ty}'",
         )
 
 
@@ -88,7 +88,7 @@ class Access:
                 raise Fault(
                     codes.MISALIGNED,
                     f"{self._who(warp, int(who()[place]))} {self.verb} {self.whole} bytes at "
-                    f"{int(addresses[place]):#x}, which is no multiple of {self.alignment}",
+                    f"{int(addresses[place]):#x}, which is not a multiple of {self.alignment}",
                     self.op,
                 )
 

@@ -167,11 +167,11 @@ class Grid:
         op = None if first is None else first.op if first.asked is None else first.asked[0]
         return Fault(
             codes.DEADLOCK,
-            f"{count} without end, and global memory stays as it is: {_listed(everyone)}",
+            f"{count} forever, and global memory does not change: {_listed(everyone)}",
             op,
             notes=notes,
-            help="look for a lock that is not given back, a flag that nobody sets, and blocks that wait for "
-            "others that have not begun",
+            help="look for a lock that is not released, a flag that is never set, and blocks "
+            "that wait for blocks that have not started",
         )
 
     def _polling(self) -> Iterator[Warp]:
@@ -199,7 +199,7 @@ class Grid:
         count, room = self._left * x * y * z, self._resident * x * y * z
         blocks = "1 block has" if count == 1 else f"{count} blocks have"
         held = "1 is" if room == 1 else f"{room} are"
-        return Note(f"{blocks} not begun, as no more than {held} resident at once")
+        return Note(f"{blocks} not started, as at most {held} resident at once")
 
 
 def _indices(warps: Iterable[Warp]) -> list[Corner]:

@@ -51,8 +51,9 @@ def _report(
     warp.launch.findings.add(
         codes.RACE,
         f"lanes {one} and {other} of {member.name()} write different values to byte "
-        f"{place * values.itemsize} of {memref.buffer.name} in one {op.name}, and either may stay",
+        f"{place * values.itemsize} of {memref.buffer.name} in one {op.name}; which one remains is "
+        "undefined",
         op,
-        help="let one lane write, or give each lane a place of its own",
+        help="let one lane write, or give each lane its own address",
         key="lanes",
     )

@@ -95,7 +95,7 @@ class SimulationResult(RunResult):
 
     def _repr_html_(self) -> str:
         """Findings and counters as HTML, for notebooks."""
-        how = "completed" if self.completed else "ended by a fault"
+        how = "completed" if self.completed else "stopped by a fault"
         lines = [f"{self.arch}, seed {self.seed}: {how}; {self.occupancy}"]
         lines += [f"{name}: {count}" for name, count in self.counters.as_dict().items() if count]
         return preformatted("\n".join(lines)) + render_html(self.findings)
@@ -211,7 +211,7 @@ class Program:
         if chosen.block is None:
             raise TileIRError.single(
                 codes.ARGUMENT,
-                "a launch of a kernel of nvgpu names the threads of a block",
+                "a launch of an nvgpu kernel needs the number of threads per block",
                 help="pass LaunchOptions(block=...)",
             )
         memory = [*self._mapped, *chosen.memory]
@@ -407,13 +407,11 @@ class _Shape:
             )
         if self.cluster != (1, 1, 1):
             if not arch.has(Requirement(90)):
-                raise Fault(
-                    codes.ARCHITECTURE, f"{arch} has no clusters; the first that has is sm_90"
-                )
+                raise Fault(codes.ARCHITECTURE, f"{arch} has no clusters; they require sm_90")
             if any(g % c for g, c in zip(self.grid, self.cluster)):
                 raise Fault(
                     codes.ARGUMENT,
-                    f"the grid {self.grid} is no multiple of the cluster {self.cluster}",
+                    f"the grid {self.grid} is not a multiple of the cluster {self.cluster}",
                 )
             x, y, z = self.cluster
             if x * y * z > _MAX_CLUSTER:
@@ -422,7 +420,7 @@ class _Shape:
         wanted = None if known is None else tuple(known.get_values())  # pyright: ignore[reportAttributeAccessIssue]
         if wanted not in (None, self.block):
             raise Fault(
-                codes.ARGUMENT, f"the kernel is for blocks of {wanted} threads, got {self.block}"
+                codes.ARGUMENT, f"the kernel requires blocks of {wanted} threads, got {self.block}"
             )
 
 
@@ -438,7 +436,7 @@ def _check_shared(layout: SharedLayout, arch: Architecture) -> None:
     if layout.total_bytes > arch.block_shared_bytes:
         raise Fault(
             codes.ARGUMENT,
-            f"a block needs {layout.total_bytes} bytes of shared memory; one of {arch} has "
+            f"a block needs {layout.total_bytes} bytes of shared memory, but {arch} allows "
             f"{arch.block_shared_bytes}",
         )
 

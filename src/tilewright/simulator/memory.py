@@ -168,7 +168,7 @@ def beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
     """The fault for an access past the end of a buffer, to be raised."""
     return Fault(
         codes.OUT_OF_BOUNDS,
-        f"{op.name} of {warp.name()} accesses memory behind the end of {memref.buffer.name}",
+        f"{op.name} of {warp.name()} accesses memory past the end of {memref.buffer.name}",
         op,
     )
 

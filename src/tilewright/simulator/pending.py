@@ -63,10 +63,10 @@ def settling(op: Operation, slots: Sequence[int]) -> Callable[[Warp], None]:
         if value.group > warp.products_done:
             warp.launch.findings.add(
                 codes.UNWAITED_PRODUCT,
-                f"{op.name} of {warp.name()} takes sums whose product has not been waited for",
+                f"{op.name} of {warp.name()} reads an accumulator whose product is still in flight",
                 op,
                 other=value.op,
-                notes=[note_at("the product is started here", value.op)],
+                notes=[note_at("the product starts here", value.op)],
                 help="set waitGroup = 0 there, or execute nvvm.wgmma.wait.group.sync.aligned 0",
             )
         return value.data

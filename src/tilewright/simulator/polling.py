@@ -35,7 +35,7 @@ def begin_loop(warp: Warp, op: Operation) -> None:
     warp.block.loops.pop((op, warp.index), None)
 
 
-def next_turn(warp: Warp, op: Operation, carried: Sequence[int]) -> Polls | None:
+def next_iteration(warp: Warp, op: Operation, carried: Sequence[int]) -> Polls | None:
     """What the warp yields before an iteration of the loop; None to continue.
 
     ``carried`` are the slots of the loop-carried values.

@@ -204,20 +204,20 @@ class GlobalProxies:
             op,
             other=note.op,
             notes=[note_at(f"{note.name}: writes here", note.op)],
-            help="execute nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>} behind the write, and then what "
-            "orders the two",
+            help="execute nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>} after the write, "
+            "then synchronize",
         )
 
     def _report_unfinished(self, warp: Warp, op: Operation, span: _Span, note: Written) -> None:
         warp.launch.findings.add(
             codes.UNWAITED_COPY,
-            f"{op.name} of {warp.name()} accesses {span.name} where a TMA store of {note.name} writes, before it "
-            "knows that the store has ended",
+            f"{op.name} of {warp.name()} accesses {span.name} where a TMA store of {note.name} "
+            "writes, before the store is known to have completed",
             op,
             other=note.op,
             notes=[note_at(f"{note.name}: the TMA store is here", note.op)],
-            help="execute nvvm.cp.async.bulk.wait_group 0, without `read`, in the thread that stores, and then "
-            "what orders the two",
+            help="execute nvvm.cp.async.bulk.wait_group 0, without `read`, in the thread that "
+            "stores, then synchronize",
         )
 
 

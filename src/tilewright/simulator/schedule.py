@@ -243,20 +243,20 @@ def _deadlock(blocked: list[Warp], spinning: list[Warp]) -> Fault:
     )
     if spinning:
         asking = [member for warp in spinning for member in warp.members]
-        notes.append(Note(f"{_named(asking)} ask again and again whether a phase has ended"))
+        notes.append(Note(f"{_named(asking)} poll for the end of a phase"))
     for barrier in list(barriers)[:3]:
         for op in list(_arrivals_at(barrier))[:4]:
-            notes.append(note_at(f"arrivals at {barrier.name} come from here", op))
+            notes.append(note_at(f"arrivals at {barrier.name} are here", op))
         if barrier.tx and not barrier.pending:
             _report_transactions(barrier)
     first = blocked[0].waiting.op if blocked and blocked[0].waiting is not None else None
     count = sum(len(warp.members) for warp in (*blocked, *spinning))
     return Fault(
         codes.DEADLOCK,
-        f"{count} warps wait and nothing can end a wait any more",
+        f"{count} warps wait, and no wait can end",
         first,
         notes=notes,
-        help="compare counts of init with arrivals, bytes of expect_tx with boxes, and parities",
+        help="check the count of each init against its arrivals, the bytes of expect_tx against the boxes, and the parities",
     )
 
 
@@ -282,9 +282,9 @@ def _report_transactions(barrier: MBarrier) -> None:
         (op for op in _arrivals_at(barrier) if op.name.endswith("expect_tx")), barrier.init_op
     )
     what = (
-        f"{barrier.tx} bytes more than copies bring"
+        f"{barrier.tx} bytes more than its copies deliver"
         if barrier.tx > 0
-        else f"{-barrier.tx} bytes less than copies bring"
+        else f"{-barrier.tx} bytes less than its copies deliver"
     )
     findings.add(
         codes.TRANSACTIONS,
@@ -300,8 +300,7 @@ def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) ->
     if all(warp.clock[barrier.clock_index] <= phase for warp in block.warps):
         block.cluster.launch.findings.add(
             codes.UNWAITED_COPY,
-            f"the block ends, and no warp has waited for the TMA load for phase {phase} of "
-            f"{barrier.name}",
+            f"the block ends without a wait for the TMA load of phase {phase} of {barrier.name}",
             op,
             help="wait for the phase before the block ends",
         )

@@ -222,8 +222,7 @@ class Shadow:
             if untouched.any():
                 self.findings.add(
                     codes.UNINITIALIZED,
-                    f"{warp.name()} reads {self._range(index, untouched)}, which nobody has "
-                    "written",
+                    f"{warp.name()} reads {self._range(index, untouched)}, which is uninitialized",
                     op,
                 )
                 return
@@ -246,7 +245,7 @@ class Shadow:
                 op,
                 other=site.op,
                 notes=[note_at(f"{who}: {site.what} here", site.op)],
-                help="execute nvvm.fence.proxy behind the write, then a barrier",
+                help="execute nvvm.fence.proxy after the write, then a barrier",
             )
 
     def _check_write(self, index: Any, warp: Warp, op: Operation, what: str, proxy: Proxy) -> None:
@@ -447,6 +446,6 @@ def _judge(site: Site, who: str, is_under_way: bool, verb: str) -> tuple[str, st
         )
     return (
         codes.RACE,
-        f"which {who} {verb}, and nothing orders the two",
+        f"which {who} {verb}, unordered",
         "put a barrier between the two accesses",
     )

@@ -254,7 +254,7 @@ class MBarrier:
         if self.tx > 0:
             parts.append(f"{self.tx} bytes of copies are missing")
         if self.tx < 0:
-            parts.append(f"copies brought {-self.tx} bytes more than expected")
+            parts.append(f"copies delivered {-self.tx} bytes more than expected")
         return " and ".join(parts) or "nothing is missing"
 
 
@@ -451,6 +451,6 @@ class Warp:
 
             raise Fault(
                 codes.STEP_LIMIT,
-                f"{self.name()} took {self.launch.max_steps} turns of loops without ending",
+                f"{self.name()} exceeded {self.launch.max_steps} loop iterations",
                 op,
             )

@@ -86,7 +86,7 @@ def _problem(array: Array, box: tuple[int, ...], swizzle: str, oob: str, element
     if 0 in array.shape:
         return f"the tensor is empty: {array.shape}"
     if array.ctypes.data % ALIGNMENT:
-        return f"the address of the tensor is no multiple of {ALIGNMENT}"
+        return f"the address of the tensor is not a multiple of {ALIGNMENT}"
     if array.shape[-1] > 1 and array.strides[-1] != size:
         return "elements of the last dimension do not lie side by side"
     for stride in array.strides[:-1]:

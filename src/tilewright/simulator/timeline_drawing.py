@@ -21,8 +21,8 @@ class Kind:
 
 KINDS = {
     "product": Kind("#2f8f4e", "#ffffff", "tensor cores multiply"),
-    "copy": Kind("#3f76d8", "#ffffff", "a copy to shared memory is under way"),
-    "store": Kind("#8a4fc4", "#ffffff", "a copy from shared memory is under way"),
+    "copy": Kind("#3f76d8", "#ffffff", "a copy to shared memory is in flight"),
+    "store": Kind("#8a4fc4", "#ffffff", "a copy from shared memory is in flight"),
     # A page may override the colours of waits, which would be too bright on a dark background.
     "wait": Kind(
         "var(--svg-wait,#dfe3e8)",

@@ -338,7 +338,7 @@ class TileAttrParser(AttrParser):
         if isinstance(ty, AnyFloat | Float8E5M3FNUType):
             return self._float_attribute(text, ty, start)
         if not isinstance(ty, IntegerType | IndexType) or kind is MLIRTokenKind.FLOAT_LIT:
-            self._invalid(ValueError(f"'{text}' is no value of the type written"), start)
+            self._invalid(ValueError(f"'{text}' is not a value of its type"), start)
         try:
             return IntegerAttr(int(text, 16 if "0x" in text else 10), ty)
         except VerifyException as error:

@@ -57,7 +57,7 @@ def search(
         made = [candidate(each) for each in changed(best, gpu)]
         waiting = [each for each in made if each.label not in known and each.label not in refused]
     ranked = tuple(sorted(known.values(), key=_order))
-    note = f"{len(ranked)} of the decisions that there are were tried, one change after the other"
+    note = f"{len(ranked)} decisions were tried, one change at a time"
     return Ranking(name, ranked, tuple(refused.values()), notes=(note,))
 
 
@@ -136,7 +136,7 @@ def read_record(text: str, name: str) -> Record:
     except (KeyError, TypeError, ValueError) as error:
         raise TileIRError.single(
             BAD_RECORD,
-            f"'{name}' is no record of decisions: {type(error).__name__}: {error}",
+            f"'{name}' is not a record of decisions: {type(error).__name__}: {error}",
             help="`tilewright tune FILE --search --save RECORD` writes one",
         ) from error
     return Record(Decisions.of(decisions), kernel, target)

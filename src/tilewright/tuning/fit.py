@@ -28,7 +28,7 @@ def check_fits(kernel: Operation, gpu: Gpu) -> None:
         if size > whole:
             largest = max(tiles, key=_bytes)
             extents = "x".join(map(str, largest.dims))
-            what = "a loop carries" if isinstance(op, ForOp | LoopOp) else "a product sums up"
+            what = "a loop carries" if isinstance(op, ForOp | LoopOp) else "a product accumulates"
             raise TileIRError.single(
                 TOO_LARGE,
                 f"{what} {size >> 10} KiB in tiles up to {extents}x{largest.element}, and a multiprocessor of "

@@ -33,7 +33,7 @@ def check_axis(axis: Axis, target: str) -> Axis:
     name = _CUTILE.get(axis.name, axis.name)
     if name not in HINTS:
         known = ", ".join((*HINTS, "num_ctas"))
-        raise TileIRError.single(BAD_SPACE, f"there is no hint '{axis.name}'; there is {known}")
+        raise TileIRError.single(BAD_SPACE, f"there is no hint '{axis.name}'; known hints: {known}")
     rule = RULES[name]
     for value in axis.values:
         accepts = rule.accepts is None or (type(value) is int and rule.accepts(target, value))

@@ -52,7 +52,7 @@ def facts_of(name: str, found: Profile, count: int = 1) -> dict[str, Any]:
         "registers": found.registers,
         "spills": found.spills,
         "shared_bytes": found.shared_bytes,
-        "blind": [*found.blind, *(f"the time is a least one: {why}" for why in found.at_least)],
+        "blind": [*found.blind, *(f"the time is a lower bound: {why}" for why in found.at_least)],
     }
 
 

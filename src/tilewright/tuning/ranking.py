@@ -117,7 +117,7 @@ def _notes(ranked: Iterable[Ranked]) -> list[str]:
     blind = {
         what: None for each in ranked for facts in each.launches for what in facts.get("blind", ())
     }
-    notes = [f"the model does not see here: {what}" for what in blind]
+    notes = [f"the model ignores: {what}" for what in blind]
     ended = {each.ended: None for each in ranked if each.ended}
     return [*notes, *ended]
 

@@ -82,7 +82,7 @@ def _lines(ranking: Ranking, gpu: Gpu, shown: int) -> Iterator[str]:
         yield ""
         are = "1 configuration is" if len(ranking.refused) == 1 else "configurations are"
         number = "" if len(ranking.refused) == 1 else f"{len(ranking.refused)} "
-        yield f"{number}{are} left out"
+        yield f"{number}{are} skipped"
         yield from _reasons(ranking.refused)
     if ranking.notes:
         yield ""

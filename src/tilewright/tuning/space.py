@@ -54,7 +54,7 @@ def axis_of(text: str) -> Axis:
     values = _literals(listed)
     for value in values:
         if sum(value == v and type(value) is type(v) for v in values) > 1:
-            raise _bad(f"'{text}': {value} stands twice")
+            raise _bad(f"'{text}': {value} is listed twice")
     if "" in values:
         raise _bad(f"'{text}': a value is missing")
     return Axis(name, tuple(values))
@@ -81,10 +81,10 @@ def condition_of(text: str, names: Sequence[str]) -> Condition:
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
-        raise _bad(f"--where '{text}' is no expression of Python") from error
+        raise _bad(f"--where '{text}' is not a Python expression") from error
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if unknown := sorted(used - set(names) - set(_FUNCTIONS)):
-        raise _bad(f"--where '{text}': nothing is called {unknown[0]}; there is {', '.join(names)}")
+        raise _bad(f"--where '{text}': unknown name {unknown[0]}; known: {', '.join(names)}")
     return Condition(text, compile(tree, "--where", "eval"))
 
 
@@ -104,7 +104,7 @@ def configurations(
     found = [dict(zip(names, values, strict=True)) for values in products]
     found = [each for each in found if all(c.holds(each) for c in conditions)]
     if not found:
-        raise _bad("no configuration meets the conditions")
+        raise _bad("no configuration satisfies the conditions")
     return found
 
 

@@ -120,13 +120,13 @@ def test_bulk_copies() -> None:
         "no axis is known to have stride 1",
         "the stride of axis 1 is known to be a multiple of 8 bytes only",
     )
-    assert obstacles(tiles(tile=(16, 2))) == ("rows of 8 bytes, no multiple of 16",)
+    assert obstacles(tiles(tile=(16, 2))) == ("rows of 8 bytes, not a multiple of 16",)
     assert obstacles(tiles(shape="1024x64", tile=(512, 32))) == (
         "a box of 512 elements along an axis, more than 256",
     )
     assert obstacles(tiles(shape="1024x64", tile=(256, 32))) == ()
     ordered = "mem_semantic = acquire, mem_scope = gpu"
-    assert obstacles(tiles(flags=ordered)) == ("acquire accesses are no bulk copies",)
+    assert obstacles(tiles(flags=ordered)) == ("acquire accesses cannot be bulk copies",)
     assert obstacles(tiles(flags="allow_tma = false")) == ("the program forbids it",)
 
 

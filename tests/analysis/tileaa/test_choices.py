@@ -57,7 +57,7 @@ STAYS = {
     "always the element": ("%c = arith.constant true", "depends on their order"),
     "the index alone, by its value": (
         "%z = arith.constant 3 : i32\\n %c = arith.cmpi slt, %i, %z : i32",
-        "numbers of its own",
+        "contains constants",
     ),
     "arithmetic": (
         "%s = arith.addi %i, %j : i32\\n %c = arith.cmpi slt, %s, %j : i32",

@@ -99,7 +99,7 @@ def test_checked_code_stops_at_a_broken_promise():
     loaded = load_text(_copy_kernel(promise="{in_bounds = array<i1: true, true>}"), checked=True)
     assert loaded.run((1,), [x, y, 8, 15, *_strides(x), *_strides(y)]) == STOPPED
     site = loaded.compiled.sites[loaded.calls[0].site]
-    assert "promises to stay inside along axis 1" in site.message  # pyright: ignore[reportAttributeAccessIssue]
+    assert "is marked in bounds along axis 1" in site.message  # pyright: ignore[reportAttributeAccessIssue]
 
 
 _SWAP = """

@@ -239,7 +239,7 @@ def test_a_time_limit_names_the_loop(loop: str, bad: int, threads: int) -> None:
     (found,) = caught.value.diagnostics
     assert found.code == "time-limit"
     assert found.message == (
-        f"the launch has not ended within 0.2 s: tile block ({bad}, 0, 0) was in this loop"
+        f"the launch exceeded its time limit of 0.2 s: tile block ({bad}, 0, 0) was in this loop"
     )
     assert (found.file, found.line) == ("loops.tileir", LOOPS[loop][1])
 

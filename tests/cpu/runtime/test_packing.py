@@ -203,7 +203,7 @@ def test_errors_are_those_of_the_reference_machine(name: str) -> None:
 
 def test_a_misaligned_array() -> None:
     error = error_of(packer(TEXT), F32, misaligned_array(), 1, 1.0)
-    assert "bytes behind a multiple of its element size" in error.diagnostics[0].message
+    assert "bytes past a multiple of its element size" in error.diagnostics[0].message
 
 
 @pytest.mark.parametrize("grid", [0, (0, 1), (1, 2, 3, 4), "x", (1.5,), (2**24, 1, 1)])

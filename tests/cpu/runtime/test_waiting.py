@@ -187,7 +187,7 @@ def test_a_deadlock_is_reported_and_ended(threads: int, grid: int) -> None:
         _launch(FLAG, grid, grid + 1, size=grid, threads=threads, deadlock_timeout=0.05)
     (found,) = error.value.diagnostics
     assert found.code == "deadlock"
-    assert f"0 of {grid} tile blocks have ended, and {grid} seem to wait" in found.message
+    assert f"0 of {grid} tile blocks have ended, and {grid} appear deadlocked" in found.message
     # The same threads run the next launch.
     _, out = _launch(FLAG, 4, 3, size=4, threads=threads)
     assert (out == 1).all()
@@ -203,7 +203,7 @@ def test_locks_taken_in_opposite_orders_are_a_deadlock() -> None:
 """
     body += _wait("there", "%inner", "%c1")
     body += LOCK.replace("%lock,", "%inner,") + "\n}\n"
-    with pytest.raises(TileIRError, match="2 seem to wait") as error:
+    with pytest.raises(TileIRError, match="2 appear deadlocked") as error:
         _launch(HEAD + body, 2, threads=2, deadlock_timeout=0.05)
     assert error.value.diagnostics[0].code == "deadlock"
 

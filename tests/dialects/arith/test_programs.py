@@ -103,13 +103,13 @@ _WHILE = """%r = scf.while (%v = %f) : (tile<8xf32>) -> (f32) {{
         (
             _IF.format("%n", "i32") + " else {\n  scf.yield %g : tile<8xf32>\n}",
             "scf-end",
-            "expected 'scf.yield' to hand on (tile<8xf32>), got (i32)",
+            "expected 'scf.yield' to pass (tile<8xf32>), got (i32)",
             _IF.format("%f", "tile<8xf32>") + " else {\n  scf.yield %g : tile<8xf32>\n}",
         ),
         (
             _FOR.format("  scf.yield %k : tile<8xi32>"),
             "scf-end",
-            "expected 'scf.yield' to hand on (tile<8xf32>), got (tile<8xi32>)",
+            "expected 'scf.yield' to pass (tile<8xf32>), got (tile<8xi32>)",
             _FOR.format("  scf.yield %v : tile<8xf32>"),
         ),
         (
@@ -133,7 +133,7 @@ _WHILE = """%r = scf.while (%v = %f) : (tile<8xf32>) -> (f32) {{
         (
             _WHILE.format("scf.condition(%c) %x : f32", "%w: f32", "%w : f32"),
             "scf-end",
-            "expected 'scf.yield' to hand on (tile<8xf32>), got (f32)",
+            "expected 'scf.yield' to pass (tile<8xf32>), got (f32)",
             _WHILE.format("scf.condition(%c) %x : f32", "%w: f32", "%g : tile<8xf32>"),
         ),
         (
@@ -156,7 +156,7 @@ _WHILE = """%r = scf.while (%v = %f) : (tile<8xf32>) -> (f32) {{
             '  "scf.yield"(%v) : (tile<8xf32>) -> ()\n}) '
             ": (index, index, index, tile<8xf32>) -> i32",
             "scf-values",
-            "expected results of the types that are carried, (tile<8xf32>), got (i32)",
+            "expected results of the loop-carried types, (tile<8xf32>), got (i32)",
             '%r = "scf.for"(%i, %j, %i, %f) ({\n^bb0(%h: index, %v: tile<8xf32>):\n'
             '  "scf.yield"(%v) : (tile<8xf32>) -> ()\n}) '
             ": (index, index, index, tile<8xf32>) -> tile<8xf32>",

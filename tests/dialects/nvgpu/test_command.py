@@ -62,5 +62,5 @@ def test_there_is_no_bytecode(
     assert main(["as", str(kernel), "-o", str(target)]) == Exit.FINDINGS
     shown = capsys.readouterr().err
     assert "error[not-one-module]" in shown
-    assert "nvgpu" in shown and "there is no bytecode of these" in shown
+    assert "nvgpu" in shown and "which have no bytecode form" in shown
     assert not target.exists()

@@ -52,7 +52,7 @@ CASES = [
     _case(
         "nvvm.cvt.float.to.tf32",
         "nvvm-rounding",
-        "relu goes with rn and rz only",
+        "relu requires rounding rn or rz",
         f"{_CVT} {{relu = true, rnd = #nvvm.fp_rnd_mode<rna>}}",
         f"{_CVT} {{relu = true, rnd = #nvvm.fp_rnd_mode<rz>, sat = #nvvm.sat_mode<satfinite>}}",
     ),

@@ -64,7 +64,7 @@ def test_values_of_other_blocks_must_dominate() -> None:
         ).replace("%da = ", "%da0 = arith.constant 7 : index\n      %da = ")
     )
     assert [d.code for d in found] == ["value-not-visible"]
-    assert "in a block that need not run before this use" in found[0].message
+    assert "in a block that does not dominate this use" in found[0].message
     (undefined,) = problems(
         HOPPER.replace("cf.br ^end\n    ^multiply", "cf.br ^nowhere\n    ^multiply")
     )

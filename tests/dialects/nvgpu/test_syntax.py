@@ -75,7 +75,11 @@ _WRONG = [
     ("nvgpu.mbarrier.init %bars, %n : !bars", "syntax", "expected '['"),
     ("%r = nvgpu.rcp %v : vector<2x2xf32>", "syntax", "expected '{'"),
     ("%r = nvgpu.rcp %v {rounding = up} : vector<2x2xf32>", "bad-keyword", "'approx', 'rn'"),
-    ("%n0 = nvgpu.mbarrier.create -> <space = 3>", "nvgpu-type-parameter", "'space' is no param"),
+    (
+        "%n0 = nvgpu.mbarrier.create -> <space = 3>",
+        "nvgpu-type-parameter",
+        "'space' is not a param",
+    ),
     (
         "%n0 = nvgpu.mbarrier.create -> <memorySpace = 3, memorySpace = 3>",
         "nvgpu-type-parameter",

@@ -283,12 +283,20 @@ def test_f8_of_two_kinds(arch: str) -> None:
 @pytest.mark.parametrize(
     ("case", "arch", "says"),
     [
-        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_90a", "themselves keep 14 bits of a sum"),
-        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_89", "themselves keep 14 bits of a sum"),
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_90a", "accumulate with 14 bits"),
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_89", "accumulate with 14 bits"),
         (Case("f8E5M2", "f32", (64, 64, 64), fast=True), "sm_89", "m16n8k32 of f8E5M2 by"),
-        (Case("i8", "i32", (64, 64, 64), "kn"), "sm_90a", "an operand of i8 lies across k"),
-        (Case("i8", "i32", (64, 64, 64), "mn"), "sm_80", "a and b transposed by ldmatrix in pairs"),
-        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_100a", "widened to f16 in registers"),
+        (
+            Case("i8", "i32", (64, 64, 64), "kn"),
+            "sm_90a",
+            "an operand of i8 is not contiguous along k",
+        ),
+        (
+            Case("i8", "i32", (64, 64, 64), "mn"),
+            "sm_80",
+            "a and b transposed by ldmatrix in byte pairs",
+        ),
+        (Case("f8E5M2", "f32", (64, 64, 64)), "sm_100a", "converted to f16 in registers"),
     ],
 )
 def test_remarks_say_why(case: Case, arch: str, says: str) -> None:

@@ -21,8 +21,8 @@ nv_tileaa.load()
 CASES = [*cases_values.CASES, *cases_effects.CASES]
 #: Forms that are refused of operations that are lowered otherwise, with words of the reason.
 FORMS = {
-    ("arith.select", "memref"): "threads hold no values of type",
-    ("nv_tileaa.view", "memref"): "gives a memref another shape",
+    ("arith.select", "memref"): "per-thread code has no values of type",
+    ("nv_tileaa.view", "memref"): "changes the shape of a memref",
 }
 
 

@@ -191,6 +191,6 @@ def test_shuffles_move_whole_words(dtype: type) -> None:
     np.testing.assert_array_equal(found[1], x.max(0))
     shuffles = sum(isinstance(op, ShuffleOp) for op in program.threads().walk())
     neighbours = min(16 // x.itemsize, 8)
-    # 32 columns take so many lanes; the others of a warp lie along the rows, of which each round halves them.
+    # 32 columns take so many lanes; the others of a warp lie along the rows, of which each iteration halves them.
     rounds = (32 // (32 // neighbours)).bit_length() - 1
     assert shuffles == rounds * neighbours * x.itemsize // 4

@@ -102,19 +102,19 @@ def test_what_comes_too_late() -> None:
     ready = scheduled(KERNELS["product"])
     with pytest.raises(TileIRError, match="already-scheduled") as caught:
         program(ready, decisions=Decisions(stages=2)).kernel("k")
-    assert "as far as 'tileas-insert-barriers': decisions come too late" in str(caught.value)
+    assert "up to 'tileas-insert-barriers': decisions come too late" in str(caught.value)
 
 
 def test_a_pass_that_there_is_not() -> None:
     wrong = scheduled(KERNELS["product"]).replace('"tileas-insert-barriers"', '"tileas-magic"')
-    with pytest.raises(TileIRError, match="names no pass of a schedule: 'tileas-magic'"):
+    with pytest.raises(TileIRError, match="is not a pass of the pipeline tileas: 'tileas-magic'"):
         program(wrong).kernel("k")
 
 
 def test_scheduled_text_falls_back_to_nothing() -> None:
     """There is no program without a schedule to lower instead."""
     wrong = scheduled(KERNELS["product"]).replace("offset = 0 : i64", "offset = 1048576 : i64")
-    with pytest.raises(TileIRError, match="bytes in shared memory"):
+    with pytest.raises(TileIRError, match="bytes of shared memory"):
         program(wrong).kernel("k")
 
 
@@ -128,6 +128,6 @@ def test_arrays_that_no_tensor_map_describes() -> None:
 def test_the_cpu_says_what_it_takes() -> None:
     ready = parse(scheduled(KERNELS["product"]))
     values = [np.zeros((64, 64), kind) for kind in "eef"]
-    with pytest.raises(TileIRError, match="the kernel has been scheduled for a GPU") as caught:
+    with pytest.raises(TileIRError, match="the kernel is scheduled for a GPU") as caught:
         CpuProgram(ready).launch("k", 1, [*values, 64, 64, 64, 64, 1])
-    assert "the CPU takes what it was made from" in caught.value.diagnostics[0].help
+    assert "the CPU compiles the unscheduled kernel" in caught.value.diagnostics[0].help

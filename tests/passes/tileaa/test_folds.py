@@ -148,7 +148,7 @@ CASES = {
         + used("%r : i32"),
         [],
     ),
-    "element of a range at an unknown place": (
+    "element of a range at an unknown location": (
         f"%s = nv_tileaa.make_range {{start = 5 : i64, end = 13 : i64}} : {T8}\n"
         f"%r = nv_tileaa.extract %s[%x] : {T8}, index -> i32" + used("%r : i32"),
         ["make_range", "extract"],

@@ -249,7 +249,7 @@ def test_verify_each_guards_the_order(verify_each: bool) -> None:
         run_pipeline(module, [LoosensStores()], verify_each=True)
     (bug,) = caught.value.diagnostics
     assert bug.code == "pass-broke-module"
-    assert "'loosens-stores' the module has lost an order of memory effects" in bug.message
+    assert "'loosens-stores' the module lacks an ordering of memory effects" in bug.message
     assert [note.message.partition("]")[0] for note in bug.notes] == [f"[{TOKEN_ORDER_LOST}"]
     assert not any(MARK in op.attributes for op in module.walk())
 

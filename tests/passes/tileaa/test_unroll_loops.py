@@ -75,7 +75,7 @@ def _inside_of_a_long_one(g: _Given) -> None:
 
 
 def _used_in_turn(g: _Given) -> None:
-    """Two tiles that change places in each round."""
+    """Two tiles that change places in each iteration."""
     k = g.k
     begin = [k.constant(0.0, _ROW), k.constant(1.0, _ROW)]
 

@@ -123,13 +123,13 @@ FIRES: dict[str, More] = {
     "a loop": _in_a_loop,
 }
 STAYS: dict[str, tuple[More, str]] = {
-    "an old value": (_old_value, "old value"),
-    "a load of the array": (_load_of_the_array, "may read what an update writes"),
-    "a store": (_store_elsewhere, "a store"),
+    "an old value": (_old_value, "result of an atomic"),
+    "a load of the array": (_load_of_the_array, "may read what an atomic writes"),
+    "a store": (_store_elsewhere, "also stores"),
     "an acquiring load": (_acquire, "not weak"),
     "a relaxed load": (_relaxed_load, "not weak"),
     "any address": (_any_address, "may read"),
-    "a print": (_print, "may tell"),
+    "a print": (_print, "may observe"),
 }
 
 

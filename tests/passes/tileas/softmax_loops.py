@@ -31,7 +31,7 @@ def _reduced(result: str, value: str, how: str, identity: str, m: int, n: int) -
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Rows ``m``, keys ``n`` and columns ``size`` of tiles. ``masked``: the sums of the last round are halved, in a branch.
+    """Rows ``m``, keys ``n`` and columns ``size`` of tiles. ``masked``: the sums of the last iteration are halved, in a branch.
     ``nested``: twice, one after the other. ``scaled``: the sums are multiplied first. ``biased``: to them the keys as they are
     loaded are added, of tiles of 64 x 64."""
 

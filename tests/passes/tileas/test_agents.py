@@ -58,14 +58,14 @@ def test_who_does_what(nested: bool) -> None:
     assert not fills & set(consumer) and fills <= set(producer)
     reads = {P.ConsumerWaitOp, P.ConsumerReadOp, P.ConsumerReleaseOp, AsyncDotOp}
     assert not reads & set(producer) and reads <= set(consumer)
-    # Two stages ahead, and one in each round. No tile of the nest is exchanged, for which its ring would leave room.
+    # Two stages ahead, and one in each iteration. No tile of the nest is exchanged, for which its ring would leave room.
     assert producer.count(P.ProducerAcquireOp) == 3
-    # Sums, the iterator, a token and a stage here; the round that is filled and its iterator there.
+    # Sums, the iterator, a token and a stage here; the iteration that is filled and its iterator there.
     carried = [
         [len(op.results) for op in region.walk() if isinstance(op, scf.ForOp)]
         for region in switch.agents
     ]
-    # A loop around it hands the place where its consumers stand to the next round, from which both go on.
+    # A loop around it hands the place where its consumers stand to the next iteration, from which both go on.
     assert carried == ([[2, 4], [1, 3]] if nested else [[4], [2]])
 
 
@@ -151,7 +151,7 @@ def test_architectures(arch: str, wanted: Agents | None) -> None:
 
 
 def doubling(tile: tuple[int, int, int]) -> str:
-    """acc = 2 acc + a x b: each round waits for its product."""
+    """acc = 2 acc + a x b: each iteration waits for its product."""
     (m, n, k), sums = tile, "tile<{}x{}xf32>".format(*tile)
     made = f"%next = mmaf %l, %r, %acc : tile<{m}x{k}xf16>, tile<{k}x{n}xf16>, {sums}"
     text = product(*tile)
@@ -216,7 +216,7 @@ def said(text: str) -> list[str]:
     return [remark.message for remark in remarks.found]
 
 
-#: The column of tiles is read from memory in each round of the outer loop.
+#: The column of tiles is read from memory in each iteration of the outer loop.
 READ = (
     "    %cell = offset %c, %o : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>\n"
     "    %number, %t0 = load_ptr_tko weak %cell : tile<ptr<f32>> -> tile<f32>, token\n"
@@ -227,7 +227,7 @@ READ = (
 def test_remarks() -> None:
     split = (
         "4 warps compute, and 4 fill the pipelines, with 232 and 24 registers for each thread; "
-        "modelled for H100 SXM: 819 clocks a round with agents, 819 without"
+        "modelled for H100 SXM: 819 clocks per iteration with agents, 819 without"
     )
     assert said(product(*TILE)) == [split]
     text = product(*TILE, nested=True)

@@ -23,7 +23,7 @@ TY = "tile<64x64xf32>"
 
 def chain(length: int, *, looped: bool = False) -> str:
     """c = a x b x ... x b, each product rounded to f16 and stored for the next; in a loop that begins
-    with a in each round, and adds up."""
+    with a in each iteration, and adds up."""
     body = f"  %nothing = constant <f32: 0.0> : {TY}\n" if not looped else ""
     body += K.load("p0", "a", "%zero, %zero", SQUARE) + K.load("r", "b", "%zero, %zero", SQUARE)
     for number in range(length):

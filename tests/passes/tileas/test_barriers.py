@@ -101,8 +101,8 @@ def barriers(module: Any) -> list[BarrierOp]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_folds_of_a_round_take_turns(count: int) -> None:
-    """A fold over warps meets once, within itself. Only where a round has no more than one is it in conflict with
-    that of the round before."""
+    """A fold over warps meets once, within itself. Only where an iteration has no more than one is it in conflict with
+    that of the iteration before."""
     text = folds(count)
     module = synchronised(text)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
@@ -116,7 +116,7 @@ def test_folds_of_a_round_take_turns(count: int) -> None:
 
 
 def test_what_lies_ahead_of_a_loop_is_met_ahead_of_it() -> None:
-    """A fold in front of a loop, and one in each round: the loop has the barrier of its own rounds, no other."""
+    """A fold in front of a loop, and one in each iteration: the loop has the barrier of its own iterations, no other."""
     text = folds(1).replace(
         "  %nothing = constant <f32: 0.0> : tile<1x256xf32>\n",
         K.load("e", "a", "%one, %zero", ROW) + fold("nothing", "e", ROW, "maxf %x, %y", "-1.0e+30"),
@@ -219,7 +219,7 @@ def test_bytes_that_are_stored_later_need_no_fence_before() -> None:
     fences = [is_set(op, "fence") for op in barriers(module)]
     assert len(fences) >= 2 and fences == [False] * (len(fences) - 1) + [True]
     offsets = [int_property(op, "offset") for op in module.walk() if isinstance(op, AllocTensorOp)]
-    assert len(set(offsets)) < len(offsets), "storages share bytes"
+    assert len(set(offsets)) < len(offsets), "live ranges share"
     rng = np.random.default_rng(0)
     made = [rng.integers(-3, 4, (256, K.WIDTH)).astype(np.float16) for _ in range(2)]
     values = [*made, np.zeros((256, K.WIDTH), np.float16), 256, K.WIDTH, 1]
@@ -288,5 +288,5 @@ def test_scratch_memory_that_is_missing_is_told() -> None:
     module = synchronised(folds(1))
     for op in module.walk():
         op.attributes.pop(SCRATCH, None)
-    with pytest.raises(TileIRError, match="bytes of scratch memory, which it was not given"):
+    with pytest.raises(TileIRError, match="bytes of scratch memory, which are not allocated"):
         run_pipeline(module, "convert-tileas-to-nvgpu")

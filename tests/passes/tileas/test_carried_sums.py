@@ -26,7 +26,7 @@ SQUARE, RATES, OUT = (64, 64, "f16"), (64, 16, "f32"), (64, 64, "f32")
 
 
 def recurrence() -> str:
-    """c, d = what the rounds add up: (a b) b + a' state, and the state, half of it and b' b each round; a' is a by sums
+    """c, d = what the iterations add up: (a b) b + a' state, and the state, half of it and b' b each iteration; a' is a by sums
     of rows of r."""
     f16, f32, row = "tile<64x64xf16>", "tile<64x64xf32>", "tile<64xf32>"
     at = "%zero, %s"
@@ -100,7 +100,7 @@ def test_all_loads_come_ahead() -> None:
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_copies_of_two_stages_start_when_a_round_begins(stages: int) -> None:
-    """There is nothing else that they could run beside: the next round begins by waiting for them."""
+    """There is nothing else that they could run beside: the next iteration begins by waiting for them."""
     module = K.lowered(K.product(), "tileaa,tileas-assign-layouts")
     run_pipeline(module, f"tileas-pipeline{{stages={stages}}},tileas-expand", verify_each=True)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))

@@ -35,7 +35,7 @@ def made(makes: str, *, nested: bool = False) -> tuple[str, ModuleOp]:
 
 
 def ends(module: object) -> list[AsyncGroupOp | ProducerCommitOp]:
-    """What ends the copies of a round that are to start ahead."""
+    """What ends the copies of an iteration that are to start ahead."""
     kinds = (AsyncGroupOp, ProducerCommitOp)
     return [
         op
@@ -83,7 +83,7 @@ def test_as_many_groups_are_under_way_as_rounds() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_threads_agree_without_the_pass(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Barriers keep threads apart also where each round waits for its own copies, under several orders of warps."""
+    """Barriers keep threads apart also where each iteration waits for its own copies, under several orders of warps."""
     marked: list[Operation] = []
     name = "tilewright.lowering.scheduled.schedule.expand"
     monkeypatch.setattr(name, lambda func: marked.extend(ends(func)))
@@ -98,16 +98,16 @@ def test_threads_agree_without_the_pass(arch: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("makes", "rounds", "why"),
     [
-        ("rings", 0, "ahead is 1 or more rounds, got 0"),
+        ("rings", 0, "ahead is at least 1 iteration, got 0"),
         (
             "pipelines",
             0,
-            "ahead is 1 or more rounds, as many as the pipeline has stages (4) at most, got 0",
+            "ahead is at least 1 iteration, as many as the pipeline has stages (4) at most, got 0",
         ),
         (
             "pipelines",
             5,
-            "ahead is 1 or more rounds, as many as the pipeline has stages (4) at most, got 5",
+            "ahead is at least 1 iteration, as many as the pipeline has stages (4) at most, got 5",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_ring_with_too_few_stages_stays(rounds: int) -> None:
 def test_ahead_of_what() -> None:
     text = print_text(run_pipeline(made("rings")[1], "tileas-expand"))
     wrong = text.replace("nv_tileas.async.group :", "nv_tileas.async.group {ahead = 1 : i64} :", 1)
-    with pytest.raises(TileIRError, match="it stands in no loop"):
+    with pytest.raises(TileIRError, match="it is not in a loop"):
         verify(parse(wrong))
 
 

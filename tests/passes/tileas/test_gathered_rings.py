@@ -26,10 +26,10 @@ NUMPY: dict[str, Any] = {"f16": np.float16, "f32": np.float32}
 
 @dataclass(frozen=True)
 class Gather:
-    """A loop that loads 64 rows of a by their numbers in each round, and multiplies them or adds them up.
+    """A loop that loads 64 rows of a by their numbers in each iteration, and multiplies them or adds them up.
 
-    ``mask``: rows beyond a limit are left out, or columns, or none. ``divisor``: what is known of the alignment of a, in
-    bytes. ``hops``: the numbers are numbers of numbers. ``other``: what stands for rows that are left out.
+    ``mask``: rows beyond a limit are skipped, or columns, or none. ``divisor``: what is known of the alignment of a, in
+    bytes. ``hops``: the numbers are numbers of numbers. ``other``: what stands for rows that are skipped.
     """
 
     element: str = "f16"
@@ -62,7 +62,7 @@ FULL = "tile<64x64x{}>"
 
 
 def _numbers(case: Gather) -> str:
-    """The rows of this round, beside one another."""
+    """The rows of this iteration, beside one another."""
     text = K.load("n", "ids", "%zero, %s", (1, 64, "i32"))
     if not case.hops:
         return text + "    %i = reshape %n : tile<1x64xi32> -> tile<64x1xi32>\n"
@@ -167,7 +167,7 @@ def test_schedules_keep_the_result(case: Gather) -> None:
     known = case.divisor >= 16 and case.mask != "columns"
     assert ("proven" in gathered[0].properties) != known
     assert int_property(gathered[0], "vector") == 16 // np.dtype(NUMPY[case.element]).itemsize
-    # Rows are loaded for a round to come, each once; the tiles of this round come from its stage.
+    # Rows are loaded for a round to come, each once; the tiles of this iteration come from its stage.
     loads = [op for op in loop.walk() if isinstance(op, LoadOp | TiledLoadOp)]
     assert len(loads) == 1 + case.hops
     assert not [op for op in loop.walk() if isinstance(op, ConvertLayoutOp)]
@@ -203,14 +203,14 @@ def _remarks(text: str, pass_at: str = "tileaa,tileas-assign-layouts") -> list[s
 
 def test_what_products_leave_out_is_zero_or_stays() -> None:
     """Products read the storage as copies fill it; threads that read a tile from there choose what is left out."""
-    why = ["'l' is not loaded ahead: copies ahead can pad with zeros only"]
+    why = ["'l' is not prefetched: asynchronous copies can pad with zeros only"]
     assert _remarks(text_of(Gather(other="1.0"))) == why
-    # The mask of this round would take the rows' numbers once more.
+    # The mask of this iteration would take the rows' numbers once more.
     assert _remarks(text_of(Gather(product=False, other="1.0"))) == why
 
 
 def test_a_place_that_the_loop_writes_is_not_loaded_ahead() -> None:
-    """The rows of the next round stand in what this one has stored."""
+    """The rows of the next iteration stand in what this one has stored."""
     case = replace(Gather(), mask="none")
     text = text_of(case)
     write = (
@@ -231,7 +231,7 @@ def test_a_place_that_the_loop_writes_is_not_loaded_ahead() -> None:
     )
     found = _remarks(text)
     assert (
-        "'l' is not loaded ahead: where it lies depends on what the loop carries, or on memory that it may change"
+        "'l' is not prefetched: its address depends on a loop-carried value or on memory that the loop may write"
         in found
     )
 

@@ -1,4 +1,4 @@
-"""What a round loads behind its product begins with the round, and no thread waits for others to load a scalar."""
+"""What an iteration loads behind its product begins with the iteration, and no thread waits for others to load a scalar."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LAYOUTS = "tileaa,tileas-assign-layouts,tileas-pipeline"
 def scaled(
     *, columns: int = 1, scalar: bool = False, stored: bool = False, apart: bool = False
 ) -> str:
-    """c = the sum over rounds of a x b, times a tile of 64 x ``columns`` of d, or times a ``scalar`` of d; a round may have
-    ``stored`` its sums to d before. With ``apart`` a round begins with the number of the column of d."""
+    """c = the sum over rounds of a x b, times a tile of 64 x ``columns`` of d, or times a ``scalar`` of d; an iteration may have
+    ``stored`` its sums to d before. With ``apart`` an iteration begins with the number of the column of d."""
     d, ty = (64, columns, "f32"), "tile<64x64xf32>"
     lines = ["    %where = addi %s, %s : tile<i32>\n"] if apart else []
     lines += [K.load("l", "a", "%zero, %s", K.A), K.load("r", "b", "%s, %zero", K.B)]
@@ -68,7 +68,7 @@ def arguments(steps: int) -> list[Any]:
 
 
 def _order(module: Any) -> list[str]:
-    """The product, and loads of registers, in the order of a round."""
+    """The product, and loads of registers, in the order of an iteration."""
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     found: list[str] = []
     for op in loop.body.block.ops:
@@ -113,11 +113,11 @@ def test_it_is_told() -> None:
     for func in module.ops:
         schedule_products(func, remarks)  # pyright: ignore[reportArgumentType]
     (remark,) = (found for found in remarks.found if found.kind == "early")
-    assert "'few' is loaded when the round begins" in remark.message
+    assert "the load of 'few' is hoisted" in remark.message
 
 
 def test_a_scalar_needs_no_meeting() -> None:
-    """Each thread loads it: no scratch memory, and in a round only the barrier of the ring."""
+    """Each thread loads it: no scratch memory, and in an iteration only the barrier of the ring."""
     module = K.lowered(scaled(scalar=True), "tileaa,tileas")
     loads = [op for op in module.walk() if isinstance(op, LoadOp | TiledLoadOp)]
     assert loads and all(scratch_of(op) is None for op in loads)

@@ -22,7 +22,7 @@ SUMS = "tile<64x64xf32>"
 
 
 def counted(start: int, by: int, step: int, wanted: bool = False) -> str:
-    """c = the sum of products of tiles whose number begins at ``start`` and changes ``by`` so much in each round of a loop whose
+    """c = the sum of products of tiles whose number begins at ``start`` and changes ``by`` so much in each iteration of a loop whose
     own counter goes up by ``step``; with the last number added, if that is ``wanted``."""
     body = (
         f"  %nothing = constant <f32: 0.0> : {SUMS}\n"
@@ -135,7 +135,7 @@ def test_views_in_branches_are_made_at_the_top() -> None:
         np.testing.assert_allclose(given[2], _expected(text, steps), rtol=2e-3, atol=2e-3)
     assert program.fallbacks == {}
     found = GpuProgram(parse(text), "sm_90a").remarks("k")
-    assert any("ahead by TMA" in remark.message for remark in found)
+    assert any("by TMA into" in remark.message for remark in found)
 
 
 def test_an_occupancy_that_shared_memory_does_not_hold_leaves_no_registers_unused() -> None:
@@ -148,4 +148,4 @@ def test_an_occupancy_that_shared_memory_does_not_hold_leaves_no_registers_unuse
     blocks = kernel.attributes["nvvm.minctasm"].value.data  # pyright: ignore[reportAttributeAccessIssue]
     assert 0 < blocks < 32
     (said,) = [r.message for r in program.remarks("k") if r.message.startswith("occupancy")]
-    assert f"which holds {blocks}" in said
+    assert f"is limited to {blocks} by shared memory" in said

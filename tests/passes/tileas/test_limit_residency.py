@@ -70,7 +70,7 @@ def test_rows_that_are_read_twice_stay_in_l2() -> None:
     size, told = limited()
     assert size is not None
     (message,) = told
-    assert "holds 3 blocks at most" in message
+    assert "at most 3 blocks per multiprocessor" in message
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_others_stay_as_they_are(again: str, work: str) -> None:
 def test_a_decision_goes_before_the_model() -> None:
     assert limited(decided=0) == (None, [])
     size, told = limited(decided=5)
-    assert size is not None and "holds 5 blocks at most: as decided" in told[0]
+    assert size is not None and "at most 5 blocks per multiprocessor: as requested" in told[0]
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=[*GPUS])

@@ -89,26 +89,29 @@ USED = "%u = store_ptr_tko weak %p, %old token=%t0 : tile<ptr<i32>>, tile<i32> -
         (
             "%old, %t = atomic_rmw_tko relaxed device %p, add, %x : tile<ptr<i32>>, tile<i32> -> tile<i32>, token "
             + USED,
-            "depends on the order",
+            "depends on the block order",
         ),
         (
             "%old, %t = atomic_rmw_tko relaxed device %p, xchg, %x : tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
-            "depends on the order",
+            "depends on the block order",
         ),
         (
             "%old, %t = atomic_cas_tko relaxed device %p, %x, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
-            "depends on the order",
+            "depends on the block order",
         ),
         (
             "%old, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token",
-            "wait for one another",
+            "wait for each other",
         ),
         (
             "%old, %t = load_ptr_tko relaxed device %p : tile<ptr<i32>> -> tile<i32>, token",
-            "wait for one another",
+            "wait for each other",
         ),
-        ('%t = print_tko "%d", %x token=%t0 : tile<i32> -> token', "in which order blocks run"),
-        ("%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"), "order of"),
+        ('%t = print_tko "%d", %x token=%t0 : tile<i32> -> token', "observe the block order"),
+        (
+            "%a, %b, %c = get_num_tile_blocks : tile<i32> " + USED.replace("%old", "%a"),
+            "may order blocks itself",
+        ),
     ],
 )
 def test_where_the_order_may_matter_nothing_changes(body: str, why: str) -> None:
@@ -146,12 +149,12 @@ def test_the_compiler_asks_the_model_and_says_so() -> None:
         program = GpuProgram(parse(MATMUL.read_text()), "sm_80", decisions=decisions)
         (remark,) = [each.message for each in program.remarks() if each.kind == "block-order"]
         asks = "get_num_programs" in str(program.scheduled())
-        assert asks == ("through bands" in remark)
+        assert asks == ("in bands" in remark)
         return remark
 
-    assert "modelled for A100" in told() and "on grids of more than" in told()
-    assert told(Decisions(band=0)) == "blocks keep the order of the grid: as decided"
-    assert told(Decisions(band=16)) == "blocks go through bands of 16, as decided"
+    assert "modelled on A100" in told() and "on grids wider than" in told()
+    assert told(Decisions(band=0)) == "blocks run in grid order: as requested"
+    assert told(Decisions(band=16)) == "blocks run in bands of 16, as requested"
 
 
 def test_a_program_that_has_an_order_of_its_own_keeps_it() -> None:
@@ -182,7 +185,7 @@ def test_orders_by_hand() -> None:
     sharing = Sharing(1000, 1000)
     assert sharing.loaded(108, 8) == 22_000 and sharing.loaded(108, 108) == 109_000
     assert sharing.loaded(108, 1000) == 109_000
-    # Memory is busy for half of a round when 54 of x and 2 of y come.
+    # Memory is busy for half of an iteration when 54 of x and 2 of y come.
     found = order_of_blocks(a100, sharing, 56_000 / rate / BUSY, 1)
     assert isinstance(found, Order)
     assert (found.band, found.limit, found.bands, found.rows) == (8, 54, 22_000, 57_000)
@@ -217,11 +220,11 @@ def test_what_no_other_block_loads_has_no_order() -> None:
         (["stages=5"], "expected 1, 2, 3, 4, 6, 8"),
         (["agents=maybe"], "expected on or off"),
         (["grid=2"], "expected ROWSxCOLUMNS"),
-        (["grid=8x8"], "of 32 warps"),
+        (["grid=8x8"], "at most 32 warps"),
         (["width=32"], "expected 1, 2"),
         (["band=1"], "expected 0, or 2"),
         (["band"], "expected NAME=VALUE"),
-        (["bands=2"], "by the name 'bands'"),
+        (["bands=2"], "called 'bands'"),
         (["band=2", "band=4"], "twice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``tileas-ahead``: products that are started a round ahead, on both sides of the pass, on the simulator in many
+"""``tileas-ahead``: products that are started an iteration ahead, on both sides of the pass, on the simulator in many
 orders of warps, and what machines say when they are waited for too late or not at all."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOOPS = {
     "nested": Loop(nested=True),
     # Sums that two operations use.
     "unscaled": Loop(scaled=False),
-    # The second product adds to the sums of the round before as they are.
+    # The second product adds to the sums of the iteration before as they are.
     "sums only": Loop(
         second="mmaf %p, %values, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>"
     ),
@@ -115,7 +115,7 @@ def test_what_a_round_does() -> None:
     kept = (AsyncDotOp, FutureWaitOp, P.ConsumerWaitOp, P.ConsumerReleaseOp)
     kinds = [type(op) for op in loop.body.block.ops if isinstance(op, kept)]
     assert kinds == [
-        # The product of the next round waits for its stage, and that of the round before has ended.
+        # The product of the next iteration waits for its stage, and that of the iteration before has ended.
         P.ConsumerWaitOp,
         FutureWaitOp,
         P.ConsumerReleaseOp,
@@ -129,7 +129,7 @@ def test_what_a_round_does() -> None:
     names = [op.name.rpartition(".")[2] for op in loop.body.block.ops]
     first, second = (n for n, name in enumerate(names) if name == "dot")
     assert names.index("reduce") < first < names.index("exp2") < second
-    # In front of the loop the first product, behind it the second one of the last round.
+    # In front of the loop the first product, behind it the second one of the last iteration.
     around = loop.parent_op()
     assert isinstance(around, scf.IfOp)
     kinds = [type(op) for op in around.walk()]
@@ -155,7 +155,7 @@ def test_on_the_simulator_in_many_orders(name: str) -> None:
 
 
 def test_two_stages_are_filled_in_the_order_in_which_they_are_waited_for() -> None:
-    """With two stages the keys of a round are on their way before the values of the round before."""
+    """With two stages the keys of an iteration are on their way before the values of the iteration before."""
     loop = LOOPS["wide"]
     module = K.lowered(loop.text(), schedule(2) + ",tileas-ahead")
     (fills,) = (
@@ -177,9 +177,9 @@ def test_two_stages_are_filled_in_the_order_in_which_they_are_waited_for() -> No
     assert sum(isinstance(op, P.ProducerAcquireOp) for op in before.walk()) == 4
 
 
-AHEAD = "the product of the next round is started before the sums of this one are used"
-GOES_ON = "a product goes on while the next round begins"
-ALONE = "a product is not started a round ahead: "
+AHEAD = "the product of the next iteration starts before the accumulator of this one is used"
+GOES_ON = "a product stays in flight across iterations"
+ALONE = "product not started an iteration ahead: "
 
 
 def said(text: str, warps: int = 4) -> list[str]:
@@ -201,7 +201,7 @@ BLOCKED: list[tuple[str, str]] = [
         # The keys are the values, too.
         "    %k0 = mmaf %query, %key, %none : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>\n"
         + FIRST.replace("%none", "%k0"),
-        "the round reads the stage otherwise, too",
+        "the iteration has another read of the stage",
     ),
 ]
 
@@ -216,12 +216,12 @@ def test_remarks() -> None:
     rounded += "    %s = ftof %sh : tile<64x64xf16> -> tile<64x64xf32>\n"
     zero = "  %noneh = constant <f16: 0.0> : tile<64x64xf16>\n"
     changed = text.replace(FIRST, rounded).replace("  %two =", zero + "  %two =")
-    assert ALONE + "its sums are rounded to f16" in said(changed)
+    assert ALONE + "its accumulator is rounded to f16" in said(changed)
 
 
 @pytest.mark.parametrize("beside", [16, 92, 116])
 def test_registers_decide(beside: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of two rounds and what the loop carries, then the left operand of the product that goes on, in the
+    """Sums of two iterations and what the loop carries, then the left operand of the product that goes on, in the
     232 registers of a thread."""
     monkeypatch.setattr(product_candidates, "_BESIDE", beside)
     module, remarks = K.lowered(LOOPS["wide"].text(), schedule(2)), Remarks()
@@ -230,8 +230,10 @@ def test_registers_decide(beside: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_products(func, 4, remarks)
     message, *others = [remark.message for remark in remarks.found]
     if beside == 116:
-        assert message.startswith(ALONE + "twice 32 sums, 68 registers that the loop carries")
-        assert message.endswith("116 for all else are more than the 232 of a thread")
+        assert message.startswith(
+            ALONE + "2 x 32 accumulator registers, 68 for loop-carried values"
+        )
+        assert message.endswith("116 others exceed the 232 of a thread")
         assert print_text(module) == before
         return
     assert [message, *others] == [AHEAD, GOES_ON]
@@ -246,7 +248,7 @@ def ahead_of(loop: Loop) -> str:
 
 
 def _release_before_wait(text: str) -> str:
-    """The stage of the product of the next round is given back before that has ended."""
+    """The stage of the product of the next iteration is given back before that has ended."""
     wait, release = (
         list(re.finditer(rf"^ *(%\S+ = )?nv_tileas\.async\.{name} .*\n", text, re.MULTILINE))
         for name in ("future_wait", "pipeline.consumer_release")
@@ -261,8 +263,8 @@ def _waits_for_too_little(text: str) -> str:
 
 
 CHANGES: list[tuple[Callable[[str], str], str]] = [
-    (_release_before_wait, "storage that a product reads was written"),
-    (_waits_for_too_little, "is waited for while 2 of 2 may go on"),
+    (_release_before_wait, "storage was written while a product"),
+    (_waits_for_too_little, "allows 2 pending products, but 2 were started"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""``tileas-schedule``: products that go on into the next round, on both sides of the pass, on the simulator
+"""``tileas-schedule``: products that go on into the next iteration, on both sides of the pass, on the simulator
 in many orders of warps, and what machines say when they are waited for too late or not at all."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_both_sides_of_the_pass_compute_the_same(nested: bool, depth: int) -> No
     before, after = (K.lowered(text, passes) for passes in (TMA, SCHEDULE))
     kinds = [type(op) for op in after.walk()]
     assert kinds.count(AsyncDotOp) == kinds.count(FutureWaitOp) == kinds.count(AsyncWaitOp) == 1
-    # That of the round before, and behind the loop that of the last.
+    # That of the iteration before, and behind the loop that of the last.
     assert kinds.count(ConsumerReleaseOp) == 2 and DotOp not in kinds
     extents = (100, 60, depth)
     one, right = launch(Program(before), extents, TILE, how(nested=nested))
@@ -68,20 +68,20 @@ def said(text: str) -> list[str]:
 
 
 ROUND = "    %next = mmaf %l, %r, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>\n"
-ALONE = "a product is waited for in its own round: "
+ALONE = "product not kept in flight: "
 BLOCKED: list[tuple[str, str]] = [
     (
         "    %twice = addf %acc, %acc : tile<64x64xf32>\n" + ROUND.replace("%acc", "%twice"),
-        "the sums of the round before are not what it adds to",
+        "it does not accumulate onto the product of the previous iteration",
     ),
     (
         ROUND.replace("%next", "%made") + "    %next = addf %made, %made : tile<64x64xf32>\n",
-        "the round uses its sums",
+        "the iteration uses its accumulator",
     ),
     (
         ROUND.replace("%next", "%made").replace("%acc", "%nothing")
         + "    %next = addf %made, %acc : tile<64x64xf32>\n",
-        "the round uses its sums",
+        "the iteration uses its accumulator",
     ),
     (
         "    %h = constant <f16: 1.0> : tile<64x64xf16>\n" + ROUND.replace("%l,", "%h,"),
@@ -96,7 +96,7 @@ BLOCKED: list[tuple[str, str]] = [
 
 def test_remarks() -> None:
     text = product(*TILE)
-    assert said(text) == ["a product goes on while the next round begins"]
+    assert said(text) == ["a product stays in flight across iterations"]
     assert ROUND in text
     for other, why in BLOCKED:
         assert ALONE + why in said(text.replace(ROUND, other)), why
@@ -116,7 +116,7 @@ def _without(pattern: str) -> Callable[[str], str]:
 
 
 def _released_early(text: str) -> str:
-    """The wait for the product of the round before comes behind the release of its stage."""
+    """The wait for the product of the iteration before comes behind the release of its stage."""
     wait, release = (
         re.search(rf"^ *nv_tileas\.async\.{name} .*\n", text, re.MULTILINE)
         for name in ("wait", "pipeline.consumer_release")
@@ -136,19 +136,21 @@ def one_more(text: str) -> str:
 def test_the_reference_machine_finds_a_stage_that_is_given_back_early(
     change: Callable[[str], str],
 ) -> None:
-    with pytest.raises(TileIRError, match="storage that a product reads was written"):
+    with pytest.raises(TileIRError, match="storage was written while a product"):
         launch(Program(parse(change(scheduled()))), (64, 64, 256), TILE, how())
 
 
 def test_the_reference_machine_finds_a_wait_for_too_little() -> None:
-    with pytest.raises(TileIRError, match="product 1 is waited for while 2 of 2 may go on"):
+    with pytest.raises(
+        TileIRError, match="the wait for product 1 allows 2 pending products, but 2 were started"
+    ):
         launch(Program(parse(one_more(scheduled()))), (64, 64, 256), TILE, how())
 
 
 def test_the_simulator_finds_a_stage_that_is_given_back_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Copies of a later round write what a product still reads."""
+    """Copies of a later iteration write what a product still reads."""
     monkeypatch.setattr(schedule, "GOING", 9)
     program = TileProgram(parse(product(*TILE)), "sm_90a")
     found: set[str] = set()

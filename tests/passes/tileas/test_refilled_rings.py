@@ -1,4 +1,4 @@
-"""Rings of one stage: filled for the next round where this one has read them last, by threads and by tensor maps; the same
+"""Rings of one stage: filled for the next iteration where this one has read them last, by threads and by tensor maps; the same
 results on both sides, on the simulator in many orders of warps, and chosen where more blocks then share a multiprocessor."""
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_any_order_of_warps(name: str, arch: str) -> None:
 
 def test_where_copies_start_and_what_is_waited_for() -> None:
     """The keys come again behind the first product, the values behind the second one; each wait leaves the other group under
-    way, and threads meet four times in a round."""
+    way, and threads meet four times in an iteration."""
     module = made(Loop(), "threads", ",tileas-expand,tileas-allocate,tileas-insert-barriers")
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     body = list(loop.body.block.ops)
@@ -120,7 +120,7 @@ def test_a_map_fills_behind_the_release() -> None:
 
 @pytest.mark.parametrize("rounds", [2, 3])
 def test_more_stages_than_one_may_be_filled_behind_the_release(rounds: int) -> None:
-    """As many rounds ahead as a pipeline has stages."""
+    """As many iterations ahead as a pipeline has stages."""
     loop = Loop()
     text = print_text(
         K.lowered(
@@ -168,7 +168,7 @@ def test_tiles_of_which_one_stage_fits_do_not_go_through_registers(
         tma_pipelines(func, 4, Target(target, room), remarks, gpu)
     rings = [remark.message for remark in remarks.found if remark.kind == "ring"]
     assert bool(rings) == spare
-    assert all("each again as soon as it was read, 128 KiB" in ring for ring in rings)
+    assert all("refilled as soon as it is read, 128 KiB" in ring for ring in rings)
 
 
 BYTES, SUMS = (64, 64, "i8"), "tile<64x64xf32>"
@@ -230,7 +230,7 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     spans = [(15 * KIB, [op], 0.0) for op in products]
     small = Ring(products, 4, 30 * KIB, 0, 10.0 * 64 * 64, spans)
     found = refills(A100, small, 3)
-    assert found.startswith("modelled for A100")
+    assert found.startswith("modelled on A100")
     assert "1 stage: " in found
     assert "3 stages: " in found
     # Without another ring there are the figures of this one.
@@ -240,7 +240,7 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     assert refills(A100, alone, 1) == ""
     assert "1 block" in refills(A100, replace(alone, spans=big), 1)
     assert refills(A100, replace(alone, spans=big), 2) == ""
-    # Two blocks share a multiprocessor in any case; each tile is read for the whole round; there are no products.
+    # Two blocks share a multiprocessor in any case; each tile is read for the whole iteration; there are no products.
     assert refills(A100, replace(small, stage_bytes=24 * KIB), 3) == ""
     whole = [(15 * KIB, products, small.work) for _ in products]
     assert refills(A100, replace(small, warps=8, spans=whole), 2) == ""

@@ -32,7 +32,7 @@ def test_a_block_cannot_have_so_many(warps: int, pipeline: str) -> None:
 def test_tiles_without_layouts_are_no_input_of_the_last_lowering() -> None:
     """What the passes would not have made is refused, not a failed assertion."""
     text = (EXAMPLES / "softmax.tileir").read_text(encoding="utf-8")
-    with pytest.raises(TileIRError, match="do not fit") as caught:
+    with pytest.raises(TileIRError, match="do not match") as caught:
         lowered(text, "tileaa,convert-tileas-to-nvgpu")
     assert caught.value.diagnostics[0].code == "not-lowered-to-threads"
 
@@ -40,8 +40,8 @@ def test_tiles_without_layouts_are_no_input_of_the_last_lowering() -> None:
 HOPPER = "tileaa,tileas{target=sm_90a}"
 #: A change of the text of a product by tensor maps and wgmma, and what is said about it.
 MISPLACED = {
-    "boxes": (r", #shared\d*>", ">", "does not lie as"),
-    "stage": (r"offset = [1-9]\d* ", "offset = 65552 ", "counts from multiples of 1024"),
+    "boxes": (r", #shared\d*>", ">", "does not have"),
+    "stage": (r"offset = [1-9]\d* ", "offset = 65552 ", "repeats at multiples of 1024"),
 }
 
 

@@ -51,7 +51,7 @@ def test_stores_stay_behind_loads_that_are_made_again() -> None:
 
 A, B = (64, 64, "f16"), (64, 64, "f16")
 SUMS = "tile<64x64xf32>"
-#: What is done with a loaded tile %w and sums %s in each round, by the element type of the tile.
+#: What is done with a loaded tile %w and sums %s in each iteration, by the element type of the tile.
 TAKEN = {
     "i8": "    %none8 = constant <i8: 0> : tile<64x64xi8>\n"
     "    %on = cmpi not_equal %w, %none8, signed : tile<64x64xi8> -> tile<64x64xi1>\n"
@@ -62,7 +62,7 @@ TAKEN = {
 
 
 def rounds(element: str, more: str = "") -> str:
-    """A loop that adds products up, and takes a tile of each round into account."""
+    """A loop that adds products up, and takes a tile of each iteration into account."""
     body = (
         f"  %nothing = constant <f32: 0.0> : {SUMS}\n"
         "  %sum = for %i in (%zero to %steps, step %one) : tile<i32> "

@@ -25,7 +25,7 @@ FRAGMENT = Fragment(16, 8, 16, 16)
 
 @dataclass(frozen=True)
 class Weights:
-    """A product of ``rows`` by weights of 8 or 4 bits, with a scale for each column in each round."""
+    """A product of ``rows`` by weights of 8 or 4 bits, with a scale for each column in each iteration."""
 
     rows: int = 16
     n: int = 64
@@ -157,7 +157,7 @@ def test_on_the_simulator(case: Weights, arch: str) -> None:
 def test_it_is_told() -> None:
     program = GpuProgram(parse(text_of(Weights())), "sm_80")
     said = [remark.message for remark in program.remarks()]
-    assert "threads compute a right operand in registers" in said
+    assert "the right operand is computed in registers" in said
 
 
 @pytest.mark.parametrize("spread", [0, 1, 2])

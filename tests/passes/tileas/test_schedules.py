@@ -121,12 +121,12 @@ def test_small_stages_are_as_many_as_hide_the_memory(shared: int, stages: int) -
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize("nested", [False, True])
 def test_rings(stages: int, nested: bool) -> None:
-    """Loops of any number of rounds; whole tiles, and tiles that the matrix ends in."""
+    """Loops of any number of iterations; whole tiles, and tiles that the matrix ends in."""
     text = K.product(nested=nested)
     module = K.lowered(text, f"{LAYOUTS},tileas-pipeline{{stages={stages}}},tileas-expand")
     rings = [op.result.type for op in of(module, AllocTensorOp)]
     assert sorted(ty.dims for ty in rings) == [(stages, 32, 64), (stages, 64, 32)]
-    # Two loads for each round before the loop, and for the loop itself.
+    # Two loads for each iteration before the loop, and for the loop itself.
     assert len(of(module, AsyncTiledLoadOp)) == 2 * stages
     (wait,) = of(module, AsyncWaitOp)
     assert wait.properties["pending"].value.data == stages - 2
@@ -174,7 +174,7 @@ def test_a_ring_of_loads_before_which_a_round_does_nothing() -> None:
 
 
 def remarks(text: str, shared_bytes: int = 99 << 10) -> tuple[list[str], list[int]]:
-    """What the pass says, and how many rounds ahead groups of copies shall start."""
+    """What the pass says, and how many iterations ahead groups of copies shall start."""
     module = K.lowered(text, LAYOUTS)
     (func,) = of(module, FuncOp)
     said = pipeline(func, 3, shared_bytes)
@@ -196,7 +196,7 @@ def test_a_ring_that_does_not_fit_is_told() -> None:
     said, made = remarks(K.product(), 16 << 10)
     assert made == []
     assert said == [
-        "a loop is not pipelined: two stages of 8192 bytes do not fit beside 0 in 16384 bytes of "
+        "loop not pipelined: two stages of 8192 bytes and 0 other bytes exceed 16384 bytes of "
         "shared memory"
     ]
 

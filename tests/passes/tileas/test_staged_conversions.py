@@ -38,7 +38,7 @@ def doubles(n: int, k: int) -> str:
 
 
 def group_scaled() -> str:
-    """c = the sum over rounds of a times the transpose of b, whose rows have a scale in each round."""
+    """c = the sum over rounds of a times the transpose of b, whose rows have a scale in each iteration."""
     a, b, d, c = (64, 64, "f16"), (64, 64, "i8"), (64, 1, "f32"), (64, 64, "f32")
     ty = "tile<64x64xf32>"
     body = (

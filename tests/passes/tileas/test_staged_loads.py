@@ -185,7 +185,7 @@ def test_a_row_by_threads_does_not_take_the_rest_along(
     arch: str, shape: tuple[int, int, int], maps: int
 ) -> None:
     """A tensor map brings what threads compute with, too, where a pipeline of all takes less room than one beside a ring of
-    theirs. Where threads have to bring half of a round of ``mma.sync``, they bring all of it."""
+    theirs. Where threads have to bring half of an iteration of ``mma.sync``, they bring all of it."""
     text = scaled_halves(*shape)
     program = TileProgram(parse(text), arch)
     rng = np.random.default_rng(1)

@@ -90,7 +90,7 @@ def test_what_a_loop_writes_is_not_loaded_ahead() -> None:
     module = K.lowered(text, "tileaa,tileas-assign-layouts")
     func = next(op for op in module.walk() if op.name == "nv_tileaa.func")
     why = pipeline(func, 3, 99 << 10)  # pyright: ignore[reportArgumentType]
-    assert why == ["'l' is not loaded ahead: an access in the loop must be done before it"]
+    assert why == ["'l' is not prefetched: it must follow another access of the loop"]
 
 
 def test_rings_of_products_come_first() -> None:

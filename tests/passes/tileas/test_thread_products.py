@@ -19,7 +19,7 @@ from tilewright.passes import run_pipeline
 from tilewright.passes.tileas.access_layouts import Shape, coalesced
 from tilewright.passes.tileas.thread_products import (
     ThreadPlan,
-    thread_sums,
+    thread_accumulator,
     tile_of_thread,
     waves_of,
 )
@@ -176,7 +176,7 @@ def test_the_reference_machine_computes_the_same(case: Small) -> None:
     (dot,) = [op for op in module.walk() if isinstance(op, S.DotOp)]
     assert S.atom_of(dot) == "fma"
     dims = case.dims if case.dims[0] > 1 else case.dims[1:]
-    assert layout_of(dot.c.type) == thread_sums(dims[:-1], 128)
+    assert layout_of(dot.c.type) == thread_accumulator(dims[:-1], 128)
 
 
 @pytest.mark.parametrize("warps", [1, 2, 8, 16])
@@ -198,6 +198,6 @@ def test_other_numbers_of_warps_have_no_conflicts_either(case: Small, warps: int
 @pytest.mark.parametrize("shape", [(64, 64), (128, 32), (32, 128), (128, 128), (16, 256)], ids=str)
 def test_sums_are_as_square_as_registers_go(shape: tuple[int, int]) -> None:
     """What a thread reads for each k is the sum of its rows and columns."""
-    down, across = tile_of_thread(thread_sums(shape, 128), shape)
+    down, across = tile_of_thread(thread_accumulator(shape, 128), shape)
     assert down * across == shape[0] * shape[1] // 128
     assert max(down, across) <= 2 * min(down, across)

@@ -253,22 +253,22 @@ def remarks(text: str, target: Target) -> list[str]:
 def test_remarks() -> None:
     assert remarks(product(64, 64, 64), Target("sm_80")) == []
     assert remarks(product(64, 64, 64), Target("sm_90a")) == [
-        "a loop loads 2 tiles ahead by TMA into 3 stages, 48 KiB"
+        "a loop prefetches 2 tiles by TMA into 3 stages, 48 KiB"
     ]
     assert remarks(product(64, 64, 8), Target("sm_90a"))[0] == (
-        "'l' does not come by TMA: its rows of 16 bytes are shorter than 32"
+        "'l' is not loaded by TMA: its rows of 16 bytes are shorter than 32"
     )
     assert remarks(product(64, 64, 16), Target("sm_90a"))[0] == (
-        "'l' does not come by TMA: it has rows of 32 bytes, and less than 4096 in all"
+        "'l' is not loaded by TMA: its rows of 32 bytes are short and it has fewer than 4096 bytes in all"
     )
     (said,) = remarks(product(64, 64, 64), Target("sm_90a", 32 << 10))
-    assert said.startswith("a loop has no pipeline: two stages of 16384 bytes do not fit")
+    assert said.startswith("loop not pipelined: two stages of 16384 bytes")
 
 
 def test_rings_leave_room_for_exchanges_in_front_of_them() -> None:
     """Behind the loop exchanges take the memory of the ring; in front of it, it must be there beside it."""
     small = Target("sm_90a", 40 << 10)
-    assert remarks(product(64, 64, 64), small)[0].startswith("a loop loads 2 tiles ahead")
+    assert remarks(product(64, 64, 64), small)[0].startswith("a loop prefetches 2 tiles")
     first = """
   %many = iota : tile<256xi32>
   %most = reduce %many dim=0 identities=[0 : i32] : tile<256xi32> -> tile<i32>
@@ -279,7 +279,7 @@ def test_rings_leave_room_for_exchanges_in_front_of_them() -> None:
 """
     text = product(64, 64, 64).replace("%zero to %steps", "%zero to %most")
     (said,) = remarks(text.replace("\n  %sum = for", f"{first}\n  %sum = for"), small)
-    assert said.startswith("a loop has no pipeline: two stages of 16384 bytes do not fit")
+    assert said.startswith("loop not pipelined: two stages of 16384 bytes")
 
 
 def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
@@ -290,8 +290,8 @@ def test_tensor_maps_leave_room_for_the_ring_of_what_threads_bring() -> None:
     tma_pipelines(func, 3, Target("sm_90a", 13 << 10), said)
     pipeline(func, 3, 13 << 10, said)
     assert [remark.message for remark in said.found if remark.kind == "ring"] == [
-        "a loop loads 1 tile ahead by TMA into 2 stages, 8 KiB",
-        "a loop loads 1 tile ahead into 2 stages, 4 KiB",
+        "a loop prefetches 1 tile by TMA into 2 stages, 8 KiB",
+        "a loop prefetches 1 tile into 2 stages, 4 KiB",
     ]
 
 
@@ -305,17 +305,17 @@ def test_operands_of_matrices_lie_as_boxes_bring_them(flags: str) -> None:
     before = print_text(module)
     small = Remarks()
     tma_pipelines(func, 3, Target("sm_120a", 8 << 10), small)
-    assert "a loop has no pipeline" in small.found[-1].message
+    assert "loop not pipelined" in small.found[-1].message
     assert print_text(module) == before
     said = Remarks()
     tma_pipelines(func, 3, Target("sm_120a"), said)
     (remark,) = said.found
-    assert remark.message.startswith("a loop loads 2 tiles ahead by TMA")
+    assert remark.message.startswith("a loop prefetches 2 tiles by TMA")
     module = K.lowered(product(64, 64, 32, flags="b"), LAYOUTS.replace("sm_90a", "sm_120a"))
     (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
     tma_pipelines(func, 3, Target("sm_120a"), said)
     assert [found.message.rpartition(": ")[2] for found in said.found[1:]] == [
-        "products need it in another order in storage"
+        "its product needs it in another shared-memory layout"
     ] * 2
 
 
@@ -328,10 +328,12 @@ def test_what_threads_bring_half_of_they_bring_alone() -> None:
         found = Remarks()
         tma_pipelines(func, 3, Target(arch), found)
         said[arch] = [remark.message for remark in found.found if remark.kind != "tma"]
-        said[arch] += [m.message for m in found.found if "threads bring as much" in m.message]
+        said[arch] += [
+            m.message for m in found.found if "threads copy at least as much" in m.message
+        ]
     assert said == {
-        "sm_90a": ["a loop loads 1 tile ahead by TMA into 3 stages, 6 KiB"],
-        "sm_120a": ["a loop has no pipeline: threads bring as much of it"],
+        "sm_90a": ["a loop prefetches 1 tile by TMA into 3 stages, 6 KiB"],
+        "sm_120a": ["loop not pipelined: threads copy at least as much of its data"],
     }
 
 

@@ -243,9 +243,7 @@ LATER = """
 def test_what_is_read_later_is_stored_by_threads() -> None:
     """A load behind the store would have to wait until the copy has ended, and see it through another proxy."""
     text = product(behind=LATER)
-    assert remarks(text)[0] == (
-        "'d' is not stored by TMA: an access that may touch its memory comes behind it"
-    )
+    assert remarks(text)[0] == ("'d' is not stored by TMA: a later access may touch its memory")
     program = TileProgram(parse(text), "sm_90a")
     for seed in range(4):
         launch(program, TILE, (64, 128, 64), options=LaunchOptions(seed=seed))
@@ -256,14 +254,14 @@ def test_remarks() -> None:
     assert remarks(product()) == ["'d' is stored by TMA, from 16 KiB of shared memory"]
     assert remarks(product(), arch="sm_80") == []
     assert remarks(product((128, 128, 16)), shared_bytes=16 << 10) == [
-        "'d' is not stored by TMA: its 32 KiB do not fit into shared memory beside what is needed at the same time"
+        "'d' is not stored by TMA: 32 KiB of shared memory are not free at this point"
     ]
     assert remarks(product(out="f32")) == [
-        "'sum' is not stored by TMA: threads hold what they store in one access"
+        "'sum' is not stored by TMA: each thread holds the elements of its stores"
     ]
     (said,) = remarks(product((64, 64, 64)))
     assert said == (
-        "'d' is not stored by TMA: a thread has 64 bytes of it only, which it stores sooner by itself"
+        "'d' is not stored by TMA: a thread holds only 64 bytes of it, which it stores faster itself"
     )
     (said,) = remarks(product((256, 32, 64)))
     assert said == "'d' is stored by TMA, from 16 KiB of shared memory"
@@ -326,7 +324,7 @@ def test_the_simulator_finds_what_is_left_out() -> None:
     # Threads meet before they write storage where a ring was, and before it is read.
     assert _without(nvvm.BarrierOp, "", 0)
     assert _without(nvvm.BarrierOp, "", 1)
-    # The wait of a round for the storage that the round before has left to be read.
+    # The wait of an iteration for the storage that the iteration before has left to be read.
     assert _without(nvvm.CpAsyncBulkWaitGroupOp, "apart", 0)
 
 
@@ -375,4 +373,6 @@ def test_panels_keep_to_the_period_of_the_swizzle(rows: int, arch: str) -> None:
     found = tile_box(Facts(func), store.base, (rows, columns), f16)
     assert isinstance(found, str if rows < 8 else Box), found
     if rows < 8:
-        assert found == "panels of less than 8 rows do not begin where the swizzle does"
+        assert (
+            found == "panels of fewer than 8 rows do not start at a multiple of the swizzle pattern"
+        )

@@ -1,4 +1,4 @@
-"""How many warps a block gets; memory of rings between rounds of the loop around them."""
+"""How many warps a block gets; memory of rings between iterations of the loop around them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sums_of_sums(rows: int, columns: int) -> str:
 
 
 def biased(rows: int, columns: int) -> str:
-    """The sums of each round meet a tile that the round loads."""
+    """The sums of each iteration meet a tile that the iteration loads."""
     d, ty = (rows, columns, "f16"), f"tile<{rows}x{columns}xf32>"
     text = sums_of_sums(rows, columns)
     view = K.entry({"d": d}, "").split("%even = ")[1].split("\n", 1)[1].rsplit("  return")[0]
@@ -144,12 +144,12 @@ def warps_remark(text: str, arch: str) -> str:
 @pytest.mark.parametrize(
     ("loop", "arch", "wanted"),
     [
-        ("plain", "sm_80", "4 warps: modelled for A100"),
-        ("split", "sm_80", "4 warps: modelled for A100"),
-        ("split", "sm_90a", "4 warps: modelled for H100"),
-        ("blocks", "sm_90a", "8 warps: modelled for H100"),
-        ("blocks", "sm_80", "8 warps: a loop over blocks needs registers, too"),
-        ("plain", "sm_120a", "4 warps: modelled for GeForce RTX 5090"),
+        ("plain", "sm_80", "4 warps: modelled on A100"),
+        ("split", "sm_80", "4 warps: modelled on A100"),
+        ("split", "sm_90a", "4 warps: modelled on H100"),
+        ("blocks", "sm_90a", "8 warps: modelled on H100"),
+        ("blocks", "sm_80", "8 warps: a persistent loop needs registers, too"),
+        ("plain", "sm_120a", "4 warps: modelled on GeForce RTX 5090"),
     ],
 )
 def test_where_registers_leave_the_choice_the_model_is_asked(
@@ -162,7 +162,7 @@ def test_where_registers_leave_the_choice_the_model_is_asked(
     assert found.startswith(wanted)
     assert threads(text, arch) == 32 * int(found[0])
     if "modelled" in found:
-        assert "clocks a round" in found and "; 8: " in found
+        assert "clocks per iteration" in found and "; 8: " in found
     assert warps_remark(text, arch) == found
 
 
@@ -248,4 +248,4 @@ def test_functions_of_f64_have_registers(width: int, element: str, warps: int) -
     assert threads(text, "sm_90a") == 32 * warps
     remarks = GpuProgram(parse(text), "sm_90a").remarks()
     said = [found.message for found in remarks if found.kind == "warps"]
-    assert bool(said) == (warps != 4) and all("functions of f64" in line for line in said)
+    assert bool(said) == (warps != 4) and all("around f64 functions" in line for line in said)

@@ -70,10 +70,10 @@ class Bounds:
         indices = values_of(access, "indices")
         axes = view_axes(source_of_assumes(base), moved)
         if axes is None:
-            return (AxisBounds("unknown", "the view is made elsewhere"),) * len(indices)
+            return (AxisBounds("unknown", "the view is created elsewhere"),) * len(indices)
         promised = _promises(access, len(indices))
         return tuple(
-            AxisBounds("inside", "promised by in_bounds")
+            AxisBounds("inside", "stated by in_bounds")
             if promised[number]
             else self._axis(axis, index)
             for number, (axis, index) in enumerate(zip(axes, indices, strict=True))
@@ -185,7 +185,7 @@ class BulkCopies:
         base = source_of_assumes(access.operands[0])
         cutter = cut_by(base)
         if cutter is None:
-            return BulkCopy(("the base is no view that is cut here",))
+            return BulkCopy(("the base is not a partitioned view",))
         axes = view_axes(base, ())
         if axes is None:
             return BulkCopy(("an axis of the tile covers several axes of the memory",))
@@ -200,13 +200,13 @@ class BulkCopies:
         found = []
         semantic = enum_property(access, "mem_semantic") or access.SEMANTICS[0]
         if semantic != "weak" and not isinstance(access, TiledAtomicRMWOp):
-            found.append(f"{semantic} accesses are no bulk copies")
+            found.append(f"{semantic} accesses cannot be bulk copies")
         if "allow_tma" in access.properties and not is_set(access, "allow_tma"):
             found.append("the program forbids it")
         if any(operand in access.operands for operand in getattr(access, "mask", None) or ()):
             found.append("it has a mask")
         if any(axis.sparse for axis in axes):
-            found.append("indices pick the elements of an axis one by one")
+            found.append("indices select the elements of an axis one by one")
         return found
 
     def _rules_of_shape(self, memref: SSAValue, axes: Sequence[Axis]) -> list[str]:
@@ -220,7 +220,7 @@ class BulkCopies:
         if not inner:
             found.append("no axis is known to have stride 1")
         elif (size := inner[0].tile * _element_bytes(memref)) % _ALIGNMENT:
-            found.append(f"rows of {size} bytes, no multiple of {_ALIGNMENT}")
+            found.append(f"rows of {size} bytes, not a multiple of {_ALIGNMENT}")
         return found
 
     def _rules_of_alignment(self, memref: SSAValue, axes: Sequence[Axis]) -> list[str]:

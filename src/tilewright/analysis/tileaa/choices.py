@@ -186,7 +186,7 @@ def _outcome(block: Block, case: _Case) -> list[int]:
     sides: list[int] = []
     for operand, value in enumerate(found):
         if not isinstance(value, Side) or value.operand != operand:
-            raise _Unclear("its body yields something else than one of two elements")
+            raise _Unclear("its body yields something other than one of its two elements")
         sides.append(value.side)
     return sides
 
@@ -201,14 +201,14 @@ def _run(block: Block, values: dict[SSAValue, _Found], case: _Case) -> list[_Fou
                 values.update(zip(op.results, _run(region.blocks[0], values, case), strict=True))
             continue
         _step(op, values, case)
-    raise _Unclear("its body has no end")
+    raise _Unclear("its body has no terminator")
 
 
 def _step(op: Operation, values: dict[SSAValue, _Found], case: _Case) -> None:
     if isinstance(op, arith.ConstantOp):
         known = known_integers(op)
         if known is None or width_of(op.result.type) != 1:
-            raise _Unclear("its body holds numbers of its own")
+            raise _Unclear("its body contains constants")
         values[op.result] = bool(known[0])
         return
     operands = [_value(values, operand) for operand in op.operands]
@@ -240,14 +240,14 @@ def _value(values: Mapping[SSAValue, _Found], value: SSAValue) -> _Found:
 def _truth(values: Mapping[SSAValue, _Found], value: SSAValue) -> bool:
     found = _value(values, value)
     if not isinstance(found, bool):
-        raise _Unclear("its body chooses by an element")
+        raise _Unclear("its body selects on an element")
     return found
 
 
 def _compared(op: arith.CmpfOp | arith.CmpiOp, operands: Sequence[_Found], case: _Case) -> bool:
     first, second = operands
     if not isinstance(first, Side) or not isinstance(second, Side):
-        raise _Unclear("its body compares with a number of its own")
+        raise _Unclear("its body compares with a constant")
     if first.operand != second.operand:
         raise _Unclear("its body compares elements of two tiles")
     relation = case[first.operand]

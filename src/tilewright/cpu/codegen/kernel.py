@@ -37,8 +37,8 @@ from tilewright.cpu.codegen.memory import (
     atomics,
     gathers,
     histogram,
+    kernel_memory,
     memrefs,
-    own_memory,
     pointers,
     privatization,
     single_thread,
@@ -64,7 +64,7 @@ from tilewright.passes.tileas.remarks import Remark
 #: The files that fill the table of lowerings.
 FAMILIES = (
     *(agents, atomics, contraction, control_flow, convolution, external_functions, gathers),
-    *(histogram, memrefs, operations, own_memory, pointers, programs, queues, reduce_scan),
+    *(histogram, memrefs, operations, kernel_memory, pointers, programs, queues, reduce_scan),
     *(reports, vector_bodies, view_access),
 )
 
@@ -111,7 +111,7 @@ def emit(
     unit.order = block_order.order_of_blocks(ops)
     if unit.order != block_order.ROW_BY_ROW:
         axes = ", then ".join("xyz"[axis] for axis in unit.order)
-        unit.remarks.add("order", f"blocks follow one another along {axes}")
+        unit.remarks.add("order", f"consecutive blocks run along {axes}")
     body = func.body.blocks[0]
 
     def plan_of(body: Block) -> Plan:
@@ -184,7 +184,7 @@ def emit(
     if key is not None and unit.origins is None:
         block_keys.make_keys(unit, plan, key, symbol, partial(_arguments, body))
     if key is not None:
-        message = "blocks that may wait for one another run on one thread, in their order"
+        message = "blocks that may wait for each other run on one thread, in order"
         unit.remarks.add("order", message)
     return Made(
         module,

@@ -12,7 +12,7 @@ from tilewright.diagnostics import TileIRError, define_code
 OUT_OF_MEMORY = define_code(
     "cpu-out-of-memory",
     "There is not enough memory for the tiles of a kernel.",
-    "Every thread needs room for the tiles of one tile block. Use smaller tiles, or fewer threads.",
+    "Every thread needs memory for the tiles of one tile block. Use smaller tiles, or fewer threads.",
 )
 
 
@@ -39,7 +39,8 @@ class Arena:
             except (MemoryError, OverflowError, ValueError, OSError):
                 self._size = -1
                 raise TileIRError.single(
-                    OUT_OF_MEMORY, f"a thread needs {size} bytes for tiles, which cannot be had"
+                    OUT_OF_MEMORY,
+                    f"a thread needs {size} bytes for tiles, which cannot be allocated",
                 ) from None
             start = ctypes.addressof(self._memory) + ARENA_PREFIX
             self._address = -(-start // ARENA_ALIGNMENT) * ARENA_ALIGNMENT

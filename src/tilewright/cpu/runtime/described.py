@@ -65,7 +65,7 @@ class DescribedPacker:
         size = value.layout.dtype.itemsize
         return TileIRError.single(
             BAD_ARGUMENT,
-            f"{value.name} starts {value.address % size} bytes behind a multiple of its element "
+            f"{value.name} starts {value.address % size} bytes past a multiple of its element "
             f"size, {size} bytes",
             location_of(self._kernel),
             help="pass a copy of the array",

@@ -22,7 +22,7 @@ from tilewright.launching.native_code import binding as llvm
 
 JIT_FAILED = define_code(
     "jit-failed",
-    "LLVM refused code that Tilewright generated, or cannot load it.",
+    "LLVM rejected code that Tilewright generated, or cannot load it.",
     "This is a bug of Tilewright, not of the kernel. `tilewright compile --emit llvm` shows the "
     "code; please report it together with the kernel.",
 )

@@ -274,8 +274,8 @@ class Program:
         if prod(packed.grid) > _MOST_BLOCKS:
             raise TileIRError.single(
                 BAD_GRID,
-                f"the grid {packed.grid} has more than 2**62 tile blocks, which no run comes to an "
-                "end of",
+                f"the grid {packed.grid} has more than 2**62 tile blocks, more than a run can "
+                "finish",
             )
         slots: Sequence[int] = packed.slots
         table: c_array[int] | None = None
@@ -311,7 +311,7 @@ class Program:
         if state.expired and state.finished < state.total and options.time_limit is not None:
             where = self._stopped_in(entry, kernel, state)
             raise time_is_over(options.time_limit, *where)
-        assert state.expired or not state.stop, "a kernel has stopped without a reason"
+        assert state.expired or not state.stop, "a kernel stopped without a diagnostic"
         return reports
 
     def _run_updates(self, state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:

@@ -50,7 +50,7 @@ DEADLOCK_TIMEOUT = 10.0
 
 #: How many looks in vain a thread makes, at the blocks that it has begun, before it begins another.
 _LOOKS_FIRST = 4
-#: After how many rounds of looks in vain a thread says so, and in how many it gives up its time slice once.
+#: After how many iterations of looks in vain a thread says so, and in how many it gives up its time slice once.
 _ROUNDS, _YIELD_ROUNDS = 1 << 12, 1 << 6
 
 #: Where other processes take the processors, so many looks of the watcher stand for a second of processor time.
@@ -427,10 +427,10 @@ class _DeadlockWatch:
         if self._vain_since is not None and (
             now - self._vain_since > self.seconds or self._looks > _MOST_LOOKS * self.seconds
         ):
-            self.found = f"for {self.seconds:g} s or more they have done nothing else"
+            self.found = f"they have only polled memory for {self.seconds:g} s or more"
         in_flight = begun - finished
         if now - self._since > self.seconds * max(in_flight, 1) and inside:
-            self.found = f"in {self.seconds:g} s of processor time for each none has ended"
+            self.found = f"none has ended in {self.seconds:g} s of processor time each"
         return self.found is not None
 
     def error(self) -> TileIRError:
@@ -438,8 +438,8 @@ class _DeadlockWatch:
         in_flight = state.begun - state.finished
         return TileIRError.single(
             DEADLOCK,
-            f"{state.finished} of {state.total} tile blocks have ended, and {in_flight} seem to wait for "
-            f"ever: {self.found}",
+            f"{state.finished} of {state.total} tile blocks have ended, and {in_flight} appear "
+            f"deadlocked: {self.found}",
             help=f"at least {IN_FLIGHT} tile blocks are in flight at once, the first ones first; "
             "`tilewright run` on the reference machine finds deadlocks exactly",
         )

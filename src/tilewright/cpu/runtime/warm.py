@@ -150,7 +150,7 @@ class WarmLaunch:
             POOL.give_back_arena(own)
         if total > 1:
             feedback.learn((time.perf_counter() - started) / total)
-        assert result in (FINISHED, ALL_DONE), "a kernel has stopped without a reason"
+        assert result in (FINISHED, ALL_DONE), "a kernel stopped without a diagnostic"
         return True
 
 

@@ -96,7 +96,7 @@ class TruncIOp(Conversion):
         "%s = arith.trunci %m : i64 to i32",
         "%s = arith.trunci %k overflow<nsw> : tile<8xi32> to tile<8xi8>",
     )
-    UNDEFINED: ClassVar = ("dropped bits other than the overflow flags promise",)
+    UNDEFINED: ClassVar = ("dropped bits other than the overflow flags state",)
 
     def check(self, report: Report) -> None:
         source, result = self.widths()

@@ -21,7 +21,7 @@ from tilewright.dialects.arith.base import (
 from tilewright.dialects.declare import examples, same_type
 from tilewright.dialects.facts import Extreme
 
-WRAPS = ("a result that wraps in a reading that the overflow flags promise not to",)
+WRAPS = ("an overflow that the overflow flags exclude",)
 TOO_FAR = ("a shift by the width or more",)
 ZERO_DIVISOR = ("a zero in rhs",)
 OVERFLOWING_DIVISION = (*ZERO_DIVISOR, "the smallest value divided by -1")

@@ -81,7 +81,7 @@ class RecordAttr(ParametrizedAttribute):
     def verify(self) -> None:
         for name in self.value.data:
             if name not in self.FIELDS:
-                raise VerifyException(f"'{name}' is no field of '{self.name}'")
+                raise VerifyException(f"'{name}' is not a field of '{self.name}'")
         if missing := sorted(self.REQUIRED - set(self.value.data)):
             raise VerifyException(f"'{self.name}' needs the field '{missing[0]}'")
 
@@ -93,7 +93,7 @@ class RecordAttr(ParametrizedAttribute):
         def field() -> None:
             name = token_text(parser)
             if name not in cls.FIELDS or name in fields:
-                why = "is written twice" if name in fields else f"is no field of '{cls.name}'"
+                why = "is written twice" if name in fields else f"is not a field of '{cls.name}'"
                 known = ", ".join(cls.FIELDS)
                 fail(parser, f"'{name}' {why}", code=BAD_RECORD, help=f"fields are: {known}")
             consume(parser)

@@ -53,11 +53,11 @@ BODY_ARGUMENTS = define_code(
     "aa-body-arguments", "The body of an operation has other arguments than the operation needs."
 )
 YIELD_TYPES = define_code(
-    "aa-yield-types", "A region yields other types than the operation around it needs."
+    "aa-yield-types", "A region yields types that the enclosing operation does not expect."
 )
 TERMINATOR = define_code(
     "aa-terminator",
-    "A region ends in the wrong operation, or a terminator stands in the wrong region.",
+    "A region has the wrong terminator, or a terminator is in the wrong region.",
     "return ends func; yield ends reduce, scan, generate and execute; queue.yield ends the regions "
     "of queue.put and queue.get.",
 )
@@ -80,7 +80,7 @@ ADDRESS_SPACE = define_code(
 )
 PROVENANCE = define_code(
     "aa-provenance",
-    "An operation loses what is known about where memory comes from.",
+    "An operation loses the provenance of a pointer.",
     "addptr keeps the pointee; make_memref hands its alias_scope on to its result type, and views "
     "keep the memref that they are made from.",
 )
@@ -97,7 +97,7 @@ MEMORY_ORDER = define_code(
 )
 CACHE_POLICY = define_code(
     "aa-cache-policy",
-    "A cache modifier stands beside a stronger semantic or an eviction policy.",
+    "A cache modifier is combined with a stronger semantic or an eviction policy.",
     "Cache modifiers exist for weak accesses only, and exclude eviction policies.",
 )
 INDEX_COUNT = define_code(
@@ -106,12 +106,12 @@ INDEX_COUNT = define_code(
 MASK = define_code("aa-mask", "A mask or fallback value does not fit the accessed value.")
 TOKEN_ARITY = define_code(
     "aa-token-arity",
-    "A token is taken but none is returned.",
-    "An effect that comes after something must be something to come after: what consumes a "
-    "mem_token returns one. An access without a token operand may still return one.",
+    "An operation takes a token but returns none.",
+    "An operation that consumes a mem_token also returns one, so that later effects can be "
+    "ordered after it. An access without a token operand may still return one.",
 )
 POINTEE = define_code(
-    "aa-pointee", "The element type of the value is not that of the memory behind the base."
+    "aa-pointee", "The element type of the value differs from that of the memory of the base."
 )
 IN_BOUNDS = define_code("aa-in-bounds", "in_bounds holds one boolean for each axis of the access.")
 ATOMIC_TYPE = define_code(
@@ -129,7 +129,7 @@ SYMBOL = define_code(
 SIGNATURE = define_code(
     "aa-signature", "Operands or results do not match the function that is referred to."
 )
-PARENT = define_code("aa-parent", "An operation stands inside another one that cannot hold it.")
+PARENT = define_code("aa-parent", "An operation is inside one that cannot contain it.")
 LEFTOVER = define_code(
     "aa-leftover",
     "An operation of cuda_tile is left inside a function of nv_tileaa.",

@@ -24,7 +24,7 @@ from tilewright.dialects.declare import NamedConstraint
 from tilewright.dialects.narrowing import AnyDenseArray, AnyIntegerAttr, is_dense_array, is_integer
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr, KernelSpecAttr
-from tilewright.dialects.nv_tileaa.enums import AliasEnumAttribute
+from tilewright.dialects.nv_tileaa.enums import TileAAEnumAttribute
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.numerics.element_types import signed
 
@@ -147,10 +147,10 @@ class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
             raise VerifyException(f"must be {self.description}, but got {attr}")
 
     @property
-    def enum(self) -> type[AliasEnumAttribute] | None:
+    def enum(self) -> type[TileAAEnumAttribute] | None:
         """The enumeration that the property holds a value of, if it does."""
         cls = self.classes[0]
-        return cls if issubclass(cls, AliasEnumAttribute) else None
+        return cls if issubclass(cls, TileAAEnumAttribute) else None
 
     def narrowed(self, attr: Attribute) -> Attribute:
         """A bare integer, which text makes 64 bits wide, in the width of the property."""
@@ -165,7 +165,7 @@ class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
         return attr
 
 
-_EnumT = TypeVar("_EnumT", bound=AliasEnumAttribute)
+_EnumT = TypeVar("_EnumT", bound=TileAAEnumAttribute)
 
 
 def enum_kind(cls: type[_EnumT]) -> PropertyKind[_EnumT]:

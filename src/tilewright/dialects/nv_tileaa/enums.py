@@ -117,7 +117,7 @@ class ActivationLayout(StrEnum):
     NCDHW = auto()
 
 
-class AliasEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
+class TileAAEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
     """What every enumeration attribute here has; ``SPELLINGS`` are read for others, never printed."""
 
     SPELLINGS: ClassVar[dict[str, str]] = {}
@@ -140,7 +140,7 @@ class AliasEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_attr_definition
-class RoundingModeAttr(AliasEnumAttribute, EnumAttribute[RoundingMode]):
+class RoundingModeAttr(TileAAEnumAttribute, EnumAttribute[RoundingMode]):
     name = "nv_tileaa.rounding_mode"
     SPELLINGS: ClassVar = {
         "rn": "nearest_even",
@@ -151,57 +151,57 @@ class RoundingModeAttr(AliasEnumAttribute, EnumAttribute[RoundingMode]):
 
 
 @irdl_attr_definition
-class CacheModifierAttr(AliasEnumAttribute, EnumAttribute[CacheModifier]):
+class CacheModifierAttr(TileAAEnumAttribute, EnumAttribute[CacheModifier]):
     name = "nv_tileaa.cache_modifier"
 
 
 @irdl_attr_definition
-class EvictionPolicyAttr(AliasEnumAttribute, EnumAttribute[EvictionPolicy]):
+class EvictionPolicyAttr(TileAAEnumAttribute, EnumAttribute[EvictionPolicy]):
     name = "nv_tileaa.eviction_policy"
 
 
 @irdl_attr_definition
-class MemSemanticAttr(AliasEnumAttribute, EnumAttribute[MemSemantic]):
+class MemSemanticAttr(TileAAEnumAttribute, EnumAttribute[MemSemantic]):
     name = "nv_tileaa.mem_semantic"
 
 
 @irdl_attr_definition
-class MemScopeAttr(AliasEnumAttribute, EnumAttribute[MemScope]):
+class MemScopeAttr(TileAAEnumAttribute, EnumAttribute[MemScope]):
     name = "nv_tileaa.mem_scope"
 
 
 @irdl_attr_definition
-class RMWModeAttr(AliasEnumAttribute, EnumAttribute[RMWMode]):
+class RMWModeAttr(TileAAEnumAttribute, EnumAttribute[RMWMode]):
     name = "nv_tileaa.rmw_mode"
 
 
 @irdl_attr_definition
-class SignednessAttr(AliasEnumAttribute, EnumAttribute[Signedness]):
+class SignednessAttr(TileAAEnumAttribute, EnumAttribute[Signedness]):
     name = "nv_tileaa.signedness"
 
 
 @irdl_attr_definition
-class PaddingValueAttr(AliasEnumAttribute, EnumAttribute[PaddingValue]):
+class PaddingValueAttr(TileAAEnumAttribute, EnumAttribute[PaddingValue]):
     name = "nv_tileaa.padding_value"
 
 
 @irdl_attr_definition
-class ActivationLayoutAttr(AliasEnumAttribute, EnumAttribute[ActivationLayout]):
+class ActivationLayoutAttr(TileAAEnumAttribute, EnumAttribute[ActivationLayout]):
     name = "nv_tileaa.activation_layout"
 
 
 @irdl_attr_definition
-class FenceKindAttr(AliasEnumAttribute, EnumAttribute[FenceKind]):
+class FenceKindAttr(TileAAEnumAttribute, EnumAttribute[FenceKind]):
     name = "nv_tileaa.fence_kind"
 
 
 @irdl_attr_definition
-class GridDependencyAttr(AliasEnumAttribute, EnumAttribute[GridDependency]):
+class GridDependencyAttr(TileAAEnumAttribute, EnumAttribute[GridDependency]):
     name = "nv_tileaa.grid_dependency"
 
 
 @irdl_attr_definition
-class MultimemAttr(AliasEnumAttribute, EnumAttribute[Multimem]):
+class MultimemAttr(TileAAEnumAttribute, EnumAttribute[Multimem]):
     name = "nv_tileaa.multimem"
 
 

@@ -131,7 +131,7 @@ class Dictionary(Directive):
             near = get_close_matches(name, state.op_class.get_irdl_definition().properties, 1)
             fail(
                 parser,
-                f"expected an attribute for '{name}', which is no property of "
+                f"expected an attribute for '{name}', which is not a property of "
                 f"'{state.op_class.name}', found '{token_text(parser)}'",
                 help=f"did you mean '{near[0]}'?" if near else "",
             )

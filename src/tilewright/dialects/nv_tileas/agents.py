@@ -22,8 +22,9 @@ GROUP = "agents"
 AGENTS = define_code(
     "as-agents",
     "The warps of a block are not split among agents as they can be.",
-    "Each agent has warps of its own, 32 in all at most. What one makes no other sees, but through pipelines; tiles of before "
-    "the switch belong to none. Agents other than the first have only tiles of which each thread holds all elements.",
+    "Each agent has its own warps, at most 32 in total. Agents communicate only through "
+    "pipelines; tiles defined before the switch are not available to them. Agents other than "
+    "the first have only tiles that each thread holds as a whole.",
 )
 MOST_WARPS = 32
 #: The registers of a multiprocessor, and the warps that trade them together.
@@ -114,7 +115,7 @@ class AgentSwitchOp(TileAAOp):
         elif self.registers:
             self._check_registers(report)
         if not isinstance(self.parent_op(), FuncOp) or not isinstance(self.next_op, ReturnOp):
-            report.error(AGENTS, "expected a kernel that ends behind it")
+            report.error(AGENTS, "expected it to be the last operation of a kernel")
         for region in self.agents:
             blocks = list(region.blocks)
             if (

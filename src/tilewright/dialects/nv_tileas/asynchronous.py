@@ -49,16 +49,16 @@ ASYNC = K.ClassKind("an async_token", (S.AsyncTokenType,))
 
 
 def check_ahead(op: TileAAOp, report: Report, stages: int | None = None) -> None:
-    """Check that ``ahead`` is a number of rounds of a loop, for which there are stages: beside the one that is read, or
+    """Check that ``ahead`` is a number of iterations of a loop, for which there are stages: beside the one that is read, or
     all, which are then filled again as soon as they were read."""
     if "ahead" not in op.properties:
         return
     rounds = int_property(op, "ahead")
     if not isinstance(op.parent_op(), scf.ForOp):
-        report.error(AHEAD, "it stands in no loop, which would have rounds", attr("ahead"))
+        report.error(AHEAD, "it is not in a loop", attr("ahead"))
     elif rounds < 1 or (stages is not None and rounds > stages):
         most = "" if stages is None else f", as many as the pipeline has stages ({stages}) at most"
-        report.error(AHEAD, f"ahead is 1 or more rounds{most}, got {rounds}", attr("ahead"))
+        report.error(AHEAD, f"ahead is at least 1 iteration{most}, got {rounds}", attr("ahead"))
 
 
 class CopyAhead(TileAAOp):
@@ -205,7 +205,7 @@ class AsyncLoadOp(CopyAhead):
 class AsyncGroupOp(TileAAOp):
     """All of these, which must be what was started since the last group; groups end in their order.
 
-    ``ahead``: in a round of a loop, how many rounds before it the copies shall start; ``tileas-expand`` lets them.
+    ``ahead``: in an iteration of a loop, how many iterations before it the copies shall start; ``tileas-expand`` lets them.
     """
 
     tokens = var_operand_def(ASYNC)
@@ -259,14 +259,14 @@ class AsyncDotOp(Product):
     def check(self, report: Report) -> None:
         super().check(report)
         if atom_of(self) != "wgmma":
-            report.error(LAYOUT, f"only wgmma goes on by itself, got {atom_of(self)}", attr("atom"))
+            report.error(LAYOUT, f"only wgmma is asynchronous, got {atom_of(self)}", attr("atom"))
         if T.element_name(T.element_of(self.c.type)) == "f16":
-            report.error(LAYOUT, "sums that go on are f32 or i32", type_of("c"))
+            report.error(LAYOUT, "an asynchronous accumulator is f32 or i32", type_of("c"))
         found = _early_use(self.result)
         if found is not None:
             report.error(
                 IN_FLIGHT,
-                f"'{found.name}' uses sums of a product that may not have ended",
+                f"'{found.name}' uses the accumulator of a product that may still be in flight",
                 type_of("result"),
             )
 
@@ -283,7 +283,7 @@ def _early_use(sums: SSAValue) -> Operation | None:
             if isinstance(op, scf.YieldOp) and isinstance(loop, scf.ForOp):
                 passed = [loop.results[use.index], loop.body.block.args[1 + use.index]]
             elif isinstance(op, scf.ForOp) and use.index >= 3:
-                # Of no round the result is what was given.
+                # Of no iteration the result is what was given.
                 passed = [op.body.block.args[use.index - 2], op.results[use.index - 3]]
             else:
                 return op

@@ -14,8 +14,8 @@ from tilewright.dialects.nv_tileaa.base import TileAAOp
 LAYOUT = define_code(
     "as-layout",
     "A tile's layout does not fit the tile, or the operation.",
-    "A layout has as many elements as its tile. Operations on elements take operands of one layout; "
-    "`nv_tileas.convert_layout` makes one of another.",
+    "A layout has as many elements as its tile. Element-wise operations take operands of one "
+    "layout; `nv_tileas.convert_layout` converts between layouts.",
 )
 RESIDENCY = define_code(
     "as-residency",
@@ -30,21 +30,21 @@ VIEW_SHAPE = define_code(
 STORAGE_PLACE = define_code(
     "as-storage-place",
     "A storage's offset in shared memory is not aligned, or another one has the same bytes.",
-    "Storages share bytes only if they are needed at different times. `tileas-allocate` gives offsets.",
+    "Storages may share bytes only if their live ranges are disjoint. `tileas-allocate` assigns offsets.",
 )
 
 IN_FLIGHT = define_code(
     "as-in-flight",
-    "Sums of a product that goes on are used as if they were there.",
+    "The accumulator of a product in flight is used before it was waited for.",
     "Until `nv_tileas.async.future_wait` has taken them, only the next product may add to them, and loops carry "
     "them to it.",
 )
 
 AHEAD = define_code(
     "as-ahead",
-    "Copies cannot start so many rounds ahead.",
-    "`ahead` counts rounds of the loop in whose body the operation stands. A ring has a stage more than that, the one that a "
-    "round reads, or as many: then each is filled again where a round has read it.",
+    "Copies cannot start that many iterations ahead.",
+    "`ahead` counts iterations of the enclosing loop. A ring has one stage more, for the "
+    "iteration that reads, or as many: then a stage is refilled as soon as it is read.",
 )
 
 _OpT = TypeVar("_OpT", bound=type[TileAAOp])

@@ -147,7 +147,7 @@ class ExtractSliceOp(TileAAOp):
           -> !nv_tileas.tiled_view<16x32xf16, smem>
         """
     )
-    UNDEFINED: ClassVar = ("an index that is no stage",)
+    UNDEFINED: ClassVar = ("an index that is not a stage",)
 
     def check(self, report: Report) -> None:
         source, result = self.source.type, self.result.type
@@ -248,7 +248,7 @@ class PermuteViewOp(TileAAOp):
         if sorted(order) != list(range(len(source.dims))) or source.stages != 1:
             report.error(
                 VIEW_SHAPE,
-                f"{order} is no order of the axes of one stage, '{format_type(source)}'",
+                f"{order} is not a permutation of the axes of a stage, '{format_type(source)}'",
                 attr("permutation"),
             )
             return
@@ -307,11 +307,11 @@ class Product(TileAAOp):
                 LAYOUT, f"expected one of {', '.join(ATOMS)}, got {atom_of(self)}", attr("atom")
             )
         if atom_of(self) == "wgmma" and not isinstance(self.b.type, S.TiledViewType):
-            report.error(RESIDENCY, "the right operand of wgmma lies in smem", type_of("b"))
+            report.error(RESIDENCY, "the right operand of wgmma is in smem", type_of("b"))
         if atom_of(self) == "fma":
             for name, value in (("a", self.a), ("b", self.b)):
                 if not isinstance(value.type, S.TiledViewType):
-                    report.error(RESIDENCY, "the operands of fma lie in smem", type_of(name))
+                    report.error(RESIDENCY, "the operands of fma are in smem", type_of(name))
         if atom_of(self) == "mma_sync_f16":
             for name, value in (("a", self.a), ("b", self.b)):
                 ty = value.type

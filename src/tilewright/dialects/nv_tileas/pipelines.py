@@ -44,7 +44,7 @@ from tilewright.dialects.nv_tileas import types as S
 from tilewright.dialects.nv_tileas.asynchronous import ASYNC, check_ahead
 from tilewright.dialects.nv_tileas.base import RESIDENCY, VIEW_SHAPE, is_within, schedule_op
 from tilewright.dialects.nv_tileas.ops import STORAGE
-from tilewright.dialects.nv_tileas.ring_places import is_passed_over, taken_twice
+from tilewright.dialects.nv_tileas.ring_slots import is_passed_over, taken_twice
 from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 from tilewright.numerics.element_types import FORMATS
 
@@ -52,9 +52,9 @@ GROUP = "pipelines"
 PROTOCOL = define_code(
     "as-pipeline-protocol",
     "A stage of a pipeline is not used as the protocol says.",
-    "Each stage that is acquired is filled and committed, once, and each that is waited for is read and "
-    "released, once, in the same block; its storage is used in between only. Each side takes every place of the "
-    "ring once, as `inc_iter` counts them.",
+    "An acquired stage is written and committed exactly once, and a stage that is waited for is "
+    "read and released exactly once, in the same block; its storage is used only in between. Each "
+    "side uses the stages in the order of `inc_iter`, each once.",
 )
 TMA = define_code(
     "as-tma",
@@ -207,7 +207,7 @@ def _fits(given: S.TiledViewType, stage: Attribute) -> bool:
 
 @schedule_op("async.pipeline.create_iterator", group=GROUP)
 class CreateIteratorOp(TileAAOp):
-    """The first stage of a pipeline, before any round."""
+    """The first stage of a pipeline, before any iteration."""
 
     pipeline = operand_def(PIPELINE)
     result = result_def(ITERATOR_KIND)
@@ -217,7 +217,7 @@ class CreateIteratorOp(TileAAOp):
 
 @schedule_op("async.pipeline.create_null_token", group=GROUP)
 class CreateNullTokenOp(TileAAOp):
-    """No stage: what is released in the first round of a loop that releases the stage of the round before."""
+    """No stage: what is released in the first iteration of a loop that releases the stage of the iteration before."""
 
     pipeline = operand_def(PIPELINE)
     result = result_def(STAGE_KIND)
@@ -231,7 +231,7 @@ class CreateNullTokenOp(TileAAOp):
 
 @schedule_op("async.pipeline.inc_iter", group=GROUP)
 class IncIterOp(TileAAOp):
-    """The stage behind; behind the last one the first, a round later."""
+    """The stage behind; behind the last one the first, an iteration later."""
 
     pipeline = operand_def(PIPELINE)
     iterator = operand_def(ITERATOR_KIND)
@@ -254,9 +254,9 @@ class IncIterOp(TileAAOp):
                 own = kind.name.rpartition(".")[2]
                 report.error(
                     PROTOCOL,
-                    f"no {own} takes the stage before, and one takes the stage behind it",
+                    f"no {own} uses the previous stage, but one uses the next stage",
                     type_of("iterator"),
-                    help="each side takes the stages in the order of inc_iter, every one once",
+                    help="each side uses the stages in the order of inc_iter, each once",
                 )
 
 
@@ -339,7 +339,7 @@ class _CloseStage(TileAAOp):
 class ProducerCommitOp(_CloseStage):
     """The stage becomes full when all that was started for it has arrived.
 
-    ``ahead``: in a round of a loop, how many rounds before it the stage shall be filled; ``tileas-expand`` sees to that.
+    ``ahead``: in an iteration of a loop, how many iterations before it the stage shall be filled; ``tileas-expand`` sees to that.
     """
 
     ahead = opt_prop_def(INT64)
@@ -363,7 +363,7 @@ def check_stage(
     """Check that a stage is opened and closed once each, in order, in the block where it is taken, and
     that its storage is used in between only.
 
-    A loop may carry a stage that it reads to the next round, which closes it, and the last one to what
+    A loop may carry a stage that it reads to the next iteration, which closes it, and the last one to what
     is behind the loop.
     """
     names = [kind.name.rpartition(".")[2] for kind in (opens, closes)]
@@ -393,7 +393,7 @@ def check_stage(
     first = places[opened[0]]
     last = places[closed[0]] if len(where) == 1 else len(places)
     if last < first:
-        report.error(PROTOCOL, f"{names[1]} stands before {names[0]}", type_of("result"))
+        report.error(PROTOCOL, f"{names[1]} precedes {names[0]}", type_of("result"))
     if isinstance(op, ProducerAcquireOp):
         _check_filled(op, opened[0], report)
     for view in opened[0].results:
@@ -415,14 +415,14 @@ def _check_place(op: _TakeStage, report: Report) -> None:
     if isinstance(other, scf.ForOp | scf.WhileOp) and is_within(op.result, other):
         message = f"the loop around it repeats {own} with the same iterator"
     elif isinstance(other, scf.YieldOp | scf.ConditionOp):
-        message = f"the iterator of {own} goes on to another one"
+        message = f"the iterator of {own} advances to another one"
     else:
         message = f"the stage of this iterator is taken before, by '{other.name}'"
     report.error(
         PROTOCOL,
         message,
         type_of("iterator"),
-        help="each side takes the stages in the order of inc_iter, every one once",
+        help="each side uses the stages in the order of inc_iter, each once",
     )
 
 
@@ -448,7 +448,7 @@ def _closing(
     stage: SSAValue, closes: type[_CloseStage]
 ) -> tuple[Sequence[Operation], tuple[Block | None, ...]]:
     """What closes a stage, and the blocks of which each must do so once: that where it is taken; where
-    a loop carries it on, the loop's, for the round before, and the one around it."""
+    a loop carries it on, the loop's, for the iteration before, and the one around it."""
     found = [use.operation for use in stage.uses if isinstance(use.operation, closes)]
     block = stage.owner.parent_block() if isinstance(stage.owner, Operation) else stage.owner
     yields = [use for use in stage.uses if isinstance(use.operation, scf.YieldOp)]
@@ -485,7 +485,7 @@ class MakeTiledTmaDescOp(TileAAOp):
     box = prop_def(I64_ARRAY)
     result = result_def(DESC)
     traits = traits_def(Pure())
-    UNDEFINED: ClassVar = ("strides of the array that are no multiples of 16 bytes",)
+    UNDEFINED: ClassVar = ("strides of the array that are not multiples of 16 bytes",)
     EXAMPLES: ClassVar = examples(
         "%r = nv_tileas.make_tiled_tma_desc %view {order = array<i64: 0, 1>, box = array<i64: 8, 16>} "
         ": !nv_tileaa.tiled_view<8x16xf32, source = !nv_tileaa.memref<?x?xf32, 1>> -> "
@@ -574,8 +574,8 @@ def check_boxes(
             TMA,
             f"boxes of {list(box)} along the axes {list(order)} do not make up '{format_type(held)}'",
             type_of(name),
-            help="a box has all of the tile, but for rows of more than 128 bytes, which it has 128 of; storage "
-            "lies as the swizzle of its rows has it",
+            help="a box covers the tile, except that rows are limited to 128 bytes; the "
+            "storage has the swizzle of those rows",
         )
 
 

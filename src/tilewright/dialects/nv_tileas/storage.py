@@ -156,7 +156,7 @@ def _lifetime(
 
 def last_uses(func: FuncOp) -> dict[SSAValue, Operation]:
     """By storage, the operation behind which nobody uses it: one of the function's own block, for a
-    ring in a loop one of the loop's. A ring is filled anew in each round of the loop around it,
+    ring in a loop one of the loop's. A ring is filled anew in each iteration of the loop around it,
     behind a barrier, so that it holds nothing from one to the next."""
     found: dict[SSAValue, Operation] = {}
     for storage, ops in _users(func).items():

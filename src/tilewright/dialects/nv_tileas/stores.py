@@ -23,8 +23,8 @@ GROUP = "stores"
 NOT_WAITED = define_code(
     "as-store-not-waited",
     "A store by a tensor map may still read its storage when the kernel ends.",
-    "Behind the store, in its block of operations or in one around it, stands an `nv_tileas.async.store_wait` of "
-    "the storage with `pending = 0`.",
+    "After the store, in its block or an enclosing one, an `nv_tileas.async.store_wait` of the "
+    "storage with `pending = 0` follows.",
 )
 
 _EFFECTS = traits_def(MemoryReadEffect(), MemoryWriteEffect())

@@ -182,7 +182,7 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
             )
         if self.residency.data not in RESIDENCIES:
             raise VerifyException(
-                f"'{self.residency.data}' is no residency: they are {', '.join(RESIDENCIES)}"
+                f"'{self.residency.data}' is not a residency; expected one of {', '.join(RESIDENCIES)}"
             )
         if not self.dims or any(extent <= 0 for extent in self.dims):
             raise VerifyException("all dimensions must be positive constants")
@@ -218,7 +218,9 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
                 residency = parser.parse_identifier()
                 if residency not in RESIDENCIES:
                     known = ", ".join(RESIDENCIES)
-                    fail(parser, f"'{residency}' is no residency: they are {known}", start)
+                    fail(
+                        parser, f"'{residency}' is not a residency; expected one of {known}", start
+                    )
                 if parser.parse_optional_punctuation(","):
                     layout = parser.parse_attribute()
         return (DimsAttr(tuple(dims)), element, StringAttr(residency), layout)

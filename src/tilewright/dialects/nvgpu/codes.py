@@ -41,7 +41,7 @@ WGMMA_SHAPE = define_code(
     "and for integers fewer steps.",
 )
 WGMMA_TYPE = define_code(
-    "nvgpu-wgmma-type", "There is no warpgroup product of matrices of these types."
+    "nvgpu-wgmma-type", "No warpgroup product exists for matrices of these types."
 )
 WGMMA_TRANSPOSE = define_code(
     "nvgpu-wgmma-transpose", "Warpgroup products take A by rows, and B transposed or not."

@@ -52,7 +52,9 @@ class NvgpuType(ParametrizedAttribute, TypeAttribute):
         def parameter() -> None:
             name = token_text(parser)
             if name not in cls.READERS or name in found:
-                why = "is written twice" if name in found else f"is no parameter of '!{cls.name}'"
+                why = (
+                    "is written twice" if name in found else f"is not a parameter of '!{cls.name}'"
+                )
                 known = ", ".join(cls.READERS)
                 fail(
                     parser,

@@ -310,7 +310,7 @@ def device_function(unit: Unit, name: str, caller: Operation) -> str:
     spelled = f"function.{object_name(name)}"
     if unit.functions.get(spelled) == "":
         raise TileIRError.single(
-            RECURSION, f"'@{name}' calls itself, which kernels cannot", location_of(caller)
+            RECURSION, f"'@{name}' is recursive; kernels cannot recurse", location_of(caller)
         )
     if spelled not in unit.functions:
         emit_function(unit, op, spelled, "internal ", " alwaysinline")

@@ -36,10 +36,10 @@ def memory_type(f: Function, op: Operation, memref_value: SSAValue) -> str:
     """The LLVM type of an element in memory. Raises ``TileIRError`` for elements that share bytes."""
     element = f.layout(memref_value).element
     if layout.is_packed(element):
-        raise f.refuse(op, "reaches single elements of less than 8 bits, which share their byte")
+        raise f.refuse(op, "accesses single elements narrower than 8 bits, which share a byte")
     found = layout.scalar(element)
     if found is None:
-        raise f.refuse(op, "reaches elements that are no numbers")
+        raise f.refuse(op, "accesses elements that are not numbers")
     return found
 
 
@@ -139,7 +139,7 @@ def _alloca(f: Function, op: Operation) -> None:
     assert isinstance(op, memref.AllocaOp)
     found = f.layout(op.memref)
     if found.space not in (0, 5) or op.dynamic_sizes:
-        raise f.refuse(op, "is compiled for memory of the thread of known size only")
+        raise f.refuse(op, "is compiled for thread-local memory of static size only")
     f.set_memref(op.memref, private_memory(f, op.memref, _alignment(op)))
 
 
@@ -169,7 +169,7 @@ def static_bytes(f: Function, value: SSAValue) -> int:
         owner = value.owner
         at = owner if isinstance(owner, Operation) else owner.parent_op()
         raise layout.unsupported(
-            "memory that a kernel has by itself needs known extents and strides",
+            "memory that a kernel allocates needs static extents and strides",
             location_of(at) if at is not None else None,
         )
     extents = [(size or 0, stride or 0) for size, stride in zip(found.sizes, found.strides)]
@@ -203,7 +203,7 @@ def _get_global(f: Function, op: Operation) -> None:
     symbol = f"global.{object_name(name.string_value())}"
     if found.space == ir.SHARED:
         if isinstance(source.initial_value, DenseIntOrFPElementsAttr):
-            raise f.refuse(op, "names shared memory with initial values, which no block has")
+            raise f.refuse(op, "names shared memory with initial values, which is not supported")
         base = f.unit.reserve_shared(symbol, size, _alignment(source))
     else:
         base = _global_memory(f, op, source, symbol, size)
@@ -215,7 +215,7 @@ def _global_memory(f: Function, op: Operation, source: GlobalOp, name: str, size
     assert isinstance(op, memref.GetGlobalOp)
     found = f.layout(op.memref)
     if found.space not in (0, 1, 4):
-        raise f.refuse(op, "names memory in a space where no global can be")
+        raise f.refuse(op, "names memory in an address space without globals")
     space = found.space or ir.GLOBAL
     value = source.initial_value
     element = memory_type(f, op, op.memref)
@@ -281,7 +281,7 @@ def _subview(f: Function, op: Operation) -> None:
     strides = [f.code.mul(a, b) for a, b in zip(steps, source.strides, strict=True)]
     kept = _kept_dimensions(_numbers(op.static_sizes), f.layout(op.result))
     if kept is None:
-        raise f.refuse(op, "leaves out dimensions that are not of extent 1")
+        raise f.refuse(op, "drops dimensions whose extent is not 1")
     f.set_memref(
         op.result,
         Memref(

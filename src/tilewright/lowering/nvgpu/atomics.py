@@ -115,10 +115,10 @@ def exchanging(
     return one
 
 
-def refuse_truths(low: ThreadLowering, element: Attribute) -> None:
+def refuse_i1(low: ThreadLowering, element: Attribute) -> None:
     """Refuse i1: an element of one bit has no address."""
     if element == I1:
-        raise low.refuse("there are no atomic updates of i1")
+        raise low.refuse("i1 has no atomic updates")
 
 
 def _each(
@@ -130,7 +130,7 @@ def _each(
     unchanged: SSAValue | None = None,
 ) -> None:
     """Update every element, with barriers before and after that order the update with the block's other accesses."""
-    refuse_truths(low, element)
+    refuse_i1(low, element)
     result, *tokens = op.results
     low.sync.expect_all()
     low.before_write()

@@ -113,7 +113,9 @@ def _choose(low: ThreadLowering, op: scf.IfOp) -> None:
 
 def _refuse_in_body(low: ThreadLowering) -> None:
     if low.lanes is not None:
-        raise low.refuse("it is in a body of elements, which may not agree how often it runs")
+        raise low.refuse(
+            "it is in a per-element body, whose trip count may differ between elements"
+        )
 
 
 @lowers("scf.yield")

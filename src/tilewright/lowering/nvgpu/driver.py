@@ -191,7 +191,7 @@ class Kernel(ThreadLowering):
     def refusal(op: Operation, why: str) -> TileIRError:
         """Returns the error ``not-lowered-to-threads`` at an operation, to be raised."""
         return TileIRError.single(
-            NOT_LOWERED, f"'{op.name}' is not lowered to threads: {why}", location_of(op)
+            NOT_LOWERED, f"'{op.name}' cannot be lowered to per-thread code: {why}", location_of(op)
         )
 
     def _check_elements(self) -> None:
@@ -205,7 +205,7 @@ class Kernel(ThreadLowering):
                 )
                 is_number = isinstance(result.type, T.TileType) or format_of(ty) is not None
                 if is_number and element_type(ty) is None:
-                    raise self.refusal(op, f"threads hold no values of type '{result.type}'")
+                    raise self.refusal(op, f"per-thread code has no values of type '{result.type}'")
 
     @property
     def facts(self) -> Facts:
@@ -235,7 +235,7 @@ class Kernel(ThreadLowering):
         outer, self.op = self.op, op
         rule = RULES.rule_of(op)
         if rule is None:
-            raise self.refuse(RULES.reason(op, "it has no rule"))
+            raise self.refuse(RULES.reason(op, "it has no lowering"))
         rule(self, op)
         self.op = outer
 

@@ -29,7 +29,7 @@ def program_id(low: ThreadLowering, op: TileAAOp) -> None:
     Raises ``not-lowered-to-threads`` for the index of work taken over from another block.
     """
     if op.operands:
-        raise low.refuse("it asks for work that was taken over")
+        raise low.refuse("it queries work that was taken over")
     low.bind(op.results[0], _along(low, gpu_ops.BlockIdOp, op))
 
 

@@ -23,8 +23,8 @@ from tilewright.lowering.nvgpu.types import I32, INDEX
 
 GRID_TOO_LARGE = define_code(
     "grid-too-large",
-    "A grid has more blocks than a GPU takes.",
-    "All extents together are at most 2**31 - 1. Let each block do more.",
+    "A grid has more blocks than a GPU supports.",
+    "The product of all extents is at most 2**31 - 1. Let each block do more work.",
 )
 #: The largest grid extent along x, and along y or z.
 MAX_X, MAX_YZ = 2**31 - 1, 65_535
@@ -47,9 +47,9 @@ def must_fold(grid: Sequence[int]) -> bool:
     if x * y * z > MAX_X:
         raise TileIRError.single(
             GRID_TOO_LARGE,
-            f"the grid {tuple(grid)} has {x * y * z:,} blocks, and a GPU takes at most {MAX_X:,} where "
-            f"y or z is above {MAX_YZ:,}",
-            help="let each block do more",
+            f"the grid {tuple(grid)} has {x * y * z:,} blocks, but a GPU supports at most "
+            f"{MAX_X:,} if y or z exceeds {MAX_YZ:,}",
+            help="let each block do more work",
         )
     return True
 
@@ -82,11 +82,11 @@ def _check(module: b.ModuleOp, kernel: gpu_kernels.FuncOp) -> None:
     clusters = any(name in kernel.attributes for name in _CLUSTER_SIZES)
     clusters = clusters or any(op.name in _CLUSTERS for op in kernel.walk())
     if clusters or (calls and elsewhere):
-        why = "has clusters" if clusters else "calls functions that ask for their block"
+        why = "has clusters" if clusters else "calls functions that read their block index"
         raise TileIRError.single(
             GRID_TOO_LARGE,
-            f"a grid has at most {MAX_YZ:,} blocks in y and in z, and kernel '{kernel.symbol}' {why}, so "
-            "that its blocks cannot be put in one row",
+            f"a grid has at most {MAX_YZ:,} blocks in y and in z, and kernel '{kernel.symbol}' "
+            f"{why}, so its blocks cannot be linearized",
             location_of(kernel),
             help=f"put the largest extent of the grid first: x takes up to {MAX_X:,}",
         )

@@ -22,7 +22,7 @@ Index = tuple[SSAValue, SSAValue]
 class Matrix:
     """A matrix of ``rows`` x ``columns`` elements in shared memory, with padding after each row.
 
-    It holds the rows of a tile of ``dims`` from ``first`` on, transposed if ``is_turned``. Indices are those in memory.
+    It holds the rows of a tile of ``dims`` from ``first`` on, transposed if ``is_transposed``. Indices are those in memory.
     ``buffer`` is the same memory without its shape; rows are ``stride`` elements apart.
     """
 
@@ -35,7 +35,7 @@ class Matrix:
     stride: int
     dims: tuple[int, int]
     first: int
-    is_turned: bool
+    is_transposed: bool
 
     def read(self, place: Index, width: int) -> SSAValue:
         """Load ``width`` adjacent elements of a row, as a vector."""
@@ -52,7 +52,7 @@ class Matrix:
         low = self.low
 
         def work() -> Sequence[SSAValue]:
-            width = 1 if self.is_turned else self._width
+            width = 1 if self.is_transposed else self._width
             parts = split(low, value, width)
             offsets = low.layout(self.dims).offsets[::width]
             for offset, part in zip(offsets, parts, strict=True):
@@ -74,7 +74,7 @@ class Matrix:
     def _has(self, offset: int) -> bool:
         """Whether the matrix covers the thread's element at that offset."""
         row = coordinates_of(offset, self.dims)[0]
-        return self.first <= row < self.first + (self.columns if self.is_turned else self.rows)
+        return self.first <= row < self.first + (self.columns if self.is_transposed else self.rows)
 
     def _place(self, offset: int) -> Index:
         """The indices of the thread's element at that offset."""
@@ -84,7 +84,7 @@ class Matrix:
             steps = coordinates_of(offset, self.dims)
             row = moved(low, row, steps[0] - self.first)
             column = moved(low, column, steps[1])
-        return (column, row) if self.is_turned else (row, column)
+        return (column, row) if self.is_transposed else (row, column)
 
 
 def matrix(
@@ -96,11 +96,11 @@ def matrix(
     *,
     rows: int | None = None,
     first: int = 0,
-    is_turned: bool = False,
+    is_transposed: bool = False,
 ) -> Matrix:
     """Allocate ``rows`` of a tile from ``first`` on, by default all, with ``padding`` elements after each row."""
     shape = (dims[0] if rows is None else rows, dims[1])
-    if is_turned:
+    if is_transposed:
         shape = shape[1], shape[0]
     stride = shape[1] + padding
     buffer = shared_conversion.buffer(element, shape[0] * stride)
@@ -109,7 +109,9 @@ def matrix(
     with low.building(low.prologue):
         ty = b.MemRefType(element, [shape[0], stride], memory_space=SHARED_SPACE)
         memory = low.one(memref.ViewOp, (view.source, view.byte_shift), ty)
-    return Matrix(low, buffer, memory, element, shape[0], shape[1], stride, dims, first, is_turned)
+    return Matrix(
+        low, buffer, memory, element, shape[0], shape[1], stride, dims, first, is_transposed
+    )
 
 
 def padding(columns: int, bits: int) -> int:

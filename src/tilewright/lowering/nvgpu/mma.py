@@ -183,7 +183,7 @@ class _Product:
         shape = (layout.batches * depth, layout.columns)
         self.b_turned = plan.b_is_turned
         self.b = matrix(
-            shared_conversion, low, element, shape, plan.b_padding, is_turned=self.b_turned
+            shared_conversion, low, element, shape, plan.b_padding, is_transposed=self.b_turned
         )
         self.a.put(values[0])
         self.b.put(values[1])

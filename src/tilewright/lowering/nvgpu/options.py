@@ -9,9 +9,9 @@ from tilewright.passes.tileas.warp_counts import check_warps
 
 NOT_LOWERED = define_code(
     "not-lowered-to-threads",
-    "The lowering from nv_tileaa to nvgpu does not take an operation.",
-    "The message says which operation and why. The reference machine and the CPU run more of "
-    "nv_tileaa than becomes code for a GPU here.",
+    "An operation cannot be lowered from nv_tileaa to nvgpu.",
+    "The message says which operation and why. The reference machine and the CPU support more of "
+    "nv_tileaa than the GPU.",
 )
 DEFAULT_WARPS = 4
 

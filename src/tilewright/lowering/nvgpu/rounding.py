@@ -110,7 +110,7 @@ def _by_intrinsic(low: ThreadLowering, op: Operation, operands: list[SSAValue]) 
     """
     ty = operands[0].type
     if not isinstance(scalar_of(ty), b.Float32Type):
-        raise low.refuse("only f32 is flushed, or approximate")
+        raise low.refuse("only f32 has flushing and approximate forms")
     flush = ".ftz" if is_set(op, "flush_to_zero") else ""
     near = _CHOSEN.get(op.name) or _NEAR.get((op.name, _mode(op).replace("nearest_even", "")))
     if near is not None:
@@ -119,7 +119,7 @@ def _by_intrinsic(low: ThreadLowering, op: Operation, operands: list[SSAValue]) 
         stem, behind = f"{_INTRINSICS[op.name]}.{direction(op) or 'rn'}", ".f"
         operands = _of_sum(low, op, operands)
     else:
-        raise low.refuse(f"'{op.name}' has no instruction that flushes")
+        raise low.refuse(f"'{op.name}' has no instruction that flushes subnormals")
     return intrinsic(low, f"llvm.nvvm.{stem}{flush}{behind}", operands, ty)
 
 
@@ -197,7 +197,7 @@ def redirected(
         middle = low.binary(A.MulfOp, low.binary(A.AddfOp, seen_of(inner), seen_of(outer)), half)
         chosen = low.select(_compare(low, "oeq", middle, source), outer, bits)
     else:
-        raise low.refuse(f"conversions do not round by '{mode}' here")
+        raise low.refuse(f"conversions do not support rounding mode '{mode}' here")
     return low.one(A.BitcastOp, (chosen,), nearest.type)
 
 
@@ -244,7 +244,7 @@ def to_tf32(low: ThreadLowering, value: SSAValue, mode: str = "") -> SSAValue:
         odd = low.binary(A.AndIOp, low.binary(A.ShRUIOp, bits, 13), 1)
         added = low.plus(low.plus(bits, _HALF_UNIT - 1), odd)
     else:
-        raise low.refuse(f"conversions to tf32 do not round by '{mode}' here")
+        raise low.refuse(f"conversions to tf32 do not support rounding mode '{mode}' here")
     # The carry must not change infinities. The payload of a NaN may be in the dropped bits alone, so it is replaced.
     magnitude = low.binary(A.AndIOp, bits, _MAGNITUDE)
     rounded = kept

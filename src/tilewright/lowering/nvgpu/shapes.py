@@ -42,7 +42,7 @@ def reshape(low: ThreadLowering, op: TileAAOp) -> None:
     """
     source, result = op.operands[0], op.results[0]
     if not T.is_scalar_or_tile(source.type):
-        raise low.refuse("it gives a memref another shape")
+        raise low.refuse("it changes the shape of a memref")
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)
     value = low.value(source)
     if not given and wanted:

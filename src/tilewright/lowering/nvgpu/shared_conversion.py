@@ -60,7 +60,7 @@ class SharedConversion:
         low.scratch_bytes = max(low.scratch_bytes, self._offset)
         if self._offset > low.options.shared_bytes:
             raise low.refuse(
-                f"it needs {self._offset} bytes of shared memory to rearrange its elements, and a "
+                f"it needs {self._offset} bytes of shared memory to rearrange its elements, but a "
                 f"block has {low.options.shared_bytes}",
                 help="use smaller tiles",
             )

@@ -227,7 +227,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         """The per-thread type of a scalar or tile. Raises ``not-lowered-to-threads`` for other types."""
         element = element_type(T.element_of(ty))
         if element is None:
-            raise self.refuse(f"threads hold no values of type '{ty}'")
+            raise self.refuse(f"per-thread code has no values of type '{ty}'")
         if isinstance(ty, T.TileType):
             return b.VectorType(element, [self.count(ty)])
         return element if self.lanes is None else b.VectorType(element, [self.lanes])
@@ -236,7 +236,7 @@ class ThreadLowering(BlockBuilder[Operation]):
         """Returns the error ``not-lowered-to-threads`` for the current operation, to be raised."""
         return TileIRError.single(
             NOT_LOWERED,
-            f"'{self.op.name}' is not lowered to threads: {why}",
+            f"'{self.op.name}' cannot be lowered to per-thread code: {why}",
             location_of(self.op),
             help=help,
         )

@@ -18,7 +18,7 @@ REFUSED = RULES.refused
 lowers = RULES.rule
 
 RULES.refuse(
-    "agents and queues are for the schedule of a block, which this lowering does not make",
+    "agents and queues describe a schedule, which this lowering does not support",
     queues.CreateQueueOp,
     queues.QueueGetOp,
     queues.QueuePutOp,
@@ -27,7 +27,7 @@ RULES.refuse(
     functions.ExecuteOp,
 )
 RULES.refuse(
-    "it runs external code",
+    "it calls an external function",
     functions.PluginOp,
     functions.InjectIROp,
     pointers.ExternElementwiseOp,
@@ -35,12 +35,12 @@ RULES.refuse(
     pointers.CallElementwiseIntrinsicOp,
 )
 RULES.refuse(
-    "cuda_tile has nothing that becomes it",
+    "no cuda_tile operation lowers to it",
     contraction.ConvDotOp,
     shapes.ConvTileOp,
     contraction.HistogramOp,
 )
-RULES.refuse("kernels are launched from outside", functions.LaunchFuncOp)
-RULES.refuse("calls are replaced by what they call, before", functions.CallOp)
+RULES.refuse("kernels are launched from the host", functions.LaunchFuncOp)
+RULES.refuse("calls are inlined before", functions.CallOp)
 RULES.leave("the driver", functions.FuncOp, functions.GlobalOp, functions.ReturnOp)
 RULES.leave("the operation around it", functions.YieldOp, queues.QueueYieldOp)

@@ -62,7 +62,7 @@ def _each(
     zeros. A fence in front of all of a thread's updates releases, and one behind them, where something
     depends on them, acquires; there threads meet."""
     element, layout = scalar_of(values[0].type), low.layout_of(op.moved.type)
-    atomics.refuse_truths(low, element)
+    atomics.refuse_i1(low, element)
     _fence(low, op, "release")
     result, *tokens = op.results
     for token in tokens:

@@ -36,7 +36,7 @@ _UPPER_HALF = 2
 _ROWS, _MATRICES = (1, 4, 10), (2, 16)
 
 
-def is_turned(operand: SSAValue, rows: int, along: int) -> bool:
+def is_transposed(operand: SSAValue, rows: int, along: int) -> bool:
     """Whether an operand of 8 bits in storage has neighbours along axis ``rows``, and not along k."""
     ty = operand.type
     if not isinstance(ty, TiledViewType) or bit_width(ty.element_type) != 8:
@@ -46,7 +46,7 @@ def is_turned(operand: SSAValue, rows: int, along: int) -> bool:
     return places[0] < places[1]
 
 
-def turned_words(
+def transposed_words(
     low: ScheduledKernel, storage: SSAValue, along: range, warps: Sequence[int], number: int
 ) -> tuple[SSAValue, SSAValue]:
     """For the even and for the odd ones of 16 neighbours two registers each, of which each has four bytes

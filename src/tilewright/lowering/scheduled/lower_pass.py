@@ -16,7 +16,7 @@ from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
 
 @dataclass(frozen=True)
 class ConvertTileasToNvgpu(TilePass):
-    """Lowers kernels whose tiles have layouts to per-thread code: a ``gpu.module`` takes their place."""
+    """Lowers scheduled kernels to per-thread code in a ``gpu.module``."""
 
     name: ClassVar[str] = "convert-tileas-to-nvgpu"
     LEVEL: ClassVar = NV_TILEAA

@@ -121,7 +121,7 @@ def inc_iter(low: ScheduledKernel, op: P.IncIterOp) -> None:
 
 
 def _place(low: ScheduledKernel, ring: Ring, iterator: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """The stage of an iterator as an index, and whether the round is odd."""
+    """The stage of an iterator as an index, and whether the iteration is odd."""
     if ring.counts:
         stage = low.binary(AndIOp, iterator, ring.stages - 1)
         turns = low.binary(ShRUIOp, iterator, ring.stages.bit_length() - 1)
@@ -208,7 +208,7 @@ def check_boxes(low: ScheduledKernel, storage: SSAValue, made: P.MakeTiledTmaDes
     assert isinstance(held, TiledViewType)
     if not P.lie_as_boxes(held, made, whole=True):
         raise low.refuse(
-            "its storage does not lie as boxes of the tensor map do",
+            "its storage does not have the layout of the boxes of the tensor map",
             help="give its type the #nv_tileas.shared of the boxes' swizzle",
         )
     check_start(low, storage, int_list(made.properties["order"])[-1])
@@ -226,9 +226,9 @@ def check_start(low: ScheduledKernel, storage: SSAValue, axis: int) -> None:
     starts = (low.storage[base_of(storage)], prod(held.dims) * size)
     if any(start % pattern for start in starts[: 2 if base_of(storage) is not storage else 1]):
         raise low.refuse(
-            f"its storage begins at byte {starts[0]} of shared memory, and the swizzle of its rows counts from "
-            f"multiples of {pattern}",
-            help=f"give it an offset that is a multiple of {pattern}, or leave that to tileas-allocate",
+            f"its storage starts at byte {starts[0]} of shared memory, but the swizzle of its rows "
+            f"repeats at multiples of {pattern}",
+            help=f"give it an offset that is a multiple of {pattern}, or let tileas-allocate assign one",
         )
 
 

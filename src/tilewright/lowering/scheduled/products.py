@@ -21,7 +21,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.lowering.nvgpu.fragments import Instruction, instruction_for
 from tilewright.lowering.nvgpu.types import I32, I64, vector_like
 from tilewright.lowering.nvgpu.vectors import reshaped
-from tilewright.lowering.scheduled.byte_matrices import is_turned, turned_words
+from tilewright.lowering.scheduled.byte_matrices import is_transposed, transposed_words
 from tilewright.lowering.scheduled.conversions import SharedTile, storage_tile
 from tilewright.lowering.scheduled.state import ScheduledKernel, converted_sums
 from tilewright.lowering.scheduled.table import lowers
@@ -75,7 +75,7 @@ class _Product:
         self.batches, self.storages = prod(dims[:-2]), (op.a, op.b)
         self.a = self._operand(op.a, instruction.a_shape)
         self.b = self._operand(op.b, instruction.b_shape)
-        turned = is_turned(op.a, rows=-2, along=-1), is_turned(op.b, rows=-1, along=-2)
+        turned = is_transposed(op.a, rows=-2, along=-1), is_transposed(op.b, rows=-1, along=-2)
         self.plan = Plan(names[0], fragment, (down, across), a_dims, b_dims, dims, turned=turned)
         self.rows = max(dims[-2] // fragment.m // down, 1)
         self.columns = max(dims[-1] // fragment.n // across, 1)
@@ -142,7 +142,9 @@ class _Product:
             (row * inst.m << rows.start) | (k * inst.k << along.start) | self._batch(batch, "a")
         )
         if self.plan.turned[0]:
-            even, odd = turned_words(self.low, self.storages[0], along, self.plan.a.warp, number)
+            even, odd = transposed_words(
+                self.low, self.storages[0], along, self.plan.a.warp, number
+            )
             words = self.low.picked(self.low.joined([even, odd]), (0, 2, 1, 3))
             return self._from_words(words, inst)
         turned = _steps(tile, rows) < _steps(tile, along)
@@ -203,7 +205,7 @@ class _Product:
         for pair in range(self.columns // 2):
             number = (pair * TURNED_EXTENT << columns.start) | (k * self.right.k << along.start)
             number |= self._batch(batch, "b")
-            words = turned_words(self.low, self.storages[1], along, self.plan.b.warp, number)
+            words = transposed_words(self.low, self.storages[1], along, self.plan.b.warp, number)
             found += [self._from_words(word, self.right) for word in words]
         return found
 

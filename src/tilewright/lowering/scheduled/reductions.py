@@ -16,7 +16,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.reductions import partials_layouts
 from tilewright.lowering.nvgpu.reductions import combine
 from tilewright.lowering.scheduled.conversions import converted_together
-from tilewright.lowering.scheduled.ordered_places import known_comparisons
+from tilewright.lowering.scheduled.ordered_indices import known_comparisons
 from tilewright.lowering.scheduled.shuffles import Mode, from_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
@@ -35,7 +35,7 @@ def reduce(low: ScheduledKernel, op: ReduceOp) -> None:
     if any(basis & mask and basis & ~mask for basis in layout.bases):
         raise low.refuse("its layout mixes the reduced axis with others")
     if sum(basis & mask != 0 for basis in layout.bases) != len(bits):
-        raise low.refuse("threads hold elements along the reduced axis more than once")
+        raise low.refuse("threads hold duplicate elements along the reduced axis")
     values = _in_registers(low, op, low.values(op.operands), layout, mask)
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
     for bit in lanes:

@@ -41,9 +41,9 @@ from tilewright.passes.tileas.tma_stores import TmaStores, choose_tma_stores, st
 
 SCHEDULED = define_code(
     "already-scheduled",
-    "A kernel has been scheduled so far that this can no longer be decided about it, or not so far as it says.",
-    "The attribute `nv_tileas.done` of its function names the last pass of the pipeline `tileas` that has worked on it; the passes "
-    "behind that one are run when it is compiled.",
+    "A kernel is scheduled too far for this decision, or not as far as its attribute says.",
+    "The attribute `nv_tileas.done` of its function names the last pass of the pipeline `tileas` "
+    "that has run; compiling runs the remaining ones.",
 )
 
 
@@ -153,8 +153,10 @@ def schedule(
     for func in [op for op in module.ops if isinstance(op, FuncOp)]:
         work = _Work(func, block_warps(func, num_warps), target, remarks, decisions)
         for name in _left(func, decisions):
+            remarks.made_by = name
             STEPS[name](work)
             record_pass(func, name)
+    remarks.made_by = ""
     return Scheduled(module, tuple(remarks.found))
 
 
@@ -168,16 +170,16 @@ def _left(func: FuncOp, decisions: Decisions) -> list[str]:
     if last not in names:
         raise TileIRError.single(
             SCHEDULED,
-            f"'{LAST_PASS}' names no pass of a schedule: '{last}'",
+            f"'{LAST_PASS}' is not a pass of the pipeline tileas: '{last}'",
             location_of(func),
             help=f"the passes are {', '.join(names)}",
         )
     if decisions != FREE:
         raise TileIRError.single(
             SCHEDULED,
-            f"'{func.symbol}' has been scheduled, as far as '{last}': decisions come too late",
+            f"'{func.symbol}' is already scheduled up to '{last}': decisions come too late",
             location_of(func),
-            help="decide about the kernel before it is scheduled, or change its text",
+            help="apply decisions before the kernel is scheduled, or edit its text",
         )
     return names[names.index(last) + 1 :]
 

@@ -11,8 +11,8 @@ from tilewright.lowering.scheduled.state import ScheduledKernel
 from tilewright.lowering.scheduled.table import lowers
 
 #: Tiles without a layout are dealt to the threads in order, which fits few broadcasts.
-MISFIT = "the layouts of its tiles do not fit"
-MISFIT_HELP = "the pipeline tileas gives layouts"
+MISFIT = "the layouts of its tiles do not match"
+MISFIT_HELP = "the pipeline tileas assigns layouts"
 
 
 @lowers("permute")

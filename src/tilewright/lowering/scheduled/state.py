@@ -102,7 +102,7 @@ class ScheduledKernel(Kernel):
             self.shared_alignment = ALIGNMENT
         if offset > self.options.shared_bytes:
             raise self.refuse(
-                f"its products keep {offset} bytes in shared memory, and a block has "
+                f"its products need {offset} bytes of shared memory, but a block has "
                 f"{self.options.shared_bytes}",
                 help="use smaller tiles, or fewer stages",
             )
@@ -227,7 +227,7 @@ class ScheduledKernel(Kernel):
             mask |= target
         steps = [cut(offset) for offset in layout.offsets]
         if any(step & mask for step in steps):
-            raise self.refuse("the places of its threads and registers overlap")
+            raise self.refuse("its thread and register bases overlap")
         return self.thread_part(targets), steps
 
     def numbers(self, ty: Attribute) -> SSAValue:
@@ -315,8 +315,8 @@ class ScheduledKernel(Kernel):
             end = None if scratch is None else scratch[1]
             if end is None or self.conversion_start + needs > end:
                 raise self.refuse(
-                    f"it needs {needs} bytes of scratch memory, which it was not given",
-                    help="the pass tileas-allocate gives it its place, and tileas-insert-barriers those of barriers",
+                    f"it needs {needs} bytes of scratch memory, which are not allocated",
+                    help="run tileas-allocate, which assigns scratch memory, and tileas-insert-barriers",
                 )
         return super().offset_for_conversion(needs)
 

@@ -54,7 +54,7 @@ def thread_dot(low: ScheduledKernel, op: DotOp) -> None:
         return total
 
     count = depth // each
-    if plan.sums.registers * depth <= _UNROLLED or count == 1:
+    if plan.accumulator.registers * depth <= _UNROLLED or count == 1:
         for number in range(count):
             total = add(number, total)
     else:
@@ -154,7 +154,7 @@ def _registers(side: _Side, plan: ThreadPlan) -> list[Sequence[int]]:
     found: list[Sequence[int]] = []
     for k in range(side.depth):
         elements: list[int] = []
-        for offset in plan.sums.offsets:
+        for offset in plan.accumulator.offsets:
             batch = offset // matrix
             row, column = offset % matrix >> rows.start, offset % (1 << columns.stop)
             if side.side == 0:
@@ -162,5 +162,5 @@ def _registers(side: _Side, plan: ThreadPlan) -> list[Sequence[int]]:
             else:
                 elements.append((batch * plan.depth + k << len(columns)) | column)
         found.append([number[element] for element in elements])
-    assert len(number) == side.count and prod(plan.dims) == plan.sums.size
+    assert len(number) == side.count and prod(plan.dims) == plan.accumulator.size
     return found

@@ -91,7 +91,7 @@ def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:
         ]
         left = _Matrix(low, op.a, inner=along, outer=rows)
         properties["aOffsets"] = left.offsets(starts)
-        if left.is_turned:
+        if left.is_transposed:
             properties["transposeA"] = b.UnitAttr()
         a = left.descriptor(plan.a.warp)
     else:
@@ -99,10 +99,10 @@ def _product(low: ScheduledKernel, op: DotOp | AsyncDotOp) -> SSAValue:
     *_, along, columns = axis_bits(b_dims)
     right = _Matrix(low, op.b, inner=along, outer=columns)
     properties["bOffsets"] = right.offsets([step * depth << along.start for step in range(steps)])
-    if right.is_turned:
+    if right.is_transposed:
         properties["transposeB"] = b.UnitAttr()
     column_bits = [
-        basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.sums.warp
+        basis if basis in {1 << bit for bit in columns} else 0 for basis in plan.accumulator.warp
     ]
     descriptor = right.descriptor(column_bits)
     c = low.value(op.c)
@@ -128,8 +128,8 @@ class _Matrix:
         self.size = ELEMENTS[T.element_name(ty.element_type)][0] // 8
         layout = self.tile.layout
         #: Whether neighbours lie along the rows or columns of the result, not along k.
-        self.is_turned = layout.place(1 << outer.start) < layout.place(1 << inner.start)
-        fast = outer if self.is_turned else inner
+        self.is_transposed = layout.place(1 << outer.start) < layout.place(1 << inner.start)
+        fast = outer if self.is_transposed else inner
         self._check(ty, axis_bits(ty.dims).index(fast))
         row = min(len(fast), (ROW_BYTES // self.size).bit_length() - 1)
         self.row_bytes = self.size << row
@@ -141,8 +141,8 @@ class _Matrix:
         hardware swizzles them."""
         if ty.shared != SharedLayout.swizzled(ty.dims, axis, self.size):
             raise self.low.refuse(
-                "an operand of wgmma does not lie as the swizzle of its rows has it",
-                help="give its type the #nv_tileas.shared of that swizzle, or take the product by mma_sync",
+                "an operand of wgmma does not have the swizzle of its rows",
+                help="give its type the #nv_tileas.shared of that swizzle, or use mma_sync",
             )
         check_start(self.low, self.storage, axis)
 

@@ -243,7 +243,7 @@ def offset(low: Lowering, op: core.OffsetOp) -> Sequence[SSAValue]:
     pointee = T.element_of(base.type)
     assert isinstance(pointee, T.PtrType)
     if T.element_name(pointee.pointee) == "f4E2M1FN":
-        raise refuse(op, "elements of f4E2M1FN share their bytes and have no addresses")
+        raise refuse(op, "f4E2M1FN elements share bytes and have no addresses")
     old = tile_type(op.offset)
     if old is not None and old.element == "i1":
         wide = T.tile_or_scalar(old.dims, i8)

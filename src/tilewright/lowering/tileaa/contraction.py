@@ -104,7 +104,7 @@ def _check_captures(low: Lowering, op: ReduceOrScan, body: Block) -> None:
                 raise refuse(
                     op,
                     "its body uses a tile from outside",
-                    "give the body the elements that it needs as operands of the operation",
+                    "pass the elements that the body needs as operands of the operation",
                 )
 
 

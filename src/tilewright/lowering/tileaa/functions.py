@@ -87,7 +87,7 @@ def lower_global(low: Lowering, op: GlobalOp) -> Operation:
     """A global of the module. Raises ``not-lowered`` if its alignment is not a power of two."""
     value, alignment = op.value_constant, op.alignment_value
     if alignment & (alignment - 1):
-        raise refuse(op, f"its alignment, {alignment}, is no power of two")
+        raise refuse(op, f"its alignment, {alignment}, is not a power of two")
     ty = value.type
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(op.symbol),

@@ -41,11 +41,15 @@ def _of_entry(
     entry: EntryOp, options: TileAAOptions, threads: int, remarks: Remarks, blocks: int
 ) -> None:
     if warps := number_hint(options, entry, "num_worker_warps_per_cta"):
-        said = "is honoured" if threads == 32 * warps else f"gave way: a block has {threads // 32}"
+        said = (
+            "is honoured"
+            if threads == 32 * warps
+            else f"is overridden: a block has {threads // 32}"
+        )
         remarks.add("hint", f"num_worker_warps_per_cta = {warps} {said}", entry)
     occupancy = number_hint(options, entry, "occupancy")
     if occupancy and not blocks:
-        message = f"occupancy = {occupancy} gave way: agents share all registers of a block"
+        message = f"occupancy = {occupancy} is overridden: agents use all registers of a block"
         remarks.add("hint", message, entry)
     elif occupancy:
         held = _most_blocks(options, threads)
@@ -53,12 +57,12 @@ def _of_entry(
         most = min(_FILE // (fits * threads) // 8 * 8, _MOST)
         said = "is honoured"
         if fits < min(occupancy, held):
-            said = f"is honoured as far as shared memory goes, which holds {fits}"
+            said = f"is limited to {fits} by shared memory"
         elif fits < occupancy:
-            said = f"gave way to {fits}, the most of {threads} threads"
+            said = f"is limited to {fits} by the {threads} threads of a block"
         remarks.add(
             "hint",
-            f"occupancy = {occupancy} {said}: a thread gets at most {most} registers, so that those of "
+            f"occupancy = {occupancy} {said}: a thread has at most {most} registers, so that "
             f"{fits} {'block fits' if fits == 1 else 'blocks fit'} on a multiprocessor",
             entry,
         )
@@ -66,8 +70,8 @@ def _of_entry(
     if cluster is not None and cluster > 1:
         remarks.add(
             "hint",
-            f"num_cta_in_cga = {cluster} is not used: each block brings its own tiles, and is launched "
-            "without a cluster",
+            f"num_cta_in_cga = {cluster} is ignored: blocks load their own tiles and are launched "
+            "without clusters",
             entry,
         )
 
@@ -88,7 +92,7 @@ def _out_of_range(op: TileOp, options: TileAAOptions, remarks: Remarks) -> None:
             continue
         if number_hint(options, op, name) is None:
             expected = rule.expected(options.target)
-            remarks.add("hint", f"{name} = {value} counts as none: expected {expected}", op)
+            remarks.add("hint", f"{name} = {value} is ignored: expected {expected}", op)
 
 
 def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) -> None:
@@ -97,15 +101,15 @@ def _of_access(op: TileOp, options: TileAAOptions, remarks: Remarks, tma: bool) 
     if latency is not None:
         remarks.add(
             "hint",
-            f"latency = {latency} is not used: what a loop loads ahead has as many stages as shared memory "
-            "holds, up to the default",
+            f"latency = {latency} is ignored: rings have as many stages as fit in shared memory, "
+            "up to the default",
             op,
         )
     allowed = flag_hint(options, op, "allow_tma")
     if allowed is False:
-        remarks.add("hint", "allow_tma = false is honoured: nothing goes by TMA", op)
+        remarks.add("hint", "allow_tma = false is honoured: TMA is not used", op)
     elif allowed and not tma:
-        remarks.add("hint", "allow_tma = true: nothing goes by TMA all the same", op)
+        remarks.add("hint", "allow_tma = true: TMA is not applicable", op)
 
 
 def hinted_warps(entry: EntryOp, options: TileAAOptions) -> int | None:

@@ -9,15 +9,14 @@ from tilewright.diagnostics import TileIRError, define_code
 
 UNKNOWN_TARGET = define_code(
     "unknown-target",
-    "No target architecture of this name is known.",
-    "Targets are written sm_NN, where NN is ten times the major and once the minor number of the "
-    "compute capability.",
+    "The target architecture is unknown.",
+    "Targets are written sm_NN, where NN is the compute capability without its point.",
 )
 
 BAD_LAUNCH_GRID = define_code(
-    "bad-launch-grid", "A grid that is promised has one to three extents, each at least 1."
+    "bad-launch-grid", "A static grid has one to three extents, each at least 1."
 )
-BAD_WARPS = define_code("bad-warps", "The number of warps of a block is not positive.")
+BAD_WARPS = define_code("bad-warps", "The number of warps per block is not positive.")
 
 #: The architectures that can be targets.
 ARCHITECTURES = tuple(target for target in TARGETS if target.startswith("sm_"))

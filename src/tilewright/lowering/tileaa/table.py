@@ -19,9 +19,9 @@ from tilewright.lowering.tileaa.state import Lowering, Nested
 
 NOT_LOWERED = define_code(
     "not-lowered",
-    "The program has something that the lowering to nv_tileaa does not take.",
-    "Operations of test builds and developer previews have no meaning below cuda_tile, and a few "
-    "programs need what the target or nv_tileaa lacks; the message says which.",
+    "The program cannot be lowered to nv_tileaa.",
+    "Operations of test builds and developer previews have no lowering, and a few programs need "
+    "features that the target or nv_tileaa lacks; the message says which.",
 )
 
 #: Lowers an operation: appends to ``block`` and returns the values of its results. Operations with regions return a
@@ -34,15 +34,15 @@ REFUSED: dict[type[TileOp], str] = LOWERINGS.refused
 lowers = LOWERINGS.rule
 
 LOWERINGS.refuse(
-    "it only exercises the bytecode of test builds",
+    "it only tests the bytecode of test builds",
     testing.BytecodeNewAttributeOp,
     testing.BytecodeEvolutionOp,
 )
 LOWERINGS.refuse(
-    "it calls code of a developer preview that is not defined here", testing.PreviewCallOp
+    "it calls a function of a developer preview, which is not supported", testing.PreviewCallOp
 )
 LOWERINGS.refuse(
-    "it belongs to a developer preview that is not defined here", testing.PreviewExternImplOp
+    "it belongs to a developer preview, which is not supported", testing.PreviewExternImplOp
 )
 LOWERINGS.leave("`functions`", ModuleOp, GlobalOp, *FUNCTIONS)
 

@@ -21,13 +21,13 @@ from tilewright.text.naming import as_python, name_values
 
 NOTHING_TO_STOP_AT = define_code(
     "nothing-to-stop-at",
-    "A breakpoint names no operation of the kernel.",
+    "A breakpoint matches no operation of the kernel.",
     "A line is one at which an operation begins, in the text of the module or, where `file` says "
     "so, in the kernel's own source, which needs debug information. A name with % is that of a "
     "result, as `tilewright dis` prints it; one without is a mnemonic, such as addf.",
 )
 NO_SUCH_BLOCK = define_code(
-    "no-such-block", "A tile block that is to be looked at is not in the grid of the launch."
+    "no-such-block", "A traced tile block is not in the grid of the launch."
 )
 
 Target = Operation | str | Callable[[Operation], bool] | Iterable[Operation]

@@ -34,7 +34,7 @@ class Stop:
     """One execution of an operation by a tile block, about to begin or just ended.
 
     ``operands`` and ``results`` are keyed by name, with ``%``, as ``tilewright dis`` prints them: tiles
-    as read-only arrays (pointers as uint64), views as ``TensorView``; tokens are left out. Before the
+    as read-only arrays (pointers as uint64), views as ``TensorView``; tokens are skipped. Before the
     operation there are no results. ``hit`` counts the executions that matched the breakpoint, from 1,
     including those it skips. ``variables`` are all named tiles that are known before the operation; of
     ``%total`` and ``%total.1``, ``total`` is the later.

@@ -116,17 +116,17 @@ def for_step(op: Operation, t: Translator, *, unsigned: bool) -> Step | Nested:
     t.loops.append(Scope(carried=carried))
     body = t.block(block)
     t.loops.pop()
-    run, start_body, rounds = body.run, body.start, t.machine.rounds
+    run, start_body, iterations = body.run, body.start, t.machine.iterations
 
     def step(regs: Registers) -> None:
-        numbers = rounds(tiles(regs))
+        numbers = iterations(tiles(regs))
         enter(regs)
         for regs[variable] in numbers:
             run(regs)
         leave(regs)
 
     def start(regs: Registers) -> Coroutine:
-        numbers = rounds(tiles(regs))
+        numbers = iterations(tiles(regs))
         enter(regs)
         for regs[variable] in numbers:
             yield from start_body(regs)
@@ -209,7 +209,7 @@ def _loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
 
     def step(regs: Registers) -> Signal:
         enter(regs)
-        for _ in machine.rounds(range(machine.max_iterations)):
+        for _ in machine.iterations(range(machine.max_iterations)):
             signal = run(regs)
             if signal == BREAK:
                 return None
@@ -219,7 +219,7 @@ def _loop(op: cf.LoopOp, t: Translator) -> Step | Nested:
 
     def start(regs: Registers) -> Coroutine:
         enter(regs)
-        for _ in machine.rounds(range(machine.max_iterations)):
+        for _ in machine.iterations(range(machine.max_iterations)):
             signal = yield from start_body(regs)
             if signal == BREAK:
                 return None

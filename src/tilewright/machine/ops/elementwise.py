@@ -109,8 +109,8 @@ def translate(op: Operation, t: Translator) -> Step:
     if call.attributes.get("pointee") == "f4E2M1FN":
         raise Translator.refusal(
             op,
-            f"'{op.name.rpartition('.')[2]}' on pointers to f4E2M1FN: Tile IR does not say what a "
-            "step of half a byte is",
+            f"'{op.name.rpartition('.')[2]}' on pointers to f4E2M1FN: Tile IR does not define a "
+            "step of half a byte",
         )
     function = call.under(t.arithmetic)
     test = _UNDEFINED.get(call.name)

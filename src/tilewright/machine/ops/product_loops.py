@@ -162,7 +162,7 @@ class _ProductLoop:
     lhs: int
     rhs: int
     values: Callable[[Registers], tuple[range, Callable[[int], int]]]
-    rounds: Callable[[Iterable[int]], Iterable[int]]
+    iterations: Callable[[Iterable[int]], Iterable[int]]
     number: Callable[[int], Array]
     """Converts an iteration's number to the tile of the induction variable."""
     start: int
@@ -174,7 +174,7 @@ class _ProductLoop:
         numbers, held = self.values(regs)
         together = len(self.work) - 1
         total = regs[self.start]
-        for first in self.rounds(range(0, len(numbers), together)):
+        for first in self.iterations(range(0, len(numbers), together)):
             some = numbers[first : first + together]
             tiles = self._tiles(regs, some, held)
             work = self.work[: len(some) + 1]
@@ -257,7 +257,7 @@ def _product_loop(op: cf.ForOp, t: Translator) -> _ProductLoop | None:
         lhs,
         1 - lhs,
         induction_values(op, t, _is_unsigned(op)),
-        t.machine.rounds,
+        t.machine.iterations,
         partial(np.array, dtype=dtype_of(tile_type(op.operands[0]).element)),
         t.slot(op.operands[3]),
         t.slot(op.results[0]),

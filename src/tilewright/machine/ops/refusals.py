@@ -7,7 +7,7 @@ from tilewright.dialects.cuda_tile.ops import module, testing
 from tilewright.machine.compile import IMPLEMENTATIONS
 
 IMPLEMENTATIONS.refuse(
-    "it calls code outside Tile IR, in a library that the machine does not have",
+    "it calls a function outside Tile IR, in a library that the machine does not have",
     testing.PreviewCallOp,
     testing.PreviewExternImplOp,
 )
@@ -16,7 +16,7 @@ IMPLEMENTATIONS.refuse(
     testing.BytecodeNewAttributeOp,
     testing.BytecodeEvolutionOp,
 )
-IMPLEMENTATIONS.refuse("it is no kernel, and nothing in Tile IR calls it", module.FuncOp)
+IMPLEMENTATIONS.refuse("it is not a kernel, and nothing in Tile IR calls it", module.FuncOp)
 
 #: Operations that define the structure of a module; `Program` reads them.
 STRUCTURE: frozenset[type[TileOp]] = frozenset({module.ModuleOp, module.EntryOp, module.GlobalOp})

@@ -93,8 +93,7 @@ def _store_extents(op: TileOp, t: Translator, extents: Callable[[TensorView], li
             if extent > mask:
                 raise Fault(
                     EXTENT_TOO_LARGE,
-                    f"the extent {extent} does not fit {ty.element}, whose largest unsigned number "
-                    f"is {mask}",
+                    f"the extent {extent} does not fit {ty.element}, whose maximum is {mask}",
                 )
             regs[slot] = np.array(extent, np.uint64).astype(dtype)
 

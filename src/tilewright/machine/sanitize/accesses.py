@@ -25,10 +25,10 @@ from tilewright.machine.values import ARENA, Registers
 from tilewright.numerics.arrays import Array
 
 _NO_MASK_PADDING = "elements are masked off and the load has no padding operand"
-_NO_VIEW_PADDING = "elements lie outside the tensor and the view has no padding value"
+_NO_VIEW_PADDING = "elements are outside the tensor and the view has no padding value"
 # So many areas are kept before those that have ended their life are looked for.
 _MIN_FRESH = 1 << 10
-_FRESH = "the memory is fresh and was not written before"
+_FRESH = "the memory was allocated but never written"
 _NO_ATOMIC = "elements are masked off"
 
 

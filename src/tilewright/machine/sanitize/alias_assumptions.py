@@ -21,14 +21,14 @@ from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import Converted
 from tilewright.launching.checks import convention_of, first_writes, share_bytes
 from tilewright.launching.codes import source_note
-from tilewright.launching.entry_names import PromisedArray
+from tilewright.launching.entry_names import NoaliasArray
 from tilewright.machine.tensors import names_of_parameters
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.int_ops import as_numbers
 
 ALIAS_ASSUMPTION = define_code(
     "noalias-violation",
-    "Arrays share memory although the name of the kernel says that they do not.",
+    "Arrays overlap although the kernel was compiled for arrays that do not.",
     "The name that cuTile gives a kernel says which arrays may share memory: those with a common "
     "alias group, and an array with itself if it `may alias internally`. The kernel was compiled "
     "without order between accesses to all others. Pass copies, or compile the kernel for "
@@ -58,9 +58,9 @@ def broken_assumptions(entry: EntryOp, arguments: Converted) -> Iterator[Diagnos
         if written and not array.aliases_itself and _aliases_itself(region):
             yield _broken(
                 entry,
-                f"several indices of {names[array.parameter]}, with extents "
-                f"{list(region.shape)} and strides {_element_strides(region)}, are one element, "
-                "though the name of the kernel promises that none are",
+                f"several indices of {names[array.parameter]}, with extents {list(region.shape)} "
+                f"and strides {_element_strides(region)}, address the same element, but the kernel "
+                "was compiled for an array without such indices",
                 written,
                 "pass a copy of the array, or compile the kernel for an array that may alias "
                 "internally",
@@ -70,14 +70,14 @@ def broken_assumptions(entry: EntryOp, arguments: Converted) -> Iterator[Diagnos
         if written and not one.may_overlap(other) and share_bytes(first, second):
             yield _broken(
                 entry,
-                f"{names[one.parameter]} and {names[other.parameter]} overlap in memory, though "
-                "the name of the kernel promises that they do not",
+                f"{names[one.parameter]} and {names[other.parameter]} overlap in memory, but the "
+                "kernel was compiled for arrays that do not",
                 written,
                 "pass a copy of one of them, or compile the kernel for arrays of one alias group",
             )
 
 
-def _region(array: PromisedArray, arguments: Converted) -> Array | None:
+def _region(array: NoaliasArray, arguments: Converted) -> Array | None:
     """The elements of an array argument with the extents and strides that the kernel is told.
 
     None where an address was passed, where nothing is in it, and where it cannot be memory.

@@ -74,7 +74,7 @@ def _flagged(
             shown = " and ".join(str(_first(value, lanes)) for value in operands)
             findings.add(
                 OVERFLOW_FLAG,
-                f"{op.mnemonic()} of {shown} wraps, but is marked {flag}{show_index(lanes)}",
+                f"{op.mnemonic()} of {shown} overflows, but is marked {flag}{show_index(lanes)}",
                 op,
             )
 
@@ -227,9 +227,7 @@ def _divisible(predicate: DivByAttr, ty: T.TileType) -> Broken:
             lanes = lanes | (np.take(expected, starts, along) != expected)
         return (
             np.asarray(lanes),
-            lambda found: (
-                f"{_first(numbers, found)} does not keep the promise of divisibility by {divisor}"
-            ),
+            lambda found: f"{_first(numbers, found)} is not divisible by {divisor}",
         )
 
     return broken

@@ -337,7 +337,7 @@ def _listing(file: SourceFile, name: str, anchor: str, sites: Sequence[tuple[Sit
         for line in lines
     ]
     cut = _line_count(file) - len(lines)
-    note = f'\n<p class="faint">{cut} lines are left out.</p>' if cut > 0 else ""
+    note = f'\n<p class="faint">{cut} lines are skipped.</p>' if cut > 0 else ""
     return (
         f'<details class="listing" id="{anchor}">\n<summary>{_text(name)}</summary>\n'
         f'<pre class="code">{"".join(rows)}</pre>{note}\n</details>'

@@ -29,41 +29,53 @@ if TYPE_CHECKING:
 
 UNINITIALIZED = define_code(
     "uninitialized-value",
-    "A value that nothing determines reaches a place where it matters.",
-    "Elements outside a tensor have no value unless the view has a padding value; masked-off "
-    "elements of a load have none unless a padding operand is given; fresh alloca memory has none. "
-    "They may be computed with, but must not reach a store, a branch, an address, an atomic, an "
-    "assertion or a print.",
+    "An undefined value is used where it affects the result.",
+    "Undefined are: elements outside a tensor, unless the view has a padding value; masked-off "
+    "elements of a load, unless it has a padding operand; fresh alloca memory. Arithmetic on them "
+    "is fine; they must not reach a store, a branch, an address, an atomic, an assertion or a "
+    "print.",
     was=("undetermined-value",),
 )
 OVERFLOW_FLAG = define_code(
     "integer-overflow",
-    "An operation wraps although its overflow flag rules that out.",
+    "An operation overflows although its overflow flag excludes it.",
     was=("overflow-promise",),
+    help="drop the overflow flag, or use a wider type",
 )
 SHIFT_TOO_FAR = define_code(
-    "shift-too-far", "A shift moves by the width of the element type or more."
+    "shift-too-far",
+    "A shift amount is not less than the width of the element type.",
+    help="keep the shift amount below the width of the type, or select the result for larger "
+    "amounts",
 )
 FLOAT_TO_INT = define_code(
     "float-to-int-range",
-    "ftoi converts NaN or a number outside the range of the result, and the result is used.",
+    "ftoi converts NaN or a number out of range of the result type, and the result is used.",
     "Without `saturating` the result of such a conversion is undefined.",
+    help="clamp the operand to the range of the result type, or convert with `saturating`",
 )
 OFFSET_OVERFLOW = define_code(
     "offset-overflow",
-    "The address that offset computes does not fit 64 bits, and it is used.",
+    "The address computed by offset overflows 64 bits and is used.",
+    help="keep offsets within the array, also those of masked-off elements whose address is used",
 )
-BROKEN_ASSUME = define_code("broken-assume", "A value does not fulfil the predicate of an assume.")
+BROKEN_ASSUME = define_code(
+    "broken-assume",
+    "A value violates the predicate of an assume.",
+    help="correct the assume, or pass arguments that satisfy it",
+)
 NEGATIVE_SCALE = define_code(
-    "negative-scale", "A scale of mmaf_scaled is negative; such products are undefined."
+    "negative-scale",
+    "A scale of mmaf_scaled is negative; such products are undefined.",
+    help="use scales that are not negative",
 )
 RACE = define_code(
     "race",
-    "Two accesses to the same bytes conflict, and nothing orders them.",
+    "Data race: two unordered accesses to the same bytes conflict.",
     "Within a tile block only tokens order memory operations: neither program order nor data or "
     "control dependence does. Between tile blocks, a release that an acquire observes does, with "
     "tokens on both sides and scopes that reach the other block. Non-weak accesses of the same "
-    "address and size may meet unordered.",
+    "address and size may be unordered.",
 )
 
 _MAX_ORIGINS = 4
@@ -217,17 +229,17 @@ class DiagnosticCollector:
             for o in origins
             if o.code == UNINITIALIZED
             for note in (
-                Note(f"undetermined because {o.reason}", location_of(o.op)),
+                Note(f"undefined because {o.reason}", location_of(o.op)),
                 *source_note(o.op),
             )
         ]
         self.add(
             UNINITIALIZED,
-            f"an uninitialized value becomes {what}{show_index(mask)}",
+            f"an undefined value becomes {what}{show_index(mask)}",
             op,
             key=(what,),
             notes=notes,
-            help="give the load a padding value, or mask these elements away before they matter",
+            help="give the load a padding value, or mask these elements before they are used",
         )
 
     def race(self, race: Race) -> None:
@@ -242,7 +254,9 @@ class DiagnosticCollector:
         same_block = first.block == second.block
         notes: list[Note] = []
         if first is second:
-            message = f"{_verb(second)} {where} meets itself: several elements have one address"
+            message = (
+                f"{_verb(second)} {where} races with itself: several elements have the same address"
+            )
         else:
             other = "the same tile block" if same_block else "another tile block"
             message = f"{_verb(second)} {where} conflicts with {_noun(first)} by {other}, unordered"
@@ -251,7 +265,7 @@ class DiagnosticCollector:
             notes += source_note(first.op)
         missing = _missing_orders(race.signals)
         notes += [
-            Note(f"({number}) this {_name(event)} would have to be {wanted}", location_of(event.op))
+            Note(f"({number}) this {_name(event)} must be {wanted}", location_of(event.op))
             for number, (event, wanted) in enumerate(missing, 3)
             if event.op is not None
         ]
@@ -388,7 +402,7 @@ def _at(event: Event) -> str:
 
 def _race_help(first: Event, second: Event, same_block: bool) -> str:
     if first is second:
-        return "give each element an address of its own, or use an atomic"
+        return "give each element its own address, or use an atomic"
     if same_block:
         return "pass the result token of (1) to (2)"
     if first.is_strong and second.is_strong:

@@ -1,4 +1,4 @@
-"""Runs a kernel with every check on."""
+"""Runs a kernel with all checks enabled."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SanitizeReport:
         count = len(self.seeds)
         schedules = "1 schedule" if count == 1 else f"{count} schedules"
         found = len(self.findings)
-        what = "nothing found" if not found else f"{found} finding{'s' * (found > 1)}"
+        what = "no errors found" if not found else f"{found} finding{'s' * (found > 1)}"
         return f"{self.launch.entry}, grid {self.launch.grid}: {what} under {schedules}"
 
     def _repr_html_(self) -> str:

@@ -165,7 +165,7 @@ def _refuse_uninitialized(
     problem = ""
     positions = convolution.positions(activation[1:-1])
     if not FORMATS[tile_type(op.activation).element].is_float:
-        problem = "nothing says how its integers are read"
+        problem = "the signedness of its integers is unspecified"
     elif any(extent < 0 for extent in (*convolution.low, *convolution.high)):
         problem = "its padding is negative"
     elif weights[1:-1] != convolution.taps or weights[-1] != activation[-1]:

@@ -74,7 +74,7 @@ def _while(op: scf.WhileOp, t: Translator) -> Step | Nested:
 
     def step(regs: Registers) -> Signal:
         enter(regs)
-        for _ in machine.rounds(range(machine.max_iterations)):
+        for _ in machine.iterations(range(machine.max_iterations)):
             if before.run(regs) == BREAK:
                 return None
             after.run(regs)
@@ -82,7 +82,7 @@ def _while(op: scf.WhileOp, t: Translator) -> Step | Nested:
 
     def start(regs: Registers) -> Coroutine:
         enter(regs)
-        for _ in machine.rounds(range(machine.max_iterations)):
+        for _ in machine.iterations(range(machine.max_iterations)):
             signal = (yield from before.start(regs)) if before.suspends else before.run(regs)
             if signal == BREAK:
                 return None

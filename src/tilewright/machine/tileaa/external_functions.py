@@ -64,7 +64,7 @@ def _held(op: Operation, value: SSAValue) -> TileLike:
     found = tile_like(value.type)
     if found is None:
         raise Translator.refusal(
-            op, f"'{op.name}' gives a value of type '{value.type}', for which no array can stand"
+            op, f"'{op.name}' returns a value of type '{value.type}', which has no array form"
         )
     return found
 

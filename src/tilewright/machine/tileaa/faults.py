@@ -5,14 +5,19 @@ from __future__ import annotations
 from tilewright.diagnostics import define_code
 
 RANGE_EXTENT = define_code(
-    "range-extent", "The bounds of make_range are not as far apart as its result is long."
+    "range-extent",
+    "The bounds of make_range are not as far apart as its result is long.",
+    help="make the difference of the bounds equal to the number of elements of the result",
 )
 SLICE_OUTSIDE = define_code(
-    "slice-outside", "An index or slice of a tile reaches outside the tile."
+    "slice-outside",
+    "An index or slice of a tile reaches outside the tile.",
+    help="keep the offset within the tile: at most its extent less that of the slice",
 )
 INVALID_PROGRAM_ID = define_code(
     "invalid-program-id",
-    "A kernel asks where work is that it has not taken over.",
-    "cancel_next_program_id gives no work once every tile block has begun; is_valid_program_id "
-    "tells.",
+    "A kernel reads the position of work that it has not taken over.",
+    "cancel_next_program_id returns no work once every tile block has started; "
+    "is_valid_program_id tells.",
+    help="read the position only if is_valid_program_id is true",
 )

@@ -71,7 +71,7 @@ def function_of(op: Operation, name: str, t: Translator) -> Function:
     """Return the function that an operation refers to, translated once per kernel."""
     found = t.functions.get(name)
     if found is _IN_PROGRESS:
-        raise t.refusal(op, f"function '{name}' calls itself; functions of kernels do not recurse")
+        raise t.refusal(op, f"function '{name}' is recursive; functions of kernels cannot recurse")
     if found is None:
         target = (symbols_around(op) or {})[name]
         assert isinstance(target, FuncOp)

@@ -24,9 +24,10 @@ from tilewright.numerics.arrays import Array
 
 WAITS_FOR_EVER = define_code(
     "pipeline-waits-for-ever",
-    "A block waits for a stage of a pipeline that nobody will fill, or release.",
+    "A block waits for a pipeline stage that will never be filled or released.",
     "A stage is acquired when it is empty and waited for when it has been committed, in the order of the "
     "iterators of both sides.",
+    help="commit and release every stage once, in the order of the iterators of both sides",
 )
 #: The stage of an iterator that has none.
 _NONE = -1
@@ -57,8 +58,8 @@ class Ring:
         if not self.is_ready(number, wanted):
             raise Fault(
                 WAITS_FOR_EVER,
-                f"{verb} stage {slot} in round {round_}, which is {self.states[slot]} in round "
-                f"{self.rounds[slot] - (wanted != _EMPTY)}",
+                f"{verb} stage {slot} of iteration {round_}, which is {self.states[slot]} in "
+                f"iteration {self.rounds[slot] - (wanted != _EMPTY)}",
             )
         self.states[slot] = taken
         return slot
@@ -215,7 +216,7 @@ def _async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | Sw
     target_type, made = op.target.type, op.desc.owner
     assert isinstance(target_type, TiledViewType)
     if not isinstance(made, P.MakeTiledTmaDescOp):
-        raise Translator.refusal(op, f"'{op.name}' whose descriptor is made out of sight")
+        raise Translator.refusal(op, f"'{op.name}' with a descriptor from outside the function")
     moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
     assert moved is not None
     parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]

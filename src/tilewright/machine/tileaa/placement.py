@@ -36,14 +36,19 @@ from tilewright.numerics.element_types import FORMATS
 
 NOT_AWAITED = define_code(
     "group-not-awaited",
-    "A wait lets more groups of copies, or products, go on than were made behind the one that it waits for.",
+    "A wait allows more pending groups of copies or products than were started after the one that it waits for.",
+    help="lower `pending` to the number of groups started after the awaited one",
 )
 OPERAND_CHANGED = define_code(
     "product-operand-changed",
-    "Storage that a product reads is written while the product may still go on.",
-    "Wait for the product's token before the stage is released.",
+    "Storage is written while a product that reads it may still be in flight.",
+    help="wait for the product before the stage is released or written",
 )
-BAD_STAGE = define_code("stage-outside", "An index is no stage of the storage.")
+BAD_STAGE = define_code(
+    "stage-outside",
+    "An index is not a stage of the storage.",
+    help="keep the index below the number of stages",
+)
 #: The byte that fills storage before it is written.
 _NOISE = 0xA5
 
@@ -200,7 +205,8 @@ class Products:
         for reads in self.going[:count]:
             if any(held.tobytes() != given.tobytes() for held, given in reads):
                 raise Fault(
-                    OPERAND_CHANGED, "storage that a product reads was written before it had ended"
+                    OPERAND_CHANGED,
+                    "storage was written while a product that reads it was in flight",
                 )
         del self.going[:count]
 
@@ -305,7 +311,7 @@ def _await_product(held: Products, number: int, pending: int) -> None:
     if number > max(held.started - pending, 0):
         raise Fault(
             NOT_AWAITED,
-            f"product {number} is waited for while {pending} of {held.started} may go on",
+            f"the wait for product {number} allows {pending} pending products, but {held.started} were started",
         )
     held.end(pending)
 
@@ -335,7 +341,7 @@ def _async_wait(op: S.AsyncWaitOp, t: Translator) -> Step:
         if regs[token] > ended:
             raise Fault(
                 NOT_AWAITED,
-                f"group {regs[token]} is waited for while {pending} of {len(held.groups)} may go on",
+                f"group {regs[token]} is awaited, but {pending} of {len(held.groups)} groups may stay pending",
             )
         held.end(ended)
 

@@ -23,7 +23,9 @@ def _get_program_id(op: queues.GetProgramIdOp, t: Translator) -> Step | None:
     def step(regs: Registers) -> None:
         block = regs[source]
         if block is None:
-            raise Fault(INVALID_PROGRAM_ID, "no work was taken over, so it is nowhere in the grid")
+            raise Fault(
+                INVALID_PROGRAM_ID, "no work was taken over, so it has no position in the grid"
+            )
         regs[result] = np.array(block[axis], np.int32)
 
     return step

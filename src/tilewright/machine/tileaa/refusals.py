@@ -7,7 +7,7 @@ from tilewright.dialects.nv_tileaa.ops import functions, shapes
 from tilewright.machine.compile import IMPLEMENTATIONS
 
 IMPLEMENTATIONS.refuse(
-    "nothing says which elements of the activation are in the window at an index",
+    "the elements of the activation in the window at an index are unspecified",
     shapes.ConvTileOp,
 )
 

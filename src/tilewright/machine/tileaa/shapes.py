@@ -61,8 +61,7 @@ def _view_memref(op: Operation, t: Translator, result: A.MemrefType) -> Step | N
     if DYNAMIC in result.dims:
         raise t.refusal(
             op,
-            f"'{op.name}' to a memref of another rank with dynamic extents: nothing says what the "
-            "extents are",
+            f"'{op.name}' to a memref of another rank with dynamic extents, which are unspecified",
         )
     dims, strides = result.dims, strides_of(result)
     given, made = t.slots((source, op.results[0]))

@@ -29,7 +29,7 @@ def _async_tiled_tma_store(op: S.AsyncTiledTmaStoreOp, t: Translator) -> Step:
     source_type, made = op.source.type, op.desc.owner
     assert isinstance(source_type, TiledViewType)
     if not isinstance(made, P.MakeTiledTmaDescOp):
-        raise Translator.refusal(op, f"'{op.name}' whose descriptor is made out of sight")
+        raise Translator.refusal(op, f"'{op.name}' with a descriptor from outside the function")
     moved = tile_like(A.TileType(source_type.dims, source_type.element_type))
     assert moved is not None
     parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]

@@ -60,8 +60,7 @@ def cut_of(op: shapes.BlockTileOp) -> Cut:
     if (cut := op.cut) is None:
         raise Translator.refusal(
             op,
-            "'block_tile' with several axes in one of its dimGroups: nothing says in which order a "
-            "tile axis covers them",
+            "'block_tile' with several axes in one of its dimGroups, in unspecified order",
         )
     return cut
 

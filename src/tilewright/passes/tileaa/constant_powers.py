@@ -308,8 +308,8 @@ def _formula(op: Operation) -> Formula | None:
 def _why(op: Operation) -> str:
     element, exponent = numeric_element(op.results[0].type), _exponent(op.operands[1])
     if exponent is None:
-        return "the exponent of a power is not the same constant everywhere: it takes a logarithm"
-    return f"a power of {element} by {float(exponent):g} takes a logarithm"
+        return "the exponent is not a uniform constant: the power is computed with a logarithm"
+    return f"a power of {element} by {float(exponent):g} is computed with a logarithm"
 
 
 def _exponent(value: SSAValue) -> Fraction | None:

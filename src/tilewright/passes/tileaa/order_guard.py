@@ -16,15 +16,15 @@ from tilewright.dialects.source_map import location_of
 
 TOKEN_ORDER_LOST = define_code(
     "token-order-lost",
-    "A rewrite has dropped an order of memory effects that the program needs.",
+    "A rewrite dropped a required ordering of memory effects.",
     "Two effects that may touch the same memory, of which one writes, were ordered by tokens before "
     "the rewrite and are not after it. This is a bug in the pass.",
 )
 EFFECT_INVENTED = define_code(
     "effect-invented",
-    "A rewrite has added a memory effect that was not in the program.",
-    "An operation that takes or gives a token stands for none of those before the rewrite. A "
-    "rewrite that replaces an effect hands its attributes on. This is a bug in the pass.",
+    "A rewrite added a memory effect.",
+    "An operation with a token corresponds to no operation before the rewrite. A rewrite that "
+    "replaces an effect must copy its attributes. This is a bug in the pass.",
 )
 
 #: The attribute that identifies an effect while a guard is active.
@@ -123,7 +123,7 @@ def _lost(
                 yield Diagnostic(
                     Severity.ERROR,
                     TOKEN_ORDER_LOST,
-                    f"'{after.name}' must come after '{before.name}', but no token says so any more",
+                    f"'{after.name}' must come after '{before.name}', but no token orders them any more",
                     location_of(after),
                     notes=(Note("the effect that must come first", location_of(before)),),
                 )
@@ -133,6 +133,6 @@ def _invented(op: Operation) -> Diagnostic:
     return Diagnostic(
         Severity.ERROR,
         EFFECT_INVENTED,
-        f"'{op.name}' stands for no effect of the program before the rewrite",
+        f"'{op.name}' corresponds to no effect before the rewrite",
         location_of(op),
     )

@@ -22,7 +22,7 @@ from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileas.remarks import Remarks
 
-#: How many rounds a loop has at most, and how many operations all of them.
+#: How many iterations a loop has at most, and how many operations all of them.
 _MOST_ROUNDS = 8
 _MOST_OPERATIONS = 400
 
@@ -54,7 +54,8 @@ def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
     """Unroll the short loops of a function in place, and return them."""
     for op in reversed(list(function.walk())):  # what stands inside before what is around it
         if isinstance(op, ForOp) and (rounds := _rounds(op)) is not None:
-            remarks.add("loop", f"its {len(rounds)} rounds are written out", op)
+            told = f"its {len(rounds)} iterations are unrolled"
+            remarks.add("loop", told, op, iterations=len(rounds))
             _write_out(op, rounds)
 
 

@@ -80,7 +80,7 @@ def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
     found = _obstacle(function)
     if found is not None:
         obstacle, reason = found
-        remarks.add("atomic", f"the updates of this kernel stay ordered: {reason}", obstacle)
+        remarks.add("atomic", f"the atomics of this kernel stay ordered: {reason}", obstacle)
         return
     for op in updates:
         op.properties["mem_semantic"] = MemSemanticAttr.of("relaxed")
@@ -104,8 +104,8 @@ def _tells(op: Operation, provenances: Provenances, updated: set[Root]) -> str:
     """Return how an operation could observe the order of updates, or let others observe it; empty if not."""
     if isinstance(op, _UPDATES):
         if op.result.uses:
-            return "the old value of an update is used"
-        return "an update has the scope sys" if enum_property(op, "mem_scope") == "sys" else ""
+            return "the result of an atomic is used"
+        return "an atomic has scope sys" if enum_property(op, "mem_scope") == "sys" else ""
     if isinstance(op, Load | Store):
         if enum_property(op, "mem_semantic") not in ("", "weak") or "volatile" in op.properties:
             return "another access is not weak"
@@ -116,7 +116,7 @@ def _tells(op: Operation, provenances: Provenances, updated: set[Root]) -> str:
         return ""
     if isinstance(op, _PLAIN):
         return ""
-    return f"'{op.name}' may tell when they were made"
+    return f"'{op.name}' may observe when they happen"
 
 
 #: Effects that concern only the block itself.
@@ -128,8 +128,8 @@ def _tells_access(op: Operation, base: Provenance, updated: set[Root]) -> str:
     if all(root.kind == "alloca" for root in roots):
         return ""
     if isinstance(op, Store):
-        return "a store to memory that others can see comes with them"
+        return "the kernel also stores to memory that others can see"
     known = all(root.kind in ("argument", "global", "alloca") for root in (*roots, *updated))
     if not known or roots & updated:
-        return "a load may read what an update writes"
+        return "a load may read what an atomic writes"
     return ""

@@ -145,7 +145,7 @@ class _Analysis:
     def operation(self, op: Operation) -> None:
         if isinstance(op, GetProgramIdOp):
             if op.program_id is not None:
-                raise CannotWidenError("it looks up numbers of other blocks")
+                raise CannotWidenError("it depends on the indices of other blocks")
             if int_property(op, "axis") == self.axis:
                 self.numbers.add(op.result)
             return
@@ -171,20 +171,20 @@ class _Analysis:
 
     def require(self, value: SSAValue, axis: int) -> None:
         if self.side.get(value, axis) != axis:
-            raise CannotWidenError("tiles meet that lie side by side along different axes")
+            raise CannotWidenError("operands are batched along different axes")
         if value in self.side:
             return
         if _is_carried(value):
             self.side[value] = axis  # the loop checks its initial and yielded values later
         elif not can_repeat(value, axis):
             raise CannotWidenError(
-                "a tile that is the same in all blocks would have to be repeated"
+                "a tile that is uniform across blocks would have to be broadcast"
             )
 
     def _loop(self, op: scf.ForOp) -> None:
         block = op.body.blocks[0]
         if any(value in self.numbers for value in op.operands):
-            raise CannotWidenError("a loop depends on the number of the block")
+            raise CannotWidenError("a loop depends on the block index")
         end = block.last_op
         assert end is not None
         for argument, begin in zip(block.args[1:], op.iter_args, strict=True):
@@ -211,7 +211,7 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
     if isinstance(op, TiledLoadOp | TiledStoreOp) and any(v in numbers for v in op.operands):
         return _access(op, numbers)
     if any(value in numbers for value in op.operands):
-        raise CannotWidenError(f"the number of the block goes into '{op.name}'")
+        raise CannotWidenError(f"the block index is used by '{op.name}'")
     if not any(value in side for value in op.operands):
         if not _is_plain(op):
             raise CannotWidenError(f"'{op.name}' may have effects")
@@ -220,12 +220,12 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
         if isinstance(op, kind):
             return rule(op, side)
     if op.regions or not is_side_effect_free(op):
-        raise CannotWidenError(f"'{op.name}' takes tiles of several blocks")
+        raise CannotWidenError(f"'{op.name}' uses tiles of several blocks")
     if facts.elements(op) is Elements.SAME_POSITION:
         return _at_place(op, side)
     if facts.elements(op) is Elements.RESHAPED:
         return _reshaped(op, side)
-    raise CannotWidenError(f"'{op.name}' takes tiles of several blocks")
+    raise CannotWidenError(f"'{op.name}' uses tiles of several blocks")
 
 
 def _is_plain(op: Operation) -> bool:
@@ -251,15 +251,13 @@ def _access(op: TiledLoadOp | TiledStoreOp, numbers: set[SSAValue]) -> _Step:
     cutter = cut_by(op.base)
     cut = None if cutter is None else cutter.cut
     if cutter is not op.base.owner or cut is None or cut.sparse_dim is not None or len(places) != 1:
-        raise CannotWidenError(
-            "the number of the block picks something other than a tile of a view"
-        )
+        raise CannotWidenError("the block index selects something other than a tile of a view")
     if op.mask is not None or "multimem" in op.properties or not _is_weak(op):
         raise CannotWidenError("an access is masked, or not weak")
     (place,) = places
     moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
     if cut.steps[place] != cut.tile_dims[place] or T.dims_of(moved.type) != tuple(cut.tile_dims):
-        raise CannotWidenError("the tiles of a view overlap, or leave gaps")
+        raise CannotWidenError("the tiles of a view overlap or leave gaps")
     needs = [place if value is moved else None for value in op.operands]
     gives = [place if value is moved else None for value in op.results]
     return _Step(needs, gives)
@@ -268,7 +266,7 @@ def _access(op: TiledLoadOp | TiledStoreOp, numbers: set[SSAValue]) -> _Step:
 def _common(op: Operation, side: dict[SSAValue, int]) -> int:
     found = {side[value] for value in op.operands if value in side}
     if len(found) != 1:
-        raise CannotWidenError("tiles meet that lie side by side along different axes")
+        raise CannotWidenError("operands are batched along different axes")
     return found.pop()
 
 
@@ -277,7 +275,7 @@ def _at_place(op: Operation, side: dict[SSAValue, int]) -> _Step:
     tiles = [isinstance(value.type, T.TileType) for value in op.operands]
     dims = {T.dims_of(v.type) for v in (*op.operands, *op.results) if T.dims_of(v.type)}
     if len(dims) != 1:
-        raise CannotWidenError(f"'{op.name}' takes tiles of several shapes")
+        raise CannotWidenError(f"'{op.name}' has operands of several shapes")
     return _Step([axis if tile else None for tile in tiles], [axis] * len(op.results))
 
 
@@ -288,14 +286,14 @@ def _reshaped(op: Operation, side: dict[SSAValue, int]) -> _Step:
     for place, other in enumerate(result):
         if other == extent and prod(result[:place]) == before:
             return _Step([axis], [place])
-    raise CannotWidenError("the axis along which blocks lie side by side is cut")
+    raise CannotWidenError("the axis along which blocks are batched is sliced")
 
 
 def _broadcast(op: Operation, side: dict[SSAValue, int]) -> _Step:
     axis = _common(op, side)
     source, result = (T.dims_of(v.type) for v in (op.operands[0], op.results[0]))
     if source[axis] != result[axis]:
-        raise CannotWidenError("the axis along which blocks lie side by side is repeated")
+        raise CannotWidenError("the axis along which blocks are batched is broadcast")
     return _Step([axis], [axis])
 
 
@@ -308,7 +306,7 @@ def _folded(op: Operation, side: dict[SSAValue, int]) -> _Step:
     assert isinstance(op, ReduceOp | ScanOp)
     axis, along = _common(op, side), int_property(op, "axis")
     if axis == along:
-        raise CannotWidenError("a reduction goes along the axis on which blocks lie side by side")
+        raise CannotWidenError("a reduction is along the axis along which blocks are batched")
     if not _is_plain(op):
         raise CannotWidenError("the body of a reduction may have effects")
     behind = axis - (along < axis) if isinstance(op, ReduceOp) else axis
@@ -319,7 +317,7 @@ def _product(op: Operation, side: dict[SSAValue, int]) -> _Step:
     assert isinstance(op, DotOp)
     plain = op.sfa is None and len(T.dims_of(op.c.type)) == 2
     if not plain or op.a in side or side.get(op.b) != 1 or side.get(op.c, 1) != 1:
-        raise CannotWidenError("a product has blocks side by side elsewhere than in its columns")
+        raise CannotWidenError("a product is batched along an axis other than its columns")
     return _Step([None, 1, 1], [1])
 
 

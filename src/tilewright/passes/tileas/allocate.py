@@ -38,7 +38,7 @@ Range: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Allocate(FunctionPass):
-    """Gives each storage an offset in shared memory."""
+    """Assigns an offset in shared memory to every storage."""
 
     name: ClassVar[str] = "tileas-allocate"
 
@@ -67,8 +67,9 @@ def allocate(
     if saved and remarks is not None:
         remarks.add(
             "storage",
-            f"storages that are needed at different times share {saved / 1024:g} KiB",
+            f"allocations with disjoint live ranges share {saved / 1024:g} KiB",
             func,
+            bytes=saved,
         )
 
 
@@ -152,7 +153,7 @@ class _Scratch:
                 self._in_block(block)
 
     def _in_loop(self, loop: Operation) -> None:
-        """The last exchange of a round comes before the first one of the next."""
+        """The last exchange of an iteration comes before the first one of the next."""
         outer = self.first, self.last
         made = [op for op in loop.walk() if self._size(op)]
         self.first, self.last = None, made[-1] if len(made) > 1 else None

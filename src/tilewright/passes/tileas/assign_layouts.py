@@ -110,7 +110,7 @@ def default_layout(ty: Attribute, threads: int) -> Layout:
 
 @dataclass(frozen=True)
 class AssignLayouts(FunctionPass):
-    """Gives every tile of the kernels a layout, and converts where layouts differ."""
+    """Assigns a layout to every tile, and inserts layout conversions."""
 
     name: ClassVar[str] = "tileas-assign-layouts"
 
@@ -153,7 +153,7 @@ class _Assigner:
         self.stored: dict[tuple[SSAValue, Attribute, Block], SSAValue] = {}
 
     def _shape(self, op: Access) -> Shape:
-        """How an access moves its elements, as narrowly as somebody has decided."""
+        """How an access moves its elements, at most as wide as requested."""
         found = access_shape(self.facts, op)
         if self.decisions.width is None:
             return found
@@ -281,11 +281,13 @@ class _Assigner:
             self.remarks.add("layout", f"'{op.name}' goes through shared memory", op)
         elif isinstance(op, Access) and goes_by_element(op):
             self.remarks.add(
-                "rule", f"'{op.name}' goes element by element: it is ordered or picks rows", op
+                "rule",
+                f"'{op.name}' accesses one element at a time: it is ordered or gathers rows",
+                op,
             )
         elif any(map(is_tile, (*op.operands, *op.results))):
             self.remarks.add(
-                "rule", f"'{op.name}' is lowered as without a schedule, in the layout of that", op
+                "rule", f"'{op.name}' has no scheduled lowering: it uses the default layout", op
             )
         layouts = {
             n: default_layout(value.type, self.threads)
@@ -338,7 +340,7 @@ class _Assigner:
             right = self._right(product, plan) if isinstance(plan, Plan) else None
             if right is None or right.load is not op:
                 continue
-            self.remarks.add("product", "threads compute a right operand in registers", op)
+            self.remarks.add("product", "the right operand is computed in registers", op)
             users = list(result.uses)
             held = self._converted(result, right.layout)
             self.strength[held] = 2
@@ -354,7 +356,7 @@ class _Assigner:
         return self.rights[key]
 
     def _as_left_operand(self, op: Access) -> None:
-        """Where products of the round take as their left operand what is computed from a loaded tile, each thread computes what
+        """Where products of the iteration take as their left operand what is computed from a loaded tile, each thread computes what
         it multiplies: the tile lies in shared memory as it was loaded, where it can come without the threads."""
         result, shape = op.moved, self.shapes[op]
         dims, size = T.dims_of(result.type), element_bytes(result.type)
@@ -366,7 +368,9 @@ class _Assigner:
         behind = op.next_op
         assert behind is not None
         self.remarks.add(
-            "product", "threads compute a left operand in registers, from the tile as it lies", op
+            "product",
+            "the left operand is computed in registers, in the layout in which its tile is loaded",
+            op,
         )
         users = list(result.uses)
         places = SharedLayout.swizzled(dims, shape.axis, size)
@@ -506,10 +510,10 @@ class _Assigner:
         if plan.atom == WIDENED and "fast_acc" not in op.attributes and self.target.adds_coarsely:
             self.remarks.add(
                 "product",
-                "products of f8 themselves keep 14 bits of a sum, which needs fast_acc",
+                "f8 tensor cores accumulate with 14 bits, which requires fast_acc",
                 op,
             )
-        sums = plan.sums
+        sums = plan.accumulator
         operands = [self._operand(op, plan, side) for side in (0, 1)]
         properties: dict[str, Attribute] = {}
         if plan.atom != "mma_sync":
@@ -521,7 +525,7 @@ class _Assigner:
         is_chained, grid = op in self.chained, self.decisions.grid
         if grid is None and not is_chained and (own := self.layouts.get(op.c)) is not None:
             for each in (plan, *other_grids(plan)):
-                if (spread := self._spread(op, each)).sums == own:
+                if (spread := self._spread(op, each)).accumulator == own:
                     return spread
         told = self.remarks if remarks is None else remarks
         if grid is None and not is_chained and isinstance(plan, Plan):
@@ -535,13 +539,13 @@ class _Assigner:
         right = self._right(op, plan) if isinstance(plan, Plan) else None
         return plan if right is None else replace(plan, spread=right.spread)
 
-    def _planned_sums(self, op: DotOp) -> Layout | None:
+    def _planned_accumulator(self, op: DotOp) -> Layout | None:
         """The layout that the sums of a product will have, which is that of the product whose sums go on in it; None where
         it depends on how operands lie."""
         while isinstance(before := op.c.owner, DotOp) and before.parent is op.parent:
             op = before
         plan = self._planned(op)
-        return None if plan is None or plan.bits != 16 else plan.sums
+        return None if plan is None or plan.bits != 16 else plan.accumulator
 
     def _planned(self, op: DotOp) -> Plan | WarpgroupPlan | None:
         """How a product will be made, as far as that does not depend on how its operands lie."""
@@ -581,7 +585,7 @@ class _Assigner:
             k_inner = [self._inner_axis(value) for value in (op.a, op.b)]
             if (not in_registers and k_inner[0] != along_k) or k_inner[1] != along_k - 1:
                 self.remarks.add(
-                    "product", f"no wgmma: an operand of {plan.name} lies across k", op
+                    "product", f"no wgmma: an operand of {plan.name} is not contiguous along k", op
                 )
                 return False
         self.remarks.add("product", plan.describe(), op)
@@ -596,16 +600,14 @@ class _Assigner:
                 else self._in_shared(op, op.a, plan, along_k)
             )
         right = self._in_shared(op, op.b, plan, along_k - 1)
-        self._product(op, (a, right), plan.sums, plan.warps, {"atom": b.StringAttr("wgmma")})
+        self._product(op, (a, right), plan.accumulator, plan.warps, {"atom": b.StringAttr("wgmma")})
         return True
 
     def _by_threads(self, op: DotOp) -> None:
         """Let threads multiply, for lack of an instruction of the tensor cores."""
         plan = plan_threads(op, self.threads)
         if plan is None:
-            self.remarks.add(
-                "product", "no instruction of the tensor cores has these types and extents", op
-            )
+            self.remarks.add("product", "no tensor-core instruction has these types and shapes", op)
             self.by_default(op)
             return
         self.remarks.add("product", plan.describe(), op)
@@ -615,7 +617,7 @@ class _Assigner:
             own, dims = self.layouts[value], T.dims_of(value.type)
             places = plan.storage(own, dims, fastest_axis(own, dims), side)
             operands.append(self._stored(op, value, SharedAttr.of(places)))
-        self._product(op, operands, plan.sums, plan.warps, {"atom": b.StringAttr(FMA)})
+        self._product(op, operands, plan.accumulator, plan.warps, {"atom": b.StringAttr(FMA)})
 
     def _held(self, value: SSAValue) -> SSAValue:
         """The value in a layout: its own, or one with neighbours along its last axis."""
@@ -657,7 +659,7 @@ class _Assigner:
         """The left or right operand as the tensor cores take it: in registers where it is there, or where
         they have no other way; else in shared memory."""
         value, layout = ((op.a, plan.a), (op.b, plan.b))[side]
-        is_turned = plan.turned[side]
+        is_transposed = plan.turned[side]
         if plan.name not in WIDER:
             value = self._widened(op, value, plan.name)
         own = self.layouts.get(value)
@@ -669,11 +671,11 @@ class _Assigner:
         if plan.fragment.bits == 64:
             return self.wanted(value, layout)
         held = own is not None and plan_conversion(own, layout, size).registers is not None
-        if held and not is_turned:
+        if held and not is_transposed:
             return self.wanted(value, layout)
         last = len(T.dims_of(value.type)) - 1
         # Along k, which is the last axis of A and the one before of B, unless it is turned.
-        return self._in_shared(op, value, plan, last - (side != is_turned))
+        return self._in_shared(op, value, plan, last - (side != is_transposed))
 
     def _rounded_behind(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue | None:
         """A loaded tile of f32 that is rounded to tf32: it lies in shared memory as it was loaded, so that
@@ -753,9 +755,9 @@ class _Assigner:
         end = body.last_op
         assert end is not None
         for argument, yielded in zip(carried, end.operands, strict=True):
-            # What adds up products is held as these are, also where a round first uses it for something else.
+            # What adds up products is held as these are, also where an iteration first uses it for something else.
             made = yielded.owner
-            sums = self._planned_sums(made) if isinstance(made, DotOp) else None
+            sums = self._planned_accumulator(made) if isinstance(made, DotOp) else None
             if sums is not None and made.parent is body:
                 self.settle(argument, sums, 3)
         self.block(body)

@@ -34,7 +34,7 @@ BYTES_OF_LANE = ROW_BYTES // 32
 
 @dataclass(frozen=True)
 class AvoidConflicts(FunctionPass):
-    """Computes what products read from shared memory in layouts that write it without conflicts."""
+    """Changes layouts so that product operands are written to shared memory without bank conflicts."""
 
     name: ClassVar[str] = "tileas-avoid-conflicts"
 

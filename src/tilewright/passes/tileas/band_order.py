@@ -28,8 +28,8 @@ from tilewright.passes.tileas.schedule_builder import BELOW_UNSIGNED, ScheduleBu
 
 BAD_BAND = define_code(
     "bad-block-band",
-    "Blocks go through bands of 2 to 1024 blocks.",
-    "A band is so many blocks wide along the first axis of the grid, and as long as the second one.",
+    "The width of a band is 2 to 1024 blocks.",
+    "A band is that many blocks wide along the first axis of the grid, and spans the second one.",
 )
 #: The largest extents of grids whose blocks get other places: numbers have 31 bits then.
 WIDEST, LONGEST = 0x7FFF, 0xFFFF
@@ -39,29 +39,31 @@ _CONTROL = (scf.ForOp, scf.IfOp, scf.YieldOp, ReturnOp)
 def check_band(band: int) -> None:
     """A ``TileIRError`` unless bands can be so wide."""
     if not 2 <= band <= WIDEST_BAND:
-        raise TileIRError.single(BAD_BAND, f"bands have 2 to {WIDEST_BAND} blocks, got {band}")
+        raise TileIRError.single(
+            BAD_BAND, f"expected a band of 2 to {WIDEST_BAND} blocks, got {band}"
+        )
 
 
 def order_matters(func: FuncOp) -> str:
     """Why the blocks of a kernel keep the order of the grid; empty where nothing says so: they may wait for one another, tell
     something, get what others have left in memory, or have an order of their own."""
     if not func.is_kernel:
-        return "it is no kernel"
+        return "it is not a kernel"
     for op in func.walk():
         if isinstance(op, GetNumProgramsOp):
-            return "it asks how many blocks there are, and may have an order of its own"
+            return "it reads the size of the grid and may order blocks itself"
         if isinstance(op, GetProgramIdOp) and op.program_id is not None:
-            return "its blocks take over the work of others"
+            return "its blocks take over work from other blocks"
         if isinstance(op, Atomic) and _is_seen(op):
-            return f"what '{op.name}' leaves or gives depends on the order of blocks"
+            return f"the effect or result of '{op.name}' depends on the block order"
         if isinstance(op, Access):
             is_weak = enum_property(op, "mem_semantic") in ("", "weak") and not is_set(
                 op, "volatile"
             )
             if isinstance(op, Load) and not is_weak:
-                return f"by '{op.name}' its blocks may wait for one another"
+                return f"its blocks may wait for each other at '{op.name}'"
         elif op is not func and not isinstance(op, _CONTROL) and not is_side_effect_free(op):
-            return f"'{op.name}' may tell in which order blocks run"
+            return f"'{op.name}' may observe the block order"
     return ""
 
 

@@ -37,7 +37,7 @@ from tilewright.passes.tileas.product_costs import operands_loaded, product_cost
 from tilewright.passes.tileas.products import chained_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.warps import ring_bytes, sums_together
+from tilewright.passes.tileas.warps import accumulator_elements, ring_bytes
 
 _KIND = "block-order"
 
@@ -80,7 +80,7 @@ def choose_order(
         return
     why = order_matters(func)
     if why:
-        remarks.add(_KIND, f"blocks keep the order of the grid: {why}", func)
+        remarks.add(_KIND, f"blocks run in grid order: {why}", func)
         return
     found = max(
         (_asked(func, products, sharing, warps, target) for products, sharing in loops),
@@ -88,15 +88,16 @@ def choose_order(
     )
     if isinstance(found, Order):
         order_blocks(func, found.band, found.limit)
-    remarks.add(_KIND, _told(found, target), func)
+    band = found.band if isinstance(found, Order) else 0
+    remarks.add(_KIND, _told(found, target), func, band=band)
 
 
 def _as_decided(func: FuncOp, band: int) -> str:
-    """Do what somebody has decided; what is said of it."""
-    why = order_matters(func) if band else "as decided"
+    """Apply the requested order; returns the remark."""
+    why = order_matters(func) if band else "as requested"
     if not why and order_blocks(func, band):
-        return f"blocks go through bands of {band}, as decided"
-    return f"blocks keep the order of the grid: {why or 'none asks for its place there'}"
+        return f"blocks run in bands of {band}, as requested"
+    return f"blocks run in grid order: {why or 'no block reads its index'}"
 
 
 def _asked(
@@ -111,7 +112,7 @@ def _asked(
         # Products that tensor cores do not have keep memory idle.
         return 0.0
     by_groups = all(cost.by_warpgroups for cost in made)
-    registers = registers_of(max(map(sums_together, products)), warps, by_groups)
+    registers = registers_of(max(map(accumulator_elements, products)), warps, by_groups)
     blocks = resident_blocks(gpu, warps, registers, max(map(ring_bytes, products)))
     clocks = sum(clocks_per_iteration(gpu, cost, blocks) for cost in made)
     return order_of_blocks(gpu, sharing, clocks, blocks)
@@ -122,13 +123,14 @@ def _told(found: Order | float, target: Target) -> str:
     assert gpu is not None
     if not isinstance(found, Order):
         return (
-            f"blocks keep the order of the grid: modelled for {gpu.title}, memory is busy for {found:.0%} of a round at most, "
-            "or bands would load as much"
+            f"blocks run in grid order: modelled on {gpu.title}, memory is busy for at most "
+            f"{found:.0%} of an iteration, or bands would load as much"
         )
     return (
-        f"blocks go through bands of {found.band} on grids of more than {found.limit} along the first axis: modelled for "
-        f"{gpu.title}, a round of those that run at once loads {found.bands / 1024:.0f} KiB then, and {found.rows / 1024:.0f} "
-        f"KiB in the order of the grid, for which memory is busy for {found.busy:.0%} of it"
+        f"blocks run in bands of {found.band} on grids wider than {found.limit}: modelled on "
+        f"{gpu.title}, the blocks in flight load {found.bands / 1024:.0f} KiB per iteration "
+        f"instead of {found.rows / 1024:.0f} KiB, which keeps memory busy for {found.busy:.0%} of "
+        "it"
     )
 
 

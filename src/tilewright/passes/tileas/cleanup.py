@@ -17,7 +17,7 @@ from tilewright.passes.tileas.element_accesses import goes_by_element
 
 
 def pass_token_on(op: Access) -> None:
-    """Let what is ordered behind an access be ordered behind what came before it."""
+    """Order what follows an access after what precedes it, so that the access can be erased."""
     if op.result_token is None or op.result_token.first_use is None:
         return
     before = op.token
@@ -30,8 +30,10 @@ def pass_token_on(op: Access) -> None:
 
 
 def erase_unused(ops: Sequence[Operation], keep: Collection[SSAValue] = ()) -> None:
-    """Erase those of some operations, given in their order, whose results nobody uses and that do nothing else than give
-    them: loads that nothing waits for, too."""
+    """Erase the operations without effects, given in order, whose results are unused; also unused loads.
+
+    Results in ``keep`` count as used.
+    """
     for op in reversed(ops):
         if isinstance(op, Load) and not goes_by_element(op):
             if op.moved.first_use is not None or op.moved in keep:

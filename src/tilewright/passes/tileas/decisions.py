@@ -12,10 +12,11 @@ from tilewright.model.choices import RING_STAGES
 
 BAD_DECISION = define_code(
     "bad-decision",
-    "A decision for the compiler is not one that it can follow.",
-    "`--decide NAME=VALUE` takes warps=1 to 32, stages=1, 2, 3, 4, 6 or 8, agents=on or off, grid=ROWSxCOLUMNS (of warps over a "
-    "product), width=1 to 16 (bytes of an access of a thread), band=0 (the order of the grid) or 2 to 1024, and resident=0 (as many as fit) to 32 (blocks of "
-    "a multiprocessor).",
+    "A decision for the compiler is unknown or out of range.",
+    "`--decide NAME=VALUE` takes warps=1 to 32, stages=1, 2, 3, 4, 6 or 8, agents=on or off, "
+    "grid=ROWSxCOLUMNS (of warps over a product), width=1 to 16 (bytes of an access of a thread), "
+    "band=0 (the order of the grid) or 2 to 1024, and resident=0 (as many as fit) to 32 (blocks "
+    "per multiprocessor).",
 )
 #: The most blocks of a band.
 WIDEST_BAND = 1024
@@ -49,7 +50,7 @@ class Decisions:
         made = Decisions()
         for name, value in given.items():
             if name not in _READ:
-                raise _bad(f"nothing is decided by the name '{name}'; there is {', '.join(_READ)}")
+                raise _bad(f"no decision is called '{name}'; known: {', '.join(_READ)}")
             made = replace(made, **{name: _READ[name](value)})
         return made
 
@@ -102,7 +103,7 @@ def _grid(value: object) -> tuple[int, int]:
     found = _GRID.fullmatch(value) if isinstance(value, str) else None
     rows, columns = (int(found[1]), int(found[2])) if found else (0, 0)
     if rows not in _POWERS or columns not in _POWERS or rows * columns > _POWERS[-1]:
-        raise _bad(f"grid={value}: expected ROWSxCOLUMNS, powers of two of 32 warps at most")
+        raise _bad(f"grid={value}: expected ROWSxCOLUMNS, powers of two, at most 32 warps")
     return rows, columns
 
 

@@ -56,7 +56,7 @@ _WORD = 32
 
 @dataclass(frozen=True)
 class Expand(FunctionPass):
-    """Starts what rounds of loops wait for some rounds before."""
+    """Moves the start of asynchronous copies to earlier iterations of their loop."""
 
     name: ClassVar[str] = "tileas-expand"
 
@@ -65,7 +65,7 @@ class Expand(FunctionPass):
 
 
 def expand(func: FuncOp) -> None:
-    """Expand the loops of a function whose copies say how many rounds ahead they start."""
+    """Expand the loops of a function whose copies say how many iterations ahead they start."""
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
             _expand_groups(_expand_pipelines(op))
@@ -73,7 +73,7 @@ def expand(func: FuncOp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Counters:
-    """The counter of a round and that of the round before it, where that is known, and the bound of the loop."""
+    """The counter of an iteration and that of the iteration before it, where that is known, and the bound of the loop."""
 
     before: SSAValue | None
     own: SSAValue
@@ -81,7 +81,7 @@ class _Counters:
 
 
 class _Starts:
-    """The operations of a loop that start the copies of a round, and what in the round they come from."""
+    """The operations of a loop that start the copies of an iteration, and what in the iteration they come from."""
 
     def __init__(self, loop: scf.ForOp, starts: Sequence[Operation]):
         self.loop, self.body, self.starts = loop, loop.body.block, starts
@@ -96,7 +96,7 @@ class _Starts:
     def of_round(
         self, builder: ScheduleBuilder, counters: _Counters, given: Mapping[SSAValue, SSAValue]
     ) -> None:
-        """Start the copies of a round, if there is such a round. ``given``: what stands for values of the round."""
+        """Start the copies of an iteration, if there is such an iteration. ``given``: what stands for values of the iteration."""
         block = Block()
         inner = ScheduleBuilder(InsertPoint.at_end(block), self.loop)
         values: dict[SSAValue, SSAValue] = {self.body.args[0]: counters.own, **given}
@@ -118,7 +118,7 @@ class _Starts:
         return [inner.add(op.clone(values)) for op in missing]
 
     def is_round(self, builder: ScheduleBuilder, counters: _Counters) -> SSAValue:
-        """Whether there is a round: its counter is below the bound, and has not wrapped."""
+        """Whether there is an iteration: its counter is below the bound, and has not wrapped."""
         below = BELOW_UNSIGNED if "unsignedCmp" in self.loop.attributes else BELOW
         condition = builder.compare(below, counters.own, counters.upper)
         if counters.before is None:
@@ -127,8 +127,8 @@ class _Starts:
         return builder.one(arith.AndIOp, (condition, grows), b.i1)
 
     def load_early(self, builder: ScheduleBuilder, counters: _Counters) -> dict[SSAValue, SSAValue]:
-        """Load what says where the copies of a round lie, at the beginning of the round that starts them at its end; where
-        there is no such round, what says it of the round that runs. The values by those that they stand for."""
+        """Load what says where the copies of an iteration lie, at the beginning of the iteration that starts them at its end; where
+        there is no such iteration, what says it of the iteration that runs. The values by those that they stand for."""
         wanted = self.loaded
         if not wanted:
             return {}
@@ -163,7 +163,7 @@ def _sources(body: Block, ops: Iterable[Operation]) -> set[Operation]:
 
 
 def _ahead(op: AsyncGroupOp | P.ProducerCommitOp) -> int:
-    """How many rounds before its own an operation says that the copies start."""
+    """How many iterations before its own an operation says that the copies start."""
     return int_property(op, "ahead") if "ahead" in op.properties else 0
 
 
@@ -228,7 +228,7 @@ def _filling(acquired: Sequence[P.ProducerAcquireOp]) -> list[Operation]:
 
 
 def _release(body: Block, pipeline: SSAValue) -> Operation | None:
-    """What gives the stages of a pipeline back in a round."""
+    """What gives the stages of a pipeline back in an iteration."""
     found = [
         op for op in body.ops if isinstance(op, P.ConsumerReleaseOp) and op.pipeline is pipeline
     ]
@@ -279,7 +279,7 @@ def _expand_groups(loop: scf.ForOp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Refilled:
-    """Storage of one stage that a loop fills for its next round where this one has read it for the last time: what
+    """Storage of one stage that a loop fills for its next iteration where this one has read it for the last time: what
     starts the copies, closes their group, waits for it, and the last operation that reads."""
 
     starts: _Starts
@@ -289,7 +289,7 @@ class _Refilled:
 
 
 def _refilled(loop: scf.ForOp, group: AsyncGroupOp) -> _Refilled | None:
-    """The storages that the copies of a group fill, if a round fills them for the next one."""
+    """The storages that the copies of a group fill, if an iteration fills them for the next one."""
     body = loop.body.block
     copies: list[Operation] = []
     before = group.prev_op
@@ -346,7 +346,7 @@ def _last_packed(load: Operation, order: Mapping[Operation, int]) -> Operation:
 
 
 def _refill(loop: scf.ForOp, found: Sequence[_Refilled]) -> None:
-    """Let each storage be filled for the next round behind what reads it last in this one."""
+    """Let each storage be filled for the next iteration behind what reads it last in this one."""
     body = loop.body.block
     order = {op: number for number, op in enumerate(body.ops)}
     found = sorted(found, key=lambda each: order[each.last])
@@ -364,7 +364,7 @@ def _refill(loop: scf.ForOp, found: Sequence[_Refilled]) -> None:
     started: list[SSAValue] = []
     ends: dict[Operation, Operation] = {}
     for number, each in enumerate(found):
-        # Those behind it in the round before, and those in front of its wait in this one.
+        # Those behind it in the iteration before, and those in front of its wait in this one.
         later = [*found[number + 1 :], *(o for o in found if order[o.last] < order[each.wait])]
         here = ScheduleBuilder(InsertPoint.before(each.wait), each.wait)
         pending = {"pending": b.IntegerAttr(len(later), b.i64)}
@@ -403,7 +403,7 @@ def _starts_at_zero(slot: SSAValue | None, loop: scf.ForOp) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Ring:
     """What starts the copies of a loop's rounds into the stages of rings, closes their group, waits for it; ``slot``: the
-    number of the stage that a round reads."""
+    number of the stage that an iteration reads."""
 
     starts: _Starts
     group: AsyncGroupOp
@@ -424,7 +424,7 @@ class _Ring:
             counters = _Counters(
                 counters.own, before.one(arith.AddiOp, (counters.own, step), lower.type), upper
             )
-        # Carried beside what the loop carried: the counter of the round that is started, and the groups under way.
+        # Carried beside what the loop carried: the counter of the iteration that is started, and the groups under way.
         more = [counters.own, *tokens]
         counter, *under_way = (body.insert_arg(value.type, len(body.args)) for value in more)
         counter.name_hint = "ahead"
@@ -453,7 +453,7 @@ class _Ring:
         carrying(loop, more)
 
     def _filled(self, builder: ScheduleBuilder, rounds: int) -> SSAValue:
-        """The number of the stage that is filled while a round reads its own."""
+        """The number of the stage that is filled while an iteration reads its own."""
         stages = self.stages
         if rounds == stages - 1:
             is_first = builder.compare(EQUAL, self.slot, builder.index(0))
@@ -465,7 +465,7 @@ class _Ring:
         return builder.select(builder.compare(BELOW_UNSIGNED, self.slot, wraps), ahead, again)
 
     def _starts_late(self) -> bool:
-        """Whether a round starts its copies when it has done the rest: behind the products threads compute addresses while the
+        """Whether an iteration starts its copies when it has done the rest: behind the products threads compute addresses while the
         tensor cores are busy, and not while all of them wait. Where threads wait for other loads, too, copies go on
         meanwhile, and where there is no product."""
         ops = list(self.starts.body.walk())

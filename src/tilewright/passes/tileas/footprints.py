@@ -20,10 +20,13 @@ from tilewright.passes.tileas.schedule_builder import EQUAL
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Bytes of shared memory that threads touch. ``ring``: the storage of several stages that they are, of which the one
-    with the number ``stage`` is touched; ``layout``: the elements of the tile that each thread touches, where that is known. ``by_copy``:
-    asynchronous copies of the threads write them. ``by_proxy``: products of warpgroups or tensor maps read them, past what
-    threads have not made visible by a fence. ``base``: the storage that they are; None for scratch memory."""
+    """Bytes of shared memory that threads touch.
+
+    ``ring``: the multi-stage storage that they belong to, of which stage ``stage`` is touched. ``layout``: the elements
+    that each thread touches, if known. ``by_copy``: asynchronous copies of the threads write them. ``by_proxy``:
+    warpgroup products or tensor maps read them, which needs a fence after writes of threads. ``base``: their storage;
+    None for scratch memory.
+    """
 
     start: int
     end: int
@@ -39,8 +42,10 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An access to global memory; ``copy``: an asynchronous copy that has its place among the kernel's
-    accesses, when it begins, or when the threads that made it have waited for it."""
+    """An access to global memory.
+
+    ``copy``: an ordered asynchronous copy, which counts when it starts, or when its threads have waited for it.
+    """
 
     op: Operation
     copy: bool = False
@@ -48,7 +53,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class PipelineUse:
-    """A pipeline: its barriers are set up by one thread, or used."""
+    """The barriers of a pipeline: initialized by one thread (``writes``), or used."""
 
     pipeline: SSAValue
     writes: bool
@@ -65,7 +70,7 @@ def footprint_of(
     by_copy: bool = False,
     by_proxy: bool = False,
 ) -> Bytes:
-    """The bytes of a storage, or of all stages of the one that it is of."""
+    """Return the footprint of a storage; for a view of a stage, of the whole ring."""
     base, ty = base_of(storage), storage.type
     assert isinstance(ty, TiledViewType) and isinstance(base.type, TiledViewType)
     made = base.owner
@@ -80,21 +85,21 @@ def footprint_of(
 
 
 def _stage(storage: SSAValue) -> SSAValue | None:
-    """The number of the stage that a view is of."""
+    """Return the index of the stage that a view refers to, or None."""
     while isinstance(storage.owner, S.PermuteViewOp):
         storage = storage.owner.source
     return storage.owner.index if isinstance(storage.owner, S.ExtractSliceOp) else None
 
 
 def _are_neighbours(one: SSAValue | None, other: SSAValue | None) -> bool:
-    """Whether one of two stages is the one before the other."""
+    """Whether one of two stages precedes the other."""
     if one is None or other is None:
         return False
     return _is_before(one, other) or _is_before(other, one)
 
 
 def _is_before(one: SSAValue, other: SSAValue) -> bool:
-    """Whether ``one`` is the stage before ``other`` in a ring of two or more: the last one before stage 0."""
+    """Whether ``one`` precedes ``other`` in a ring of two or more stages; the last stage precedes stage 0."""
     chosen = one.owner
     if not isinstance(chosen, arith.SelectOp):
         return False
@@ -113,8 +118,11 @@ def overlap(one: Bytes, other: Bytes) -> bool:
 
 
 def needs_no_barrier(old: Bytes, new: Bytes) -> bool:
-    """Whether threads need not meet between two touches of a ring: they are of two stages, copies go to another stage than
-    the one that has been waited for, tensor maps wait for barriers of their own, or each thread reads what it has copied itself."""
+    """Whether two accesses to a ring need no barrier in between.
+
+    That is so for neighbouring stages, for copies to a stage other than the awaited one, for tensor maps, which have
+    their own barriers, and if each thread reads what it has copied itself.
+    """
     if _are_neighbours(old.stage, new.stage) or old.by_copy == new.by_copy:
         return True
     if old.layout is None or new.layout is None or old.layout.size != new.layout.size:

@@ -23,8 +23,11 @@ from tilewright.passes.tileas.rematerialize import FEW_BYTES
 
 
 def hoist_loads(func: FuncOp, remarks: Remarks) -> None:
-    """Let weak loads that a loop makes behind a product come first in their round, where a thread gets few bytes by them
-    (it holds these while the product goes on), and where indices, masks and tokens allow it."""
+    """Hoist weak loads that follow a product in a loop to the start of their iteration.
+
+    Only small loads are hoisted, since a thread holds their elements while the product is in flight, and only if their
+    indices, masks and tokens allow it.
+    """
     facts = Facts(func)
     for loop in list(func.walk()):
         if isinstance(loop, scf.ForOp):
@@ -46,7 +49,9 @@ def _hoist_loads(loop: scf.ForOp, facts: Facts, remarks: Remarks) -> None:
             continue
         moved |= dict.fromkeys(needs)
         name = op.moved.name_hint or "a tile"
-        remarks.add("early", f"'{name}' is loaded when the round begins, ahead of its product", op)
+        remarks.add(
+            "early", f"the load of '{name}' is hoisted above the product of its iteration", op
+        )
     anchor = next(op for op in ops if op not in moved)
     for op in ops:
         if op in moved:
@@ -60,8 +65,10 @@ def _bytes_of_thread(op: Load) -> int:
 
 
 def _needs(load: Load, body: Block) -> Sequence[Operation] | None:
-    """The operations of the body that a load needs, in order, itself the last one; None where one of them has an effect, or
-    makes tiles of many elements."""
+    """Return the operations of the body that a load depends on, in order, followed by the load.
+
+    None if one of them has an effect or produces a large tile.
+    """
     found: set[Operation] = {load}
     waiting: list[SSAValue] = list(load.operands)
     while waiting:
@@ -83,7 +90,7 @@ def _is_large(value: SSAValue) -> bool:
 
 
 def _waits(load: Load, loop: scf.ForOp, facts: Facts) -> bool:
-    """Whether an access of the loop, which may touch the same memory, has to keep its place beside a load."""
+    """Whether an access of the loop may touch the memory of a load and must not be reordered with it."""
     return any(
         isinstance(op, Access)
         and op is not load

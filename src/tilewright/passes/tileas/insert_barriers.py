@@ -61,7 +61,7 @@ _END = 1 << 30
 
 @dataclass(frozen=True)
 class InsertBarriers(FunctionPass):
-    """Puts barriers where threads touch what others have touched."""
+    """Inserts barriers between accesses of different threads to the same shared memory."""
 
     name: ClassVar[str] = "tileas-insert-barriers"
 
@@ -120,7 +120,7 @@ class _Walk:
             found = [
                 footprint for footprint in self._footprints(op)[0] if isinstance(footprint, Bytes)
             ]
-            # Of any round: a value that is the number of a stage is another one there.
+            # Of any iteration: a value that is the number of a stage is another one there.
             self.copied += [
                 replace(footprint, stage=None) for footprint in found if footprint.by_copy
             ]
@@ -166,7 +166,7 @@ class _Walk:
         ]
 
     def _rounds(self, regions: Sequence[Region]) -> Summary:
-        """What the rounds of a loop do, each of which goes through the regions in order; a loop ends behind the first."""
+        """What the iterations of a loop do, each of which goes through the regions in order; a loop ends behind the first."""
         left: dict[Footprint, bool] = {}
         while True:
             parts = [self._block(regions[0].block, left)]
@@ -330,7 +330,7 @@ def _add(left: dict[Footprint, bool], more: dict[Footprint, bool]) -> None:
 
 
 def _of_any_round(left: dict[Footprint, bool]) -> dict[Footprint, bool]:
-    """The same when another round may have begun: a value that is the number of a stage is another one there."""
+    """The same when another iteration may have begun: a value that is the number of a stage is another one there."""
     found: dict[Footprint, bool] = {}
     for footprint, has_met in left.items():
         if isinstance(footprint, Bytes) and footprint.stage is not None:

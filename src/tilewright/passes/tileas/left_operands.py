@@ -17,7 +17,7 @@ HALF = 2
 
 def computed_left(load: Access) -> list[DotOp]:
     """The products of halves in a loop's round that take as their left operand what is computed, element by element, from a
-    tile of halves that the round loads. None where a product takes the tile otherwise, or where it is stored: it has another
+    tile of halves that the iteration loads. None where a product takes the tile otherwise, or where it is stored: it has another
     place then."""
     block = load.parent
     if block is None or not isinstance(block.parent_op(), scf.ForOp):

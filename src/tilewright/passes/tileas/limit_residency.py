@@ -43,7 +43,7 @@ _OTHER_WORK = frozenset((kinds.DOT, kinds.SCAN)) | kinds.ATOMICS
 
 @dataclass(frozen=True)
 class LimitResidency(FunctionPass):
-    """Limits the blocks of a multiprocessor where a kernel reads again what it has read, as the performance model says for a target."""
+    """Limits the blocks per multiprocessor if a kernel rereads data that L2 would otherwise evict."""
 
     name: ClassVar[str] = "tileas-limit-residency"
 
@@ -67,10 +67,10 @@ def limit_residency(
     gpu = gpu_of(target.compute)
     if gpu is None or decided == 0:
         return
-    blocks, why = decided, "as decided"
+    blocks, why = decided, "as requested"
     if blocks is None:
         blocks = _enough(func, gpu)
-        why = "its loops read again what others have read, which so stays in L2"
+        why = "its loops reread data, which then stays in L2"
     if blocks is None:
         return
     blocks = max(blocks, _wanted(func))
@@ -78,7 +78,7 @@ def limit_residency(
     if blocks * warps >= gpu["warps"] or blocks >= gpu["blocks"] or size > target.shared_bytes:
         return
     func.attributes[SHARED_BYTES] = b.IntegerAttr(size, b.i64)
-    remarks.add(_KIND, f"a multiprocessor holds {blocks} blocks at most: {why}", func)
+    remarks.add(_KIND, f"at most {blocks} blocks per multiprocessor: {why}", func, blocks=blocks)
 
 
 def _wanted(func: FuncOp) -> int:

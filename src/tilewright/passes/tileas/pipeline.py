@@ -97,7 +97,7 @@ def inner_axis(target: TiledViewType) -> int:
 
 @dataclass(frozen=True)
 class Pipeline(FunctionPass):
-    """Makes asynchronous rings of what loops load."""
+    """Prefetches loads of loops into multi-stage rings by asynchronous copies."""
 
     name: ClassVar[str] = "tileas-pipeline"
 
@@ -157,14 +157,16 @@ class LoopAhead(LoopLoads):
         elif stages < 2:
             self.remarks.add(
                 "pipeline",
-                f"a loop is not pipelined: two stages of {each} bytes do not fit beside {others} in "
+                f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
             )
             return
         else:
             stages, figures = self.asked(stages, each, others)
-        self.remarks.add("ring", self.told(len(loads), "", stages, each, figures), self.loop)
+        told = self.told(len(loads), "", stages, each, figures)
+        size = stages * each
+        self.remarks.add("ring", told, self.loop, tiles=len(loads), stages=stages, bytes=size)
         self._rewrite(loads, stages)
 
     def budget(self, others: int) -> int:
@@ -195,9 +197,9 @@ class LoopAhead(LoopLoads):
     def told(tiles: int, how: str, stages: int, each: int, figures: str) -> str:
         """A remark on a ring."""
         what = "1 tile" if tiles == 1 else f"{tiles} tiles"
-        found = f"a loop loads {what} ahead{how} into {stages} stages"
+        found = f"a loop prefetches {what}{how} into {stages} stages"
         if stages == 1:
-            found = f"a loop loads {what}{how}, each again as soon as it was read"
+            found = f"a loop prefetches {what}{how}, one stage each, refilled as soon as it is read"
         return f"{found}, {stages * each / 1024:g} KiB" + (f"; {figures}" if figures else "")
 
     def refills(self, loads: Sequence[LoadAhead], stages: int, others: int) -> str:

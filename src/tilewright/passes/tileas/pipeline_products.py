@@ -50,14 +50,14 @@ from tilewright.passes.tileas.product_candidates import (
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
 
-#: The instructions for each sum that a round makes with them before the next product is started, which then takes their
-#: registers; what takes more, as an exponential, shall run beside it.
+#: Instructions per accumulator element up to which the iteration uses the accumulator before the next product starts, so that
+#: that product can take its registers. Longer work, such as an exponential, overlaps with the product.
 _BEFORE = 2
 
 
 @dataclass(frozen=True)
 class PipelineProducts(FunctionPass):
-    """Starts the product of the next round before the sums of this one are used."""
+    """Starts the product of the next iteration before the accumulator of this one is used."""
 
     name: ClassVar[str] = "tileas-ahead"
 
@@ -68,8 +68,7 @@ class PipelineProducts(FunctionPass):
 
 
 def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
-    """Start products of loops of a function of ``warps`` warps a round ahead, where that can be done, and registers
-    do."""
+    """Start the products of loops one iteration ahead, if they are candidates and registers suffice for ``warps`` warps."""
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if not isinstance(op, S.DotOp) or S.atom_of(op) != "wgmma" or op.parent is None:
@@ -78,21 +77,21 @@ def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) 
         if isinstance(found, Candidate):
             remarks.add_instead(
                 "in-flight",
-                "the product of the next round is started before the sums of this one are used",
+                "the product of the next iteration starts before the accumulator of this one is used",
                 op,
             )
             if found.in_flight is not None:
-                why = "a product goes on while the next round begins"
+                why = "a product stays in flight across iterations"
                 remarks.add_instead("in-flight", why, found.in_flight.dot)
             pipelines = found.pipelines
             _PipelinedLoop(found).rewrite()
             reorder_fills(func, pipelines)
         elif found:
-            remarks.add("in-flight", f"a product is not started a round ahead: {found}", op)
+            remarks.add("in-flight", f"product not started an iteration ahead: {found}", op)
 
 
 class _PipelinedLoop:
-    """A loop while a product is put ahead."""
+    """The rewrite of a loop whose product starts one iteration ahead."""
 
     def __init__(self, found: Candidate):
         self.found, self.dot, self.loop, self.in_flight = (
@@ -107,7 +106,7 @@ class _PipelinedLoop:
         return self.loop.body.block
 
     def rewrite(self) -> None:
-        """The loop with the product of the next round in each; a loop of no rounds makes none."""
+        """Replace the loop: each iteration starts the product of the next one. A loop without iterations starts none."""
         loop = self.loop
         before = ScheduleBuilder(InsertPoint.before(loop), loop)
         below = BELOW_UNSIGNED if "unsignedCmp" in loop.attributes else BELOW
@@ -137,7 +136,7 @@ class _PipelinedLoop:
         builder.add(scf.YieldOp.create(operands=iteration.last(builder, self)))
 
     def _first_product(self, builder: ScheduleBuilder) -> tuple[list[SSAValue], SSAValue]:
-        """Makes the product of round 0: what the loop begins with, and the sums."""
+        """Emit the product of iteration 0. Returns the initial loop-carried values and the accumulator."""
         body, loop = self.body, self.loop
         end = body.last_op
         assert end is not None
@@ -153,8 +152,10 @@ class _PipelinedLoop:
         return given, values[self.dot.result]
 
     def _advance_product(self) -> _Iteration:
-        """Make the body one in which the counter, and what the product comes from, are those of the next round. The
-        loop then carries the counter of this one, and its sums, too."""
+        """Let the counter and the operands of the product in the body be those of the next iteration.
+
+        The loop then also carries the counter and the accumulator of the current iteration.
+        """
         body, dot = self.body, self.dot
         end, counter = body.last_op, body.args[0]
         assert end is not None
@@ -203,7 +204,7 @@ class _PipelinedLoop:
     def _take(
         self, in_flight: ProductInFlight, iteration: _Iteration, here: ScheduleBuilder
     ) -> None:
-        """Wait for the second product of the round before, and give its stage back."""
+        """Wait for the second product of the previous iteration, and release its stage."""
         body = self.body
         token, stage = (body.insert_arg(ty, len(body.args)) for ty in (ASYNC_TOKEN, P.STAGE))
         sums = body.args[1 + in_flight.number]
@@ -220,7 +221,7 @@ class _PipelinedLoop:
         iteration.taken = {taken.result: sums}
 
     def _leave_in_flight(self, in_flight: ProductInFlight, iteration: _Iteration) -> None:
-        """Start the second product without waiting for it."""
+        """Start the second product without waiting for it; the next iteration waits."""
         dot, end = in_flight.dot, self.body.last_op
         assert end is not None
         started = ScheduleBuilder(InsertPoint.before(dot), dot).add(_started(dot))
@@ -231,7 +232,7 @@ class _PipelinedLoop:
         end.operands = [*end.operands, started.results[1], in_flight.wait.result]
 
     def _anchors(self, late: Sequence[Operation], sums: SSAValue) -> tuple[Operation, Operation]:
-        """In front of what the round may wait for tensor cores, and have them start: at first where the sums are used,
+        """In front of what the iteration may wait for tensor cores, and have them start: at first where the sums are used,
         then where they have been reduced. What makes a tile of the sums, and nothing else does, comes before, and so does
         what uses them last where little is computed up to there: the next ones may have their registers. Both stay behind
         what fills stages, and before what uses other sums."""
@@ -261,7 +262,7 @@ class _PipelinedLoop:
 
 @dataclass(slots=True)
 class _Iteration:
-    """What a round does with the sums of its product, in order, in a body that has the next product, too. ``count``: the
+    """What an iteration does with the sums of its product, in order, in a body that has the next product, too. ``count``: the
     values that the loop carried before."""
 
     ops: list[Operation]
@@ -270,7 +271,7 @@ class _Iteration:
     made: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def last(self, builder: ScheduleBuilder, ahead: _PipelinedLoop) -> list[SSAValue]:
-        """What the last round does, behind the loop, where it waits for its second product; what all rounds leave."""
+        """What the last iteration does, behind the loop, where it waits for its second product; what all iterations leave."""
         loop, in_flight = ahead.loop, ahead.in_flight
         body = loop.body.block
         end = body.last_op

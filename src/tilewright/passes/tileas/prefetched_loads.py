@@ -129,7 +129,7 @@ class LoadAhead:
 
     @property
     def roots(self) -> list[SSAValue]:
-        """What is computed anew for each round."""
+        """What is computed anew for each iteration."""
         return roots_of(self.load)
 
     @property
@@ -255,9 +255,9 @@ class LoopLoads(Loads):
         needs = self._needs(roots_of(load))
         why = self._obstacle(load) or self._obstacle_of_storage(readers)
         if not self._can_pad(load, readers):
-            why = why or "copies ahead can pad with zeros only"
+            why = why or "asynchronous copies can pad with zeros only"
         if not why and needs is None:
-            why = "where it lies depends on what the loop carries, or on memory that it may change"
+            why = "its address depends on a loop-carried value or on memory that the loop may write"
         width = 0 if why else self.width(load, target)
         if not boxes and not why and width * element_bytes(target.element_type) < LEAST_BYTES:
             # Storage may have its neighbours along another axis than memory.
@@ -272,7 +272,7 @@ class LoopLoads(Loads):
             return None
         if why:
             name = load.result.name_hint or "a tile"
-            self.remarks.add("pipeline", f"'{name}' is not loaded ahead: {why}", load)
+            self.remarks.add("pipeline", f"'{name}' is not prefetched: {why}", load)
             return None
         assert needs is not None
         return LoadAhead(load, target, readers, needs, width)
@@ -319,10 +319,10 @@ class LoopLoads(Loads):
         if why:
             return why
         if isinstance(load, TiledLoadOp) and self.padding(load) not in ("", "zero"):
-            return "copies ahead can pad with zeros only"
+            return "asynchronous copies can pad with zeros only"
         if FORMATS[T.element_name(T.element_of(load.result.type))].storage_bits < 8:
-            return "its elements have less than 8 bits"
-        return "an access in the loop must be done before it" if self._waits(load) else ""
+            return "its elements are narrower than 8 bits"
+        return "it must follow another access of the loop" if self._waits(load) else ""
 
     def _waits(self, load: Load) -> bool:
         """Whether tokens put an access of the loop, which may touch the same memory, before a load."""
@@ -349,9 +349,9 @@ class LoopLoads(Loads):
     def _obstacle_of_storage(self, readers: Sequence[Reader]) -> str:
         users = {user for reader in readers for user in reader.users}
         if any(user.parent is not self.body for user in users):
-            return "its storage is used outside of the loop"
+            return "its shared memory is used outside of the loop"
         if any(isinstance(user, S.CopyOp) for user in users):
-            return "its storage is written by others"
+            return "its shared memory has other writers"
         return ""
 
     def _needs(self, roots: Iterable[SSAValue]) -> tuple[Operation, ...] | None:
@@ -374,7 +374,7 @@ class LoopLoads(Loads):
         return tuple(op for op in self.body.ops if op in found)
 
     def _may_come_early(self, op: Operation) -> bool:
-        """Whether an operation is a load that gives the same in an earlier round, for the indices of this one."""
+        """Whether an operation is a load that gives the same in an earlier iteration, for the indices of this one."""
         if not isinstance(op, Load) or goes_by_element(op):
             return False
         if self._waits(op) or self.leads_access(op):
@@ -431,7 +431,7 @@ def _of_view(load: TiledLoadOp, loop: scf.ForOp) -> str:
     if load.mask is not None or goes_by_element(load):
         return "it is ordered, volatile or masked"
     if not isinstance(load.base.type, T.TiledViewType) or is_within(load.base, loop):
-        return "its view is made in the loop"
+        return "its view is created in the loop"
     return ""
 
 
@@ -439,7 +439,7 @@ def _of_pointers(load: LoadOp) -> str:
     if goes_by_element(load):
         return "it is ordered or volatile"
     if not isinstance(T.element_of(load.base.type), T.PtrType) or not kinds.is_tile(load.base):
-        return "it is not through a tile of pointers"
+        return "it does not load through a tile of pointers"
     return ""
 
 

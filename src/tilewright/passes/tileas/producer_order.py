@@ -19,12 +19,12 @@ from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
-#: With more stages than that the copies of a round come early enough in any order.
+#: With more stages than this, the copies of an iteration are early enough in any order.
 _FEW = 2
 
 
 def reorder_fills(func: FuncOp, first: Sequence[SSAValue]) -> None:
-    """Let agents fill the pipelines in ``first`` a round before those that they fill beside them."""
+    """Let producer agents fill the pipelines in ``first`` one iteration before the others of the same loop."""
     switch = agent_switch(func)
     if switch is None:
         return
@@ -59,7 +59,7 @@ def _reorder_fills(loop: scf.ForOp, first: set[SSAValue]) -> None:
                 for now, then in zip(mine.operands, other.operands, strict=True)
                 if now.owner not in inside and now is not then
             }
-    # What a round would do last is done in the next one, with values of this one.
+    # The delayed fills run in the next iteration, with values of this one.
     body = loop.body.block
     arguments = {value: body.insert_arg(value.type, len(body.args)) for value in pairs}
     delayed = Block()
@@ -87,14 +87,14 @@ def _reorder_fills(loop: scf.ForOp, first: set[SSAValue]) -> None:
 
 
 def _pipelines(op: Operation) -> set[SSAValue]:
-    """The pipelines that an operation fills, if there is a stage to fill."""
+    """Return the pipelines that a guarded fill acquires stages of."""
     if not isinstance(op, scf.IfOp):
         return set()
     return {inner.pipeline for inner in op.walk() if isinstance(inner, P.ProducerAcquireOp)}
 
 
 def _late(ops: Sequence[Operation], first: set[SSAValue]) -> set[Operation]:
-    """What fills stages of others than the pipelines in ``first``, and what that comes from."""
+    """Return the operations that fill pipelines other than ``first``, and what they depend on."""
     found: set[Operation] = set()
     for op in ops:
         if isinstance(op, P.ProducerAcquireOp) and op.pipeline not in first:

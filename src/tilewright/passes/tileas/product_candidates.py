@@ -26,17 +26,19 @@ from tilewright.passes.tileas.pipeline import copy_layout
 from tilewright.passes.tileas.schedule import user_of
 from tilewright.passes.tileas.warpgroup_products import ROWS, WARPS
 
-#: The registers of a multiprocessor, the most of a thread, and what a round needs beside the tiles that it holds.
+#: Registers of a multiprocessor, the maximum per thread, and what an iteration needs in addition to its tiles.
 _REGISTERS, _MOST, _BESIDE = 1 << 16, 255, 16
-#: What the assembler takes for powers of two that are one instruction each: it moves them together. Those that are
-#: scaled for subnormal numbers it leaves where they are.
+#: Registers that the assembler takes for powers of two that are single instructions, since it groups them. It does not
+#: move those that are scaled for subnormal numbers.
 _POWERS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class ProductInFlight:
-    """A second product of the loop, that goes on while the next round begins: its sums are what the loop carries as
-    ``number``, and the stage that it reads."""
+    """A second product of the loop, which stays in flight while the next iteration starts.
+
+    Its accumulator is the loop-carried value ``number``; ``wait`` and ``release`` are of the stage that it reads.
+    """
 
     dot: S.DotOp
     number: int
@@ -46,11 +48,11 @@ class ProductInFlight:
 
 @dataclass(slots=True)
 class Candidate:
-    """A product of a loop that can be started a round ahead.
+    """A product of a loop that can start one iteration ahead.
 
-    ``early``: the operations of the body that its operands come from, in order; ``carried``: the numbers of the values that
-    the loop carries for these; ``releases``: of the stages that it reads. ``overlaps``: registers do for ``in_flight`` to go on
-    until this round has reduced its sums.
+    ``early``: the operations of the body that its operands depend on, in order. ``carried``: the numbers of the
+    loop-carried values among these. ``releases``: the releases of the stages that it reads. ``overlaps``: registers
+    suffice for ``in_flight`` to stay in flight until this iteration has reduced its accumulator.
     """
 
     dot: S.DotOp
@@ -63,29 +65,29 @@ class Candidate:
 
     @property
     def pipelines(self) -> list[SSAValue]:
-        """Those that the product reads."""
+        """The pipelines that the product reads."""
         return [op.pipeline for op in self.early if isinstance(op, P.ConsumerWaitOp)]
 
     def keeps(self, use: Use) -> bool:
-        """Whether a use is that of the loop, which carries the value for the product."""
+        """Whether a use is the loop's, which carries the value for the product."""
         return _keeps(use, self.loop, self.carried)
 
     def lack_of_registers(self, warps: int) -> str:
-        """Why the registers of a thread would not do for the sums of two rounds; empty where they do."""
+        """Return why the registers of a thread cannot hold the accumulators of two iterations; empty if they can."""
         given = _registers_of(self.loop, warps)
         sums = _held(self.dot.result)
         carried = sum(_held(value) for value in self.loop.body.block.args[1:])
         loaded, addresses = _loaded(self.loop), _addresses(self.loop, warps)
         needed = 2 * sums + carried + loaded + _BESIDE
         if needed > given:
-            beside = f", {loaded} of a tile that a round loads" if loaded else ""
+            beside = f", {loaded} for a tile that is loaded in the iteration" if loaded else ""
             return (
-                f"twice {sums} sums, {carried} registers that the loop carries{beside} and {_BESIDE} for all else are more "
-                f"than the {given} of a thread"
+                f"2 x {sums} accumulator registers, {carried} for loop-carried values{beside} and "
+                f"{_BESIDE} others exceed the {given} of a thread"
             )
         if self.in_flight is not None:
-            # Its left operand is read from registers until it has ended; of the sums of the next round then those of
-            # one block of rows have been begun.
+            # Its left operand stays in registers until it has completed; of the next accumulator, one block of rows
+            # has been started by then.
             blocks = max(T.dims_of(self.dot.c.type)[-2] // ROWS * WARPS // _warps_down(self.dot), 1)
             needed += _held(self.in_flight.dot.a) - sums + sums // blocks + addresses
             if any(
@@ -99,18 +101,20 @@ class Candidate:
 
 
 def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
-    """A product of a block of ``warps`` warps that can be started a round ahead, or why not; empty for one that no loop
-    makes anew in each round."""
+    """Return the candidate for a product of a block of ``warps`` warps, or the reason why it is none.
+
+    The reason is empty for products that no loop computes anew in each iteration.
+    """
     loop = dot.parent_op()
     if not isinstance(loop, scf.ForOp) or is_within(dot.c, loop):
         return ""
     end = loop.body.block.last_op
     if T.element_name(T.element_of(dot.c.type)) == "f16":
-        return "its sums are rounded to f16"
+        return "its accumulator is rounded to f16"
     if not dot.result.uses or any(use.operation is end for use in dot.result.uses):
-        return "the round does not use its sums"
+        return "the iteration does not use its accumulator"
     if not isinstance(dot.a.type, TiledViewType) or not isinstance(dot.b.type, TiledViewType):
-        return "an operand lies in registers"
+        return "an operand is in registers"
     closure = _Closure(dot, loop)
     why = closure.find() or closure.obstacle()
     if why:
@@ -122,12 +126,12 @@ def find_candidate(dot: S.DotOp, warps: int) -> Candidate | str:
         found.pipelines if in_flight is None else [*found.pipelines, in_flight.wait.pipeline]
     )
     if any(P.stages_of(pipeline) == 1 for pipeline in pipelines):
-        return "the one stage of its operand is filled again when it has been read"
+        return "its operand has a single stage, which is refilled as soon as it is read"
     return found.lack_of_registers(warps) or found
 
 
 def _product_in_flight(first: S.DotOp, loop: scf.ForOp) -> ProductInFlight | None:
-    """The second product of a loop, if it can go on into the next round."""
+    """Return the second product of a loop if it can stay in flight into the next iteration."""
     body = loop.body.block
     end = body.last_op
     others = [op for op in loop.walk() if isinstance(op, S.Product) and op is not first]
@@ -188,20 +192,20 @@ class _Closure:
             if isinstance(owner, Block):
                 assert isinstance(value, BlockArgument)
                 if isinstance(value.type, T.TileType):
-                    return "it comes from a tile that the loop carries"
+                    return "an operand depends on a loop-carried tile"
                 if value.index - 1 not in self.carried:
                     self.carried.add(value.index - 1)
                     waiting.append(end.operands[value.index - 1])
             elif owner not in self.ops:
                 allowed = isinstance(owner, P.ConsumerWaitOp | P.ConsumerReadOp)
                 if owner.regions or not (allowed or is_side_effect_free(owner)):
-                    return f"it comes from '{owner.name}' in the loop"
+                    return f"an operand depends on '{owner.name}' in the loop"
                 self.ops.add(owner)
                 waiting += owner.operands
         return ""
 
     def obstacle(self) -> str:
-        """Why the product may not leave its round, though what it comes from could."""
+        """Why the product may not leave its iteration, though what it comes from could."""
         reads = [op for op in self.ops if isinstance(op, P.ConsumerReadOp)]
         if not reads:
             return "no operand comes from a pipeline"
@@ -218,22 +222,22 @@ class _Closure:
                     if isinstance(use.operation, P.ConsumerReleaseOp)
                 ]
                 if len(found) != 1 or found[0].parent is not self.body:
-                    return "its stage is not released in the round"
+                    return "its stage is not released in the same iteration"
                 self.releases += found
         return self._use_by_others()
 
     def _use_by_others(self) -> str:
-        """Whether what remains in the round uses what goes ahead, and cannot compute it again."""
+        """Whether what remains in the iteration uses what goes ahead, and cannot compute it again."""
         own = {*self.ops, self.dot, *self.releases}
         also = set(shared(self.in_order, own, self.loop, self.carried))
         if any(isinstance(op, P.ConsumerWaitOp | P.ConsumerReadOp) for op in also):
-            return "the round reads the stage otherwise, too"
+            return "the iteration has another read of the stage"
         arguments = {self.body.args[1 + number] for number in self.carried}
         for argument in arguments:
             for use in argument.uses:
                 kept = _keeps(use, self.loop, self.carried)
                 if not kept and (use.operation not in own or use.operation in also):
-                    return "the round uses what its operands are found by"
+                    return "the iteration has other uses of what addresses its operands"
         return ""
 
 
@@ -257,7 +261,7 @@ def shared(
 
 
 def _keeps(use: Use, loop: scf.ForOp, carried: Iterable[int]) -> bool:
-    """Whether a use is that of the loop, which carries the value to the next round under one of these numbers."""
+    """Whether a use is that of the loop, which carries the value to the next iteration under one of these numbers."""
     return use.operation is loop.body.block.last_op and use.index in carried
 
 
@@ -294,7 +298,7 @@ def _held(value: SSAValue) -> int:
 
 
 def _loaded(loop: scf.ForOp) -> int:
-    """The registers of the largest tile that threads load in a round: what meets the sums while two of them are held."""
+    """The registers of the largest tile that threads load in an iteration: what meets the sums while two of them are held."""
     loads = (S.LocalLoadOp, LoadOp, TiledLoadOp, GatherLoadOp)
     return max(
         (_held(op.results[0]) for op in loop.body.walk() if isinstance(op, loads)), default=0
@@ -302,7 +306,7 @@ def _loaded(loop: scf.ForOp) -> int:
 
 
 def _addresses(loop: scf.ForOp, warps: int) -> int:
-    """The registers of the addresses from which threads copy tiles in a round."""
+    """The registers of the addresses from which threads copy tiles in an iteration."""
     copies = [op for op in loop.body.walk() if isinstance(op, AsyncTiledLoadOp)]
     return sum(
         2 * copy_layout(op, 32 * warps).registers // int_property(op, "vector") for op in copies

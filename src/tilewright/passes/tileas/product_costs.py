@@ -18,7 +18,7 @@ from tilewright.model.choices import ProductCost
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.products import FRAGMENTS, WIDENED, Plan, plan_product
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.thread_products import FMA, thread_sums, tile_of_thread
+from tilewright.passes.tileas.thread_products import FMA, thread_accumulator, tile_of_thread
 from tilewright.passes.tileas.warpgroup_products import (
     ROWS,
     STEP_BYTES,
@@ -26,16 +26,18 @@ from tilewright.passes.tileas.warpgroup_products import (
     plan_warpgroups,
 )
 
-#: The registers of a thread beside sums, and those that operands of ``mma.sync`` take, which those of ``wgmma`` do not.
-BESIDE_SUMS, OPERANDS, MOST_REGISTERS = 88, 16, 255
+#: Registers of a thread other than accumulators; registers for operands of ``mma.sync`` (``wgmma`` needs none); the limit.
+BESIDE_ACCUMULATORS, OPERANDS, MOST_REGISTERS = 88, 16, 255
 _RATES = {"tf32": "tensor_tf32", "i8": "tensor_i8", "f64": "tensor_f64"}
 
 
 def product_cost(
     op: DotOp, warps: int, chained: bool, copied: tuple[bool, bool], target: Target
 ) -> ProductCost | None:
-    """A round in which so many warps make a product; None where the tensor cores do not have it. ``copied`` says which
-    operands come from memory in the round."""
+    """Return the cost of an iteration in which ``warps`` warps compute a product; None without a tensor-core instruction.
+
+    ``chained``: its left operand is the result of another product. ``copied``: which operands are loaded in the iteration.
+    """
     plan: Plan | WarpgroupPlan | None = None
     if target.has_wgmma:
         plan = plan_warpgroups(op, warps)
@@ -48,12 +50,12 @@ def plan_cost(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, boo
     """A round in which warps make a product as planned; ``chained`` and ``copied`` as for ``product_cost``."""
     a, b = (prod(dims) * plan.bits / 8 for dims in (plan.a_dims, plan.b_dims))
     moved = a * copied[0] + b * copied[1]
-    # What another product has made is in registers.
+    # The result of another product is in registers.
     in_shared = a * (not chained or copied[0])
     depth = plan.a_dims[-1]
     work = prod(plan.dims) * depth
     if isinstance(plan, Plan):
-        # Each warp reads the rows of A, and the columns of B, that its sums are of.
+        # Each warp reads the rows of A and the columns of B of its part of the result.
         down, across = plan.warps
         read = in_shared * across + b * down
         steps = max(depth // plan.fragment.k, 1)
@@ -65,7 +67,7 @@ def plan_cost(plan: Plan | WarpgroupPlan, chained: bool, copied: tuple[bool, boo
 
 
 def scheduled_product_cost(op: S.Product) -> ProductCost:
-    """The same of a product whose operands have their places. What lies in a stage is copied there in the round."""
+    """Return the cost of an iteration with a scheduled product; operands in a pipeline stage are copied in the iteration."""
     atom, (down, across) = S.atom_of(op), integers_of(op.warps)
     dims, (a_dims, name), (b_dims, _) = T.dims_of(op.c.type), _operand(op.a), _operand(op.b)
     depth, size = a_dims[-1], max(FORMATS[name].storage_bits // 8, 1)
@@ -74,8 +76,8 @@ def scheduled_product_cost(op: S.Product) -> ProductCost:
     in_shared = a * (not isinstance(op.a.type, T.TileType))
     work, by_groups = prod(dims) * depth, atom == "wgmma"
     if atom == FMA:
-        # Whatever a thread reads takes a bank for its whole warp.
-        sums = thread_sums(dims, 32 * down * across)
+        # A read of a thread occupies a bank for its whole warp.
+        sums = thread_accumulator(dims, 32 * down * across)
         rows, columns = tile_of_thread(sums, dims)
         read, steps = sums.threads * 4 * depth * (rows + columns), depth * size // WIDEST
         return ProductCost(work, "fma_lanes", max(steps, 1), False, moved, read)
@@ -87,7 +89,7 @@ def scheduled_product_cost(op: S.Product) -> ProductCost:
 
 
 def _operand(value: SSAValue) -> tuple[tuple[int, ...], str]:
-    """Extents and element type of an operand, in registers or in shared memory."""
+    """Return the extents and the element type of an operand, in registers or in shared memory."""
     ty = value.type
     if isinstance(ty, TiledViewType):
         return tuple(ty.dims), T.element_name(ty.element_type)
@@ -95,7 +97,7 @@ def _operand(value: SSAValue) -> tuple[tuple[int, ...], str]:
 
 
 def _is_staged(value: SSAValue) -> bool:
-    """Whether an operand lies in a stage of a pipeline."""
+    """Whether an operand is in a stage of a pipeline."""
     while isinstance(owner := value.owner, S.ExtractSliceOp | S.PermuteViewOp):
         value = owner.source
     return isinstance(owner, P.ConsumerReadOp)
@@ -108,24 +110,23 @@ def _rate(name: str, atom: str = "") -> str:
 
 
 def registers_of(sums: int, warps: int, by_warpgroups: bool) -> int:
-    """The registers of a thread of a kernel of which so many warps hold these sums together."""
-    beside = BESIDE_SUMS + (0 if by_warpgroups else OPERANDS)
+    """Return the registers per thread of a kernel whose ``warps`` warps hold ``sums`` accumulator elements together."""
+    beside = BESIDE_ACCUMULATORS + (0 if by_warpgroups else OPERANDS)
     return min(sums // (32 * warps) + beside, MOST_REGISTERS)
 
 
 def size_of(value: SSAValue) -> int:
-    """The elements of a tile; 0 of anything else."""
+    """Return the number of elements of a tile; 0 for other values."""
     return prod(T.dims_of(value.type)) if isinstance(value.type, T.TileType) else 0
 
 
 def operands_loaded(op: DotOp) -> tuple[bool, bool]:
-    """Which operands of a product are loaded beside it."""
+    """Return which operands of a product are loaded in its block."""
     return is_loaded(op.a, op.parent), is_loaded(op.b, op.parent)
 
 
 def is_loaded(value: SSAValue, block: Block | None = None) -> bool:
-    """Whether a tile is loaded, in a block if one is given, or computed, not by a product, from tiles as large of which
-    one is."""
+    """Whether a tile is loaded (in ``block``, if given), or computed from a loaded tile of its size other than by a product."""
     size, waiting, seen = size_of(value), [value], {value}
     while waiting:
         owner = waiting.pop().owner

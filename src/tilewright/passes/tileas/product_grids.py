@@ -35,7 +35,7 @@ def arranged(
             there = ", ".join("{}x{}".format(*each.warps) for each in (plan, *others))
             remarks.add(
                 "grid",
-                f"no grid of {wanted[0]}x{wanted[1]} warps for a product: there is {there}",
+                f"no {wanted[0]}x{wanted[1]} grid of warps for this product; possible: {there}",
                 op,
             )
         return plan if found is None else found
@@ -54,7 +54,7 @@ def arranged(
     rows, columns = every[chosen].warps
     remarks.add(
         "grid",
-        f"{rows}x{columns} warps over a product: modelled for {gpu.title}, clocks of a round by grid: {figures}",
+        f"{rows}x{columns} warps per product: modelled clocks per iteration on {gpu.title}: {figures}",
         op,
     )
     return every[chosen]

@@ -55,7 +55,7 @@ class Plan:
         return self.fragment.bits
 
     @property
-    def sums(self) -> Layout:
+    def accumulator(self) -> Layout:
         """The layout of the accumulator."""
         return accumulator(self.dims, self.fragment, self.warps, self.turned, self.spread)
 
@@ -90,9 +90,9 @@ class Plan:
         names = " and ".join(dict.fromkeys((self.name, self.right_name or self.name)))
         found = f"mma.sync m{fragment.m}n{fragment.n}k{fragment.k} of {names} by {grid} warps"
         if self.atom == WIDENED:
-            found += ", widened to f16 in registers"
+            found += ", converted to f16 in registers"
         sides = " and ".join(side for side, on in zip("ab", self.turned, strict=True) if on)
-        return f"{found}, {sides} transposed by ldmatrix in pairs of bytes" if sides else found
+        return f"{found}, {sides} transposed by ldmatrix in byte pairs" if sides else found
 
 
 #: The instruction of nv_tileas.dot for floats of 8 bits that threads widen in fragments.

@@ -8,24 +8,24 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.dialects.nv_tileas.types import layout_of
 
-#: The discardable attribute of a function: the name of the last pass of a schedule that worked on it.
+#: The discardable attribute of a function that names the last scheduling pass that ran on it.
 LAST_PASS = "nv_tileas.done"
 
 
 def record_pass(func: FuncOp, name: str) -> None:
-    """Note that the pass of that name has worked on a function."""
+    """Record that the pass of that name has run on a function."""
     func.attributes[LAST_PASS] = b.StringAttr(name)
 
 
 def last_pass(func: FuncOp) -> str | None:
-    """The last pass of a schedule that worked on a function, if it says so."""
+    """Return the last scheduling pass that ran on a function, or None if it is not recorded."""
     found = func.attributes.get(LAST_PASS)
     return found.data if isinstance(found, b.StringAttr) else None
 
 
 def is_scheduled(func: FuncOp) -> bool:
-    """Whether a function is of ``nv_tileas``: a pass of a schedule has worked on it, or somebody has written tiles with layouts
-    or operations of that level."""
+    """Whether a function is at the level ``nv_tileas``: a scheduling pass has run on it, or it has tiles with layouts or
+    operations of that level."""
     if LAST_PASS in func.attributes:
         return True
     return any(

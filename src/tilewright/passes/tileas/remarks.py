@@ -2,56 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import ByteSpan, NamedLocation, SourceLocation
+from tilewright.diagnostics.render_json import location_to_json
 from tilewright.dialects.cuda_tile.debug_info import source_position
 from tilewright.dialects.source_map import location_of
+
+Figure: TypeAlias = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A decision of ``kind`` and the reason for it, at a place of the source.
+    """A decision of ``kind`` and its reason, at a location of the source.
 
-    Kinds: ``layout`` (a tile changes its layout), ``product`` (which instruction), ``ring`` (copies ahead),
-    ``pipeline`` (why there are none), ``tma`` (what is stored by tensor maps, and why other tiles do not go by them), ``rule`` (an operation is lowered as
-    without a schedule), ``warps`` (why so many), ``agents`` (which
-    of them fill pipelines), ``in-flight`` (which products go on, and why others do not), ``storage`` (what shares bytes), ``hint`` (what becomes of one), ``fallback`` (the kernel is
-    lowered without a schedule), ``residency`` (how many blocks a multiprocessor holds). Of the CPU: ``buffer`` (a tile is kept), ``gather`` (elements are loaded or
-    stored apart), ``loop`` (one element after the other), ``atomic`` (updates stay ordered, or go to memory at
-    once), ``reduction`` (the order of elements is kept), ``power`` (no product or root), ``order`` (how tile blocks follow one
-    another).
+    ``made_by`` is the pass that decided; empty for what no pass decides, such as what becomes of hints. ``figures`` are
+    the numbers of the message by name, in order: counts, and sizes in bytes.
+
+    Kinds for GPUs: ``layout`` (a layout conversion through shared memory), ``product`` (the instruction of a product),
+    ``grid`` (its grid of warps), ``ring`` (prefetched tiles), ``pipeline`` (why there are none), ``early`` (hoisted
+    loads), ``tma`` (what is stored by tensor maps, and why others are not used), ``rule`` (an operation without a
+    scheduled lowering), ``warps`` (how many), ``agents`` (warp specialization), ``in-flight`` (asynchronous products, and
+    why others are not), ``storage`` (shared bytes), ``block-order``, ``residency`` (blocks per multiprocessor), ``hint``
+    (what becomes of one), ``fallback`` (lowered without a schedule). For the CPU: ``buffer`` (a materialized tile),
+    ``gather`` (elements loaded or stored one by one), ``loop`` (scalar or unrolled loops), ``stride``, ``strip`` (fused
+    blocks), ``order`` (of blocks). For both: ``atomic`` (ordered updates, privatization), ``reduction`` (order of
+    elements), ``power`` (no product or root).
     """
 
     kind: str
     message: str
     location: SourceLocation | None = None
+    made_by: str = ""
+    figures: tuple[tuple[str, Figure], ...] = ()
 
 
 @dataclass(slots=True)
 class Remarks:
-    """Collects remarks, in order, each once."""
+    """Collects remarks, in order, each once. ``made_by`` is the pass that adds them now."""
 
     found: list[Remark] = field(default_factory=list)
+    made_by: str = ""
     _seen: set[Remark] = field(default_factory=set[Remark])
 
-    def add(self, kind: str, message: str, op: Operation | None = None) -> None:
-        """Tell a decision, at an operation; the same one at the same place is told once."""
-        remark = Remark(kind, message, None if op is None else _place(op))
+    def add(self, kind: str, message: str, op: Operation | None = None, **figures: Figure) -> None:
+        """Add a remark at an operation, unless the same one at the same location was added before."""
+        location = None if op is None else _place(op)
+        remark = Remark(kind, message, location, self.made_by, tuple(figures.items()))
         if remark not in self._seen:
             self._seen.add(remark)
             self.found.append(remark)
 
     def add_instead(self, kind: str, message: str, op: Operation) -> None:
-        """Add a remark in the stead of those of its kind at its place: a later pass has decided otherwise."""
+        """Add a remark that replaces those of its kind at its location: a later pass decided otherwise."""
         place = _place(op)
         if place is not None:
             self.found = [
                 told for told in self.found if (told.kind, told.location) != (kind, place)
             ]
         self.add(kind, message, op)
+
+
+def to_json(remarks: Iterable[Remark]) -> list[dict[str, object]]:
+    """Return one object per remark, in order: ``docs/schemas/remarks.schema.json``."""
+    return [
+        {
+            "kind": remark.kind,
+            "pass": remark.made_by or None,
+            "message": remark.message,
+            "figures": dict(remark.figures),
+            **location_to_json(remark.location),
+        }
+        for remark in remarks
+    ]
 
 
 def _place(op: Operation) -> SourceLocation | None:

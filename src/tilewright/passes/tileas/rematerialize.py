@@ -19,30 +19,34 @@ from tilewright.passes.tileas.assign_layouts import retype
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.operand_layouts import operand_layouts
 
-#: Instructions for which a load stands: its address, and its wait.
+#: The cost of a load in instructions: its address and its wait.
 _LOAD = 4
-#: What a thread may load of a tile that is loaded twice, or in a layout in which it does not come as whole sectors, in bytes.
+#: The bytes per thread up to which a tile may be loaded twice, or in a layout that does not fill whole sectors.
 FEW_BYTES = 32
-#: The operations that are computed again at most.
+#: The maximum number of rematerialized operations.
 _MOST = 16
 
 
 class Rematerialization:
-    """What a value is computed from, as far as it has to be computed again in another layout: ``order`` lists the
-    operations, each behind those that it needs; ``cost`` in instructions of a thread. ``made``: what was computed
-    again before, by value and layout."""
+    """The operations that must be computed again to have a value in another layout.
+
+    ``order`` lists them in dependency order; ``cost`` is in instructions of a thread. ``made`` holds the values that
+    were rematerialized before, by value and layout.
+    """
 
     def __init__(self, facts: Facts, made: dict[tuple[SSAValue, Layout], SSAValue]):
         self.facts, self._made = facts, made
         self.cost = 0
         self.order: list[Operation] = []
         self._seen: dict[SSAValue, Layout] = {}
-        #: Conversions that are made to another layout instead, from the same one.
+        #: Conversions whose target layout changes instead.
         self._instead: set[Operation] = set()
 
     def find(self, value: SSAValue, layout: Layout, *, moves: bool = True) -> bool:
-        """Whether a value can be had in a layout without shared memory. ``moves``: whoever asks is the last one that
-        wants what has one user only in another layout, so that it is computed once as before."""
+        """Whether a value can be computed in a layout without shared memory; adds to ``cost`` and ``order``.
+
+        ``moves``: a value with a single user is then computed in the new layout only, so that the old computation is saved.
+        """
         own = layout_of(value.type)
         if own is None or not kinds.is_tile(value) or value in self._seen:
             return not kinds.is_tile(value) or self._seen.get(value) == layout
@@ -110,7 +114,7 @@ class Rematerialization:
         return _LOAD * (max(accesses[0] - accesses[1], 0) if moves else accesses[0])
 
     def make(self, value: SSAValue, layout: Layout) -> SSAValue:
-        """The value in the layout, for which it was found."""
+        """Return the value in the layout; ``find`` must have accepted them."""
         if not kinds.is_tile(value) or layout_of(value.type) == layout:
             return value
         if (value, layout) in self._made:
@@ -146,8 +150,7 @@ class Rematerialization:
 
 
 def _words(source: Layout, target: Layout, size: int) -> int | None:
-    """What a thread hands over to others of its warp by a conversion, in registers; None where it goes through shared
-    memory."""
+    """Return the registers that a thread exchanges with its warp in a conversion; None if that needs shared memory."""
     plan = plan_conversion(source, target, size)
     if plan.shared_conversion is not None:
         return None
@@ -155,7 +158,7 @@ def _words(source: Layout, target: Layout, size: int) -> int | None:
 
 
 def _follow(op: Load, again: Load) -> None:
-    """Let a load that is made again come behind the first one, and what is ordered behind that one behind both."""
+    """Order a repeated load after the first one, and what follows the first one after both."""
     if op.result_token is None or again.result_token is None:
         return
     op.result_token.replace_all_uses_with(again.result_token)
@@ -170,7 +173,7 @@ def _keeps_layouts(op: Operation) -> bool:
 
 
 def _converted(value: SSAValue, layout: Layout) -> SSAValue:
-    """A value in a layout in which threads can have it without shared memory."""
+    """Convert a value to a layout that needs no shared memory."""
     new = S.ConvertLayoutOp.create(
         operands=(value,), result_types=(with_layout(value.type, layout),)
     )

@@ -38,7 +38,7 @@ _EXCHANGE = 40
 
 @dataclass(frozen=True)
 class RemoveConversions(FunctionPass):
-    """Computes tiles in the layouts that are wanted, where that costs less than to convert them."""
+    """Rematerializes tiles in the layouts of their users where that is cheaper than a conversion."""
 
     name: ClassVar[str] = "tileas-remove-conversions"
 
@@ -64,7 +64,9 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
         op = _convert_earlier(op, layout, facts, made) or op
         name = op.source.name_hint or "a tile"
         shape = "x".join(map(str, T.dims_of(op.source.type)))
-        remarks.add("layout", f"'{name}' ({shape}) changes its layout through shared memory", op)
+        remarks.add(
+            "layout", f"'{name}' ({shape}) is converted to another layout through shared memory", op
+        )
     if made:
         erase_unused(list(func.walk()))
 

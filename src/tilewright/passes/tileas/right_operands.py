@@ -68,14 +68,14 @@ def plan_right(
         return None
     spread = spread_of(load, product, plan, shapes[load])
     wanted = replace(plan, spread=spread).b
-    if wanted.is_replicated or plan.sums.registers + wanted.registers // 2 > MOST_REGISTERS:
+    if wanted.is_replicated or plan.accumulator.registers + wanted.registers // 2 > MOST_REGISTERS:
         return None
     layout = layout_of_load(load, product, wanted, shapes[load])
     return None if layout is None else RightOperand(load, layout, spread)
 
 
 def computed_right(product: DotOp) -> Access | None:
-    """The tile of bytes, loaded in the round of a loop, that the right operand of a product of halves is computed from, element by
+    """The tile of bytes, loaded in the iteration of a loop, that the right operand of a product of halves is computed from, element by
     element; None where there is none, or where anything else is computed from it."""
     block = product.parent
     if block is None or not isinstance(block.parent_op(), scf.ForOp):

@@ -16,7 +16,7 @@ from tilewright.model.choices import WORTH, clocks_per_iteration, resident_block
 from tilewright.model.queueing import clocks_of_a_block
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas.product_costs import (
-    BESIDE_SUMS,
+    BESIDE_ACCUMULATORS,
     MOST_REGISTERS,
     OPERANDS,
     registers_of,
@@ -27,7 +27,7 @@ from tilewright.passes.tileas.product_costs import (
 @dataclass(frozen=True, slots=True)
 class Ring:
     """What is known of a ring: the products of its loop, the warps of a block, bytes of a stage, and those of the
-    block's other shared memory. ``work``: what a round does for elements of tiles, in instructions of one thread;
+    block's other shared memory. ``work``: what an iteration does for elements of tiles, in instructions of one thread;
     ``spans``: by tile, its bytes, and the products and such instructions from where it is waited for to where it was read."""
 
     products: Sequence[S.Product]
@@ -42,8 +42,8 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
     """Two stages in the stead of ``stages``, where more blocks then share a multiprocessor and are modelled to be faster
     together; and the figures, if that was a question.
 
-    Copies start at the end of a round, so that with two stages a block waits for all of the latency of memory in the next
-    one, with three for what a round leaves of it; other blocks compute meanwhile.
+    Copies start at the end of an iteration, so that with two stages a block waits for all of the latency of memory in the next
+    one, with three for what an iteration leaves of it; other blocks compute meanwhile.
     """
     if stages <= 2 or not ring.products:
         return stages, ""
@@ -66,11 +66,11 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
     if resident[2] <= resident[stages]:
         return stages, ""
     figures = "; ".join(
-        f"{count} stages: {round(each)} clocks a round, {_counted(resident[count], 'block')}"
+        f"{count} stages: {round(each)} clocks per iteration, {_counted(resident[count], 'block')}"
         for count, each in clocks.items()
     )
     chosen = 2 if clocks[2] < WORTH * clocks[stages] else stages
-    return chosen, f"modelled for {gpu.title}, {figures}"
+    return chosen, f"modelled on {gpu.title}, {figures}"
 
 
 def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
@@ -114,17 +114,17 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         if clocks[1] >= WORTH * clocks[stages]:
             return ""
     figures = "; ".join(
-        f"{_counted(count, 'stage')}: {round(each)} clocks a round, {_counted(resident[count], 'block')}"
+        f"{_counted(count, 'stage')}: {round(each)} clocks per iteration, {_counted(resident[count], 'block')}"
         for count, each in clocks.items()
     )
-    return f"modelled for {gpu.title}, {figures}"
+    return f"modelled on {gpu.title}, {figures}"
 
 
 def _go_through_registers(ring: Ring, sums: int) -> bool:
     """Whether threads have registers enough to bring the largest tile themselves, beside the sums."""
     largest = max(size for size, _, _ in ring.spans)
     words = (sums + largest // 4) // (32 * ring.warps)
-    return words + BESIDE_SUMS + OPERANDS <= MOST_REGISTERS
+    return words + BESIDE_ACCUMULATORS + OPERANDS <= MOST_REGISTERS
 
 
 #: So many blocks that the one unit with most to do is always busy.

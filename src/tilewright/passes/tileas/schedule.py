@@ -35,13 +35,13 @@ from tilewright.passes.tileas.hoist_loads import hoist_loads
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder, carrying
 
-#: The products that go on when a round ends: its own.
+#: The products that go on when an iteration ends: its own.
 GOING = 1
 
 
 @dataclass(frozen=True)
 class Schedule(FunctionPass):
-    """Lets products of warpgroups go on while the next round of their loop begins."""
+    """Keeps warpgroup products in flight across loop iterations."""
 
     name: ClassVar[str] = "tileas-schedule"
 
@@ -50,7 +50,7 @@ class Schedule(FunctionPass):
 
 
 def schedule_products(func: FuncOp, remarks: Remarks | None = None) -> None:
-    """Let the products of a function that can go on into the next round of their loop do so, and let few bytes that a round
+    """Let the products of a function that can go on into the next iteration of their loop do so, and let few bytes that an iteration
     loads for their sums come while they are made."""
     remarks = Remarks() if remarks is None else remarks
     hoist_loads(func, remarks)
@@ -59,9 +59,9 @@ def schedule_products(func: FuncOp, remarks: Remarks | None = None) -> None:
             found = _running(op)
             if isinstance(found, _Running):
                 found.rewrite()
-                remarks.add("in-flight", "a product goes on while the next round begins", op)
+                remarks.add("in-flight", "a product stays in flight across iterations", op)
             elif isinstance(op.parent_op(), scf.ForOp):
-                remarks.add("in-flight", f"a product is waited for in its own round: {found}", op)
+                remarks.add("in-flight", f"product not kept in flight: {found}", op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +130,22 @@ class _Running:
 
 
 def _running(dot: S.DotOp) -> _Running | str:
-    """How a product may go on, or why it is waited for in its own round."""
+    """How a product may go on, or why it is waited for in its own iteration."""
     loop = dot.parent_op()
     if not isinstance(loop, scf.ForOp):
-        return "no loop makes it again"
+        return "it is not in a loop"
     body = loop.body.block
     if T.element_name(T.element_of(dot.c.type)) == "f16":
-        return "its sums are rounded to f16"
+        return "its accumulator is rounded to f16"
     uses = list(dot.result.uses)
     if len(uses) != 1 or uses[0].operation is not body.last_op:
-        return "the round uses its sums"
+        return "the iteration uses its accumulator"
     number = uses[0].index
     c = dot.c
     if not isinstance(c, BlockArgument) or c.owner is not body or c.index != number + 1:
-        return "the sums of the round before are not what it adds to"
+        return "it does not accumulate onto the product of the previous iteration"
     if len(list(c.uses)) != 1:
-        return "the round uses the sums of the round before"
+        return "the iteration uses the accumulator of the previous one"
     stages = [_stage_of(value) for value in (dot.a, dot.b)]
     reads = set(stages)
     (read, *others) = reads
@@ -153,15 +153,15 @@ def _running(dot: S.DotOp) -> _Running | str:
         return "its operands do not come from one stage of a pipeline"
     views = [use.operation for view in read.views for use in view.uses]
     if any(at_level(user_of(user), body) is not dot for user in views):
-        return "the round reads the stage otherwise, too"
+        return "the iteration has another read of the stage"
     wait, release = read.stage.owner, None
     for use in read.stage.uses:
         if isinstance(use.operation, P.ConsumerReleaseOp):
             release = use.operation
     if not isinstance(wait, P.ConsumerWaitOp) or release is None or release.parent is not body:
-        return "its stage is not released in the round"
+        return "its stage is not released in the same iteration"
     if P.stages_of(wait.pipeline) == 1:
-        return "the one stage of its operands is filled again when it has been read"
+        return "its operands have a single stage, which is refilled as soon as it is read"
     return _Running(dot, loop, number, wait, release)
 
 

@@ -171,7 +171,7 @@ def _asked(
     waits = gpu["barrier_latency"] + 2 * gpu["mbarrier_latency"]
     with_agents = sum(clocks_per_iteration(gpu, turn, split) for turn in turns)
     without = sum(clocks_per_iteration(gpu, turn, whole, waits) for turn in turns)
-    figures = f"modelled for {gpu.title}: {round(with_agents)} clocks a round with agents, {round(without)} without"
+    figures = f"modelled for {gpu.title}: {round(with_agents)} clocks per iteration with agents, {round(without)} without"
     if without < WORTH * with_agents:
         return figures
     return replace(agents, figures=figures)

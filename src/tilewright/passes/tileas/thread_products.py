@@ -31,7 +31,7 @@ _LANE_BITS = 3
 _MOST_BYTES = LEAST_SHARED_BYTES * 2 // 3
 
 
-def thread_sums(dims: Sequence[int], threads: int) -> Layout:
+def thread_accumulator(dims: Sequence[int], threads: int) -> Layout:
     """The layout of the sums, of shape ``(..., m, n)``: of a thread 4 columns side by side, and in turns more rows and
     columns; lanes go along columns, then rows, then the batch."""
     *batches, rows, columns = [list(bits) for bits in axis_bits(dims)]
@@ -104,20 +104,20 @@ class ThreadPlan:
     threads: int
 
     @cached_property
-    def sums(self) -> Layout:
+    def accumulator(self) -> Layout:
         """The layout of the sums."""
-        return thread_sums(self.dims, self.threads)
+        return thread_accumulator(self.dims, self.threads)
 
     @property
     def warps(self) -> tuple[int, int]:
         """The grid of warps over rows and columns; those along the batch count as rows."""
         (columns,) = axis_bits(self.dims)[-1:]
-        across = sum(1 for basis in self.sums.warp if basis and basis >> columns.stop == 0)
+        across = sum(1 for basis in self.accumulator.warp if basis and basis >> columns.stop == 0)
         return self.threads // 32 >> across, 1 << across
 
     def reader(self, side: int) -> Layout:
         """The layout in which threads read an operand, the left one for side 0."""
-        return reader(self.sums, self.dims, self.depth, side, min(self.sizes))
+        return reader(self.accumulator, self.dims, self.depth, side, min(self.sizes))
 
     def storage(self, own: Layout, dims: Sequence[int], inner: int, side: int) -> SharedLayout:
         """Where an operand lies that threads hold in a layout, with neighbours along ``inner``: swizzled as hardware does it,
@@ -133,10 +133,10 @@ class ThreadPlan:
 
     def describe(self) -> str:
         """As remarks call it."""
-        rows, columns = tile_of_thread(self.sums, self.dims)
+        rows, columns = tile_of_thread(self.accumulator, self.dims)
         return (
-            "no instruction of the tensor cores has these types and extents: threads multiply, "
-            f"each for {rows}x{columns} sums"
+            "no tensor-core instruction has these types and shapes: computed with FMA, "
+            f"{rows}x{columns} elements per thread"
         )
 
 

@@ -53,7 +53,7 @@ DEFAULT_STAGES = 4
 
 @dataclass(frozen=True)
 class TmaPipelines(FunctionPass):
-    """Makes pipelines of what loops load for products, where tensor maps can describe it."""
+    """Loads tiles of loops by tensor maps into pipelines."""
 
     name: ClassVar[str] = "tileas-tma"
 
@@ -88,7 +88,7 @@ def box_of(facts: Facts, load: LoadAhead) -> Box | str:
     dims, element = T.dims_of(load.load.result.type), load.target.element_type
     found = tile_box(facts, load.load.base, dims, element)
     if isinstance(found, Box) and load.target.shared != found.shared(dims, element):
-        return "products need it in another order in storage"
+        return "its product needs it in another shared-memory layout"
     return found
 
 
@@ -149,7 +149,9 @@ class _TmaLoop(LoopAhead):
         within = set(self.body.walk())
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
-            found = box_of(self.facts, load) if early else "its view is made in a loop or a branch"
+            found = (
+                box_of(self.facts, load) if early else "its view is created in a loop or a branch"
+            )
             if self.follows_access(load.load, within):
                 # Tensor maps read memory by another way than threads write it.
                 found = "threads access its memory before the loop"
@@ -157,7 +159,7 @@ class _TmaLoop(LoopAhead):
                 boxes[load] = found
             else:
                 name = load.load.result.name_hint or "a tile"
-                self.remarks.add("tma", f"'{name}' does not come by TMA: {found}", load.load)
+                self.remarks.add("tma", f"'{name}' is not loaded by TMA: {found}", load.load)
         return boxes
 
     def _make(self, boxes: dict[LoadAhead, Box]) -> bool:
@@ -171,7 +173,7 @@ class _TmaLoop(LoopAhead):
         threads = self._by_threads(boxes)
         if self._is_mostly_by_threads(each, threads):
             self.remarks.add(
-                "tma", "a loop has no pipeline: threads bring as much of it", self.loop
+                "tma", "loop not pipelined: threads copy at least as much of its data", self.loop
             )
             return False
         if threads:
@@ -186,18 +188,19 @@ class _TmaLoop(LoopAhead):
         elif stages < 2:
             self.remarks.add(
                 "tma",
-                f"a loop has no pipeline: two stages of {each} bytes do not fit beside {others} in "
+                f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
             )
             return False
         remark = self.told(len(boxes), " by TMA", stages, each, figures if stages == 1 else "")
-        self.remarks.add("ring", remark, self.loop)
+        size = stages * each
+        self.remarks.add("ring", remark, self.loop, tiles=len(boxes), stages=stages, bytes=size)
         self._rewrite_all(groups, boxes, stages)
         return True
 
     def _is_mostly_by_threads(self, each: int, threads: Sequence[LoadAhead]) -> bool:
-        """Whether threads bring as much of a round of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
+        """Whether threads bring as much of an iteration of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
         the threads have a barrier for theirs in any case."""
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
         return all(map(_by_matrices, products)) and sum(load.bytes for load in threads) >= each
@@ -284,7 +287,7 @@ class _Pipeline:
         ]
 
     def fill(self, inner: ScheduleBuilder, iterator: SSAValue, ahead: int) -> None:
-        """Acquire a stage, start its copies, commit it, all so many rounds before the one that reads it."""
+        """Acquire a stage, start its copies, commit it, all so many iterations before the one that reads it."""
         stage = inner.one(P.ProducerAcquireOp, (self.value, iterator), P.STAGE)
         opened = P.ProducerWriteOp.create(
             operands=(self.value, stage), result_types=[load.target for load in self.loads]

@@ -53,12 +53,12 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
     """The box by which a tile of a view is copied, or why no tensor map can describe it."""
     axes = view_axes(view, tuple(dims))
     if axes is None or any(axis.sparse for axis in axes):
-        return "its view is not made of whole axes"
+        return "its view does not cover whole axes"
     if not P.MOST_AXES >= len(axes) >= 2:
         return f"a tensor map has 2 to {P.MOST_AXES} axes"
     inner = [number for number, axis in enumerate(axes) if axis.stride == 1]
     if not inner:
-        return "no axis of its array is known to be dense"
+        return "no axis of its array is known to have stride 1"
     size = element_bytes(element)
     fast = inner[-1]
     others = tuple(axis for axis in range(len(dims)) if axis != fast)
@@ -66,11 +66,11 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
     if row < LEAST_ROW_BYTES:
         return f"its rows of {row} bytes are shorter than {LEAST_ROW_BYTES}"
     if row < ROW_BYTES and prod(dims) * size < LEAST_BYTES_OF_SHORT_ROWS:
-        return f"it has rows of {row} bytes, and less than {LEAST_BYTES_OF_SHORT_ROWS} in all"
+        return f"its rows of {row} bytes are short and it has fewer than {LEAST_BYTES_OF_SHORT_ROWS} bytes in all"
     if any(dims[axis] > P.MOST_EXTENT for axis in others):
         return f"a box has at most {P.MOST_EXTENT} elements along an axis"
     if prod(dims[axis] for axis in others) % SWIZZLED_ROWS:
-        return f"panels of less than {SWIZZLED_ROWS} rows do not begin where the swizzle does"
+        return f"panels of fewer than {SWIZZLED_ROWS} rows do not start at a multiple of the swizzle pattern"
     if not _is_known_early(pointer_of(view), 0, facts):
         return "the address of its array is computed in the kernel, or not known to be aligned"
     for axis in others:

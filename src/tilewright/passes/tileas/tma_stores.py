@@ -48,7 +48,7 @@ from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES, Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 
-#: The ``atom`` of a store that was chosen; ``again``: what it writes an earlier round may have written.
+#: The ``atom`` of a store that was chosen; ``again``: what it writes an earlier iteration may have written.
 _ATOM, _AGAIN = "tma_store", "tma_store_again"
 #: The bytes of a thread from which on a tensor map pays: a block cannot end before copies have read its storage,
 #: while stores of threads go on behind it, and a thread saves one store and one load for each 16 bytes.
@@ -59,7 +59,7 @@ _BESIDE = 1024
 
 @dataclass(frozen=True)
 class TmaStores(FunctionPass):
-    """Stores by tensor maps what was chosen to go that way."""
+    """Stores the selected tiles by tensor maps."""
 
     name: ClassVar[str] = "tileas-tma-stores"
 
@@ -105,29 +105,29 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     """Why no tensor map can make a store, or should not; empty where one can."""
     value, element = op.value, T.element_of(op.value.type)
     if op.mask is not None or goes_by_element(op) or is_set(op, "multimem"):
-        return "it is ordered, volatile, masked or goes to several memories"
+        return "it is ordered, volatile, masked or may write several arrays"
     if "allow_tma" in op.properties and not is_set(op, "allow_tma"):
         return "a hint forbids it"
     held = FORMATS.get(T.element_name(element))
     if held is None or held.storage_bits < 8:
-        return "its elements are no numbers of 8 bits or more"
+        return "its elements are not numbers of 8 bits or more"
     if not isinstance(op.base.type, T.TiledViewType):
-        return "it goes through a memref"
+        return "it stores to a memref"
     if getattr(op.base.owner, "parent", None) is not func.body.block:
-        return "its view is made in a loop or a branch"
+        return "its view is created in a loop or a branch"
     conversion = value.owner
     if not isinstance(conversion, S.ConvertLayoutOp):
-        return "threads hold what they store in one access"
+        return "each thread holds the elements of its stores"
     source, target = (layout_of(end.type) for end in (conversion.source, value))
     assert source is not None and target is not None
     size = element_bytes(value.type)
     shared_conversion = plan_conversion(source, target, size).shared_conversion
     if shared_conversion is None:
-        return "threads hold what they store in one access, or a shuffle away"
+        return "each thread holds the elements of its stores, up to a shuffle"
     if (bytes_each := target.registers * size) < _LEAST_BYTES:
-        return f"a thread has {bytes_each} bytes of it only, which it stores sooner by itself"
+        return f"a thread holds only {bytes_each} bytes of it, which it stores faster itself"
     if len(list(value.uses)) > 1:
-        return "others take the tile as it is stored"
+        return "the tile has other users in its layout"
     found = tile_box(facts, op.base, T.dims_of(value.type), element)
     if isinstance(found, str):
         return found
@@ -135,7 +135,7 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
     ordered, _ = ordered_for(source, shared, size)
     width = shared.vector(ordered, WIDEST // size)
     if (ways := shared.waves(ordered, width, size)) > 1:
-        return f"its threads would meet {ways}-fold conflicts of banks where boxes lie"
+        return f"writing it in the order of boxes has {ways}-way bank conflicts"
     registers = target.registers
     by_threads = (
         registers // shared_conversion.write
@@ -143,7 +143,7 @@ def _box_of_store(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
         + bytes_each // WIDEST
     )
     if registers // width > by_threads:
-        return f"threads would write it {width * size} bytes at a time where boxes lie"
+        return f"in the order of boxes threads would write only {width * size} bytes at a time"
     return ""
 
 
@@ -162,15 +162,15 @@ def _place_in_order(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
         if not must_stay(op, other, facts.aliases):
             continue
         if not (is_effect(op) and is_effect(other)):
-            return "it has its place in the order of the program"
+            return "it is ordered by tokens"
         if facts.tokens.ordered(op, other, around=True):
             if other is not op:
-                return "an access that may touch its memory comes behind it"
+                return "a later access may touch its memory"
             again = True
         elif facts.tokens.ordered(other, op, around=True) and (
             writes(other) or synchronises(other)
         ):
-            return "what writes its memory, or what others wait for, comes before it"
+            return "an earlier access writes its memory or is waited for"
     return _AGAIN if again else _ATOM
 
 
@@ -220,11 +220,12 @@ class _Store:
             for new in reversed(added):
                 new.detach()
                 new.erase()
-            why = f"its {size} do not fit into shared memory beside what is needed at the same time"
+            why = f"{size} of shared memory are not free at this point"
             self.remarks.add("tma", f"'{name}' is not stored by TMA: {why}", self.op)
             return
         self._finish()
-        self.remarks.add("tma", f"'{name}' is stored by TMA, from {size} of shared memory", self.op)
+        told = f"'{name}' is stored by TMA, from {size} of shared memory"
+        self.remarks.add("tma", told, self.op, bytes=own)
 
     def _exchange_bytes(self) -> int:
         """What the largest other conversion takes of shared memory, which lies behind all storages."""

@@ -43,7 +43,7 @@ class WarpgroupPlan:
         return WARPS * self.groups[0], self.groups[1]
 
     @property
-    def sums(self) -> Layout:
+    def accumulator(self) -> Layout:
         """The layout of the accumulator."""
         return warpgroup_accumulator(self.dims, self.groups)
 

@@ -31,7 +31,7 @@ from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
 
 #: The registers of a thread that the sums of products may take, of 255.
-SUMS_REGISTERS = 128
+ACCUMULATOR_REGISTERS = 128
 #: The registers that the widest tile of a kernel may take.
 TILE_REGISTERS = 128
 #: The registers that tiles may take of a thread which computes functions of f64, and the warps that share more: each function is
@@ -55,27 +55,27 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
         held = max((tile_registers(value) for value in _tiles(func)), default=0)
         while warps < MOST and held > TILE_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"a tile takes {held // (32 * default)} registers of each of {32 * default} threads"
+        why = f"with {default} a tile takes {held // (32 * default)} registers per thread"
         inside = pressure_of_routines(func)
         if warps == default < MOST_IN_ROUTINES and inside > ROUTINE_REGISTERS * 32 * warps:
             warps *= 2
-            why = f"tiles take {inside // (32 * default)} registers of a thread in functions of f64"
+            why = f"with {default} tiles take {inside // (32 * default)} registers per thread around f64 functions"
     else:
-        held = max(sums_together(op) for op in products)
-        while warps < MOST_WITH_PRODUCTS and held > SUMS_REGISTERS * 32 * warps:
+        held = max(accumulator_elements(op) for op in products)
+        while warps < MOST_WITH_PRODUCTS and held > ACCUMULATOR_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"sums take {held // (32 * default)} registers of each of {32 * default} threads"
-        if warps == default < MOST_WITH_PRODUCTS and held >= SUMS_REGISTERS * 32 * warps:
+        why = f"with {default} accumulators take {held // (32 * default)} registers per thread"
+        if warps == default < MOST_WITH_PRODUCTS and held >= ACCUMULATOR_REGISTERS * 32 * warps:
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2
-                why = "the sums meet a tile of their size that is loaded"
+                why = "the accumulator is combined with a loaded tile of its size"
             elif any(_has_computed_left(op) and _has_rows(op, 2 * warps) for op in products):
                 warps *= 2
-                why = "threads compute a left operand beside the sums"
+                why = "a left operand is computed in registers beside the accumulator"
             else:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
-        remarks.add("warps", f"{warps} warps: {why}", func)
+        remarks.add("warps", f"{warps} warps: {why}", func, warps=warps)
     return warps
 
 
@@ -93,7 +93,7 @@ def _asked(
         return counts[0]
     alone = any(_is_persistent(op) for op in products)
     ring = max(ring_bytes(op) for op in products)
-    held = max(sums_together(op) for op in products)
+    held = max(accumulator_elements(op) for op in products)
     chained = chained_products(func)
     clocks: list[float] = []
     resident: list[int] = []
@@ -107,9 +107,8 @@ def _asked(
         registers = registers_of(held, warps, all(cost.by_warpgroups for cost in made))
         if alone and registers + AROUND > MOST_REGISTERS:
             # Only the first count can be too small.
-            remarks.add(
-                "warps", f"{counts[1]} warps: a loop over blocks needs registers, too", func
-            )
+            why = f"{counts[1]} warps: a persistent loop needs registers, too"
+            remarks.add("warps", why, func, warps=counts[1])
             return counts[1]
         resident.append(1 if alone else resident_blocks(gpu, warps, registers, ring))
         clocks.append(sum(clocks_per_iteration(gpu, cost, resident[-1]) for cost in made))
@@ -117,11 +116,12 @@ def _asked(
     more = ratio > 1 / WORTH or (ratio >= WORTH and resident[0] == 1)
     chosen = counts[more]
     figures = "; ".join(
-        f"{warps}: {round(each)} clocks a round, {blocks} {'block' if blocks == 1 else 'blocks'}"
+        f"{warps}: {round(each)} clocks per iteration, {blocks} {'block' if blocks == 1 else 'blocks'}"
         for warps, each, blocks in zip(counts, clocks, resident, strict=True)
     )
-    alike = ", which are alike" if WORTH <= ratio <= 1 / WORTH else ""
-    remarks.add("warps", f"{chosen} warps: modelled for {gpu.title}, {figures}{alike}", func)
+    alike = ", which differ too little" if WORTH <= ratio <= 1 / WORTH else ""
+    told = f"{chosen} warps: modelled on {gpu.title}, {figures}{alike}"
+    remarks.add("warps", told, func, warps=chosen)
     return chosen
 
 
@@ -136,7 +136,7 @@ def _tiles(func: FuncOp) -> list[SSAValue]:
     ]
 
 
-def sums_together(op: Operation) -> int:
+def accumulator_elements(op: Operation) -> int:
     """The registers of the sums of a product, of those that are computed beside it in one block, and of tiles as large that
     the loop around them carries beside these: sums of sums."""
     block, loop = op.parent, op.parent_op()
@@ -165,7 +165,7 @@ def ring_bytes(op: DotOp) -> int:
 
 
 def _meets_loaded_tile(op: DotOp) -> bool:
-    """Whether the sums of a product, or what is computed from them in its round or behind its loop, are combined with
+    """Whether the sums of a product, or what is computed from them in its iteration or behind its loop, are combined with
     a tile as large that is loaded: both are held at once."""
     loop = op.parent_op()
     if not isinstance(loop, scf.ForOp):
@@ -188,7 +188,7 @@ def _meets_loaded_tile(op: DotOp) -> bool:
 
 
 def _has_computed_left(op: DotOp) -> bool:
-    """Whether threads compute the left operand of a product from a tile that its round loads."""
+    """Whether threads compute the left operand of a product from a tile that its iteration loads."""
     block = op.parent
     assert block is not None
     return any(isinstance(load, Load) and op in computed_left(load) for load in block.ops)

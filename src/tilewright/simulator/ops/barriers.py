@@ -56,8 +56,8 @@ def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation
     if barrier.warps and barrier.wanted != wanted:
         block.shadow.findings.add(
             codes.BARRIER_STATE,
-            f"{warp.name()} comes to barrier {barrier.number} for {wanted} threads, others came "
-            f"for {barrier.wanted}",
+            f"{warp.name()} arrives at barrier {barrier.number} with {wanted} threads, but others "
+            f"arrived with {barrier.wanted}",
             op,
         )
     barrier.wanted = wanted
@@ -120,7 +120,9 @@ def _number(warp: Warp, slot: int | None, default: int | None, op: Operation) ->
 
 def _check_barrier(warp: Warp, number: int | None, wanted: int | None, op: Operation) -> None:
     if number is None or not 0 <= number < BARRIERS:
-        raise Fault(codes.BARRIER_STATE, f"there is no barrier {number}; there are 16, from 0", op)
+        raise Fault(
+            codes.BARRIER_STATE, f"barrier {number} does not exist; barriers are 0 to 15", op
+        )
     threads = len(warp.block.warps) * WARP_SIZE
     if wanted is not None and (wanted <= 0 or wanted % WARP_SIZE or wanted > threads):
         raise Fault(
@@ -335,13 +337,12 @@ def check_usable(warp: Warp, barrier: MBarrier, op: Operation) -> None:
             codes.BARRIER_STATE,
             f"{op.name} of {warp.name()} uses {barrier.name}, which is not initialized",
             op,
-            help="initialize it in one thread, and let the others pass gpu.barrier",
+            help="initialize it in one thread, followed by gpu.barrier",
         )
     if warp.clock[barrier.init_clock_index] < barrier.init_clock:
         warp.launch.findings.add(
             codes.RACE,
-            f"{op.name} of {warp.name()} uses {barrier.name}, and nothing orders that behind the "
-            "barrier's init",
+            f"{op.name} of {warp.name()} uses {barrier.name}, unordered with the barrier's init",
             op,
             other=barrier.init_op,
             notes=[note_at("initialized here", barrier.init_op)],
@@ -398,11 +399,13 @@ def arrive(warp: Warp, barrier: MBarrier, count: int, op: Operation) -> None:
     barrier.settle()
     if taken == count:
         return
-    lacking = f"; the phase still lacks {barrier.tx} bytes" if barrier.phase == phase else ""
+    lacking = (
+        f"; {barrier.tx} bytes of the phase are still missing" if barrier.phase == phase else ""
+    )
     warp.launch.findings.add(
         codes.ARRIVALS,
         f"{op.name} of {warp.name()} arrives at {barrier.name} {count - taken} times more than "
-        f"phase {phase} takes, which has {barrier.expected} arrivals{lacking}",
+        f"phase {phase} allows, which expects {barrier.expected} arrivals{lacking}",
         op,
         other=barrier.init_op,
         notes=[note_at("the number of arrivals is set here", barrier.init_op)],
@@ -434,8 +437,9 @@ def _arrive_op(op: Any, t: Translator) -> Step:
             if each * threads >= barrier.pending and not barrier.tx:
                 raise Fault(
                     codes.ARRIVALS,
-                    f"{op.name} of {warp.name()} makes {each * threads} arrivals at {barrier.name}, "
-                    f"which lacks {barrier.pending}: it would end the phase",
+                    f"{op.name} of {warp.name()} makes {each * threads} arrivals at "
+                    f"{barrier.name}, which is missing {barrier.pending}: it would complete the "
+                    "phase",
                     op,
                 )
             arrive(warp, barrier, each * threads, op)
@@ -497,8 +501,8 @@ def _test_wait(op: Any, t: Translator) -> Suspending:
                 warp.launch.findings.add(
                     codes.BARRIER_STATE,
                     f"{op.name} of {warp.name()} asks about phase {int(tokens.min())} of "
-                    f"{barrier.name}, which is in phase {barrier.phase}: only the current phase "
-                    "and the one before can be asked about",
+                    f"{barrier.name}, which is in phase {barrier.phase}: only the current and the "
+                    "previous phase can be tested",
                     op,
                 )
             done[lanes] = tokens != barrier.phase
@@ -538,7 +542,7 @@ class ParityWait(Wait):
         came = ", ".join(f"warp {w} ({n})" for w, n in sorted(barrier.arrivals.items()))
         return (
             f"waits for the end of phase {barrier.phase} (parity {self.parity}) of {barrier.name}: "
-            f"{barrier.missing()}; arrived in this phase: {came or 'nobody'}"
+            f"{barrier.missing()}; arrived in this phase: {came or 'none'}"
         )
 
 
@@ -574,7 +578,7 @@ def _try_wait(op: Any, t: Translator) -> Suspending:
 
 def never_resumed(warp: Warp, saved: list[Any]) -> Coroutine:
     """The ``resume`` of waits at which groups neither form nor fall apart."""
-    raise AssertionError("nobody resumes behind this wait")
+    raise AssertionError("no warp resumes after this wait")
 
 
 # Fences.
@@ -612,11 +616,11 @@ def check_published(warp: Warp, barrier: MBarrier, op: Operation) -> None:
     if not barrier.published:
         warp.launch.findings.add(
             codes.PROXY_FENCE,
-            f"{op.name} of {warp.name()} uses {barrier.name}, whose init is not made known to the "
+            f"{op.name} of {warp.name()} uses {barrier.name}, whose init is not visible to the "
             "async proxy",
             op,
             other=barrier.init_op,
             notes=[note_at("initialized here", barrier.init_op)],
-            help="execute nvvm.fence.mbarrier.init or nvvm.fence.proxy behind the init",
+            help="execute nvvm.fence.mbarrier.init or nvvm.fence.proxy after the init",
             severity=Severity.WARNING,
         )

@@ -22,7 +22,7 @@ from tilewright.simulator.compile import (
 )
 from tilewright.simulator.faults import Fault
 from tilewright.simulator.flow import order_of
-from tilewright.simulator.polling import begin_loop, next_turn
+from tilewright.simulator.polling import begin_loop, next_iteration
 from tilewright.simulator.state import FALL_APART, WARP_SIZE, Coroutine, Warp
 from tilewright.simulator.values import lanes, merge
 
@@ -331,7 +331,7 @@ def _while(op: Any, t: Translator) -> Suspending:
                     yield from test.resume(warp, saved)
                 else:
                     warp.count_step(op)
-                    polls = next_turn(warp, op, heads)
+                    polls = next_iteration(warp, op, heads)
                     if polls is not None:
                         yield polls
                     yield from run_code(test, warp)
@@ -490,7 +490,7 @@ class Graph:
             for target, arguments, lanes_ in targets:
                 if self.order[target] <= self.order[current]:
                     warp.count_step(end.op)
-                    yield next_turn(warp, end.op, arguments)
+                    yield next_iteration(warp, end.op, arguments)
                 everyone = alone and lanes_ is mask
                 assign(warp, end.arguments[target], arguments, None if everyone else lanes_)
                 waiting[target] = waiting[target] | lanes_ if target in waiting else lanes_
@@ -574,7 +574,7 @@ def _call(op: Any, t: Translator) -> Suspending | Nested:
     if callee is None or not callee.regions[0].blocks:
         raise Fault(codes.UNSUPPORTED, f"there is no function '@{name}' with a body", op)
     if callee in t.calls:
-        raise Fault(codes.UNSUPPORTED, f"'@{name}' calls itself", op)
+        raise Fault(codes.UNSUPPORTED, f"'@{name}' is recursive", op)
     region = callee.regions[0]
     t.forget(_values_in(region))
     parameters = t.slots(region.blocks[0].args)

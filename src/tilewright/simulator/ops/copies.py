@@ -228,7 +228,7 @@ def _check_aligned(
         raise Fault(
             codes.MISALIGNED,
             f"{op.name} of {warp.name()} copies {total} bytes at byte "
-            f"{int(places[bad.argmax()]) * size} of {where}, which is no multiple of {total}",
+            f"{int(places[bad.argmax()]) * size} of {where}, which is not a multiple of {total}",
             op,
         )
 

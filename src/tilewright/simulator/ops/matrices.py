@@ -67,7 +67,7 @@ def _ldmatrix(op: Any, t: Translator) -> Step:
             bad = int(rows[(rows % _ROW_BYTES != 0).argmax()])
             raise Fault(
                 codes.MISALIGNED,
-                f"{op.name} of {warp.name()} reads a row at shared byte {bad}, which is no "
+                f"{op.name} of {warp.name()} reads a row at shared byte {bad}, which is not a "
                 f"multiple of {_ROW_BYTES}",
                 op,
             )

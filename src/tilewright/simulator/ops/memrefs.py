@@ -285,7 +285,7 @@ def _subview(op: Any, t: Translator) -> Step:
         if lowest < 0:
             raise Fault(
                 codes.OUT_OF_BOUNDS,
-                f"memref.subview of {warp.name()} begins before {memref.buffer.name}",
+                f"memref.subview of {warp.name()} starts before {memref.buffer.name}",
                 op,
             )
         found_sizes = tuple(_number(warp, item, op) for item in sizes)
@@ -372,7 +372,7 @@ def _view(op: Any, t: Translator) -> Step:
         if place % element.size:
             raise Fault(
                 codes.MISALIGNED,
-                f"memref.view of {warp.name()} begins at byte {place}, which is no multiple of "
+                f"memref.view of {warp.name()} begins at byte {place}, which is not a multiple of "
                 f"the {element.size} bytes of an element",
                 op,
             )

@@ -42,7 +42,7 @@ def whole_bytes(place: Index, warp: Warp, op: Operation) -> Index:
     odd = np.asarray(place) % PER_BYTE != 0
     if (odd & warp.mask).any():
         raise Fault(
-            codes.MISALIGNED, f"{op.name} of {warp.name()} begins in the middle of a byte", op
+            codes.MISALIGNED, f"{op.name} of {warp.name()} starts in the middle of a byte", op
         )
     return place // PER_BYTE
 

@@ -78,7 +78,7 @@ def _check_direction(warp: Warp, wanted: int, increases: bool, op: Operation) ->
         word = "increases" if increases else "decreases"
         raise Fault(
             codes.REGISTERS,
-            f"{warp.name()} {word} its registers to {wanted}, and each of its threads has {has}",
+            f"{warp.name()} {word} its registers to {wanted}, but each of its threads has {has}",
             op,
         )
 
@@ -89,8 +89,8 @@ def _check_group(warp: Warp, op: Operation) -> None:
     if len(block.warps) < first + WARPGROUP_WARPS:
         block.cluster.launch.findings.add(
             codes.DIVERGENT,
-            f"'{op.name}' is for the four warps of a warpgroup, but {warp.name()} is in a group of "
-            f"{len(block.warps) - first}",
+            f"'{op.name}' must be executed by the four warps of a warpgroup, but {warp.name()} is "
+            f"in a group of {len(block.warps) - first}",
             op,
             help="launch whole warpgroups: a multiple of 128 threads",
         )
@@ -107,10 +107,12 @@ def check_trades(block: Block) -> None:
                 at = next(n for n, op in enumerate([*trades, None]) if op is not longest[n])
                 block.cluster.launch.findings.add(
                     codes.DIVERGENT,
-                    f"'{longest[at].name}' is for the four warps of a warpgroup, but "
-                    f"{warp.name()} does not execute it and others of its group do",
+                    f"'{longest[at].name}' must be executed by all four warps of a warpgroup, but "
+                    f"{warp.name()} does not execute it",
                     longest[at],
-                    notes=[note_at("it executes this one", trades[at])] if at < len(trades) else (),
-                    help="branch by the number of the warp divided by 4",
+                    notes=[note_at("it executes this one instead", trades[at])]
+                    if at < len(trades)
+                    else (),
+                    help="branch on the warp index divided by 4",
                 )
                 break

@@ -88,8 +88,8 @@ def _place(warp: Warp, value: Any, size: int, op: Operation) -> Any:
     if (bad & warp.mask).any():
         raise Fault(
             codes.OUT_OF_BOUNDS,
-            f"{op.name} of {warp.name()} names element {int(places[(bad & warp.mask).argmax()])} of "
-            f"{size}",
+            f"{op.name} of {warp.name()} selects element {int(places[(bad & warp.mask).argmax()])} "
+            f"of {size}",
             op,
         )
     return np.where(bad, 0, places)

@@ -31,7 +31,7 @@ def collective(warp: Warp, op: Operation) -> None:
         shown = ", ".join(map(str, absent[:8])) + (", ..." if absent.size > 8 else "")
         raise Fault(
             codes.DIVERGENT,
-            f"'{op.name}' is for whole warps, but lanes {shown} of {warp.name()} do not execute it",
+            f"'{op.name}' must be executed by whole warps, but lanes {shown} of {warp.name()} do not execute it",
             op,
             help="move it out of the branch or loop that only some lanes take",
         )

@@ -46,8 +46,8 @@ def _tile_start(warp: Warp, memref: MemRef, tensor_map: TensorMap, op: Operation
     if start % needed:
         raise Fault(
             codes.MISALIGNED,
-            f"{op.name} of {warp.name()} has its tile at shared byte {start}, which is no multiple "
-            f"of {needed}, as '{tensor_map.swizzle}' needs it",
+            f"{op.name} of {warp.name()} has its tile at shared byte {start}, which is not a "
+            f"multiple of {needed}, as '{tensor_map.swizzle}' needs it",
             op,
             help=f"give the memory an alignment of {needed}",
         )

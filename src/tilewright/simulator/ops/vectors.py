@@ -38,7 +38,7 @@ def check_aligned(
         raise Fault(
             codes.MISALIGNED,
             f"{op.name} of {warp.name()} accesses {bytes_} bytes at byte {first} of "
-            f"{memref.buffer.name}, which is no multiple of {needed}",
+            f"{memref.buffer.name}, which is not a multiple of {needed}",
             op,
         )
 

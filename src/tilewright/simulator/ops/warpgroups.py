@@ -81,8 +81,8 @@ def _descriptor(op: Any, t: Translator) -> Step:
         if start % _PATTERN:
             raise Fault(
                 codes.MISALIGNED,
-                f"{op.name} of {warp.name()} is for a matrix at shared byte {start}, which is no "
-                f"multiple of the {_PATTERN} bytes of the swizzle pattern",
+                f"{op.name} of {warp.name()} accesses a matrix at shared byte {start}, which is "
+                f"not a multiple of the {_PATTERN} bytes of the swizzle pattern",
                 op,
                 help=f"give the memory an alignment of {_PATTERN}",
             )
@@ -112,7 +112,7 @@ def place_in_group(warp: Warp, op: Operation) -> int:
     if len(block.warps) < GROUP_WARPS * (group + 1):
         raise Fault(
             codes.DIVERGENT,
-            f"'{op.name}' is for four warps, but {warp.name()} is in a group of "
+            f"'{op.name}' must be executed by four warps, but {warp.name()} is in a group of "
             f"{len(block.warps) - GROUP_WARPS * group}",
             op,
         )
@@ -312,7 +312,7 @@ def _store(op: Any, t: Translator) -> Step:
                 "waited for",
                 op,
                 other=acc.op,
-                notes=[note_at("the product is started here", acc.op)],
+                notes=[note_at("the product starts here", acc.op)],
                 help="set waitGroup = 0 there, or execute nvvm.wgmma.wait.group.sync.aligned 0",
             )
         if tuple(memref.sizes) != (rows, columns):

@@ -60,8 +60,8 @@ class _Matrix:
         if start % (8 * kind[1]):
             raise Fault(
                 codes.MISALIGNED,
-                f"a descriptor of {warp.name()} begins at shared byte {start}, which is no multiple of the "
-                f"{8 * kind[1]} bytes of its swizzle's pattern",
+                f"a descriptor of {warp.name()} begins at shared byte {start}, which is not a "
+                f"multiple of the {8 * kind[1]} bytes of its swizzle's pattern",
                 op,
             )
         return _Matrix(start, leading, stride, *kind)

@@ -38,7 +38,7 @@ def _launched(module: Any, blocks: int, x: Any, options: dict[str, Any], axis: i
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_same_bits_as_alone(case: Callable[[Strip], None], threads: int) -> None:
     module = kernel(case)
-    assert "tile blocks side by side run as one" in _remark(module)
+    assert "adjacent tile blocks run as one" in _remark(module)
     # Checked code runs all blocks one by one. Grids with and without complete groups, and a rest.
     for blocks in (1, 16, 37):
         shape = ROWS - 3 if case is not sums else 5 * ROWS - 3, COLUMNS * blocks - 5
@@ -100,7 +100,7 @@ def test_rows_that_are_long_enough(dtype: str, columns: int) -> None:
 def test_sums_of_large_tiles_go_row_by_row(dtype: str, threads: int) -> None:
     columns = 128
     module = kernel(sums_of_tiles, dtype, columns=columns)
-    assert f"is taken row by row, {ROWS} one after the other" in _remark(module)
+    assert f"are computed row by row, {ROWS} in sequence" in _remark(module)
     # Whole numbers, whose sums are exact; tiles at both edges are not whole.
     x = np.random.default_rng(0).integers(-3, 4, (5 * ROWS - 3, 37 * columns - 5))
     x = x.astype(dtype_of(dtype))
@@ -159,7 +159,7 @@ def test_rows_of_elements_at_a_stride(dtype: str, threads: int) -> None:
     columns, rows, blocks = 64, 21, 37
     width = columns * blocks - 5
     module = _strided(dtype, columns, lambda a: [a.r, a.s])
-    assert "tile blocks side by side run as one" in _remark(module)
+    assert "adjacent tile blocks run as one" in _remark(module)
     for stride in (1, 2, 3, 4, 5, 9):
         for turned in (False, True):
             # Turned, the innermost axis is not the one of rows.
@@ -176,8 +176,8 @@ def test_rows_of_elements_at_a_stride(dtype: str, threads: int) -> None:
 
 
 def test_known_strides_say_where_rows_are() -> None:
-    assert "side by side" in _remark(_strided("f32", 64, lambda a: [a.r, 3]))
-    assert "side by side" in _remark(_strided("f32", 64, lambda _: [8, 2]))
+    assert "adjacent tile blocks" in _remark(_strided("f32", 64, lambda a: [a.r, 3]))
+    assert "adjacent tile blocks" in _remark(_strided("f32", 64, lambda _: [8, 2]))
     for strides in ([1, 4096], [2, 3], [4096, 9]):
         assert not _remark(_strided("f32", 64, lambda _, known=strides: known))
     assert not _remark(_strided("f32", 64, lambda a: [4, a.s]))
@@ -191,4 +191,4 @@ def test_rows_with_gaps_get_wider(dtype: str, columns: int, bytes_: int) -> None
     assert f"have {bytes_} bytes" in found
     found = _remark(_strided(dtype, 256, lambda a: [a.r, 1], lines=False))
     assert "have 4096 bytes" in found
-    assert "is taken row by row" in _remark(_strided(dtype, columns, lambda a: [a.r, a.s]))
+    assert "computed row by row" in _remark(_strided(dtype, columns, lambda a: [a.r, a.s]))

@@ -412,7 +412,7 @@ def test_a_queue_that_an_agent_makes_for_the_next_round_is_refused():
 }}
 """
     number = one(2, np.int32)
-    with pytest.raises(TileIRError, match="in a loop that hands it on"):
+    with pytest.raises(TileIRError, match="in a loop that carries it"):
         _on_cpu(kernel_text(body, {"n": number}, {}), number)
 
 

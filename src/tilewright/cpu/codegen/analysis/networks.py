@@ -41,7 +41,7 @@ class Networks:
         if value in self.ends:
             return "it ends stages that are computed in registers"
         is_read = cut and value not in self.inside
-        return "parts of it are read, in another order than it lies in" if is_read else ""
+        return "parts of it are read in another order than its layout" if is_read else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _NESTING_LIMIT = 200
 _LONG_ROW = 16
 #: How many bytes of a tile stay in vector registers, where nothing is known of the processor.
 _RUN_BYTES = 512
-_TOO_LONG = "what it is computed from is too long a chain"
+_TOO_LONG = "its expression is too deep"
 
 
 @dataclass(slots=True)
@@ -278,16 +278,16 @@ def _why_kept(
     if not readers or cost_model.is_free(op):
         return ""
     if isinstance(op, Load) and memory.may_change(op, readers):
-        return "the memory that it was loaded from may change before it is read"
+        return "the memory that it was loaded from may change before its use"
     if any(cost_model.needs_buffer(use.operation, use.index) for use in value.uses):
-        return "something reads its elements in another order"
+        return "an operation reads its elements in another order"
     if _is_handed_on(op, value, plan, costs):
         return _TOO_LONG
     weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
     if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
         return ""
     names = ", ".join(sorted({reader.name for reader in readers}))
-    return f"computing it again where it is read ({len(readers)} times: {names}) costs more"
+    return f"recomputing it at its uses ({len(readers)} times: {names}) costs more"
 
 
 def _repeated(value: SSAValue, plan: Plan, repeated: dict[SSAValue, int]) -> int:
@@ -321,7 +321,7 @@ def _why_not_again(op: Operation, value: SSAValue, costs: dict[SSAValue, int], r
     more = costs[value] - _READ_COST
     if cost_model.is_free(op) or (rows - 1) * more <= _RECOMPUTE_LIMIT:
         return ""
-    return f"computing it again for each of {rows} rows costs more"
+    return f"recomputing it for each of {rows} rows costs more"
 
 
 def _is_handed_on(op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int]) -> bool:

@@ -83,21 +83,25 @@ class Strips:
     strides: tuple[int, ...] = ()
     """The arguments of the kernel that must be small strides, at most ``NEAR``, for that to be better."""
     rows: int = 0
-    """How many rows of what a loop adds up are taken one after the other, for all rounds each."""
+    """How many rows of what a loop adds up are taken one after the other, for all iterations each."""
     heights: tuple[tuple[int, int], ...] = ()
     """The axes of the grid along which a block is taken row by row, and how many rows there are. The number of ``function``'s block
     along such an axis is that of the row."""
 
 
 def described(found: Strips) -> str:
-    """What the remark says."""
-    width = f"{found.factor} tile blocks side by side run as one, so that pieces of rows have"
-    message = f"{width} {found.factor * found.row_bytes} bytes, not {found.row_bytes}"
+    """Return the message of the remark."""
+    parts: list[str] = []
+    if found.factor > 1:
+        parts.append(
+            f"{found.factor} adjacent tile blocks run as one, so that row segments have "
+            f"{found.factor * found.row_bytes} bytes, not {found.row_bytes}"
+        )
     if found.rows:
-        message += f"; what a loop adds up is taken row by row, {found.rows} one after the other"
+        parts.append(f"reductions are computed row by row, {found.rows} in sequence")
     if found.heights:
-        message += "; all that a thread has along the matrix is taken row by row"
-    return message
+        parts.append("the rows of a thread are computed row by row")
+    return "; ".join(parts)
 
 
 def find_strips(

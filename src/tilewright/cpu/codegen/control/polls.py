@@ -13,13 +13,13 @@ from tilewright.cpu.codegen.ir.types import Value
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.launching.assertions import OperationSource
 
-#: A loop over numbers alone that makes at most so many rounds does not look.
+#: A loop over numbers alone that makes at most so many iterations does not look.
 _SHORT = 1 << 10
 _SELDOM = (1, 1 << 16)
 
 
 def is_short(op: Operation, bounds: tuple[Value, Value, Value]) -> bool:
-    """Whether a loop ends at once whatever it meets: a few rounds, without tiles or loops in them."""
+    """Whether a loop ends at once whatever it meets: a few iterations, without tiles or loops in them."""
     if not all(isinstance(bound, ir.Constant) for bound in bounds):
         return False
     lower, upper, step = (int(bound.constant) for bound in bounds)
@@ -33,7 +33,7 @@ def is_short(op: Operation, bounds: tuple[Value, Value, Value]) -> bool:
 
 
 def poll(f: FunctionEmitter, op: Operation) -> None:
-    """In each round of a loop: one load, and what it says in the rare case that it says something."""
+    """In each iteration of a loop: one load, and what it says in the rare case that it says something."""
     loops = f.unit.loops
     loops.append(OperationSource.of(op))
     b = f.builder

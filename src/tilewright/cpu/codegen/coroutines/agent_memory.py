@@ -59,7 +59,7 @@ class Coroutines:
     waiting: AgentMemory = field(default_factory=AgentMemory)
     """Room for a report of who waits where."""
     rings: AgentMemory = field(default_factory=AgentMemory)
-    """Where queues lie that outlive the round of a loop that makes them."""
+    """Where queues lie that outlive the iteration of a loop that makes them."""
     memories: list[AgentMemory] = field(default_factory=list)
     report: DeadlockSite = field(default_factory=lambda: DeadlockSite([], []))
     """Their names, and the places where they wait."""

@@ -37,7 +37,7 @@ _ELSEWHERE = -3
 
 @lowers("execute")
 def execute(f: FunctionEmitter, op: ExecuteOp) -> None:
-    """Starts an agent as a coroutine of the block, or calls out where the body is foreign code."""
+    """Starts an agent as a coroutine of the block, or calls out where the body is an external function."""
     if not op.body.blocks:
         call_out(f, op)
         return

@@ -56,7 +56,7 @@ def _header(f: FunctionEmitter) -> int:
 
 
 def _made_before(op: Q.CreateQueueOp) -> list[SSAValue]:
-    """The values that, where an operation makes a queue, may hold one that it made in an earlier round
+    """The values that, where an operation makes a queue, may hold one that it made in an earlier iteration
     of a loop."""
     found: list[SSAValue] = []
     for value in holders_of(op.result):
@@ -66,7 +66,7 @@ def _made_before(op: Q.CreateQueueOp) -> list[SSAValue]:
         if here is None or (isinstance(owner, Operation) and not owner.is_before_in_block(here)):
             continue
         if _agent_around(here) is not _agent_around(op):
-            raise refuse(op, "the agent that makes it is run in a loop that hands it on")
+            raise refuse(op, "its agent runs in a loop that carries it")
         found.append(value)
     return found
 

@@ -42,7 +42,7 @@ class Waiting:
         self._coroutine.suspend(b)
 
     def end_round(self, b: Builder, op: Operation, *, alone: bool) -> None:
-        """Where a loop that may wait begins its next round; ``alone``: the block has no agents, which may
+        """Where a loop that may wait begins its next iteration; ``alone``: the block has no agents, which may
         work meanwhile."""
         if alone and only_looks(op):
             looks = b.load(self._at(b, RT_LOOKS), typ=I64)

@@ -130,12 +130,12 @@ def alias_emitter(op: Operation) -> Emit:
     if name == "offset":
         keywords["pointee"] = pointee_of(op.results[0].type)
         if keywords["pointee"].is_packed:
-            raise refuse(op, "pointers to elements that share bytes cannot move")
+            raise refuse(op, "pointers to elements narrower than a byte cannot be offset")
     return partial(EMITTERS[name], **keywords)
 
 
 @lowers(*(cls.name for cls in OPERATIONS.values() if cls.MEANING))
-def alias_elementwise(f: FunctionEmitter, op: Operation) -> None:
+def tileaa_elementwise(f: FunctionEmitter, op: Operation) -> None:
     """The same for operations of ``nv_tileaa``; those that change the shape, packed bits and pointers with one base,
     apart.
     """
@@ -266,18 +266,18 @@ def is_block_number(value: SSAValue, grid_axis: int) -> bool:
     return int_property(owner, "axis") == grid_axis
 
 
-def rise_in_round(value: SSAValue, loop: scf.ForOp) -> int | None:
-    """By how much a number rises from one round of a loop to the next; None where that is not known."""
+def rise_per_iteration(value: SSAValue, loop: scf.ForOp) -> int | None:
+    """By how much a number rises from one iteration of a loop to the next; None where that is not known."""
     if value is loop.body.block.args[0]:
         return known_number(loop.step)
     owner = value.owner
     if isinstance(owner, ConstantOp) or not loop.is_ancestor(owner):
         return 0
     if isinstance(owner, Operation) and owner.name in CASTS:
-        return rise_in_round(owner.operands[0], loop)
+        return rise_per_iteration(owner.operands[0], loop)
     if not isinstance(owner, AddiOp | MuliOp):
         return None
-    rises = [rise_in_round(operand, loop) for operand in owner.operands]
+    rises = [rise_per_iteration(operand, loop) for operand in owner.operands]
     if rises[0] is None or rises[1] is None:
         return None
     if isinstance(owner, AddiOp):
@@ -339,7 +339,7 @@ def _viewed(f: FunctionEmitter, op: Operation, result: T.MemrefType) -> Memref:
     if len(source.sizes) == result.rank:
         return source
     if DYNAMIC in result.dims:
-        raise refuse(op, "nothing says what the dynamic extents of another rank are")
+        raise refuse(op, "the dynamic extents of another rank are unspecified")
     return Memref(source.element, source.pointer, result.dims, strides_of(result))
 
 

@@ -30,7 +30,7 @@ from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.nearby import SMALL_STRIDES
+from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
     Loose,
@@ -70,10 +70,10 @@ from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.launching.assertions import OperationSource
 from tilewright.passes.tileas.remarks import Remarks
 
-#: Loop nests over less work than this many tiles per element handle several vectors in a round.
+#: Loop nests over less work than this many tiles per element handle several vectors in an iteration.
 _UNROLLED_TILES = 12
 _UNROLL = 4
-#: How many vectors a round handles where elements depend on their places, which are constants then.
+#: How many vectors an iteration handles where elements depend on their places, which are constants then.
 _WRITTEN_OUT = 16
 _ANY_EXTENT = 1 << 24
 #: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor
@@ -81,7 +81,7 @@ _ANY_EXTENT = 1 << 24
 _MOST_ROWS = 2
 #: Functions of this many operations are made in parts.
 _LONG_CODE = 200
-#: In functions of this many, a round handles one vector.
+#: In functions of this many, an iteration handles one vector.
 _VERY_LONG_CODE = 1000
 #: Nests that read so many tiles in all have versions for elements at distances, so that code does not grow
 #: without bound.
@@ -111,7 +111,7 @@ class Unit:
     coroutines: Coroutines | None = None
     """The agents of a kernel that has any, or queues."""
     plugins: Collection[str] = ()
-    """Names of the functions that are given for foreign code."""
+    """Names of the external functions that the launch implements."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
     parts: list[Part] = field(default_factory=list)
@@ -170,9 +170,9 @@ class Into:
 
 
 #: What is told of a nest that ``by_stride`` makes.
-STRIDED = "elements may lie apart in memory: there is code for every second, third and fourth one, and for any"
+STRIDED = "elements may be strided: there are versions for strides 2, 3 and 4, and for any stride"
 #: What is told of one for which there is too much code already.
-NOT_STRIDED = "elements may lie apart in memory, and are gathered then: enough of the kernel has versions for that"
+NOT_STRIDED = "elements may be strided and are gathered then: the limit of versions is reached"
 
 
 class Strides(NamedTuple):
@@ -220,7 +220,7 @@ class FunctionEmitter:
         self.quiet: Collection[SSAValue] = ()
         """Values that can hold no NaN that signals."""
         self.deferred: Mapping[DotOp, Deferred] = {}
-        """Products that are made for several rounds of their loop at once."""
+        """Products that are made for several iterations of their loop at once."""
         self.gathered: dict[DotOp, Gathered] = {}
         """The rounds that such a product still has to be made of, in the loop that code is in."""
         self.rounds: dict[Operation, Round] = {}
@@ -468,7 +468,7 @@ class FunctionEmitter:
         """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
 
         ``lanes`` is the length of the vectors, else what the target has for these tiles; ``unroll``
-        how many of them a round handles.
+        how many of them an iteration handles.
 
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
         more: without checks of elements, and with. The one without has two where ``into`` may be written
@@ -527,7 +527,7 @@ class FunctionEmitter:
         return found
 
     def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:
-        """How many vectors a round without checks of elements handles."""
+        """How many vectors an iteration without checks of elements handles."""
         if width > 1 and _depends_on_place(tiles):
             return _WRITTEN_OUT
         short = self.rarely or self.plan.end >= _VERY_LONG_CODE
@@ -592,8 +592,11 @@ class FunctionEmitter:
             if is_schedule_op(op):
                 raise refuse(
                     op,
-                    "the kernel has been scheduled for a GPU",
-                    help="run it on the reference machine, or a GPU's (`sim:ARCH`, `cuda`); the CPU takes what it was made from",
+                    "the kernel is scheduled for a GPU",
+                    help=(
+                        "run it on the reference machine, the simulator (`sim:ARCH`) or a GPU "
+                        "(`cuda`); the CPU compiles the unscheduled kernel"
+                    ),
                 )
             raise refuse(op, LOWERINGS.reason(op, "there is none"))
         if self.pending and not (cost_model.is_lazy(op) or isinstance(op, _READ_ONCE)):
@@ -752,7 +755,7 @@ def loose_of(tiles: Sequence[Tile]) -> list[Loose]:
 
 
 def unroll_of(tiles: Sequence[Tile]) -> int:
-    """How many vectors a round of the innermost loop handles."""
+    """How many vectors an iteration of the innermost loop handles."""
     count = sum(1 for _ in walk(*tiles))
     return _UNROLL if count <= _UNROLLED_TILES else 1
 

@@ -17,7 +17,7 @@ from tilewright.dialects.source_map import location_of
 
 UNSUPPORTED = define_code(
     "cpu-unsupported",
-    "Code for this processor cannot be made of the operation.",
+    "The operation cannot be compiled for this processor.",
     "The reference machine runs every operation of cuda_tile that has a meaning without a GPU; the "
     "message says what is missing here.",
 )
@@ -32,10 +32,10 @@ REFUSED = LOWERINGS.refused
 lowers = LOWERINGS.rule
 
 LOWERINGS.refuse(
-    "nothing says which elements of the activation are in the window at an index", ConvTileOp
+    "the elements of the activation in the window at an index are unspecified", ConvTileOp
 )
 LOWERINGS.refuse("calls are replaced by what they call before code is made", functions.CallOp)
-LOWERINGS.leave("what compiles a module", functions.FuncOp, functions.GlobalOp)
+LOWERINGS.leave("the driver", functions.FuncOp, functions.GlobalOp)
 LOWERINGS.leave("the operation around it", functions.YieldOp, QueueYieldOp)
 
 

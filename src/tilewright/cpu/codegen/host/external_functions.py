@@ -63,7 +63,7 @@ def _buffer(f: FunctionEmitter, value: SSAValue) -> Strided:
 def _held(op: Operation, value: SSAValue) -> TileLike:
     found = tile_like(value.type)
     if found is None:
-        raise refuse(op, f"no array can stand for a value of type '{value.type}'")
+        raise refuse(op, f"no array form exists for values of type '{value.type}'")
     return found
 
 

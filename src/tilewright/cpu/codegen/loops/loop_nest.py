@@ -81,8 +81,8 @@ class LoopNest:
     def loop(
         self, extent: int, step: int = 1, *, align: int = 0, limit: Value | None = None
     ) -> Index:
-        """Open a loop over ``0, step, ... < extent``; no loop where that is one round. With a ``limit`` up
-        to the extent it ends there, but not before the first round."""
+        """Open a loop over ``0, step, ... < extent``; no loop where that is one iteration. With a ``limit`` up
+        to the extent it ends there, but not before the first iteration."""
         if extent <= step:
             return fixed(0)
         outer = self.levels[-1]

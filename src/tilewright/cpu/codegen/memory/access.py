@@ -10,7 +10,7 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
-from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_in_round
+from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_per_iteration
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
@@ -18,13 +18,13 @@ from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.nearby import Distances, load_near, nearby, store_near
+from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
 from tilewright.cpu.codegen.loops.tiles import Loose, NextRow, Tile, is_run, to_buffer
 from tilewright.cpu.codegen.loops.windows import put_together, windows
 from tilewright.cpu.codegen.memory.checks import (
     check_address,
     check_indices,
-    check_place,
+    check_position,
     check_reach,
 )
 from tilewright.cpu.codegen.memory.packing import load_packed, number_in
@@ -155,7 +155,7 @@ class ViewLoad(Tile):
         self, nest: LoopNest, coords: Coords, where: Lane, distances: Sequence[int] = (0,)
     ) -> None:
         """Fetch what lies some rows further: rows are too short for the processor to see a stream. Behind the last
-        one that is the tile of the next round of a loop, or of the next block. ``distances``: of the lanes, in elements;
+        one that is the tile of the next iteration of a loop, or of the next block. ``distances``: of the lanes, in elements;
         each line is asked for once.
         """
         dims, along = self.place.dims, self.place.contiguous
@@ -465,7 +465,7 @@ def check_sparse(op: M.Access, view: View) -> None:
     """Refuses an access through a view with a sparse axis that gives no index for each row there."""
     axes = [axis for axis, index in enumerate(indices_of(op)) if T.dims_of(index.type)]
     if view.sparse is not None and axes != [view.sparse]:
-        raise refuse(op, f"it must give an index for each row along the sparse axis {view.sparse}")
+        raise refuse(op, f"it must have an index for each row along the sparse axis {view.sparse}")
 
 
 def indices_of(op: M.Access) -> Sequence[SSAValue]:
@@ -488,18 +488,18 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
     place = replace(place, ahead=_next_tile(f, op, view))
     if last is not None:
         mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
-        check_place(f, op, place, last, None if mask is None else f.tile(mask))
+        check_position(f, op, place, last, None if mask is None else f.tile(mask))
     return place
 
 
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
-    """How many elements behind a tile the next round of the loop around it has its own, and where there is
+    """How many elements behind a tile the next iteration of the loop around it has its own, and where there is
     no loop the next block of the grid, if their number moves tiles along one axis."""
     fastest, loop = f.unit.order[0], op.parent_op()
     counted: list[tuple[int, int]] = []
     for axis, index in enumerate(indices_of(op)):
         if isinstance(loop, scf.ForOp):
-            rise = rise_in_round(index, loop)
+            rise = rise_per_iteration(index, loop)
         else:
             rise = int(is_block_number(index, fastest))
         if rise:

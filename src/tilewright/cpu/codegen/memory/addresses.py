@@ -67,7 +67,7 @@ def refuse_packed(op: M.Access) -> None:
     whole_tile = T.dims_of(moved) and not values_of(op, "mask") and not gathers
     name = T.element_name(T.element_of(moved))
     if name in ("i4", "f4E2M1FN") and not whole_tile:
-        raise refuse(op, f"it goes element by element, but two {name} share a byte")
+        raise refuse(op, f"it accesses single elements, but two {name} share a byte")
 
 
 def pointer_cells(pointers: Tile, mask: Tile | None) -> Cells:

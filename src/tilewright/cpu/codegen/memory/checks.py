@@ -38,9 +38,11 @@ from tilewright.launching.assertions import OperationSource
 
 OUTSIDE = define_code(
     "cpu-outside-memory",
-    "An access of compiled code leaves the memory of its view, or the array that its pointer comes from.",
-    "Reported by code that was compiled with checks, at the first such access of a tile block. The "
-    "run ends there; what was written before stays. Elements that a mask turns off do not count.",
+    "An access of compiled code is outside the memory of its view or of the array of its pointer.",
+    "Reported by code compiled with checks, at the first such access of a tile block. The run "
+    "ends there and keeps what was written before. Masked-off elements do not count.",
+    help="mask the elements outside the array; `tilewright sanitize` reports the address and the "
+    "array",
 )
 
 Addresses = Callable[[LoopNest, Coords], tuple[Lane, "Lane | None"]]
@@ -88,7 +90,7 @@ def check_indices(
     ):
         size, index = as_value(view.memref.sizes[axis]), indices[position]
         promises = position < len(in_bounds) and in_bounds[position]
-        promise = f"'{op.name}' promises to stay inside along axis {position}, and does not"
+        promise = f"'{op.name}' is marked in bounds along axis {position}, but is not"
         if isinstance(index, Tile):
             highest, all_inside = _highest_index(f, index, size)
             if promises:
@@ -99,9 +101,7 @@ def check_indices(
         origin = exact.times(index, as_value(step))
         exact.plus(origin, whole)
         inside = b.and_(exact.fine, b.icmp_unsigned("<", origin, size))
-        outside = (
-            f"'{op.name}' goes to a tile outside of the memory of its view along axis {position}"
-        )
+        outside = f"'{op.name}' accesses a tile outside of its view along axis {position}"
         require(f, op, inside, outside)
         left = b.sub(size, origin)
         if promises:
@@ -280,7 +280,7 @@ def _lie_together(
     return b.or_(b.icmp_unsigned(">", first, last), _is_known(f, b, op, first, last, size))
 
 
-def check_place(
+def check_position(
     f: FunctionEmitter, op: Operation, place: TilePosition, last: Value, mask: Tile | None
 ) -> None:
     """The elements of a tile of a view that are accessed lie in memory of the launch; ``last`` is the

@@ -42,7 +42,7 @@ def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
     assert isinstance(memref, Memref)
     if (cut := op.cut) is None:
         raise refuse(
-            op, "nothing says in which order a tile axis covers several axes of the memref"
+            op, "the order in which a tile axis covers several axes of the memref is unspecified"
         )
     padding = enum_property(op, "padding_value")
     f.values[op.results[0]] = View(

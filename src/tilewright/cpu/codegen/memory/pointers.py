@@ -16,7 +16,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.nearby import Distances, load_near, nearby, store_near
+from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
 from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
@@ -149,8 +149,8 @@ class PointerLoad(Tile):
 
 def _why_apart(lane_steps: LaneStrides | None) -> str:
     if lane_steps is None:
-        return "no formula tells how the addresses go on from lane to lane"
-    return "the addresses of neighbours along the vector do not follow one another"
+        return "the lane stride of the addresses is unknown"
+    return "neighbouring lanes do not access consecutive addresses"
 
 
 def _near(lane_steps: LaneStrides | None, element: Element) -> Distances | None:

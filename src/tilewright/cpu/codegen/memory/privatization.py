@@ -132,23 +132,23 @@ def tell_why_not(
     for op in ops:
         if op in targets or not effects.updates(op):
             continue
-        remarks.add("atomic", f"an update has no private copies: {_why_not(op)}", op)
+        remarks.add("atomic", f"an atomic is not privatized: {_why_not(op)}", op)
 
 
 def _why_not(op: Operation) -> str:
     if not isinstance(op, M.AtomicRMWOp) or isinstance(op.base.type, T.MemrefType):
-        return "it goes through a view, or is a compare-and-swap"
+        return "it accesses a view or is a compare-and-swap"
     if op.result.uses:
-        return "its old values are used"
+        return "its results are used"
     if enum_property(op, "rmw_mode") not in IDENTITY:
-        return "what an exchange leaves depends on what comes first"
+        return "the result of an exchange depends on the order"
     if enum_property(op, "mem_scope") == "sys":
-        return "its scope is sys, so that others may look meanwhile"
+        return "its scope is sys, so other devices may observe it"
     if enum_property(op, "mem_semantic") not in ("", "relaxed"):
         return "it orders other accesses"
     if prod(T.dims_of(op.value.type)) < _SHORTEST_TILE:
-        return f"its tile has less than {_SHORTEST_TILE} elements"
-    return "another access of the kernel may touch its array, or tell when it was updated"
+        return f"its tile has fewer than {_SHORTEST_TILE} elements"
+    return "another access of the kernel may touch its array or observe the update"
 
 
 # -- the call of a kernel ------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.nearby import SMALL_STRIDES
+from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
@@ -60,7 +60,7 @@ def tiled_load(f: FunctionEmitter, op: M.TiledLoadOp) -> None:
     padding = padding_of(op, view_of(f, op, dims), element)
     place = position_of_tile(f, op, dims)
     mask, other = optional(f, op.mask), masked_off(f, op)
-    # Of several rows the processor sees the streams; a round of a loop has no time to lose.
+    # Of several rows the processor sees the streams; an iteration of a loop has no time to lose.
     in_one_row = place.contiguous is not None and dims[place.contiguous] == prod(dims)
     once = (in_one_row or isinstance(op.parent_op(), scf.ForOp)) and is_read_once(f.plan, op.result)
     f.define(op.result, ViewLoad(element, dims, place, padding, mask, other, once))
@@ -113,7 +113,7 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
 
 
 def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
-    """Stores in one nest: all values of a round are computed before the first one is written."""
+    """Stores in one nest: all values of an iteration are computed before the first one is written."""
     dims = T.dims_of(group[0].value.type)
     values = [f.tile(op.value) for op in group]
     places = [position_of_tile(f, op, dims) for op in group]

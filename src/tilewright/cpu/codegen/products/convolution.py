@@ -113,7 +113,7 @@ def geometry_of(op: ConvDotOp, order: Sequence[int]) -> Geometry:
         )
     )
     if not element_of(op.activation.type).is_float:
-        raise refuse(op, "nothing says how its integers are read")
+        raise refuse(op, "the signedness of its integers is unspecified")
     if any(extent < 0 for extent in (*low, *high)):
         raise refuse(op, "its padding is negative")
     if taps != params.integers("filter") or weights[-1] != activation[-1]:

@@ -52,7 +52,7 @@ _ACCUMULATORS = 4
 _MASKED_ACCUMULATORS = 2
 #: How many rows at once are added to sums in memory: streams that the processor still sees.
 _ROWS_AT_ONCE = 8
-#: How long rows may be that are taken apart in registers (``loops.nearby``), and how many there are at least.
+#: How long rows may be that are taken apart in registers (``loops.strided_lanes``), and how many there are at least.
 _NEAR, _FEWEST_ROWS = 4, 8
 
 
@@ -100,7 +100,7 @@ class Combination:
         *,
         looped: bool,
     ) -> list[Value]:
-        """The accumulated values after the elements of a round: at index 0 the elements alone."""
+        """The accumulated values after the elements of an iteration: at index 0 the elements alone."""
         if not looped:
             return list(elements)
         # One that chooses begins with its first elements, and then takes them in the order of the axis.

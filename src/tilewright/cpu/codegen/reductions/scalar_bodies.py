@@ -23,7 +23,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
 
-ONE_BY_ONE = "takes one element after the other: its body holds more than element-wise operations"
+ONE_BY_ONE = "runs element by element: its body contains more than element-wise operations"
 
 
 def _run(f: FunctionEmitter, block: Block, arguments: Sequence[Value]) -> list[Value]:

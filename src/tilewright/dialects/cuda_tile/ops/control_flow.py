@@ -52,10 +52,10 @@ GROUP = "control_flow"
 
 TERMINATOR_PLACE = define_code(
     "terminator-place",
-    "A terminator stands where it does not belong.",
+    "A terminator is in the wrong place.",
     "break ends a loop; continue a for or loop; yield an if, reduce or scan; return an entry, or "
-    "an if or loop in it, never inside a for. Between a terminator and what it ends only ifs may "
-    "stand.",
+    "an if or loop in it, but not inside a for. Only ifs may enclose a terminator between it and "
+    "the operation that it ends.",
 )
 CARRIED_TYPES = define_code(
     "carried-types",

@@ -141,7 +141,7 @@ class TruncIOp(Conversion):
         %z = trunci %x overflow<no_wrap> : tile<2xi32> -> tile<2xi16>
         """,
     )
-    UNDEFINED: ClassVar = ("dropped bits other than the overflow flag promises",)
+    UNDEFINED: ClassVar = ("dropped bits other than the overflow flag states",)
 
     def check(self, report: Report) -> None:
         widths = _widths(self)

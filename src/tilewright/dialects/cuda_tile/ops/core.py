@@ -80,7 +80,7 @@ UNKNOWN_SYMBOL = define_code(
     "unknown-symbol", "A symbol reference names no operation of the kind that is needed."
 )
 GLOBAL_TYPE = define_code(
-    "global-type", "get_global gives a pointer to the element type of the global."
+    "global-type", "get_global returns a pointer to the element type of the global."
 )
 SUB_BYTE = define_code("sub-byte-elements", "The operation does not work on f4E2M1FN elements.")
 

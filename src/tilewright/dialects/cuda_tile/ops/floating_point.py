@@ -355,7 +355,7 @@ class MaxFOp(Extremum):
         """
         %x = constant <f32: [1.0, 0x7FC00000]> : tile<2xf32>
         %y = constant <f32: 2.0> : tile<2xf32>
-        %a = maxf %x, %y : tile<2xf32>                // 2.0, 2.0: a NaN gives way
+        %a = maxf %x, %y : tile<2xf32>                // 2.0, 2.0: a NaN is dropped
         %b = maxf %x, %y propagate_nan : tile<2xf32>  // 2.0, NaN
         """,
     )

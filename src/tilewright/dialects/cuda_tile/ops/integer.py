@@ -42,7 +42,7 @@ SIGNEDNESS = enum_field(SignednessAttr)
 TAIL = syntax("attr-dict : type($result)")
 FROM_RESULT: dict[str, str] = {"source": "result"}
 FROM_RESULT_2: dict[str, str] = {"lhs": "result", "rhs": "result"}
-WRAPS = ("a result that wraps in a reading that the overflow flag promises not to",)
+WRAPS = ("an overflow that the overflow flag excludes",)
 
 
 class TwoOperands(TileOp):
@@ -86,7 +86,7 @@ class AddIOp(Wrapping):
         %x = iota : tile<4xi32>
         %y = constant <i32: 10> : tile<4xi32>
         %z = addi %x, %y : tile<4xi32>                       // 10, 11, 12, 13
-        %w = addi %z, %y overflow<no_wrap> : tile<4xi32>     // promises not to wrap
+        %w = addi %z, %y overflow<no_wrap> : tile<4xi32>     // does not wrap
         """,
     )
 

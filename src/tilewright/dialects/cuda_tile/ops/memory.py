@@ -120,7 +120,9 @@ class Hints(Directive):
         return "[`optimization_hints` `=` HINTS]"
 
 
-_NO_COMMA = "commas stand before operands only: `%p, %mask token=%t optimization_hints = <...>`"
+_NO_COMMA = (
+    "commas are allowed before operands only: `%p, %mask token=%t optimization_hints = <...>`"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ from tilewright.numerics.element_types import FORMATS
 GROUP = "core"
 
 OPERAND_COUNT = define_code(
-    "operand-count", "An operation has too few operands, or other counts of related things."
+    "operand-count", "An operation has too few operands, or inconsistent counts."
 )
 IDENTITY_TYPE = define_code(
     "identity-type", "Each identity must be a scalar of its operand's element type."
@@ -340,7 +340,7 @@ class ReduceOp(ReduceOrScan):
         """
         %x = constant <i32: [5, 1, 7, 3]> : tile<4xi32>
         %i = iota : tile<4xi32>
-        // The largest number and where it stands.
+        // The largest number and its position.
         %best:2 = reduce %x, %i dim=0 identities=[-2147483648 : i32, 0 : i32]
           : tile<4xi32>, tile<4xi32> -> tile<i32>, tile<i32>
         (%a: tile<i32>, %b: tile<i32>, %ia: tile<i32>, %ib: tile<i32>) {

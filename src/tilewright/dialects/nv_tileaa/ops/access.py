@@ -135,7 +135,7 @@ class Access(TileAAOp):
         if (semantic := enum_property(self, "mem_semantic")) not in ("", "weak"):
             report.error(
                 codes.CACHE_POLICY,
-                f"cache modifiers are for weak accesses, but {modifier} stands beside {semantic}",
+                f"cache modifiers apply to weak accesses only, got {modifier} with {semantic}",
                 attr("cache_modifier"),
             )
         if (policy := enum_property(self, "eviction_policy")) not in ("", "none"):
@@ -178,8 +178,8 @@ class Access(TileAAOp):
         if held != T.element_of(value):
             report.error(
                 codes.POINTEE,
-                f"expected elements of type '{format_type(held)}' as behind the base, got "
-                f"'{format_type(value)}'",
+                f"expected elements of type '{format_type(held)}' as in the memory of the base, "
+                f"got '{format_type(value)}'",
                 type_of(self.VALUE),
             )
             return False
@@ -291,8 +291,8 @@ def check_multimem_update(op: Access, report: Report) -> None:
     if (old := values_of(op, "result")[0]).uses:
         report.error(
             codes.MULTIMEM,
-            f"an update of multicast memory gives no old value, but it has {len(list(old.uses))} "
-            "uses",
+            "an update of multicast memory returns no old value, but its result has "
+            f"{len(list(old.uses))} uses",
             type_of("result"),
         )
 

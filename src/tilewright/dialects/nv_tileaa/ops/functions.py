@@ -143,7 +143,7 @@ def check_in_module(op: TileAAOp, report: Report) -> None:
     parent = op.parent_op()
     if parent is not None and not is_module(parent):
         report.error(
-            codes.PARENT, f"'{op.name}' stands directly in a module, found '{parent.name}'"
+            codes.PARENT, f"'{op.name}' must be directly in a module, found '{parent.name}'"
         )
     name = op.properties.get("sym_name")
     if isinstance(name, StringAttr) and not name.data:
@@ -304,7 +304,7 @@ class ReturnOp(TileAAOp):
     def check(self, report: Report) -> None:
         parent = self.parent_op()
         if not isinstance(parent, FuncOp):
-            found = f"it stands in '{parent.name}'" if parent is not None else ""
+            found = f"it is in '{parent.name}'" if parent is not None else ""
             report.error(codes.TERMINATOR, "expects parent op 'nv_tileaa.func'", label=found)
             return
         given, wanted = [v.type for v in self.values], list(parent.signature.outputs.data)
@@ -493,7 +493,7 @@ class LaunchFuncOp(TileAAOp):
         if not target.is_kernel:
             report.error(
                 codes.SIGNATURE,
-                f"'{target.symbol}' is no kernel: it has neither the kernel mark nor a kernel_spec",
+                f"'{target.symbol}' is not a kernel: it has neither the attribute kernel nor a kernel_spec",
                 attr("kernel"),
                 notes=(Related("the function", target),),
             )

@@ -317,7 +317,7 @@ class FpToFpOp(Converted):
                     codes.CONVERSION,
                     f"fp_to_fp {group} element type is not supported",
                     type_of(group),
-                    label=f"'{name}' is no float",
+                    label=f"'{name}' is not a float",
                 )
                 return
         if names["source"] == names["result"]:

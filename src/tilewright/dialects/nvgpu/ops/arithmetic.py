@@ -45,6 +45,6 @@ class RcpOp(NvgpuOp):
         if self.ftz is None:
             report.error(
                 codes.RCP,
-                "expected 'ftz': there is no approximate reciprocal that keeps subnormals here",
+                "expected 'ftz': the approximate reciprocal flushes subnormals",
                 attr("rounding"),
             )

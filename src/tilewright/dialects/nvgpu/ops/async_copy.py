@@ -62,7 +62,7 @@ class DeviceAsyncCopyOp(NvgpuOp):
     )
     UNDEFINED: ClassVar = (
         "srcElements is more than dstElements",
-        "an address is no multiple of the size of the copy",
+        "an address is not a multiple of the size of the copy",
         "the destination is read or written before the copy has been waited for",
         "the source is written while the copy runs",
     )

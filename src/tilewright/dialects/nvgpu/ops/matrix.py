@@ -98,7 +98,7 @@ class LdMatrixOp(NvgpuOp):
     SYNTAX: ClassVar = syntax("$srcMemref[$indices*] attr-dict : type($srcMemref) -> type($res)")
     UNDEFINED: ClassVar = (
         "a lane of the warp does not take part",
-        "the address of a row is no multiple of 16 bytes",
+        "the address of a row is not a multiple of 16 bytes",
     )
     EXAMPLES: ClassVar = examples(
         "%m = nvgpu.ldmatrix %shared[%i, %j] {numTiles = 4 : i32, transpose = false} : memref<64x64xf16, 3> -> vector<4x2xf16>"

@@ -89,7 +89,7 @@ class TmaAsyncStoreOp(NvgpuOp):
     )
     UNDEFINED: ClassVar = (
         _ALIGNED,
-        "the source was written through generic addresses, without a proxy fence behind",
+        "the source was written through the generic proxy without a subsequent proxy fence",
     )
     EXAMPLES: ClassVar = examples(
         "nvgpu.tma.async.store %shared to %map[%i, %j], predicate = %p : memref<64x64xf16, 3> -> !map"

@@ -25,7 +25,7 @@ FRAGMENT = define_code(
 )
 KERNEL = define_code(
     "gpu-function",
-    "A function of gpu stands in the wrong place, or its body does not fit its type.",
+    "A gpu function is in the wrong place, or its body does not match its type.",
 )
 DUPLICATE_SYMBOL = define_code(
     "gpu-duplicate-symbol", "Two operations of one gpu.module define one symbol."
@@ -34,7 +34,7 @@ GROUP_COUNT = define_code("nvgpu-group-count", "A number of unfinished groups is
 REGISTER_COUNT = define_code(
     "nvvm-register-count", "The hardware does not give a thread such a number of registers."
 )
-ALIGNMENT = define_code("memref-alignment", "An alignment is no power of two.")
+ALIGNMENT = define_code("memref-alignment", "An alignment is not a power of two.")
 INITIAL_VALUE = define_code(
     "memref-initial-value", "An initial value has another shape or element type than its memory."
 )
@@ -56,7 +56,7 @@ LLVM_ACCESS = define_code(
     "Pointers, mask and values of a gather or scatter are vectors of one length.",
 )
 LLVM_ALIGNMENT = define_code(
-    "llvm-alignment", "An alignment is no power of two, or an atomic access does not say its own."
+    "llvm-alignment", "An alignment is not a power of two, or an atomic access lacks one."
 )
 LLVM_ORDERING = define_code(
     "llvm-ordering", "An atomic access cannot have this memory ordering, or has no scope."

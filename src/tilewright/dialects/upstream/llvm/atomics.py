@@ -38,7 +38,7 @@ from tilewright.dialects.upstream.llvm.syntax import (
 )
 
 UNORDERED = "two threads access the same memory, one writes, and not both accesses are atomic"
-OUTSIDE = "an address that is accessed is no allocated memory, or not aligned as stated"
+OUTSIDE = "an accessed address is not allocated memory, or not aligned as stated"
 
 
 # Rules of all accesses

@@ -96,7 +96,7 @@ class ToTf32(UpstreamOp):
                 attr("rnd"),
             )
         elif self.rounding == "rna" and self.drops_negative:
-            report.error(codes.NVVM_ROUNDING, "relu goes with rn and rz only", attr("relu"))
+            report.error(codes.NVVM_ROUNDING, "relu requires rounding rn or rz", attr("relu"))
 
 
 @upstream_op("nvvm", "cvt.float.to.tf32")

@@ -175,7 +175,7 @@ class BarrierOp(UpstreamOp):
     SYNTAX: ClassVar = syntax(
         "(id = $barrierId)? (number_of_threads = $numberOfThreads)? attr-dict"
     )
-    UNDEFINED: ClassVar = ("the number of threads is no multiple of 32",)
+    UNDEFINED: ClassVar = ("the number of threads is not a multiple of 32",)
     EXAMPLES: ClassVar = examples(
         """
         %id = arith.constant 1 : i32
@@ -195,7 +195,7 @@ class BarrierArriveOp(UpstreamOp):
     SYNTAX: ClassVar = syntax(
         "(id = $barrierId)? (number_of_threads = $numberOfThreads)? attr-dict"
     )
-    UNDEFINED: ClassVar = ("the number of threads is no multiple of 32",)
+    UNDEFINED: ClassVar = ("the number of threads is not a multiple of 32",)
     EXAMPLES: ClassVar = examples(
         """
         %id = arith.constant 1 : i32
@@ -244,7 +244,7 @@ class CpAsyncSharedGlobalOp(UpstreamOp):
         MoreTypes("cpSize"),
     )
     UNDEFINED: ClassVar = (
-        "an address is no multiple of the size",
+        "an address is not a multiple of the size",
         "the destination is read or written before the copy has been waited for",
         "the source is written while the copy runs",
     )

@@ -9,7 +9,7 @@ import pytest
 from tests.passes.tileas import kernels as K
 
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
-from tilewright.lowering.scheduled.ordered_places import known_comparisons
+from tilewright.lowering.scheduled.ordered_indices import known_comparisons
 from tilewright.machine.launch import Program
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse

@@ -9,7 +9,7 @@ ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
 _NEAR = 64
 
 
-def joined_lines(kernel: Kernel) -> frozenset[int]:
+def aggregated_lines(kernel: Kernel) -> frozenset[int]:
     """The lines of code whose atomic updates are all made by the first active lane for its warp."""
     found: dict[int, bool] = {}
     code = kernel.instructions

@@ -15,7 +15,7 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.codegen.loops.nearby import nearby
+from tilewright.cpu.codegen.loops.strided_lanes import nearby
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.lowering import lower_to_tileaa
 from tilewright.machine import Program as Reference

@@ -130,7 +130,7 @@ def _repeated(value: SSAValue, own: Operation) -> Operation | None:
 
 def _exclude(one: Operation, other: Operation) -> bool:
     """Whether no path may have two operations: they stand in the two branches of a choice, or each in one of a
-    choice of its own, whose conditions may be opposite, as where a loop of no rounds is gone round."""
+    choice of its own, whose conditions may be opposite, as where a loop of no iterations is gone round."""
     above = list(_regions(one))
     outer = [op for op, _ in above]
     choices = 0

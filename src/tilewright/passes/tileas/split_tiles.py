@@ -59,10 +59,10 @@ from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.product_costs import BESIDE_SUMS, MOST_REGISTERS
+from tilewright.passes.tileas.product_costs import BESIDE_ACCUMULATORS, MOST_REGISTERS
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
-from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, sums_together
+from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
 
 #: The fewest rows or columns of a part.
 LEAST_EXTENT = 16
@@ -91,8 +91,8 @@ def split_tiles(func: FuncOp, warps: int, remarks: Remarks | None = None) -> Non
     registers of ``warps`` warps, if that is possible and they do not fit as a whole."""
     remarks = Remarks() if remarks is None else remarks
     products = [op for op in func.walk() if isinstance(op, DotOp)]
-    held = max((sums_together(op) for op in products), default=0)
-    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_SUMS)
+    held = max((accumulator_elements(op) for op in products), default=0)
+    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
     parts = 1
     while held > room * parts:
         parts *= 2

@@ -37,7 +37,11 @@ def blocks(extents: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("extents", EXTENTS, ids=str)
-@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 128, 64), (16, 16, 16)], ids=str)
+@pytest.mark.parametrize(
+    "dims",
+    [(32, 32, 32), (64, 128, 64), (16, 16, 16), (32, 2, 64), (4, 1, 32), (1, 8, 64)],
+    ids=str,
+)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "i8"])
 def test_nothing_outside_gets_into_a_product(
     element: str, dims: tuple[int, int, int], extents: tuple[int, int, int]
@@ -56,10 +60,11 @@ def test_nothing_outside_gets_into_a_product(
     assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()
 
 
+@pytest.mark.parametrize("dims", [(32, 64, 32), (32, 1, 32)], ids=str)
 @pytest.mark.parametrize("cpu", ["x86-64-v4", "x86-64-v3", "x86-64-v2", "generic"])
 @pytest.mark.parametrize("element", ["f32", "i8"])
-def test_other_processors(element: str, cpu: str) -> None:
-    (m, n, k), dims = (37, 70, 45), (32, 64, 32)
+def test_other_processors(element: str, cpu: str, dims: tuple[int, int, int]) -> None:
+    m, n, k = 37, 70 if dims[1] > 1 else 3, 45
     rng = np.random.default_rng(1)
     a, b = (integers(rng, s, extreme=True) for s in ((m, k), (k, n)))
     wanted = exact(a, b, ("signed", "signed"))
@@ -192,7 +197,7 @@ def test_elements_may_change_before_they_are_stored(dims: tuple[int, int, int]) 
     np.testing.assert_array_equal(c, np.maximum(a @ b * 0.5, 0))
 
 
-@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 32, 32)], ids=str)
+@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 32, 32), (32, 2, 64)], ids=str)
 @pytest.mark.parametrize("swapped", [(True, False), (False, True), (True, True)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
 def test_transposed_operands(
@@ -241,7 +246,8 @@ def test_blocks_that_share_the_right_operand_follow_one_another(
             k.reshape(k.load_view_tko(view, where)[0], shape=dims[1:])
             for view, where in ((a, [number, row, zero]), (b, [number, zero, column]))
         ]
-        total = k.mmaf(*factors, k.constant(0.0, tile(dims[1:], "f32")))
+        left, right = factors
+        total = k.mmaf(left, right, k.constant(0.0, tile(dims[1:], "f32")))
         k.store_view_tko(k.reshape(total, shape=dims), c, [number, row, column])
     (func,) = kernels_of(lower_to_tileaa(module.build()).module).values()
     assert order_of_blocks(list(func.walk())) == order
@@ -251,3 +257,22 @@ def test_rows_of_blocks_run_first_in_a_plain_product() -> None:
     lowered = lower_to_tileaa(product("f32", "f32", (32, 32, 32))).module
     (func,) = kernels_of(lowered).values()
     assert order_of_blocks(list(func.walk())) == ROW_BY_ROW
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16", "f64"])
+@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_few_columns_are_added_up_along_k(element: str, columns: int, rows: int) -> None:
+    """The bound is that of other products: half a unit for each term and sum."""
+    k, dims = 333, (32, columns, 64)
+    rng = np.random.default_rng(columns)
+    a, b = (rng.standard_normal(s).astype(dtype_of(element)) for s in ((rows, k), (k, columns)))
+    result = "f64" if element == "f64" else "f32"
+    module = product(element, result, dims, begin=0.5)
+    assert ("vectors of terms" in _remarks(module)) == (columns < 8 or result == "f32")
+    c = np.full((rows, columns), np.nan, dtype_of(result))
+    Program(module).launch(None, blocks((rows, columns), dims), (a, b, c, rows, columns, k))
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    magnitude = np.abs(wide_a) @ np.abs(wide_b) + 0.5
+    unit = 2.0**-52 if element == "f64" else 2.0**-24
+    assert (np.abs(c - (wide_a @ wide_b + 0.5)) <= (2 * k + 2) * unit * magnitude).all()

@@ -74,6 +74,12 @@ class AccumulationKernel:
     tile_product: str = ""
     """The instruction that does the same for registers with two axes (``tile_registers``); empty if there is none."""
 
+    def goes_along_k(self, target: CpuTarget, n: int, k: int) -> bool:
+        """Whether the lanes of vectors are terms of a product of such extents, and not its columns
+        (``few_columns``)."""
+        lanes = target.vector_bits // self.accumulator_bits
+        return not self.row_factor and _few_columns(lanes, n) and k % (lanes * self.group) == 0
+
     def in_tiles(self, target: CpuTarget, m: int, n: int, k: int) -> bool:
         """Whether such registers make a product of these extents."""
         return bool(self.tile_product) and tile_shapes.fits(target, self.panel, m, n, k)
@@ -268,8 +274,16 @@ def accumulation_kernel_for(
         return _half_kernel(signs) if pairs else _word_kernel(signs)
     # Few rows are not worth bringing pairs of the right operand together.
     several = m > FEW_ROWS and grouped and k % 2 == 0
-    pairs = several and target.has("avx512bf16") and target.has("avx512vl")
+    words = target.vector_bits // 32
+    along_k = words in _GROUPED_LANES and _few_columns(words, n) and k % (2 * words) == 0
+    able = target.has("avx512bf16") and target.has("avx512vl")
+    pairs = able and (several or along_k)
     return _BF16_PAIRS if left.name == right.name == "bf16" and pairs else FLOAT32
+
+
+def _few_columns(lanes: int, n: int) -> bool:
+    """Whether half of the lanes and more would be for no column."""
+    return 2 * n <= lanes
 
 
 def _multiplies_i16(target: CpuTarget, lanes: int) -> bool:

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.elementwise.operations import is_poison
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, merge, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, loops, merge, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
@@ -186,7 +186,8 @@ def _product(
         target = target_of(f, op, accumulator, row_bytes)
     rest = [source, target.pointer, target.step, fresh]
     there = None
-    if accumulation.group == 1 and accumulation.convert_right is None and m <= _FEW_ROWS:
+    plain = accumulation.group == 1 and accumulation.convert_right is None
+    if plain and m <= _FEW_ROWS and not shape.along_k:
         there = matrix_there(f, right)
     left = left_rows(work if there is None else work.without_extents, left_matrix)
 
@@ -215,6 +216,8 @@ def _tell(work: Work, op: DotOp) -> None:
     """What is decided on a product, as a remark."""
     shape, extents = work.shape, work.extents
     kind = "registers with two axes" if shape.two_axes else "vectors"
+    if shape.along_k:
+        kind = "vectors of terms"
     text = f"multiplied as {work.accumulation.name} by blocks of {shape.rows} x {shape.columns} in {kind}"
     left_out = [
         name
@@ -335,6 +338,8 @@ class Work:
         """Of how many rows and terms the kernel reads whole multiples of the left operand."""
         if self.shape.two_axes:
             return tile_shapes.ROWS, tile_shapes.depth_of(self.accumulation.panel, self.shape.k)
+        if self.shape.along_k:
+            return 1, 1
         return 1, self.accumulation.group
 
     @property
@@ -348,6 +353,8 @@ class Work:
     def right_limits(self) -> tuple[Value | None, Value | None]:
         """How many rows of groups and columns of the right operand the kernel reads."""
         b, shape, extents = self.f.builder, self.shape, self.extents
+        if shape.along_k:
+            return extents.depth, extents.columns
         terms = up_to(b, extents.depth, self.unit[1], shape.k)
         groups = None
         if terms is not None:
@@ -463,6 +470,9 @@ def _pack(work: Work, b: Tile, pointer: Value) -> None:
     f, accumulation, shape = work.f, work.accumulation, work.shape
     convert = accumulation.convert_right or widening(b.element, accumulation.panel)
     source: Tile = Elementwise(accumulation.panel, b.dims, (b,), convert)
+    if shape.along_k:
+        _fill_columns(f, source, pointer, work.right_limits)
+        return
     rows, columns = shape.k // accumulation.group, shape.columns
     if accumulation.group > 1:
         if source.lies_along == 0:
@@ -480,15 +490,22 @@ def groups_as_they_lie(f: FunctionEmitter, accumulation: AccumulationKernel, sou
     k, n = source.dims
     slot = f.scratch(k * n * accumulation.panel.buffer_bytes)
     pointer = f.pointer_to(slot)
-    columns = Strided(accumulation.panel, source.dims, pointer, (1, k))
+    _fill_columns(f, source, pointer)
+    groups = k // accumulation.group
+    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
+
+
+def _fill_columns(
+    f: FunctionEmitter, source: Tile, pointer: Value, limits: Sequence[Value | None] = ()
+) -> None:
+    """Write a matrix column by column."""
+    columns = Strided(source.element, source.dims, pointer, (1, source.dims[0]))
 
     def body(nest: LoopNest, coords: Coords) -> None:
         value = nest.vector(source, coords)
-        store_at(nest, pointer, accumulation.panel, columns.offset(nest, coords), value)
+        store_at(nest, pointer, source.element, columns.offset(nest, coords), value)
 
-    f.nest(source.dims, [source], body, axis=0)
-    groups = k // accumulation.group
-    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
+    f.nest(source.dims, [source], body, axis=0, into=Into(None, limits))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.memory.access import loaded
-from tilewright.cpu.codegen.products import tile_registers, tile_shapes
+from tilewright.cpu.codegen.products import few_columns, tile_registers, tile_shapes
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel, widening
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.codegen.products.tile_registers import Sums
@@ -61,6 +61,8 @@ class Shape:
     vectors: int
     two_axes: bool = False
     """Whether the kernel is that for registers with two axes (``tile_registers``)."""
+    along_k: bool = False
+    """Whether the lanes of a vector are terms (``few_columns``) and not columns."""
 
     @property
     def dims(self) -> tuple[int, int, int]:
@@ -70,7 +72,7 @@ class Shape:
     @property
     def columns(self) -> int:
         """The columns of the block that is held in registers."""
-        return self.lanes * self.vectors
+        return self.n if self.along_k else self.lanes * self.vectors
 
     @property
     def heights(self) -> tuple[tuple[int, int], ...]:
@@ -88,11 +90,14 @@ def shape_of(target: CpuTarget, accumulation: AccumulationKernel, m: int, n: int
     Wide blocks take fewer instructions beside the products: a row has one element to load, which all
     its columns share. Few rows leave registers for more columns.
     """
+    sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
+    if accumulation.goes_along_k(target, n, k):
+        lanes = target.vector_bits // accumulation.accumulator_bits
+        return Shape(m, n, k, few_columns.rows_of(m, n, sums), lanes, 1, along_k=True)
     lanes = min(target.vector_bits // accumulation.accumulator_bits, n)
     if accumulation.in_tiles(target, m, n, k):
         columns = min(n, tile_shapes.COLUMNS)
         return Shape(m, n, k, tile_shapes.ROWS, lanes, columns // lanes, two_axes=True)
-    sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
     if m * widest < sums:
         widest = 1 << (sums // m).bit_length() - 1
     vectors = min(widest, n // lanes)
@@ -146,7 +151,12 @@ def kernel_function(
         source = Entry(arguments["left"], arguments["left_step"], arguments["right"], depth)
     sums = Sums(*(arguments[given] for given, _ in rest))
     limits = (arguments["rows"], arguments["columns"]) if part else None
-    if there is None and shape.two_axes:
+    if shape.along_k:
+        most = None if limits is None else limits[0]
+        few_columns.emit(
+            builder, accumulation, shape.dims, shape.rows, source, sums, most, shape.lanes
+        )
+    elif there is None and shape.two_axes:
         tile_registers.emit(builder, accumulation, shape.dims, source, sums, limits)
     elif limits is not None:
         _Part(builder, accumulation, shape, source, sums, limits).emit()

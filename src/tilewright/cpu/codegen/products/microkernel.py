@@ -456,7 +456,7 @@ class _AlongRows(_Kernel):
 
 class _Part(_Kernel):
     """The kernel for some rows, columns and terms of a shape, in blocks of whole height: rows beyond the last one are that one
-    again. Strips that are not wide are computed by single vectors."""
+    again. The last strip may have fewer vectors."""
 
     def __init__(
         self,
@@ -487,16 +487,31 @@ class _Part(_Kernel):
             def strip(b: Builder, at: Value) -> None:
                 self._strip(b, rows, at, shape.vectors, terms)
 
-            def vector(b: Builder, at: Value) -> None:
-                self._strip(b, rows, at, 1, terms)
-
             llvm.count(b, zero, wide, _number(shape.columns), strip)
-            if shape.vectors > 1:
-                llvm.count(b, wide, self.columns, _number(shape.lanes), vector)
+            self._narrow_strip(b, rows, wide, terms)
             self.nest = LoopNest(b)
 
         llvm.count(b, zero, self.rows, _number(shape.rows), block)
         self.nest = LoopNest(b)
+
+    def _narrow_strip(
+        self, b: Builder, rows: Sequence[Value], at: Value, terms: list[Value] | None
+    ) -> None:
+        """The columns behind the last whole strip, by as many vectors as they need."""
+        shape = self.shape
+        if shape.vectors == 1:
+            return
+        left = b.sub(self.columns, at)
+        vectors = b.udiv(b.add(left, _number(shape.lanes - 1)), _number(shape.lanes))
+        done = b.append_basic_block("narrow")
+        which = b.switch(vectors, done)
+        for number in range(1, shape.vectors):
+            block = b.append_basic_block("vectors")
+            which.add_case(_number(number), block)
+            b.position_at_end(block)
+            self._strip(b, rows, at, number, terms)
+            b.branch(done)
+        b.position_at_end(done)
 
     def _row(self, b: Builder, first: Value, number: int) -> Value:
         last = b.sub(self.rows, _number(1))

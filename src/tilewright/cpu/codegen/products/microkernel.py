@@ -473,9 +473,7 @@ class _Part(_Kernel):
 
     def emit(self) -> None:
         b, shape, zero = self.nest.inner, self.shape, _number(0)
-        wide = self.columns
-        if shape.vectors > 1:
-            wide = b.and_(self.columns, _number(-shape.columns))
+        wide = b.and_(self.columns, _number(-shape.columns))
 
         def block(b: Builder, first: Value) -> None:
             self.nest = LoopNest(b)
@@ -499,17 +497,17 @@ class _Part(_Kernel):
     ) -> None:
         """The columns behind the last whole strip, by as many vectors as they need."""
         shape = self.shape
-        if shape.vectors == 1:
+        if shape.columns == 1:
             return
         left = b.sub(self.columns, at)
         vectors = b.udiv(b.add(left, _number(shape.lanes - 1)), _number(shape.lanes))
         done = b.append_basic_block("narrow")
         which = b.switch(vectors, done)
-        for number in range(1, shape.vectors):
+        for number in range(1, shape.vectors + 1):
             block = b.append_basic_block("vectors")
             which.add_case(_number(number), block)
             b.position_at_end(block)
-            self._strip(b, rows, at, number, terms)
+            self._strip(b, rows, at, number, terms, whole=False)
             b.branch(done)
         b.position_at_end(done)
 
@@ -523,9 +521,16 @@ class _Part(_Kernel):
         return [_further(b, entry.left, row, entry.left_step) for row in rows]
 
     def _strip(
-        self, b: Builder, rows: Sequence[Value], at: Value, vectors: int, terms: list[Value] | None
+        self,
+        b: Builder,
+        rows: Sequence[Value],
+        at: Value,
+        vectors: int,
+        terms: list[Value] | None,
+        *,
+        whole: bool = True,
     ) -> None:
-        """The products of some rows with so many vectors of columns."""
+        """The products of some rows with so many vectors of columns; ``whole``: there are all of these columns."""
         self.nest = LoopNest(b)
         row_bytes = self.shape.n * self.accumulation.accumulator.buffer_bytes
         sums = self._at(self.sums, _number(row_bytes), rows, at, vectors)
@@ -540,8 +545,21 @@ class _Part(_Kernel):
         else:
             totals = each_round(self.nest, self.source, start, add)
         b = self.nest.inner
-        for place, total in zip(places, totals, strict=True):
-            b.store(total, place, align=self.accumulation.accumulator.buffer_bytes)
+        masks = [None] * vectors if whole else self._masks(b, at, vectors)
+        for number, (place, total) in enumerate(zip(places, totals, strict=True)):
+            size = self.accumulation.accumulator.buffer_bytes
+            if (on := masks[number % vectors]) is None:
+                b.store(total, place, align=size)
+            else:
+                llvm.masked_store(b, [total, place, ir.Constant(I32, size), on])
+
+    def _masks(self, b: Builder, at: Value, vectors: int) -> list[Value | None]:
+        """Which columns of the vectors of a strip there are; None where all are. The target may end behind them."""
+        lanes, masks = self.shape.lanes, list[Value | None]([None] * vectors)
+        left = b.trunc(b.sub(self.columns, at), I32)
+        steps = llvm.int_lanes(range((vectors - 1) * lanes, vectors * lanes), I32)
+        masks[-1] = b.icmp_signed("<", steps, llvm.splat(b, left, lanes))
+        return masks
 
     def _at(
         self, first: Value, step: Value, rows: Sequence[Value], at: Value, vectors: int

@@ -36,7 +36,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load
 _ROW_BYTES = 2048
 #: The same where registers have two axes: all rows of a block are read at once, and for each strip again.
 _ROW_BYTES_OF_TWO_AXES = 1024
-_MOST_ROUNDS = 32
+_MOST_ROUNDS = 16
 #: Products of fewer rows read the right operand where it lies.
 _FEWEST_ROWS = 32
 

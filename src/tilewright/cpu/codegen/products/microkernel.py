@@ -141,16 +141,28 @@ def kernel_function(
     rest = [("sums", PTR), ("target", PTR), ("target_step", I64), ("fresh", I1)]
     counts = [("rows", I64), ("columns", I64), ("depth", I64)][: 2 if rounds else 3]
     function = _declared(unit, name, [*factors, *rest, *(counts if part else ())])
+    _emit(function, accumulation, shape, there, [given for given, _ in rest])
+    return function
+
+
+def _emit(
+    function: ir.Function,
+    accumulation: AccumulationKernel,
+    shape: Shape,
+    there: Element | None,
+    of_sums: Sequence[str],
+) -> None:
+    """The body of a kernel of these parameters; ``of_sums``: those that say where sums are."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     arguments = {argument.name: argument for argument in function.args}
     source: Table | Entry
-    if rounds:
+    if "table" in arguments:
         source = Table(arguments["table"], arguments["count"])
     else:
         depth = arguments.get("depth", _number(shape.k))
         source = Entry(arguments["left"], arguments["left_step"], arguments["right"], depth)
-    sums = Sums(*(arguments[given] for given, _ in rest))
-    limits = (arguments["rows"], arguments["columns"]) if part else None
+    sums = Sums(*(arguments[given] for given in of_sums))
+    limits = (arguments["rows"], arguments["columns"]) if "rows" in arguments else None
     if shape.along_k:
         most = None if limits is None else limits[0]
         few_columns.emit(
@@ -168,7 +180,6 @@ def kernel_function(
             kind, shape = _AlongRows, replace(shape, vectors=1)
         kind(builder, accumulation, shape, there, source, right_step, sums).emit()
     builder.ret_void()
-    return function
 
 
 def _declared(unit: Unit, name: str, parameters: Sequence[tuple[str, Type]]) -> ir.Function:

@@ -45,6 +45,8 @@ _MOST_FETCHES = 32
 #: with many registers. The others hold a row of the right operand and an element of the left one.
 _MANY_REGISTERS = 32
 _BLOCKS = ((12, 2), (24, 4))
+#: How many vectors of columns there are at most in what is left of a strip.
+_NARROW = 2
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
@@ -467,7 +469,7 @@ class _AlongRows(_Kernel):
 
 class _Part(_Kernel):
     """The kernel for some rows, columns and terms of a shape, in blocks of whole height: rows beyond the last one are that one
-    again. The last strip may have fewer vectors."""
+    again. What is left of the last strip goes by one or two vectors."""
 
     def __init__(
         self,
@@ -497,30 +499,35 @@ class _Part(_Kernel):
                 self._strip(b, rows, at, shape.vectors, terms)
 
             llvm.count(b, zero, wide, _number(shape.columns), strip)
-            self._narrow_strip(b, rows, wide, terms)
+            self._narrow_strips(b, rows, wide, terms)
             self.nest = LoopNest(b)
 
         llvm.count(b, zero, self.rows, _number(shape.rows), block)
         self.nest = LoopNest(b)
 
-    def _narrow_strip(
-        self, b: Builder, rows: Sequence[Value], at: Value, terms: list[Value] | None
+    def _narrow_strips(
+        self, b: Builder, rows: Sequence[Value], wide: Value, terms: list[Value] | None
     ) -> None:
-        """The columns behind the last whole strip, by as many vectors as they need."""
+        """The columns behind the last whole strip, by one or two vectors: code of every width would be long."""
         shape = self.shape
-        if shape.columns == 1:
-            return
-        left = b.sub(self.columns, at)
-        vectors = b.udiv(b.add(left, _number(shape.lanes - 1)), _number(shape.lanes))
-        done = b.append_basic_block("narrow")
-        which = b.switch(vectors, done)
-        for number in range(1, shape.vectors + 1):
-            block = b.append_basic_block("vectors")
-            which.add_case(_number(number), block)
-            b.position_at_end(block)
-            self._strip(b, rows, at, number, terms, whole=False)
-            b.branch(done)
-        b.position_at_end(done)
+        most = min(shape.vectors, _NARROW)
+
+        def strip(b: Builder, at: Value) -> None:
+            def of(vectors: int) -> None:
+                self._strip(b, rows, at, vectors, terms, whole=False)
+
+            if most == 1:
+                of(1)
+                return
+            left = b.sub(self.columns, at)
+            with b.if_else(b.icmp_unsigned(">", left, _number(shape.lanes))) as (two, one):
+                with two:
+                    of(most)
+                with one:
+                    of(1)
+
+        if shape.columns > 1:
+            llvm.count(b, wide, self.columns, _number(most * shape.lanes), strip)
 
     def _row(self, b: Builder, first: Value, number: int) -> Value:
         last = b.sub(self.rows, _number(1))

@@ -125,8 +125,9 @@ def work_of(
     f: FunctionEmitter, op: DotOp, accumulation: AccumulationKernel, a: Tile, b: Tile
 ) -> Parts:
     """How much of the product of two matrices is to be computed at the place where code goes."""
-    if op not in f.extents:
-        observe(f, op)
+    observed = f.observed.get(op)
+    if observed is not None and observed.anchor is op:
+        observe(f, op)  # Each time: code is made again for another call.
     extents = f.extents.get(op, Extents())
     if op.sfa is not None:
         return Parts(extents)

@@ -7,6 +7,9 @@ For each access, the distance is computed by which one step along an axis of the
 known numbers and of numbers known only at launch, which count as large. The axis with the shorter distance should run
 faster. Accesses that disagree are weighted by the bytes of their tiles. On a tie, and in kernels that can
 observe the order of blocks, x runs fastest.
+
+Products come first: they pack the right operand, so blocks that share it follow one another, and those that share
+nothing (the matrices of a batch) are furthest apart.
 """
 
 from __future__ import annotations
@@ -51,13 +54,16 @@ _FURTHER = 1 << 20
 def order_of_blocks(ops: Sequence[Operation]) -> Order:
     """The order in which a thread runs the blocks of a kernel; all operations in program order are given.
 
-    x runs fastest where products share panels between blocks that follow one another, and where
-    something could tell: atomics, accesses that are not weak, prints, and what else orders memory.
+    x runs fastest where something could tell: atomics, accesses that are not weak, prints, and what
+    else orders memory.
     """
-    if any(_tells_order(op) or isinstance(op, DotOp) for op in ops):
+    if any(_tells_order(op) for op in ops):
         return ROW_BY_ROW
     nearer: dict[tuple[int, int], int] = {}
     steps = _steps(ops)
+    products = [op for op in ops if isinstance(op, DotOp)]
+    if products:
+        return _order_of_products(products, steps)
     for op in ops:
         if isinstance(op, Access):
             found, size = _moves(op, steps), _bytes(op)
@@ -71,6 +77,36 @@ def order_of_blocks(ops: Sequence[Operation]) -> Order:
         return sum(nearer.get(pair, 0) for pair in _pairs(order))
 
     return max(_ORDERS, key=agreement)
+
+
+def _order_of_products(products: Sequence[DotOp], steps: dict[SSAValue, _Steps]) -> Order:
+    """Of the axes that move an operand of a product, those that move the fewest right ones run fastest, and of
+    these those that move the fewest left ones."""
+    lefts, rights = (
+        [_moves_of_tile(side, steps) for side in sides]
+        for sides in zip(*((op.a, op.b) for op in products), strict=True)
+    )
+
+    def moved(axis: int) -> tuple[bool, int, int]:
+        left, right = (sum(axis in found for found in side) for side in (lefts, rights))
+        return not left and not right, right, left if right else 0
+
+    x, y, z = sorted(ROW_BY_ROW, key=moved)
+    return x, y, z
+
+
+def _moves_of_tile(value: SSAValue, steps: dict[SSAValue, _Steps]) -> set[int]:
+    """The axes of the grid a step along which changes the memory that a tile is computed from."""
+    pending, seen, found = [value], {value}, set[int]()
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, Access):
+            found.update(_moves(owner, steps))
+        elif isinstance(owner, Operation) and not owner.regions:
+            tiles = [v for v in owner.operands if isinstance(v.type, T.TileType) and v not in seen]
+            pending += tiles
+            seen.update(tiles)
+    return found
 
 
 def _pairs(order: Order) -> Iterator[tuple[int, int]]:

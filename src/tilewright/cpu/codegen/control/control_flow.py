@@ -23,7 +23,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     only_in_step,
     reads_any,
 )
-from tilewright.cpu.codegen.products import deferred, packed_operands, running_sums
+from tilewright.cpu.codegen.products import deferred, extents, packed_operands, running_sums
 from tilewright.cpu.codegen.products.state import Round
 from tilewright.dialects.nv_tileaa import types as T
 
@@ -139,6 +139,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     fresh = running_sums.fresh_positions(carried_sums)
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
     running_sums.destinations(f, carried_sums)
+    extents.observe(f, op)
     packed_operands.choose_groups(f, op, (lower, upper, step))
     deferred.open_deferred(f, op)
     starts = parts(f, initial)

@@ -54,7 +54,9 @@ from tilewright.cpu.codegen.memory.privatized_arrays import Copies
 from tilewright.cpu.codegen.products.state import (
     Deferred,
     Destination,
+    Extents,
     Gathered,
+    Observed,
     PackedOperand,
     Round,
     RunningSum,
@@ -221,6 +223,10 @@ class FunctionEmitter:
         """Values that can hold no NaN that signals."""
         self.deferred: Mapping[DotOp, Deferred] = {}
         """Products that are made for several iterations of their loop at once."""
+        self.observed: Mapping[DotOp, Observed] = {}
+        """Products that only stores observe."""
+        self.extents: dict[DotOp, Extents] = {}
+        """How much of such a product is observed, from where that is known."""
         self.gathered: dict[DotOp, Gathered] = {}
         """The rounds that such a product still has to be made of, in the loop that code is in."""
         self.rounds: dict[Operation, Round] = {}
@@ -362,8 +368,16 @@ class FunctionEmitter:
         self.fill([(target, tile)])
         return target
 
-    def fill(self, pairs: Sequence[tuple[Strided, Tile]], *, in_turn: bool = False) -> None:
-        """Write tiles of one shape to buffers, in one nest; ``in_turn``: as if one after the other."""
+    def fill(
+        self,
+        pairs: Sequence[tuple[Strided, Tile]],
+        *,
+        in_turn: bool = False,
+        limits: Sequence[Value | None] = (),
+    ) -> None:
+        """Write tiles of one shape to buffers, in one nest; ``in_turn``: as if one after the other;
+        ``limits``: behind which nothing need be written along each axis, where tiles end behind their
+        arrays."""
         pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
         if not pairs:
             return
@@ -373,8 +387,10 @@ class FunctionEmitter:
             self._fill_by_runs(target, tile, min(lanes, prod(tile.dims)))
             return
         pairs = side_by_side(self.builder, pairs, lanes)
+        if pairs[0][0].dims != target.dims:
+            limits = ()
         if (flat := flattened(pairs, lanes)) is not None:
-            pairs = flat
+            pairs, limits = flat, ()
 
         def put(nest: LoopNest, coords: Coords, target: Strided, value: Value) -> None:
             offset = target.offset(nest, coords)
@@ -393,7 +409,7 @@ class FunctionEmitter:
         if len(pairs) > 1 or not self.transposes(
             tile, vector_axis(tile.dims), lambda nest, at, value: put(nest, at, target, value)
         ):
-            self.nest(target.dims, [tile for _, tile in pairs], body)
+            self.nest(target.dims, [tile for _, tile in pairs], body, into=Into(None, limits))
 
     def _fill_by_runs(self, target: Strided, tile: Stage, lanes: int) -> None:
         self.flush()

@@ -184,6 +184,31 @@ def count(
     b.position_at_end(after)
 
 
+def count_with(
+    b: Builder,
+    end: Value,
+    start: Sequence[Value],
+    body: Callable[[Value, list[Value]], list[Value]],
+) -> list[Value]:
+    """Run a body for ``0, 1, ... < end``, once at least; it is given the number and values, and gives the next values. The
+    last ones are returned."""
+    entry, again, after = b.block, b.append_basic_block("each"), b.append_basic_block("counted")
+    b.branch(again)
+    b.position_at_end(again)
+    number = b.phi(I64)
+    number.add_incoming(ir.Constant(I64, 0), entry)
+    phis = [b.phi(value.type) for value in start]
+    for phi, value in zip(phis, start, strict=True):
+        phi.add_incoming(value, entry)
+    following = body(number, list(phis))
+    advanced = b.add(number, ir.Constant(I64, 1), flags=["nuw", "nsw"])
+    for phi, value in zip([number, *phis], [advanced, *following], strict=True):
+        phi.add_incoming(value, b.block)
+    b.cbranch(b.icmp_unsigned("<", advanced, end), again, after)
+    b.position_at_end(after)
+    return following
+
+
 def any_lane(b: Builder, mask: Value) -> Value:
     """Whether a lane of an i1 vector is set; a scalar stays."""
     if not lanes_of(mask.type):

@@ -36,6 +36,7 @@ from tilewright.cpu.codegen.ir.elements import (
 from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Value as V
 from tilewright.cpu.codegen.loops.tiles import Emit
+from tilewright.cpu.codegen.products import tile_shapes
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -70,6 +71,18 @@ class AccumulationKernel:
     convert_right: Emit | None = None
     row_factor: int = 0
     add_up: Callable[[B, V, V], V] = _no_sums
+    tile_product: str = ""
+    """The instruction that does the same for registers with two axes (``tile_registers``); empty if there is none."""
+
+    def goes_along_k(self, target: CpuTarget, n: int, k: int) -> bool:
+        """Whether the lanes of vectors are terms of a product of such extents, and not its columns
+        (``few_columns``)."""
+        lanes = target.vector_bits // self.accumulator_bits
+        return not self.row_factor and _few_columns(lanes, n) and k % (lanes * self.group) == 0
+
+    def in_tiles(self, target: CpuTarget, m: int, n: int, k: int) -> bool:
+        """Whether such registers make a product of these extents."""
+        return bool(self.tile_product) and tile_shapes.fits(target, self.panel, m, n, k)
 
     @property
     def accumulator_bits(self) -> int:
@@ -212,7 +225,20 @@ def _half_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
     return AccumulationKernel(_named("i16", signs), _HALF, _WORD, 2, _i16_pairs, left, right)
 
 
-_BF16_PAIRS = AccumulationKernel("bf16", _BF16, F32, 2, _bf16_pairs)
+def _no_products(b: B, total: V, factor: V, column: V) -> V:
+    raise AssertionError("this scheme is one of registers with two axes")
+
+
+def _tile_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
+    """Bytes of any signs, in registers with two axes."""
+    letters = _named("", signs)[1:]
+    product = f"tdpb{letters}d"
+    return AccumulationKernel(
+        f"tile.{letters}", _BYTE, _WORD, 4, _no_products, tile_product=product
+    )
+
+
+_BF16_PAIRS = AccumulationKernel("bf16", _BF16, F32, 2, _bf16_pairs, tile_product="tdpbf16ps")
 #: Vector lengths in i32 lanes that the grouping instructions have.
 _GROUPED_LANES = frozenset({4, 8, 16})
 #: The instruction that multiplies pairs of i16 and adds them up, by its lanes.
@@ -238,6 +264,9 @@ def accumulation_kernel_for(
     lanes = min(target.vector_bits // 32, n)
     grouped = lanes in _GROUPED_LANES and target.is_x86
     if left.name == "i8":
+        tiles = _tile_kernel(signs)
+        if tiles.in_tiles(target, m, n, k):
+            return tiles
         vnni = target.has("avx512vnni") and target.has("avx512vl")
         if grouped and vnni and k % 4 == 0:
             return _byte_kernel(signs)
@@ -245,8 +274,16 @@ def accumulation_kernel_for(
         return _half_kernel(signs) if pairs else _word_kernel(signs)
     # Few rows are not worth bringing pairs of the right operand together.
     several = m > FEW_ROWS and grouped and k % 2 == 0
-    pairs = several and target.has("avx512bf16") and target.has("avx512vl")
+    words = target.vector_bits // 32
+    along_k = words in _GROUPED_LANES and _few_columns(words, n) and k % (2 * words) == 0
+    able = target.has("avx512bf16") and target.has("avx512vl")
+    pairs = able and (several or along_k)
     return _BF16_PAIRS if left.name == right.name == "bf16" and pairs else FLOAT32
+
+
+def _few_columns(lanes: int, n: int) -> bool:
+    """Whether half of the lanes and more would be for no column."""
+    return 2 * n <= lanes
 
 
 def _multiplies_i16(target: CpuTarget, lanes: int) -> bool:

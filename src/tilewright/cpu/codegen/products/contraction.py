@@ -7,15 +7,15 @@ and of the scheme's type, and copied otherwise (``microkernel``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.elementwise.operations import is_poison
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, merge, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, loops, merge, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
@@ -34,6 +34,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     reads_any,
     store_at,
 )
+from tilewright.cpu.codegen.products import tile_shapes
 from tilewright.cpu.codegen.products.accumulation import (
     AccumulationKernel,
     accumulation_kernel_of,
@@ -41,10 +42,12 @@ from tilewright.cpu.codegen.products.accumulation import (
 )
 from tilewright.cpu.codegen.products.deferred import put_off, room_for
 from tilewright.cpu.codegen.products.direct_operands import matrix_there
+from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
 from tilewright.cpu.codegen.products.factors import Entry
 from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
 from tilewright.cpu.codegen.products.running_sums import Target, is_fresh, target_of
+from tilewright.cpu.codegen.products.state import Extents
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
@@ -169,26 +172,30 @@ def _product(
     (m, k), n = a.dims[-2:], b.dims[-1]
     shape = shape_of(f.unit.target, accumulation, m, n, k)
     row_bytes = n * accumulation.accumulator.buffer_bytes
+    left_matrix, right = _of_batch(a, batch), _of_batch(b, batch)
+    work = Work(f, accumulation, shape, work_of(f, op, accumulation, left_matrix, right))
+    if batch == 0 or not isinstance(batch, int):
+        _tell(work, op)
     if op in f.gathered:
-        _put_off(f, op, accumulation, shape, factors, accumulator)
+        _put_off(work, op, left_matrix, right, accumulator)
         return
-    left = left_rows(f, accumulation, a, batch)
-    right = _of_batch(b, batch)
     offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
     target = Target(source, ir.Constant(I64, row_bytes))
     if len(a.dims) == 2:
         target = target_of(f, op, accumulator, row_bytes)
     rest = [source, target.pointer, target.step, fresh]
+    there = None
+    plain = accumulation.group == 1 and accumulation.convert_right is None
+    if plain and m <= _FEW_ROWS and not shape.along_k:
+        there = matrix_there(f, right)
+    left = left_rows(work if there is None else work.without_extents, left_matrix)
 
     def packed() -> None:
-        panel = right_panel(f, op, accumulation, shape, right)
-        kernel = kernel_function(f.unit, accumulation, shape)
-        f.builder.call(kernel, [left.pointer, left.step, panel, *rest])
+        panel = right_panel(work, op, right)
+        whole = is_whole(f.builder, work.extents, shape.dims)
+        _multiply(work, [left.pointer, left.step, panel], rest, whole)
 
-    there = None
-    if accumulation.group == 1 and accumulation.convert_right is None and m <= _FEW_ROWS:
-        there = matrix_there(f, right)
     if there is None:
         packed()
         return
@@ -205,40 +212,84 @@ def _product(
             packed()
 
 
-def _put_off(
-    f: FunctionEmitter,
-    op: DotOp,
-    accumulation: AccumulationKernel,
-    shape: Shape,
-    factors: tuple[Tile, Tile],
-    accumulator: Strided,
+def _tell(work: Work, op: DotOp) -> None:
+    """What is decided on a product, as a remark."""
+    shape, extents = work.shape, work.extents
+    kind = "registers with two axes" if shape.two_axes else "vectors"
+    if shape.along_k:
+        kind = "vectors of terms"
+    text = f"multiplied as {work.accumulation.name} by blocks of {shape.rows} x {shape.columns} in {kind}"
+    left_out = [
+        name
+        for name, known in (
+            ("rows", extents.rows),
+            ("columns", extents.columns),
+            ("terms of zeros", extents.depth),
+        )
+        if known is not None
+    ]
+    if left_out:
+        text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
+    work.f.unit.remarks.add("product", text, op)
+
+
+def _multiply(
+    work: Work,
+    factors: list[Value],
+    rest: list[Value],
+    whole: Value | None,
+    *,
+    rounds: bool = False,
 ) -> None:
-    """Add the product of this iteration to the accumulator, now or in a later iteration."""
-    a, right = factors
+    """Call the kernel; where not all of the product is to be computed, that which is told how much is."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
+    f.flush()
+    kernel = kernel_function(f.unit, accumulation, shape, rounds=rounds)
+    if whole is None:
+        f.builder.call(kernel, [*factors, *rest])
+        return
+    part = kernel_function(f.unit, accumulation, shape, rounds=rounds, part=True)
+    rows, columns, depth = numbers(work.extents, shape.dims)
+    with f.builder.if_else(whole) as (everything, some):
+        with everything:
+            f.builder.call(kernel, [*factors, *rest])
+        with some:
+            f.builder.call(part, [*factors, *rest, rows, columns, *([] if rounds else [depth])])
+
+
+def _put_off(work: Work, op: DotOp, left: Tile, right: Tile, accumulator: Strided) -> None:
+    """Add the product of this round to the accumulator, now or in a later round."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
     deferred, gathered = f.deferred[op], f.gathered[op]
     f.flush()
     copy = room_for(f, gathered.left, gathered, deferred.left_bytes)
-    rows = left_rows(f, accumulation, a, 0, copy)
+    rows = left_rows(work, left, copy)
     now: Value = ir.Constant(I1, 0)
     if gathered.right is not None:
         panel = room_for(f, gathered.right, gathered, deferred.right_bytes)
-        _pack(f, accumulation, shape, right, panel)
-    elif (kept := packed_panel(f, op, accumulation, shape, right)) is not None:
+        _pack(work, right, panel)
+    elif (kept := packed_panel(work, op, right)) is not None:
         panel, now = kept, is_shared(f, op)
     else:
-        panel, now = pack(f, accumulation, shape, right), ir.Constant(I1, 1)
+        panel, now = pack(work, right), ir.Constant(I1, 1)
+    b, all_terms = f.builder, ir.Constant(I64, shape.k)
+    depth, cut = work.extents.depth, None
+    if depth is not None:
+        cut = b.icmp_unsigned("<", depth, all_terms)
 
-    def multiply(table: Value, count: Value, first: Value) -> None:
-        b = f.builder
+    def multiply(table: Value, count: Value, first: Value, cut: Value | None) -> None:
         running = f.sums.get(op)
         fresh = first if running is not None and running.fresh else ir.Constant(I1, 0)
         row_bytes = shape.n * accumulation.accumulator.buffer_bytes
         target = target_of(f, op, accumulator, row_bytes)
-        kernel = kernel_function(f.unit, accumulation, shape, rounds=True)
-        arguments = [table, count, accumulator.pointer, target.pointer, target.step, fresh]
-        b.call(kernel, arguments)
+        rest = [accumulator.pointer, target.pointer, target.step, fresh]
+        deep = [] if cut is None else [b.not_(cut)]
+        inside = is_whole(b, replace(work.extents, depth=None), shape.dims)
+        whole = llvm.all_of(b, [*([] if inside is None else [inside]), *deep])
+        _multiply(work, [table, count], rest, whole, rounds=True)
 
-    put_off(f, op, Entry(rows.pointer, rows.step, panel), now, multiply)
+    entry = Entry(rows.pointer, rows.step, panel, all_terms if depth is None else depth)
+    put_off(f, op, entry, cut, now, multiply)
 
 
 def _times(b: Builder, batch: Value | int, size: int) -> Value:
@@ -263,26 +314,84 @@ class Rows:
     step: Value
 
 
-def left_rows(
-    f: FunctionEmitter,
-    accumulation: AccumulationKernel,
-    a: Tile,
-    batch: Value | int,
-    room: Value | None = None,
-) -> Rows:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A product that code is made for: how it is multiplied, and how much of it."""
+
+    f: FunctionEmitter
+    accumulation: AccumulationKernel
+    shape: Shape
+    parts: Parts = field(default_factory=Parts)
+
+    @property
+    def extents(self) -> Extents:
+        """How much of the product is to be computed."""
+        return self.parts.extents
+
+    @property
+    def without_extents(self) -> Work:
+        """The same with all rows, columns and terms."""
+        return replace(self, parts=Parts())
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Of how many rows and terms the kernel reads whole multiples of the left operand."""
+        if self.shape.two_axes:
+            return tile_shapes.ROWS, tile_shapes.depth_of(self.accumulation.panel, self.shape.k)
+        if self.shape.along_k:
+            return 1, 1
+        return 1, self.accumulation.group
+
+    @property
+    def left_limits(self) -> tuple[Value | None, Value | None]:
+        """How many rows and columns of the left operand the kernel reads."""
+        (rows, terms), b, shape = self.unit, self.f.builder, self.shape
+        extents = self.extents
+        return up_to(b, extents.rows, rows, shape.m), up_to(b, extents.depth, terms, shape.k)
+
+    @property
+    def right_limits(self) -> tuple[Value | None, Value | None]:
+        """How many rows of groups and columns of the right operand the kernel reads."""
+        b, shape, extents = self.f.builder, self.shape, self.extents
+        if shape.along_k:
+            return extents.depth, extents.columns
+        terms = up_to(b, extents.depth, self.unit[1], shape.k)
+        groups = None
+        if terms is not None:
+            groups = b.udiv(terms, ir.Constant(I64, self.accumulation.group))
+        return groups, up_to(b, extents.columns, shape.lanes, shape.n)
+
+
+def left_rows(work: Work, matrix: Tile, room: Value | None = None) -> Rows:
     """The left operand as the kernel reads it; ``room``: where a copy goes, else it is needed only by the
     operation at hand."""
-    matrix = _of_batch(a, batch)
-    lies = accumulation.convert_left is None and a.element.name == accumulation.panel.name
+    f, accumulation = work.f, work.accumulation
+    lies = accumulation.convert_left is None and matrix.element.name == accumulation.panel.name
     there = matrix_there(f, matrix) if lies else None
     if there is None:
-        return _copied(f, accumulation, matrix, room)
+        return _copied(work, matrix, room)
     rows = Rows(there.pointer, there.step)
     if there.inside is None:
         return rows
-    return _either(
-        f, there.inside, rows, lambda: _copied(f, accumulation, matrix, room, masked=True)
-    )
+    inside = there.inside
+    if work.parts.left is not None and (enough := _has(work, work.parts.left)) is not None:
+        inside = f.builder.or_(inside, enough)
+    return _either(f, inside, rows, lambda: _copied(work, matrix, room, masked=True))
+
+
+def _has(work: Work, ends: Ends) -> Value | None:
+    """Whether an operand that ends inside its tile has all that the kernel reads; None if it has where the tile is
+    inside."""
+    b, found = work.f.builder, [] if ends.others is None else [ends.others]
+    if not ends.dense:
+        return None
+    for limit, needed, extent in zip(
+        (ends.rows, ends.columns), work.left_limits, (work.shape.m, work.shape.k), strict=True
+    ):
+        if limit is not None:
+            least = ir.Constant(I64, extent) if needed is None else needed
+            found.append(b.icmp_unsigned(">=", limit, least))
+    return llvm.all_of(b, found)
 
 
 def _either(
@@ -301,15 +410,9 @@ def _either(
     return Rows(*merge(b, found))
 
 
-def _copied(
-    f: FunctionEmitter,
-    accumulation: AccumulationKernel,
-    a: Tile,
-    room: Value | None,
-    *,
-    masked: bool = False,
-) -> Rows:
+def _copied(work: Work, a: Tile, room: Value | None, *, masked: bool = False) -> Rows:
     """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
+    f, accumulation = work.f, work.accumulation
     convert = accumulation.convert_left or widening(a.element, accumulation.panel)
     if room is None:
         panel = f.buffer(accumulation.panel, a.dims, f.now)
@@ -317,14 +420,16 @@ def _copied(
         panel = Strided(accumulation.panel, a.dims, room, row_major(a.dims))
     source = Elementwise(accumulation.panel, a.dims, (a,), convert)
     if masked:
-        _fill_masked(f, panel, source)
+        _fill_masked(f, panel, source, work.left_limits)
     else:
-        f.fill([(panel, source)])
+        f.fill([(panel, source)], limits=work.left_limits)
     step = ir.Constant(I64, a.dims[-1] * accumulation.panel.buffer_bytes)
     return Rows(panel.pointer, step)
 
 
-def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
+def _fill_masked(
+    f: FunctionEmitter, panel: Strided, source: Tile, limits: Sequence[Value | None]
+) -> None:
     nest = LoopNest(f.builder, masked=True)
 
     def body(nest: LoopNest, coords: Coords) -> None:
@@ -332,42 +437,42 @@ def _fill_masked(f: FunctionEmitter, panel: Strided, source: Tile) -> None:
         store_at(nest, panel.pointer, panel.element, panel.offset(nest, coords), value)
 
     axis = vector_axis(source.dims)
-    loops(nest, source.dims, axis, f.lanes([source], source.dims[axis]), 1, body)
+    loops(nest, source.dims, axis, f.lanes([source], source.dims[axis]), 1, body, limits)
     nest.close_all()
 
 
-def right_panel(
-    f: FunctionEmitter, op: DotOp, accumulation: AccumulationKernel, shape: Shape, b: Tile
-) -> Value:
+def right_panel(work: Work, op: DotOp, b: Tile) -> Value:
     """The right operand in strips, packed now or still there from a tile block before."""
-    kept = packed_panel(f, op, accumulation, shape, b)
-    return pack(f, accumulation, shape, b) if kept is None else kept
+    kept = packed_panel(work, op, b)
+    return pack(work, b) if kept is None else kept
 
 
-def packed_panel(
-    f: FunctionEmitter, op: DotOp, accumulation: AccumulationKernel, shape: Shape, b: Tile
-) -> Value | None:
+def packed_panel(work: Work, op: DotOp, b: Tile) -> Value | None:
     """The right operand in strips, in a place where it stays; None where it has none."""
+    f = work.f
     kept = f.packed_panels.get(op)
     if kept is None:
         return None
-    return panel_of(f, op, kept, b, lambda pointer: _pack(f, accumulation, shape, b, pointer))
+    limits = [limit for limit in work.right_limits if limit is not None]
+    return panel_of(f, op, kept, b, limits, lambda pointer: _pack(work, b, pointer))
 
 
-def pack(f: FunctionEmitter, accumulation: AccumulationKernel, shape: Shape, b: Tile) -> Value:
+def pack(work: Work, b: Tile) -> Value:
     """The right operand in strips, packed now."""
-    size = shape.k * shape.n * accumulation.panel.buffer_bytes
-    pointer = f.pointer_to(f.scratch(size))
-    _pack(f, accumulation, shape, b, pointer)
+    size = work.shape.k * work.shape.n * work.accumulation.panel.buffer_bytes
+    pointer = work.f.pointer_to(work.f.scratch(size))
+    _pack(work, b, pointer)
     return pointer
 
 
-def _pack(
-    f: FunctionEmitter, accumulation: AccumulationKernel, shape: Shape, b: Tile, pointer: Value
-) -> None:
+def _pack(work: Work, b: Tile, pointer: Value) -> None:
     """Write the right operand to memory, in strips."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
     convert = accumulation.convert_right or widening(b.element, accumulation.panel)
     source: Tile = Elementwise(accumulation.panel, b.dims, (b,), convert)
+    if shape.along_k:
+        _fill_columns(f, source, pointer, work.right_limits)
+        return
     rows, columns = shape.k // accumulation.group, shape.columns
     if accumulation.group > 1:
         if source.lies_along == 0:
@@ -377,7 +482,7 @@ def _pack(
     strides = row_major((shape.n // columns, rows, columns))
     # As the matrix that it was, so that rows are read as they lie.
     strips = _Strips(accumulation.unit, source.dims, pointer, strides, None, columns)
-    f.fill([(strips, source)])
+    f.fill([(strips, source)], limits=work.right_limits)
 
 
 def groups_as_they_lie(f: FunctionEmitter, accumulation: AccumulationKernel, source: Tile) -> Tile:
@@ -385,15 +490,22 @@ def groups_as_they_lie(f: FunctionEmitter, accumulation: AccumulationKernel, sou
     k, n = source.dims
     slot = f.scratch(k * n * accumulation.panel.buffer_bytes)
     pointer = f.pointer_to(slot)
-    columns = Strided(accumulation.panel, source.dims, pointer, (1, k))
+    _fill_columns(f, source, pointer)
+    groups = k // accumulation.group
+    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
+
+
+def _fill_columns(
+    f: FunctionEmitter, source: Tile, pointer: Value, limits: Sequence[Value | None] = ()
+) -> None:
+    """Write a matrix column by column."""
+    columns = Strided(source.element, source.dims, pointer, (1, source.dims[0]))
 
     def body(nest: LoopNest, coords: Coords) -> None:
         value = nest.vector(source, coords)
-        store_at(nest, pointer, accumulation.panel, columns.offset(nest, coords), value)
+        store_at(nest, pointer, source.element, columns.offset(nest, coords), value)
 
-    f.nest(source.dims, [source], body, axis=0)
-    groups = k // accumulation.group
-    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
+    f.nest(source.dims, [source], body, axis=0, into=Into(None, limits))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,7 +37,7 @@ from tilewright.cpu.codegen.products.accumulation import (
     accumulation_kernel_for,
     widening,
 )
-from tilewright.cpu.codegen.products.contraction import is_zero, narrowing, pack
+from tilewright.cpu.codegen.products.contraction import Work, is_zero, narrowing, pack
 from tilewright.cpu.codegen.products.microkernel import kernel_function, shape_of
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -307,7 +307,7 @@ def _multiply(
     row_bytes = k * accumulation.panel.buffer_bytes
     rows = min(m, max(_FEWEST_ROWS, 1 << (_PANEL_BYTES // row_bytes).bit_length() - 1))
     shape = shape_of(f.unit.target, accumulation, rows, n, k)
-    right = pack(f, accumulation, shape, columns)
+    right = pack(Work(f, accumulation, shape), columns)
     slot = f.scratch(rows * row_bytes)
     panel = buffer_tile(accumulation.panel, (rows, k), f.pointer_to(slot), slot.offset)
     kernel = kernel_function(f.unit, accumulation, shape)

@@ -21,9 +21,8 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.products import tile_registers
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
-from tilewright.cpu.codegen.products.factors import Entry, write_entry
+from tilewright.cpu.codegen.products.factors import WORDS, Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
 from tilewright.cpu.codegen.products.state import Deferred, Gathered
 from tilewright.cpu.target import CpuTarget
@@ -36,7 +35,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load
 #: How deep products are made: the bytes of a row of the left operand, so that some rows stay in the first cache.
 _ROW_BYTES = 2048
 #: The same where registers have two axes: all rows of a block are read at once, and for each strip again.
-_ROW_BYTES_OF_TWO_AXES = 512
+_ROW_BYTES_OF_TWO_AXES = 1024
 _MOST_ROUNDS = 16
 #: Products of fewer rows read the right operand where it lies.
 _FEWEST_ROWS = 32
@@ -55,7 +54,7 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
         if loop is None or accumulation.row_factor or not exact or m < _FEWEST_ROWS:
             continue
         size = accumulation.panel.buffer_bytes
-        two_axes = tile_registers.fits(target, accumulation.name, m, n, k)
+        two_axes = accumulation.in_tiles(target, m, n, k)
         row_bytes = _ROW_BYTES_OF_TWO_AXES if two_axes else _ROW_BYTES
         most = min(row_bytes // (k * size), _MOST_ROUNDS)
         loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
@@ -98,11 +97,12 @@ def open_deferred(f: FunctionEmitter, loop: Operation) -> None:
             right = f.pointer_to(f.scratch(deferred.most * deferred.right_bytes, last))
         b = f.builder
         with b.goto_entry_block():
-            table = llvm.stack(b, ir.ArrayType(I64, 3 * deferred.most))
-            count, begun = llvm.stack(b, I64), llvm.stack(b, I1)
+            table = llvm.stack(b, ir.ArrayType(I64, WORDS * deferred.most))
+            count, begun, cut = llvm.stack(b, I64), llvm.stack(b, I1), llvm.stack(b, I1)
         b.store(ir.Constant(I64, 0), count)
-        b.store(ir.Constant(I1, 0), begun)
-        f.gathered[op] = Gathered(table, count, begun, left, right)
+        for cell in (begun, cut):
+            b.store(ir.Constant(I1, 0), cell)
+        f.gathered[op] = Gathered(table, count, begun, cut, left, right)
 
 
 def room_for(f: FunctionEmitter, first: Value, gathered: Gathered, size: int) -> Value:
@@ -116,17 +116,22 @@ def put_off(
     f: FunctionEmitter,
     op: DotOp,
     entry: Entry,
+    cut: Value | None,
     now: Value,
-    multiply: Callable[[Value, Value, Value], None],
+    multiply: Callable[[Value, Value, Value, Value | None], None],
 ) -> None:
     """Let the product of this iteration wait, or make it with those that wait.
 
-    It is made where ``now`` holds, in the last iteration, and when no more may wait, by ``multiply(table,
-    count, first)``; ``first``: no other has been made.
+    It is made where ``now`` holds, in the last round, and when no more may wait, by ``multiply(table,
+    count, first, cut)``; ``first``: no other has been made; ``cut``: the round has fewer terms than its
+    tiles, and then one of them has; None where that cannot be.
     """
     deferred, gathered, b = f.deferred[op], f.gathered[op], f.builder
     number = b.load(gathered.count, typ=I64)
     write_entry(b, gathered.table, number, entry)
+    if cut is not None:
+        cut = b.or_(cut, b.load(gathered.cut, typ=I1))
+        b.store(cut, gathered.cut)
     count = b.add(number, ir.Constant(I64, 1))
     this = f.rounds[deferred.loop]
     last = b.icmp_unsigned("<=", b.sub(this.upper, this.counter), this.step)
@@ -134,6 +139,7 @@ def put_off(
     b.store(count, gathered.count)
     with b.if_then(b.or_(now, b.or_(last, full))):
         first = b.not_(b.load(gathered.begun, typ=I1))
-        multiply(gathered.table, count, first)
+        multiply(gathered.table, count, first, cut)
         b.store(ir.Constant(I1, 1), gathered.begun)
+        b.store(ir.Constant(I1, 0), gathered.cut)
         b.store(ir.Constant(I64, 0), gathered.count)

@@ -1,8 +1,8 @@
 """Tables of factors of several products that add to the same accumulator.
 
 The k loop of a product written for a GPU has short iterations. Where one microkernel call multiplies several of them, it
-gets a table with an entry per iteration: where the rows of the left operand begin, their distance in bytes, and where the
-packed right operand begins.
+gets a table with an entry per iteration: where the rows of the left operand begin, their distance in bytes, where the
+packed right operand begins, and how many terms there are.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 
-ENTRY = ir.ArrayType(I64, 3)
+WORDS = 4
+ENTRY = ir.ArrayType(I64, WORDS)
 _WORD = 8
 
 
@@ -27,6 +29,7 @@ class Entry:
     left: Value
     left_step: Value
     right: Value
+    depth: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Table:
 
 def write_entry(b: Builder, table: Value, number: Value, entry: Entry) -> None:
     """Let the entry of that number be this one."""
-    for place, value in enumerate((entry.left, entry.left_step, entry.right)):
+    fields = (entry.left, entry.left_step, entry.right, entry.depth)
+    for place, value in enumerate(fields):
         b.store(value, _field(b, table, number, place), align=_WORD)
 
 
@@ -51,29 +55,16 @@ def each_deferred(
 ) -> list[Value]:
     """Run a body for each entry at the innermost level of a nest; it is given values and gives the next
     ones. The last ones are returned."""
-    b = nest.inner
-    before, again = b.block, b.append_basic_block("round")
-    b.branch(again)
-    b.position_at_end(again)
-    number = b.phi(I64)
-    number.add_incoming(ir.Constant(I64, 0), before)
-    phis = [b.phi(value.type) for value in start]
-    for phi, value in zip(phis, start, strict=True):
-        phi.add_incoming(value, before)
-    left, step, right = (
-        b.load(_field(b, table.pointer, number, place), typ=ty, align=_WORD)
-        for place, ty in enumerate((PTR, I64, PTR))
-    )
-    following = body(Entry(left, step, right), list(phis))
-    b = nest.inner
-    for phi, value in zip(phis, following, strict=True):
-        phi.add_incoming(value, b.block)
-    advanced = b.add(number, ir.Constant(I64, 1), flags=["nuw", "nsw"])
-    number.add_incoming(advanced, b.block)
-    after = b.append_basic_block("summed")
-    b.cbranch(b.icmp_unsigned("<", advanced, table.count), again, after)
-    b.position_at_end(after)
-    return following
+
+    def one(number: Value, before: list[Value]) -> list[Value]:
+        b = nest.inner
+        left, step, right, depth = (
+            b.load(_field(b, table.pointer, number, place), typ=ty, align=_WORD)
+            for place, ty in enumerate((PTR, I64, PTR, I64))
+        )
+        return body(Entry(left, step, right, depth), before)
+
+    return llvm.count_with(nest.inner, table.count, start, one)
 
 
 def _field(b: Builder, table: Value, number: Value, place: int) -> Value:

@@ -18,11 +18,11 @@ from llvmlite import ir
 from tilewright.cpu.codegen.emitter.function import Unit
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
-from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.memory.access import loaded
-from tilewright.cpu.codegen.products import tile_registers
+from tilewright.cpu.codegen.products import few_columns, tile_registers, tile_shapes
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel, widening
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
 from tilewright.cpu.codegen.products.tile_registers import Sums
@@ -45,6 +45,8 @@ _MOST_FETCHES = 32
 #: with many registers. The others hold a row of the right operand and an element of the left one.
 _MANY_REGISTERS = 32
 _BLOCKS = ((12, 2), (24, 4))
+#: How many vectors of columns there are at most in what is left of a strip.
+_NARROW = 2
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
@@ -59,11 +61,20 @@ class Shape:
     rows: int
     lanes: int
     vectors: int
+    two_axes: bool = False
+    """Whether the kernel is that for registers with two axes (``tile_registers``)."""
+    along_k: bool = False
+    """Whether the lanes of a vector are terms (``few_columns``) and not columns."""
+
+    @property
+    def dims(self) -> tuple[int, int, int]:
+        """The extents M, N, K."""
+        return self.m, self.n, self.k
 
     @property
     def columns(self) -> int:
         """The columns of the block that is held in registers."""
-        return self.lanes * self.vectors
+        return self.n if self.along_k else self.lanes * self.vectors
 
     @property
     def heights(self) -> tuple[tuple[int, int], ...]:
@@ -81,10 +92,14 @@ def shape_of(target: CpuTarget, accumulation: AccumulationKernel, m: int, n: int
     Wide blocks take fewer instructions beside the products: a row has one element to load, which all
     its columns share. Few rows leave registers for more columns.
     """
-    lanes = min(target.vector_bits // accumulation.accumulator_bits, n)
-    if tile_registers.fits(target, accumulation.name, m, n, k):
-        return Shape(m, n, k, tile_registers.ROWS, lanes, tile_registers.COLUMNS // lanes)
     sums, widest = _BLOCKS[target.vector_registers >= _MANY_REGISTERS]
+    if accumulation.goes_along_k(target, n, k):
+        lanes = target.vector_bits // accumulation.accumulator_bits
+        return Shape(m, n, k, few_columns.rows_of(m, n, sums), lanes, 1, along_k=True)
+    lanes = min(target.vector_bits // accumulation.accumulator_bits, n)
+    if accumulation.in_tiles(target, m, n, k):
+        columns = min(n, tile_shapes.COLUMNS)
+        return Shape(m, n, k, tile_shapes.ROWS, lanes, columns // lanes, two_axes=True)
     if m * widest < sums:
         widest = 1 << (sums // m).bit_length() - 1
     vectors = min(widest, n // lanes)
@@ -98,6 +113,7 @@ def kernel_function(
     there: Element | None = None,
     *,
     rounds: bool = False,
+    part: bool = False,
 ) -> ir.Function:
     """The kernel of a shape.
 
@@ -108,9 +124,14 @@ def kernel_function(
     With ``there``, the right operand is a matrix of such elements with dense rows, and the bytes from
     row to row follow it. With ``rounds``, a table of factors and its length (``rounds``) stand in the
     place of the factors, and all their products are added up.
+
+    With ``part``, only some of the rows and columns are computed, and only some terms added: their numbers, one at
+    least of each, come last. Elements beyond them may be written to, and those of the left operand be read that lie in
+    the blocks of registers with two axes. The table has the number of terms of each entry.
     """
     name = f"tilewright.dot.{accumulation.name}.{shape.m}x{shape.n}x{shape.k}"
     name += ".rounds" if rounds else "" if there is None else f".{there.name}"
+    name += ".part" if part else ""
     found = unit.module.globals.get(name)
     if isinstance(found, ir.Function):
         return found
@@ -120,27 +141,39 @@ def kernel_function(
     elif there is not None:
         factors.append(("right_step", I64))
     rest = [("sums", PTR), ("target", PTR), ("target_step", I64), ("fresh", I1)]
-    names, types = zip(*factors, *rest, strict=True)
-    function = ir.Function(unit.module, ir.FunctionType(VOID, list(types)), name)
-    function.linkage = "internal"
-    unit.prepare(function)
-    llvm.add_attribute(function, "noinline")
-    for argument, given in zip(function.args, names, strict=True):
-        argument.name = given
-        if given in ("left", "right"):
-            argument.add_attribute("noalias")
+    counts = [("rows", I64), ("columns", I64), ("depth", I64)][: 2 if rounds else 3]
+    function = _declared(unit, name, [*factors, *rest, *(counts if part else ())])
+    _emit(function, accumulation, shape, there, [given for given, _ in rest])
+    return function
+
+
+def _emit(
+    function: ir.Function,
+    accumulation: AccumulationKernel,
+    shape: Shape,
+    there: Element | None,
+    of_sums: Sequence[str],
+) -> None:
+    """The body of a kernel of these parameters; ``of_sums``: those that say where sums are."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    arguments = dict(zip(names, function.args, strict=True))
+    arguments = {argument.name: argument for argument in function.args}
     source: Table | Entry
-    if rounds:
+    if "table" in arguments:
         source = Table(arguments["table"], arguments["count"])
     else:
-        source = Entry(arguments["left"], arguments["left_step"], arguments["right"])
-    sums = Sums(*(arguments[given] for given, _ in rest))
-    if there is None and tile_registers.fits(
-        unit.target, accumulation.name, shape.m, shape.n, shape.k
-    ):
-        tile_registers.emit(builder, (shape.m, shape.n, shape.k), source, sums)
+        depth = arguments.get("depth", _number(shape.k))
+        source = Entry(arguments["left"], arguments["left_step"], arguments["right"], depth)
+    sums = Sums(*(arguments[given] for given in of_sums))
+    limits = (arguments["rows"], arguments["columns"]) if "rows" in arguments else None
+    if shape.along_k:
+        most = None if limits is None else limits[0]
+        few_columns.emit(
+            builder, accumulation, shape.dims, shape.rows, source, sums, most, shape.lanes
+        )
+    elif there is None and shape.two_axes:
+        tile_registers.emit(builder, accumulation, shape.dims, source, sums, limits)
+    elif limits is not None:
+        _Part(builder, accumulation, shape, source, sums, limits).emit()
     else:
         row_bytes = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
         right_step = arguments.get("right_step", row_bytes)
@@ -149,6 +182,19 @@ def kernel_function(
             kind, shape = _AlongRows, replace(shape, vectors=1)
         kind(builder, accumulation, shape, there, source, right_step, sums).emit()
     builder.ret_void()
+
+
+def _declared(unit: Unit, name: str, parameters: Sequence[tuple[str, Type]]) -> ir.Function:
+    """A function of these parameters, for this module alone; factors share no memory with others."""
+    types = [ty for _, ty in parameters]
+    function = ir.Function(unit.module, ir.FunctionType(VOID, types), name)
+    function.linkage = "internal"
+    unit.prepare(function)
+    llvm.add_attribute(function, "noinline")
+    for argument, (given, _) in zip(function.args, parameters, strict=True):
+        argument.name = given
+        if given in ("left", "right"):
+            argument.add_attribute("noalias")
     return function
 
 
@@ -419,6 +465,178 @@ class _AlongRows(_Kernel):
         places = self._places(self.target, self.target_step, strip, fixed(0), self.shape.m)
         for place, value in zip(places, values, strict=True):
             self.nest.inner.store(value, place, align=self.accumulation.accumulator.buffer_bytes)
+
+
+class _Part(_Kernel):
+    """The kernel for some rows, columns and terms of a shape, in blocks of whole height: rows beyond the last one are that one
+    again. What is left of the last strip goes by one or two vectors."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        accumulation: AccumulationKernel,
+        shape: Shape,
+        source: Table | Entry,
+        sums: Sums,
+        limits: tuple[Value, Value],
+    ) -> None:
+        step = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
+        super().__init__(builder, accumulation, shape, None, source, step, sums)
+        self.rows, self.columns = limits
+
+    def emit(self) -> None:
+        b, shape, zero = self.nest.inner, self.shape, _number(0)
+        wide = b.and_(self.columns, _number(-shape.columns))
+
+        def block(b: Builder, first: Value) -> None:
+            self.nest = LoopNest(b)
+            rows = [self._row(b, first, number) for number in range(shape.rows)]
+            terms = None
+            if self.accumulation.row_factor and isinstance(self.source, Entry):
+                terms = self._terms(self._starts(self.source, rows))
+
+            def strip(b: Builder, at: Value) -> None:
+                self._strip(b, rows, at, shape.vectors, terms)
+
+            llvm.count(b, zero, wide, _number(shape.columns), strip)
+            self._narrow_strips(b, rows, wide, terms)
+            self.nest = LoopNest(b)
+
+        llvm.count(b, zero, self.rows, _number(shape.rows), block)
+        self.nest = LoopNest(b)
+
+    def _narrow_strips(
+        self, b: Builder, rows: Sequence[Value], wide: Value, terms: list[Value] | None
+    ) -> None:
+        """The columns behind the last whole strip, by one or two vectors: code of every width would be long."""
+        shape = self.shape
+        most = min(shape.vectors, _NARROW)
+
+        def strip(b: Builder, at: Value) -> None:
+            def of(vectors: int) -> None:
+                self._strip(b, rows, at, vectors, terms, whole=False)
+
+            if most == 1:
+                of(1)
+                return
+            left = b.sub(self.columns, at)
+            with b.if_else(b.icmp_unsigned(">", left, _number(shape.lanes))) as (two, one):
+                with two:
+                    of(most)
+                with one:
+                    of(1)
+
+        if shape.columns > 1:
+            llvm.count(b, wide, self.columns, _number(most * shape.lanes), strip)
+
+    def _row(self, b: Builder, first: Value, number: int) -> Value:
+        last = b.sub(self.rows, _number(1))
+        return llvm.intrinsic(b, "umin", [b.add(first, _number(number)), last])
+
+    def _starts(self, entry: Entry, rows: Sequence[Value]) -> list[Value]:
+        """Where rows of the left operand begin."""
+        b = self.nest.inner
+        return [_further(b, entry.left, row, entry.left_step) for row in rows]
+
+    def _strip(
+        self,
+        b: Builder,
+        rows: Sequence[Value],
+        at: Value,
+        vectors: int,
+        terms: list[Value] | None,
+        *,
+        whole: bool = True,
+    ) -> None:
+        """The products of some rows with so many vectors of columns; ``whole``: there are all of these columns."""
+        self.nest = LoopNest(b)
+        row_bytes = self.shape.n * self.accumulation.accumulator.buffer_bytes
+        sums = self._at(self.sums, _number(row_bytes), rows, at, vectors)
+        places = self._at(self.target, self.target_step, rows, at, vectors)
+        start = self._begun(sums, terms)
+
+        def add(entry: Entry, before: list[Value]) -> list[Value]:
+            return self._added(entry, rows, at, vectors, before)
+
+        if isinstance(self.source, Entry):
+            totals = add(self.source, start)
+        else:
+            totals = each_deferred(self.nest, self.source, start, add)
+        b = self.nest.inner
+        masks = [None] * vectors if whole else self._masks(b, at, vectors)
+        for number, (place, total) in enumerate(zip(places, totals, strict=True)):
+            size = self.accumulation.accumulator.buffer_bytes
+            if (on := masks[number % vectors]) is None:
+                b.store(total, place, align=size)
+            else:
+                llvm.masked_store(b, [total, place, ir.Constant(I32, size), on])
+
+    def _masks(self, b: Builder, at: Value, vectors: int) -> list[Value | None]:
+        """Which columns of the vectors of a strip there are; None where all are. The target may end behind them."""
+        lanes, masks = self.shape.lanes, list[Value | None]([None] * vectors)
+        left = b.trunc(b.sub(self.columns, at), I32)
+        steps = llvm.int_lanes(range((vectors - 1) * lanes, vectors * lanes), I32)
+        masks[-1] = b.icmp_signed("<", steps, llvm.splat(b, left, lanes))
+        return masks
+
+    def _at(
+        self, first: Value, step: Value, rows: Sequence[Value], at: Value, vectors: int
+    ) -> list[Value]:
+        """Where the vectors of a block of a matrix lie, row by row."""
+        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
+        corner = _advance(b, first, at, size)
+        return [
+            _advance(b, _further(b, corner, row, step), _number(v * self.shape.lanes), size)
+            for row in rows
+            for v in range(vectors)
+        ]
+
+    def _begun(self, sums: list[Value], terms: list[Value] | None) -> list[Value]:
+        """What the totals begin with: zero or the sums, and what the scheme adds."""
+        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
+        before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
+        b.cbranch(self.fresh, begin, add)
+        b.position_at_end(add)
+        found = [b.load(place, typ=self.vector, align=size) for place in sums]
+        b.branch(begin)
+        b.position_at_end(begin)
+        start: list[Value] = []
+        for value in found:
+            phi = b.phi(self.vector)
+            phi.add_incoming(llvm.number(self.vector, 0), before)
+            phi.add_incoming(value, add)
+            start.append(phi)
+        if terms is None:
+            return start
+        vectors = len(sums) // len(terms)
+        spread = [llvm.splat(b, term, llvm.lanes_of(self.vector)) for term in terms]
+        return [b.add(s, spread[i // vectors]) for i, s in enumerate(start)]
+
+    def _added(
+        self, entry: Entry, rows: Sequence[Value], at: Value, vectors: int, start: list[Value]
+    ) -> list[Value]:
+        """The accumulators after the terms of one entry."""
+        accumulation, shape, b = self.accumulation, self.shape, self.nest.inner
+        inside = b.and_(at, _number(shape.columns - 1))
+        strip = _advance(b, entry.right, b.sub(at, inside), self.groups * self.group_bytes)
+        strip = _advance(b, strip, inside, self.group_bytes)
+        lefts = self._starts(entry, rows)
+        above = b.add(entry.depth, _number(accumulation.group - 1))
+        count = b.udiv(above, _number(accumulation.group))
+
+        def add(group: Value, before: list[Value]) -> list[Value]:
+            right = _further(b, strip, group, self.right_step)
+            columns = [self._column(b, right, v * shape.lanes) for v in range(vectors)]
+            totals = list(before)
+            for row, left in enumerate(lefts):
+                here = _advance(b, left, group, self.group_bytes)
+                factor = accumulation.load_left(b, here, 0, shape.lanes)
+                for v, column in enumerate(columns):
+                    place = row * vectors + v
+                    totals[place] = accumulation.multiply(b, totals[place], factor, column)
+            return totals
+
+        return llvm.count_with(b, count, start, add)
 
 
 def _number(value: int) -> Value:

@@ -43,6 +43,8 @@ _SHARE_OF_CACHE = 8
 MOST_SLOTS = 256
 FEWEST_SLOTS = 2
 _WORD = 8
+#: How many limits of what is packed a tag has.
+_LIMITS = 2
 #: Operations that only move or convert what one operand holds.
 _MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
 
@@ -97,7 +99,7 @@ def open_panels(
         if slots < FEWEST_SLOTS:
             continue
         # The tile may have been loaded with more axes than the product sees.
-        words = 1 + 2 * len(T.dims_of(load.moved.type))
+        words = 1 + 2 * len(T.dims_of(load.moved.type)) + _LIMITS
         tags = f.arena.place(slots * words * _WORD, 0, f.plan.end)
         panels = f.arena.place(slots * panel_bytes, 0, f.plan.end)
         loop = _loop_around(op)
@@ -189,10 +191,15 @@ def _at_least_one(b: ir.IRBuilder, number: Value) -> Value:
 
 
 def panel_of(
-    f: FunctionEmitter, op: DotOp, kept: PackedOperand, source: Tile, pack: Callable[[Value], None]
+    f: FunctionEmitter,
+    op: DotOp,
+    kept: PackedOperand,
+    source: Tile,
+    limits: Sequence[Value],
+    pack: Callable[[Value], None],
 ) -> Value | None:
-    """The address of the packed operand, packed by ``pack`` unless it is there already; None where
-    the tile cannot be told from others."""
+    """The address of the packed operand, packed by ``pack`` up to some limits unless it is there already; None
+    where the tile cannot be told from others."""
     loads = [tile for tile in walk(source) if isinstance(tile, ViewLoad)]
     if len(loads) != 1:
         return None
@@ -201,7 +208,7 @@ def panel_of(
     slot = _slot(f, op, kept)
     tag_at = _at(f, b, kept.tags_at, slot, kept.words * _WORD)
     panel_at = _at(f, b, kept.panels_at, slot, kept.panel_bytes)
-    tag = _tag(f, loads[0])
+    tag = [*_tag(f, loads[0]), *limits]
     assert len(tag) <= kept.words
     places = [
         b.gep(tag_at, [ir.Constant(I64, number)], source_etype=I64) for number in range(len(tag))

@@ -22,8 +22,9 @@ from tilewright.cpu.codegen.ir.elements import I1, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.tiles import Strided
 from tilewright.cpu.codegen.memory.access import position_of_tile
-from tilewright.cpu.codegen.memory.views import as_value
+from tilewright.cpu.codegen.memory.views import TilePosition, as_value
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
+from tilewright.cpu.codegen.products.microkernel import shape_of
 from tilewright.cpu.codegen.products.state import Destination, RunningSum
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp, ConstantOp
@@ -160,9 +161,35 @@ def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
         size = ir.Constant(I64, place.element.buffer_bytes)
         step = b.mul(as_value(place.strides[rows]), size)
         possible = ir.Constant(I1, 1) if place.inside is None else place.inside
+        if (cut := _can_be_cut(f, op, store, place, (rows, columns))) is not None:
+            possible = b.or_(possible, cut)
         f.destinations[op] = f.destinations[store] = Destination(
             place.pointer, step, possible, there
         )
+
+
+def _can_be_cut(
+    f: FunctionEmitter, op: DotOp, store: M.TiledStoreOp, place: TilePosition, axes: tuple[int, int]
+) -> Value | None:
+    """Whether a product can write a tile that ends behind its array: the kernel leaves out what lies there, if that is all
+    that is observed. None where it never can."""
+    observed = f.observed.get(op)
+    if observed is None or [each for each, _ in observed.stores] != [store]:
+        return None
+    (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
+    shape = shape_of(f.unit.target, accumulation_kernel_of(f.unit.target, op), m, n, k)
+    if place.loose is not None or shape.two_axes or shape.along_k:
+        return None
+    b = f.builder
+    least = [1 if axis in axes else extent for axis, extent in enumerate(place.dims)]
+    return llvm.all_of(
+        b,
+        [
+            b.icmp_unsigned(">=", limit, ir.Constant(I64, number))
+            for limit, number in zip(place.limits, least, strict=True)
+            if limit is not None
+        ],
+    )
 
 
 def make_early(f: FunctionEmitter, value: SSAValue) -> None:

@@ -28,14 +28,16 @@ class Deferred:
 class Gathered:
     """The iterations of a loop that a product still has to be made of.
 
-    ``count`` and ``begun`` are cells: how many there are, and whether some have been multiplied.
-    ``left`` and ``right``: room for copies of the factors, one of each for every iteration; None where the
+    ``count``, ``begun`` and ``cut`` are cells: how many there are, whether some have been multiplied,
+    and whether some have fewer terms than their tiles.
+    ``left`` and ``right``: room for copies of the factors, one of each for every round; None where the
     right one lies elsewhere.
     """
 
     table: Value
     count: Value
     begun: Value
+    cut: Value
     left: Value
     right: Value | None
 
@@ -68,6 +70,29 @@ class RunningSum:
     position: int
     fresh: bool
     store: TiledStoreOp | None
+
+
+Axes = tuple[int | None, int | None]
+"""Which axes of a tile are the rows and the columns of a product; None for one that has a single element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The stores that alone observe a product, with the axes of what they store; ``anchor``: the operation
+    of their block that the product is in."""
+
+    stores: tuple[tuple[TiledStoreOp, Axes], ...]
+    anchor: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """How many rows, columns and terms of a product there are to compute, one at least; None where that is
+    all."""
+
+    rows: Value | None = None
+    columns: Value | None = None
+    depth: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

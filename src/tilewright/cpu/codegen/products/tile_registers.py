@@ -1,12 +1,13 @@
-"""The bf16 microkernel for processors with tile registers (AMX).
+"""The microkernel for processors with tile registers (AMX): of bf16, and of i8 of any signs.
 
 A register holds 16 rows of 64 bytes. Operands are those of ``microkernel``: the left one in place, the right one in strips of
-pairs, in which 16 rows of 16 pairs fill one register. Blocks of up to 32 x 32 results stay in four registers while k
-runs.
+groups (pairs of bf16, four i8), in which 16 rows of 16 groups fill one register. Blocks of up to 32 x 32 results stay in four
+registers while k runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -15,23 +16,14 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, VOID
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
-from tilewright.cpu.target import CpuTarget
+from tilewright.cpu.codegen.products.tile_shapes import COLUMNS, ROW_BYTES, ROWS, WORD, depth_of
 
-ROWS = 16
-COLUMNS = 32
-"""Of one strip: the pairs of two registers."""
-DEPTH = 32
-_ROW_BYTES = 64
+_HALF = ROW_BYTES // WORD
 _REGISTERS = 8
 #: Four registers of sums, then two of the left operand and two of the right one.
 _LEFT, _RIGHT = 4, 6
-
-
-def fits(target: CpuTarget, accumulation: str, m: int, n: int, k: int) -> bool:
-    """Whether a product of a scheme and shape goes there, in strips of ``COLUMNS``."""
-    able = target.has("amx-tile") and target.has("amx-bf16") and accumulation == "bf16"
-    return able and m % ROWS == 0 and n % COLUMNS == 0 and k % DEPTH == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,97 +36,160 @@ class Sums:
     fresh: Value
 
 
-def emit(b: Builder, dims: tuple[int, int, int], source: Table | Entry, sums: Sums) -> None:
-    """The body of a kernel function (``microkernel.kernel_function``)."""
-    m, n, k = dims
-    _call(b, "ldtilecfg", [_configuration(b.module)])
-    nest = LoopNest(b)
-    parts = 1 if m % (2 * ROWS) else 2
-    block = nest.position(nest.loop(m, ROWS * parts)).value
-    strip = nest.position(nest.loop(n, COLUMNS)).value
-    b = nest.inner
-    row_bytes = _number(n * 4)
-    column = b.mul(strip, _number(4))
-    here = _moved(b, sums.pointer, b.add(b.mul(block, row_bytes), column))
-    _begin(b, here, row_bytes, parts, sums.fresh)
-
-    def add(entry: Entry, nothing: list[Value]) -> list[Value]:
-        _add_products(nest, entry, block, strip, k, parts)
-        return nothing
-
-    if isinstance(source, Entry):
-        add(source, [])
-    else:
-        each_deferred(nest, source, [], add)
-    b = nest.inner
-    there = _moved(b, sums.target, b.add(b.mul(block, sums.target_step), column))
-    for number, place in _places(b, there, sums.target_step, parts):
-        _call(b, "tilestored64", [number, place, sums.target_step])
-    nest.close_all()
-    _call(nest.inner, "tilerelease", [])
-
-
-def _add_products(
-    nest: LoopNest, entry: Entry, block: Value, strip: Value, k: int, parts: int
+def emit(
+    b: Builder,
+    accumulation: AccumulationKernel,
+    dims: tuple[int, int, int],
+    source: Table | Entry,
+    sums: Sums,
+    limits: tuple[Value, Value] | None,
 ) -> None:
-    """Add the products of some rows and a strip of columns to the registers of sums."""
-    b = nest.inner
-    first = _moved(b, entry.left, b.mul(block, entry.left_step))
-    panel = _moved(b, entry.right, b.mul(strip, _number(2 * k)))
-    depth = nest.depth
-    step = nest.position(nest.loop(k, DEPTH)).value
-    inner = nest.inner
-    along = _moved(inner, first, inner.mul(step, _number(2)))
-    down = _moved(inner, panel, inner.mul(step, _number(2 * COLUMNS)))
-    lefts = [
-        _moved(inner, along, inner.mul(_number(part * ROWS), entry.left_step))
-        for part in range(parts)
-    ]
-    for half in range(2):
-        pairs = _moved(inner, down, _number(half * _ROW_BYTES))
-        _call(inner, "tileloadd64", [_register(_RIGHT + half), pairs, _number(COLUMNS * 4)])
-        for part in range(parts):
-            if not half:
-                step_bytes = entry.left_step
-                _call(inner, "tileloadd64", [_register(_LEFT + part), lefts[part], step_bytes])
-            factors = [_register(_LEFT + part), _register(_RIGHT + half)]
-            _call(inner, "tdpbf16ps", [_register(part * 2 + half), *factors])
-    if nest.depth > depth:
-        nest.close()
+    """The body of a kernel function (``microkernel.kernel_function``); ``limits``: how many rows and columns are
+    computed."""
+    kernel = _Kernel(accumulation, dims, source, sums, all_terms=limits is None)
+    _call(b, "ldtilecfg", [_configuration(b.module, accumulation, kernel.depth)])
+    m, n, _ = dims
+    rows, columns = (_number(m), _number(n)) if limits is None else limits
+    parts = 1 if m % (2 * ROWS) else 2
+    halves = min(n, COLUMNS) // _HALF
+
+    def strips(b: Builder, row: Value, parts: int) -> None:
+        def strip(b: Builder, column: Value) -> None:
+            left = b.sub(columns, column)
+            _either(
+                b,
+                left,
+                _HALF,
+                halves,
+                limits is not None,
+                lambda h: kernel.block(b, row, column, parts, h),
+            )
+
+        llvm.count(b, _number(0), columns, _number(halves * _HALF), strip)
+
+    def block(b: Builder, row: Value) -> None:
+        left = b.sub(rows, row)
+        _either(b, left, ROWS, parts, limits is not None, lambda p: strips(b, row, p))
+
+    llvm.count(b, _number(0), rows, _number(parts * ROWS), block)
+    _call(b, "tilerelease", [])
 
 
-def _begin(b: Builder, sums: Value, step: Value, parts: int, fresh: Value) -> None:
+def _either(
+    b: Builder, left: Value, each: int, most: int, some: bool, make: Callable[[int], None]
+) -> None:
+    """Code for as many registers as there are; with ``some``, for one where no more are needed."""
+    if not some or most == 1:
+        make(most)
+        return
+    with b.if_else(b.icmp_unsigned(">", left, _number(each))) as (more, one):
+        with more:
+            make(most)
+        with one:
+            make(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """One product under construction."""
+
+    accumulation: AccumulationKernel
+    dims: tuple[int, int, int]
+    source: Table | Entry
+    sums: Sums
+    all_terms: bool
+
+    @property
+    def depth(self) -> int:
+        """How many terms one instruction adds."""
+        return depth_of(self.accumulation.panel, self.dims[2])
+
+    def block(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
+        """The results of so many registers of rows and of columns from a place on."""
+        row_bytes, behind = _number(self.dims[1] * WORD), b.mul(column, _number(WORD))
+        here = _moved(b, self.sums.pointer, b.add(b.mul(row, row_bytes), behind))
+        _begin(b, here, row_bytes, parts, halves, self.sums.fresh)
+
+        def add(entry: Entry, nothing: list[Value]) -> list[Value]:
+            self._add_products(b, entry, row, column, parts, halves)
+            return nothing
+
+        if isinstance(self.source, Entry):
+            add(self.source, [])
+        else:
+            each_deferred(LoopNest(b), self.source, [], add)
+        step = self.sums.target_step
+        there = _moved(b, self.sums.target, b.add(b.mul(row, step), behind))
+        for number, place in _places(b, there, step, parts, halves):
+            _call(b, "tilestored64", [number, place, step])
+
+    def _add_products(
+        self, b: Builder, entry: Entry, row: Value, column: Value, parts: int, halves: int
+    ) -> None:
+        """Add the products of some rows and a strip of columns to the registers of sums."""
+        _, n, k = self.dims
+        size, columns = self.accumulation.panel.buffer_bytes, min(n, COLUMNS)
+        first = _moved(b, entry.left, b.mul(row, entry.left_step))
+        # Where only some of the columns are computed, a strip begins with its first register.
+        panel = _moved(b, entry.right, b.mul(column, _number(size * k)))
+
+        def step(b: Builder, at: Value) -> None:
+            behind = b.mul(at, _number(size))
+            along, down = (
+                _moved(b, first, behind),
+                _moved(b, panel, b.mul(behind, _number(columns))),
+            )
+            for half in range(halves):
+                groups = _moved(b, down, _number(half * ROW_BYTES))
+                _call(b, "tileloadd64", [_register(_RIGHT + half), groups, _number(columns * WORD)])
+                for part in range(parts):
+                    if not half:
+                        rows = _moved(b, along, b.mul(_number(part * ROWS), entry.left_step))
+                        _call(b, "tileloadd64", [_register(_LEFT + part), rows, entry.left_step])
+                    factors = [_register(_LEFT + part), _register(_RIGHT + half)]
+                    product = self.accumulation.tile_product
+                    _call(b, product, [_register(part * 2 + half), *factors])
+
+        terms = _number(k) if self.all_terms else entry.depth
+        llvm.count(b, _number(0), terms, _number(self.depth), step)
+
+
+def _begin(b: Builder, sums: Value, step: Value, parts: int, halves: int, fresh: Value) -> None:
     """Set the sums to zero, or load them."""
     with b.if_else(fresh) as (zero, add):
         with zero:
-            for number in range(2 * parts):
-                _call(b, "tilezero", [_register(number)])
+            for number, _ in _places(b, sums, step, parts, halves):
+                _call(b, "tilezero", [number])
         with add:
-            for number, place in _places(b, sums, step, parts):
+            for number, place in _places(b, sums, step, parts, halves):
                 _call(b, "tileloadd64", [number, place, step])
 
 
-def _places(b: Builder, corner: Value, step: Value, parts: int) -> list[tuple[Value, Value]]:
+def _places(
+    b: Builder, corner: Value, step: Value, parts: int, halves: int
+) -> list[tuple[Value, Value]]:
     """The registers of sums, and where they lie in a matrix."""
     found: list[tuple[Value, Value]] = []
     for part in range(parts):
         rows = _moved(b, corner, b.mul(_number(part * ROWS), step))
-        for half in range(2):
-            place = _moved(b, rows, _number(half * _ROW_BYTES))
+        for half in range(halves):
+            place = _moved(b, rows, _number(half * ROW_BYTES))
             found.append((_register(part * 2 + half), place))
     return found
 
 
-def _configuration(module: ir.Module) -> Value:
-    """All registers of full size."""
-    name = "tilewright.tile.registers"
+def _configuration(module: ir.Module, accumulation: AccumulationKernel, depth: int) -> Value:
+    """Registers of full size, but for the terms of factors, of which there may be fewer."""
+    row_bytes = depth * accumulation.panel.buffer_bytes
+    name = f"tilewright.tile.registers.{row_bytes}"
     found = module.globals.get(name)
     if found is None:
         data = bytearray(64)
         data[0] = 1
         for number in range(_REGISTERS):
-            data[16 + 2 * number] = _ROW_BYTES
-            data[48 + number] = ROWS
+            left, right = _LEFT <= number < _RIGHT, number >= _RIGHT
+            data[16 + 2 * number] = row_bytes if left else ROW_BYTES
+            data[48 + number] = row_bytes // WORD if right else ROWS
         array = ir.Constant(ir.ArrayType(I8, len(data)), data)
         found = ir.GlobalVariable(module, array.type, name)
         found.linkage, found.global_constant = "internal", True

@@ -1,0 +1,183 @@
+"""The microkernel of a product with few columns, such as a matrix times a vector: the lanes of a vector are terms.
+
+With as many lanes as columns, a product by one column would be one of scalars. Here both operands are read along k: the left one
+in place, the right one column by column, ``[N][K]``. A block has some rows and all columns; the lanes of its sums are added up
+at the end. The error is that of ``microkernel``: a sum has as many terms, in another order.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR
+from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
+from tilewright.cpu.codegen.products.tile_registers import Sums
+
+#: How many rows at most are read at once: as many streams as processors follow.
+_MOST_ROWS = 8
+
+
+def rows_of(m: int, n: int, sums: int) -> int:
+    """The rows of a block of a product of extents M, N, of which so many vectors of sums stay in registers."""
+    return max(1, min(m, _MOST_ROWS, sums // n))
+
+
+def emit(
+    b: Builder,
+    accumulation: AccumulationKernel,
+    dims: tuple[int, int, int],
+    rows: int,
+    source: Table | Entry,
+    sums: Sums,
+    limit: Value | None,
+    lanes: int,
+) -> None:
+    """The body of a kernel function (``microkernel.kernel_function``): so many rows at once, of ``limit`` in all (None:
+    of all), by vectors of so many accumulators."""
+    kernel = _Kernel(accumulation, dims, source, sums, limit, lanes)
+    m, _, _ = dims
+    most = _number(m) if limit is None else limit
+
+    def block(b: Builder, first: Value) -> None:
+        last = b.sub(most, _number(1))
+        numbers = [b.add(first, _number(row)) for row in range(rows)]
+        if limit is not None or m % rows:
+            numbers = [llvm.intrinsic(b, "umin", [number, last]) for number in numbers]
+        kernel.block(b, numbers)
+
+    llvm.count(b, _number(0), most, _number(rows), block)
+
+
+class _Kernel:
+    """One product under construction."""
+
+    def __init__(
+        self,
+        accumulation: AccumulationKernel,
+        dims: tuple[int, int, int],
+        source: Table | Entry,
+        sums: Sums,
+        limit: Value | None,
+        lanes: int,
+    ) -> None:
+        self.accumulation, self.source, self.sums = accumulation, source, sums
+        _, self.columns, self.k = dims
+        self.some = limit is not None
+        """Whether there may be fewer terms than K."""
+        self.lanes = lanes
+        self.terms = lanes * accumulation.group
+        self.vector = llvm.vector(accumulation.accumulator.register, lanes)
+
+    def block(self, b: Builder, rows: list[Value]) -> None:
+        """The results of some rows; one may be there several times."""
+        start: list[Value] = [llvm.number(self.vector, 0) for _ in range(len(rows) * self.columns)]
+
+        def add(entry: Entry, before: list[Value]) -> list[Value]:
+            return self._added(b, entry, rows, before)
+
+        if isinstance(self.source, Entry):
+            totals = add(self.source, start)
+        else:
+            totals = each_deferred(LoopNest(b), self.source, start, add)
+        self._store(b, rows, totals)
+
+    def _added(
+        self, b: Builder, entry: Entry, rows: list[Value], before: list[Value]
+    ) -> list[Value]:
+        """The sums after the terms of one entry."""
+        size = self.accumulation.panel.buffer_bytes
+        lefts = [_moved(b, entry.left, b.mul(row, entry.left_step)) for row in rows]
+        rights = [
+            _moved(b, entry.right, _number(column * self.k * size))
+            for column in range(self.columns)
+        ]
+        depth = entry.depth if self.some else _number(self.k)
+        count = b.udiv(b.add(depth, _number(self.terms - 1)), _number(self.terms))
+
+        def step(number: Value, sums: list[Value]) -> list[Value]:
+            first = b.mul(number, _number(self.terms))
+            on = self._inside(b, b.sub(depth, first)) if self.some else None
+            behind = b.mul(first, _number(size))
+            columns = [self._terms(b, _moved(b, right, behind), on) for right in rights]
+            found: list[Value] = []
+            for row, left in enumerate(lefts):
+                factor = self._terms(b, _moved(b, left, behind), on)
+                for at, column in enumerate(columns):
+                    total = sums[row * self.columns + at]
+                    found.append(self.accumulation.multiply(b, total, factor, column))
+            return found
+
+        return llvm.count_with(b, count, before, step)
+
+    def _inside(self, b: Builder, left: Value) -> Value:
+        """Which of the next terms there are, given how many."""
+        steps = llvm.int_lanes(range(self.terms), I32)
+        return b.icmp_signed("<", steps, llvm.splat(b, b.trunc(left, I32), self.terms))
+
+    def _terms(self, b: Builder, where: Value, on: Value | None) -> Value:
+        """A vector of groups of neighbours, zeros where there are none."""
+        panel, lanes = self.accumulation.panel, self.lanes
+        if on is None:
+            return self.accumulation.load_right(b, where, 0, lanes)
+        ty = ir.VectorType(panel.buffer, self.terms)
+        arguments = [where, ir.Constant(I32, panel.buffer_bytes), on, llvm.number(ty, 0)]
+        found = llvm.intrinsic(b, "masked.load", arguments, ty, [ty, PTR])
+        wanted = llvm.vector(self.accumulation.unit.register, lanes)
+        return found if found.type == wanted else b.bitcast(found, wanted)
+
+    def _store(self, b: Builder, rows: list[Value], totals: list[Value]) -> None:
+        """Add up the lanes of sums, and what was there before, and write the results."""
+        sums, dense = self.sums, _number(self.columns * self._size)
+        found: list[Value] = []
+        for number, total in enumerate(totals):
+            before = b.load(
+                self._place(b, sums.pointer, dense, rows, number),
+                typ=self._element,
+                align=self._size,
+            )
+            before = b.select(sums.fresh, ir.Constant(self._element, 0), before)
+            found.append(self._plus(b, before, self._added_up(b, total)))
+        for number, result in enumerate(found):
+            place = self._place(b, sums.target, sums.target_step, rows, number)
+            b.store(result, place, align=self._size)
+
+    @property
+    def _size(self) -> int:
+        return self.accumulation.accumulator.buffer_bytes
+
+    @property
+    def _element(self) -> Type:
+        return self.accumulation.accumulator.register
+
+    def _place(
+        self, b: Builder, first: Value, step: Value, rows: list[Value], number: int
+    ) -> Value:
+        """Where a result lies in a matrix."""
+        row, column = rows[number // self.columns], number % self.columns
+        return _moved(b, first, b.add(b.mul(row, step), _number(column * self._size)))
+
+    def _added_up(self, b: Builder, total: Value) -> Value:
+        """The sum of the lanes, by halves."""
+        lanes = self.lanes
+        while lanes > 1:
+            lanes //= 2
+            low, high = (
+                llvm.shuffle(b, total, total, range(start, start + lanes)) for start in (0, lanes)
+            )
+            total = self._plus(b, low, high)
+        return b.extract_element(total, ir.Constant(I32, 0))
+
+    def _plus(self, b: Builder, x: Value, y: Value) -> Value:
+        return b.add(x, y) if isinstance(self._element, ir.IntType) else b.fadd(x, y)
+
+
+def _number(value: int) -> Value:
+    return ir.Constant(I64, value)
+
+
+def _moved(b: Builder, pointer: Value, distance: Value) -> Value:
+    return b.gep(pointer, [distance], source_etype=I8)

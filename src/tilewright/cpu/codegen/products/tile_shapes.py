@@ -1,0 +1,32 @@
+"""Which products registers with two axes (AMX) take, and in which pieces.
+
+A register holds 16 rows of 64 bytes.
+"""
+
+from __future__ import annotations
+
+from tilewright.cpu.codegen.ir.elements import Element
+from tilewright.cpu.target import CpuTarget
+
+ROWS = 16
+ROW_BYTES = 64
+WORD = 4
+"""The bytes of a group of neighbours along k, and of a result."""
+COLUMNS = 32
+"""Of one strip of the right operand at most: the groups of two registers."""
+#: Shorter rows of the left operand are not worth setting registers up, in bytes.
+_SHORTEST_ROW = 32
+_FEATURES = {"bf16": "amx-bf16", "i8": "amx-int8"}
+
+
+def fits(target: CpuTarget, element: Element, m: int, n: int, k: int) -> bool:
+    """Whether a product of such factors, of extents M, N, K, is made there."""
+    able = target.has("amx-tile") and target.has(_FEATURES.get(element.name, ""))
+    whole = m % ROWS == 0 and n % min(n, COLUMNS) == 0 and n % (ROW_BYTES // WORD) == 0
+    deep = k * element.buffer_bytes >= _SHORTEST_ROW and k % depth_of(element, k) == 0
+    return able and whole and deep
+
+
+def depth_of(element: Element, k: int) -> int:
+    """How many terms one instruction adds in a product of so many."""
+    return min(ROW_BYTES // element.buffer_bytes, k)

@@ -1,0 +1,278 @@
+"""Products whose tiles end behind their arrays: what is left out, and what must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cpu.codegen.products.test_products import exact, integers, product
+
+import tilewright
+from tilewright import LaunchOptions
+from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
+from tilewright.cpu import Program
+from tilewright.cpu.codegen.analysis.block_order import ROW_BY_ROW, order_of_blocks
+from tilewright.cpu.compile import CompileOptions, compile_kernel, kernels_of
+from tilewright.lowering import lower_to_tileaa
+from tilewright.numerics.arrays import dtype_of
+
+Array = np.ndarray[Any, Any]
+Finish = Callable[[Builder, Value], Value]
+TILE = 32
+EXTENTS = ((65, 66, 67), (33, 17, 1), (1, 1, 33), (7, 130, 50), (64, 63, 64), (100, 40, 95))
+
+
+def among_others(values: Array, filling: float) -> Array:
+    """The same as a dense array between numbers that spoil every result they get into."""
+    around = np.full(values.size + 2 * 4096, filling, values.dtype)
+    inside = around[4096:-4096].reshape(values.shape)
+    inside[...] = values
+    return inside
+
+
+def blocks(extents: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-(-extent // each) for extent, each in zip(extents, size, strict=False))
+
+
+@pytest.mark.parametrize("extents", EXTENTS, ids=str)
+@pytest.mark.parametrize(
+    "dims",
+    [(32, 32, 32), (64, 128, 64), (16, 16, 16), (32, 2, 64), (4, 1, 32), (1, 8, 64)],
+    ids=str,
+)
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "i8"])
+def test_nothing_outside_gets_into_a_product(
+    element: str, dims: tuple[int, int, int], extents: tuple[int, int, int]
+) -> None:
+    m, n, k = extents
+    rng, result = np.random.default_rng(m + n), {"f64": "f64", "i8": "i32"}.get(element, "f32")
+    dtype, filling = dtype_of(element), 77 if element == "i8" else np.nan
+    a, b = (among_others(rng.integers(-4, 5, s).astype(dtype), filling) for s in ((m, k), (k, n)))
+    c = np.full((m, n), 5, dtype_of(result))
+    around = among_others(c, 3)
+    program = Program(product(element, result, dims), options=LaunchOptions(threads=1))
+    program.launch(None, blocks((m, n), dims), (a, b, around, m, n, k))
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_array_equal(around.astype(np.float64), wanted)
+    assert around.base is not None
+    assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()
+
+
+@pytest.mark.parametrize("dims", [(32, 64, 32), (32, 1, 32)], ids=str)
+@pytest.mark.parametrize("cpu", ["x86-64-v4", "x86-64-v3", "x86-64-v2", "generic"])
+@pytest.mark.parametrize("element", ["f32", "i8"])
+def test_other_processors(element: str, cpu: str, dims: tuple[int, int, int]) -> None:
+    m, n, k = 37, 70 if dims[1] > 1 else 3, 45
+    rng = np.random.default_rng(1)
+    a, b = (integers(rng, s, extreme=True) for s in ((m, k), (k, n)))
+    wanted = exact(a, b, ("signed", "signed"))
+    a, b = (x.astype(dtype_of(element)) for x in (a, b))
+    c = np.full((m, n), 9, wanted.dtype if element == "i8" else np.float32)
+    result = "i32" if element == "i8" else "f32"
+    program = Program(product(element, result, dims), options=LaunchOptions(threads=1, cpu=cpu))
+    program.launch(None, blocks((m, n), dims), (a, b, c, m, n, k))
+    np.testing.assert_array_equal(c, wanted)
+
+
+@pytest.mark.parametrize("left", ["signed", "unsigned"])
+@pytest.mark.parametrize("right", ["signed", "unsigned"])
+@pytest.mark.parametrize("dims", [(32, 32, 64), (16, 16, 32), (64, 64, 128)], ids=str)
+def test_bytes_of_all_signs(left: str, right: str, dims: tuple[int, int, int]) -> None:
+    m, n, k = 70, 50, 130
+    rng = np.random.default_rng(2)
+    a, b = (integers(rng, s, extreme=True) for s in ((m, k), (k, n)))
+    c = np.full((m, n), 9, np.int32)
+    module = product("i8", "i32", dims, signs=(left, right))
+    Program(module).launch(None, blocks((m, n), dims), (a, b, c, m, n, k))
+    np.testing.assert_array_equal(c, exact(a, b, (left, right)))
+
+
+def _stored(k: Builder, total: Value) -> None:
+    view = k.make_tensor_view(k.args.c, shape=[k.args.m, k.args.n], strides=[k.args.n, 1])
+    row, column, _ = k.get_tile_block_id()
+    k.store_view_tko(total, k.partition(view, tile=(TILE, TILE)), [row, column])
+
+
+def _summed(k: Builder, total: Value) -> None:
+    """The sums of the columns of each tile."""
+    sums = k.reduce(total, 0, 0.0, lambda b, x, y: b.addf(x, y))
+    view = k.make_tensor_view(k.args.c, shape=[k.args.m, k.args.n], strides=[k.args.n, 1])
+    row, column, _ = k.get_tile_block_id()
+    tiles = k.partition(view, tile=(1, TILE))
+    k.store_view_tko(k.reshape(sums, shape=(1, TILE)), tiles, [row, column])
+
+
+def _stored_twice(k: Builder, total: Value) -> None:
+    """The sums of rows that nothing else sees, too."""
+    _stored(k, total)
+    row, column, _ = k.get_tile_block_id()
+    view = k.make_tensor_view(k.args.more, shape=[96, 96], strides=[96, 1])
+    k.store_view_tko(total, k.partition(view, tile=(TILE, TILE)), [row, column])
+
+
+def _of_padding(finish: Callable[[Builder, Value], None], padding: tuple[str, str]) -> Any:
+    """``c = finish(a @ b)`` with f32 of ``a`` in ``rows`` x ``depth``, of ``b`` in ``depth`` x ``n``."""
+    module = ModuleBuilder()
+    pointers = {name: ptr("f32") for name in ("a", "b", "c", "more")}
+    sizes = dict.fromkeys(("rows", "depth", "m", "n"), "i32")
+    with module.entry("padded", pointers | sizes) as k:
+        row, column, _ = k.get_tile_block_id()
+
+        def factor(base: Value, rows: Value, columns: Value, padding: str) -> Value:
+            view = k.make_tensor_view(base, shape=[rows, columns], strides=[columns, 1])
+            return k.partition(view, tile=(TILE, TILE), padding=padding)
+
+        a = factor(k.args.a, k.args.rows, k.args.depth, padding[0])
+        b = factor(k.args.b, k.args.depth, k.args.n, padding[1])
+        zero, one = k.constant(0, "i32"), k.constant(1, "i32")
+        steps = k.divi(
+            k.args.depth, k.constant(TILE, "i32"), rounding="positive_inf", signedness="signed"
+        )
+
+        def body(inner: Builder, step: Value, total: Value) -> Value:
+            left, _ = inner.load_view_tko(a, [row, step])
+            right, _ = inner.load_view_tko(b, [step, column])
+            return inner.mmaf(left, right, total)
+
+        start = k.constant(0.0, tile((TILE, TILE), "f32"))
+        (total,) = k.for_(zero, steps, one, [start], body)
+        finish(k, total)
+    return module.build()
+
+
+@pytest.mark.parametrize("padding", [("zero", "zero"), ("neg_inf", "zero"), ("zero", "nan")])
+@pytest.mark.parametrize("finish", [_stored, _summed, _stored_twice])
+@pytest.mark.parametrize("m", [5, 30], ids=["rows-of-a", "more-rows"])
+def test_what_is_seen_is_computed(
+    finish: Callable[[Builder, Value], None], padding: tuple[str, str], m: int
+) -> None:
+    """Infinities times the zeros behind the end are NaN, wherever somebody looks."""
+    rows, depth, n = 5, 40, 45
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((rows, depth), (depth, n)))
+    b[3, ::2] = np.inf
+    module = _of_padding(finish, padding)
+    found: list[tuple[Array, Array]] = []
+    for machine in ("reference", "cpu"):
+        c, more = (np.full(s, 7, np.float32) for s in ((m, n), (96, 96)))
+        tilewright.run(
+            module, "padded", (1, 2), (a, b, c, more, rows, depth, m, n), machine=machine
+        )
+        found.append((c, more))
+    for reference, ours in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, reference)
+
+
+def _remarks(module: Any) -> str:
+    lowered = lower_to_tileaa(module).module
+    (name,) = kernels_of(lowered)
+    remarks = compile_kernel(lowered, name, CompileOptions()).remarks
+    return "\n".join(str(remark) for remark in remarks)
+
+
+def test_remarks_tell_what_is_left_out() -> None:
+    zero = ("zero", "zero")
+    assert "no rows, columns, terms of zeros are computed" in _remarks(_of_padding(_stored, zero))
+    assert "no terms of zeros are computed" in _remarks(_of_padding(_summed, zero))
+    assert "are computed" not in _remarks(_of_padding(_summed, ("zero", "nan")))
+
+
+def _half(k: Builder, total: Value) -> Value:
+    """Half of what is above zero: through numbers of another type, and along the other axes."""
+    scaled = k.mulf(total, 0.5)
+    return k.maxf(scaled, 0.0)
+
+
+@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 32, 64)], ids=str)
+def test_elements_may_change_before_they_are_stored(dims: tuple[int, int, int]) -> None:
+    m, n, k = 35, 70, 41
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, np.float32)
+    module = product("f32", "f32", dims, finish=_half)
+    assert "no rows, columns" in _remarks(module)
+    Program(module).launch(None, blocks((m, n), dims), (a, b, c, m, n, k))
+    np.testing.assert_array_equal(c, np.maximum(a @ b * 0.5, 0))
+
+
+@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 32, 32), (32, 2, 64)], ids=str)
+@pytest.mark.parametrize("swapped", [(True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+def test_transposed_operands(
+    element: str, swapped: tuple[bool, bool], dims: tuple[int, int, int]
+) -> None:
+    m, n, k = 37, 45, 51
+    rng = np.random.default_rng(9)
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((m, k), (k, n)))
+    given = [
+        np.ascontiguousarray(x.T if swap else x).astype(dtype_of(element))
+        for x, swap in zip((a, b), swapped, strict=True)
+    ]
+    result = "i32" if element == "i8" else "f32"
+    c = np.full((m, n), 3, dtype_of(result))
+    module = product(element, result, dims, transposed=swapped)
+    Program(module).launch(None, blocks((m, n), dims), (*given, c, m, n, k))
+    np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize(
+    "places, order",
+    [
+        ((0, 1, 2), (1, 2, 0)),
+        ((2, 0, 1), (0, 1, 2)),
+        ((1, 2, 0), (2, 0, 1)),
+        ((2, 1, 0), (1, 0, 2)),
+    ],
+)
+def test_blocks_that_share_the_right_operand_follow_one_another(
+    places: tuple[int, int, int], order: tuple[int, int, int]
+) -> None:
+    """``places``: the axes of the grid that count matrices, rows and columns."""
+    module = ModuleBuilder()
+    dims = (1, TILE, TILE)
+    with module.entry("batch", {name: ptr("f32") for name in "abc"} | {"n": "i32"}) as k:
+        ids = k.get_tile_block_id()
+        number, row, column = (ids[axis] for axis in places)
+        n, zero = k.args.n, k.constant(0, "i32")
+        a, b, c = (
+            k.partition(
+                k.make_tensor_view(base, shape=[n, n, n], strides=[k.muli(n, n), n, 1]), tile=dims
+            )
+            for base in (k.args.a, k.args.b, k.args.c)
+        )
+        factors = [
+            k.reshape(k.load_view_tko(view, where)[0], shape=dims[1:])
+            for view, where in ((a, [number, row, zero]), (b, [number, zero, column]))
+        ]
+        left, right = factors
+        total = k.mmaf(left, right, k.constant(0.0, tile(dims[1:], "f32")))
+        k.store_view_tko(k.reshape(total, shape=dims), c, [number, row, column])
+    (func,) = kernels_of(lower_to_tileaa(module.build()).module).values()
+    assert order_of_blocks(list(func.walk())) == order
+
+
+def test_rows_of_blocks_run_first_in_a_plain_product() -> None:
+    lowered = lower_to_tileaa(product("f32", "f32", (32, 32, 32))).module
+    (func,) = kernels_of(lowered).values()
+    assert order_of_blocks(list(func.walk())) == ROW_BY_ROW
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16", "f64"])
+@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_few_columns_are_added_up_along_k(element: str, columns: int, rows: int) -> None:
+    """The bound is that of other products: half a unit for each term and sum."""
+    k, dims = 333, (32, columns, 64)
+    rng = np.random.default_rng(columns)
+    a, b = (rng.standard_normal(s).astype(dtype_of(element)) for s in ((rows, k), (k, columns)))
+    result = "f64" if element == "f64" else "f32"
+    module = product(element, result, dims, begin=0.5)
+    assert ("vectors of terms" in _remarks(module)) == (columns < 8 or result == "f32")
+    c = np.full((rows, columns), np.nan, dtype_of(result))
+    Program(module).launch(None, blocks((rows, columns), dims), (a, b, c, rows, columns, k))
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    magnitude = np.abs(wide_a) @ np.abs(wide_b) + 0.5
+    unit = 2.0**-52 if element == "f64" else 2.0**-24
+    assert (np.abs(c - (wide_a @ wide_b + 0.5)) <= (2 * k + 2) * unit * magnitude).all()

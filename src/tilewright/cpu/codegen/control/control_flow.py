@@ -140,7 +140,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
     running_sums.destinations(f, carried_sums)
     packed_operands.choose_groups(f, op, (lower, upper, step))
-    deferred.open_deferred(f, op)
+    deferred.open_rounds(f, op)
     starts = parts(f, initial)
     compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
     entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")

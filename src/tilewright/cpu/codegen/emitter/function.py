@@ -220,7 +220,7 @@ class FunctionEmitter:
         self.quiet: Collection[SSAValue] = ()
         """Values that can hold no NaN that signals."""
         self.deferred: Mapping[DotOp, Deferred] = {}
-        """Products that are made for several iterations of their loop at once."""
+        """Products that are made for several rounds of their loop at once."""
         self.gathered: dict[DotOp, Gathered] = {}
         """The rounds that such a product still has to be made of, in the loop that code is in."""
         self.rounds: dict[Operation, Round] = {}

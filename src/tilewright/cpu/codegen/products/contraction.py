@@ -213,7 +213,7 @@ def _put_off(
     factors: tuple[Tile, Tile],
     accumulator: Strided,
 ) -> None:
-    """Add the product of this iteration to the accumulator, now or in a later iteration."""
+    """Add the product of this round to the accumulator, now or in a later round."""
     a, right = factors
     deferred, gathered = f.deferred[op], f.gathered[op]
     f.flush()

@@ -43,7 +43,7 @@ _FEWEST_ROWS = 32
 
 
 def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> dict[DotOp, Deferred]:
-    """The products of a function that are made for several iterations at once."""
+    """The products of a function that are made for several rounds at once."""
     found: dict[DotOp, Deferred] = {}
     for op in ops:
         if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
@@ -66,7 +66,7 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
 
 
 def _only_carried(op: DotOp, plan: Plan) -> Operation | None:
-    """The loop that hands the sum of a product to the next iteration, if nothing else there reads it."""
+    """The loop that hands the sum of a product to the next round, if nothing else there reads it."""
     argument = plan.in_place.get(op.result)
     if not isinstance(argument, BlockArgument) or argument.owner is not op.parent:
         return None
@@ -86,8 +86,8 @@ def _may_write(op: Operation) -> bool:
 # -- code ----------------------------------------------------------------------------------------
 
 
-def open_deferred(f: FunctionEmitter, loop: Operation) -> None:
-    """Before a loop: no iteration waits."""
+def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
+    """Before a loop: no round waits."""
     for op, deferred in f.deferred.items():
         if deferred.loop is not loop:
             continue
@@ -106,7 +106,7 @@ def open_deferred(f: FunctionEmitter, loop: Operation) -> None:
 
 
 def room_for(f: FunctionEmitter, first: Value, gathered: Gathered, size: int) -> Value:
-    """Where the copy of a factor of this iteration goes."""
+    """Where the copy of a factor of this round goes."""
     b = f.builder
     number = b.load(gathered.count, typ=I64)
     return b.gep(first, [b.mul(number, ir.Constant(I64, size))], source_etype=I8)
@@ -119,9 +119,9 @@ def put_off(
     now: Value,
     multiply: Callable[[Value, Value, Value], None],
 ) -> None:
-    """Let the product of this iteration wait, or make it with those that wait.
+    """Let the product of this round wait, or make it with those that wait.
 
-    It is made where ``now`` holds, in the last iteration, and when no more may wait, by ``multiply(table,
+    It is made where ``now`` holds, in the last round, and when no more may wait, by ``multiply(table,
     count, first)``; ``first``: no other has been made.
     """
     deferred, gathered, b = f.deferred[op], f.gathered[op], f.builder

@@ -12,7 +12,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A product of a loop, and of how many iterations it is made at once at most.
+    """A product of a loop, and of how many rounds it is made at once at most.
 
     ``left_bytes`` and ``right_bytes`` are the sizes of one tile of each factor in the form that the
     kernel reads.
@@ -26,10 +26,10 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The iterations of a loop that a product still has to be made of.
+    """The rounds of a loop that a product still has to be made of.
 
     ``count`` and ``begun`` are cells: how many there are, and whether some have been multiplied.
-    ``left`` and ``right``: room for copies of the factors, one of each for every iteration; None where the
+    ``left`` and ``right``: room for copies of the factors, one of each for every round; None where the
     right one lies elsewhere.
     """
 
@@ -85,7 +85,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The induction value of the iteration that a loop is in, and its range."""
+    """The induction value of the round that a loop is in, and its range."""
 
     counter: Value
     lower: Value

@@ -15,7 +15,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, VOID
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.target import CpuTarget
 
 ROWS = 16
@@ -65,7 +65,7 @@ def emit(b: Builder, dims: tuple[int, int, int], source: Table | Entry, sums: Su
     if isinstance(source, Entry):
         add(source, [])
     else:
-        each_deferred(nest, source, [], add)
+        each_round(nest, source, [], add)
     b = nest.inner
     there = _moved(b, sums.target, b.add(b.mul(block, sums.target_step), column))
     for number, place in _places(b, there, sums.target_step, parts):

@@ -350,7 +350,7 @@ MISUSE: list[tuple[str, Callable[[Builder], object], str]] = [
         lambda k: k.partition(k.make_tensor_view(k.args.p, [8], [1]), (4,), padding="none"),
         "padding is one of zero, neg_zero",
     ),
-    ("reduce", lambda k: k.reduce(k.args.f, 0, 0.0, lambda b, x, y: b.addf(x, y)), "no axis"),
+    ("reduce", lambda k: k.reduce(k.args.f, 0, 0.0, lambda b, x, y: b.addf(x, y)), "not an axis"),
     ("nothing", lambda k: k.op("nothing"), "is not an operation"),
     ("if", lambda k: k.if_(k.args.i).__enter__() and k.return_(), ""),
     ("for", lambda k: k.for_(0.5, acc=k.args.f), "0.5 is not an integer"),

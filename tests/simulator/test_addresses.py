@@ -118,7 +118,7 @@ llvm.store %x, %to {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr<1>
     ("first", "says"),
     [
         (-3, "reads 4 bytes at 0x[0-9a-f]+, 12 bytes before the start of argument 'p'"),
-        (125, "lane 3, thread \\(3, 0, 0\\) reads .*, right behind argument 'p'"),
+        (125, "lane 3, thread \\(3, 0, 0\\) reads .*, right after argument 'p'"),
         (130, "lane 0, .*, 8 bytes past the end of argument 'p'"),
     ],
 )

@@ -19,7 +19,7 @@ from tilewright.dialects.declare import attr
 UNKNOWN_HINT = define_code(
     "unknown-hint",
     "No optimization hint of this name, or for this target or operation, is known.",
-    "Compilers ignore hints that they do not know, so a misspelt one is lost silently.",
+    "Compilers ignore hints that they do not know, so a misspelt one is silently lost.",
 )
 HINT_VALUE = define_code(
     "hint-value",

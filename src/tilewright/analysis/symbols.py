@@ -20,7 +20,7 @@ from tilewright.dialects.syntax.directives import format_symbol
 DUPLICATE_SYMBOL = define_code(
     "duplicate-symbol",
     "Two operations of a module have the same symbol.",
-    "Entries and globals share one name space.",
+    "Entries and globals share one namespace.",
 )
 
 _Table = dict[str, Operation]

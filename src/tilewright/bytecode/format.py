@@ -27,7 +27,7 @@ NOT_BYTECODE = define_code(
 )
 UNKNOWN_VERSION = define_code(
     "bytecode-version",
-    "The file has a bytecode version that is not known here.",
+    "The bytecode version of the file is not supported.",
     "Versions 13.1 to 13.5 can be read. Files name their version in bytes 8 and 9.",
 )
 PREVIEW = define_code(
@@ -38,8 +38,8 @@ PREVIEW = define_code(
 )
 TRUNCATED = define_code(
     "bytecode-truncated",
-    "The bytes end before what they announce is complete.",
-    "A file that was cut off, or a count or length that is larger than what follows it.",
+    "The file is truncated.",
+    "The file was cut off, or a count or length exceeds the data that follows.",
 )
 MALFORMED_VARINT = define_code(
     "bytecode-varint", "A variable-length integer is longer than ten bytes."
@@ -47,8 +47,9 @@ MALFORMED_VARINT = define_code(
 DROPPED_BITS = define_code(
     "bytecode-dropped-bits",
     "A variable-length integer has more than 64 bits; the upper ones were dropped.",
-    "Some versions of cuTile write negative float64 identities of reduce and scan so. NVIDIA's "
-    "tools read them without the sign, so a float64 maximum starts from +inf; so does Tilewright.",
+    "Some versions of cuTile write negative float64 identities of reduce and scan this way. "
+    "NVIDIA's tools read them without the sign, so a float64 maximum starts from +inf; so does "
+    "Tilewright.",
 )
 BAD_SECTION = define_code(
     "bytecode-section",
@@ -56,30 +57,30 @@ BAD_SECTION = define_code(
 )
 BAD_INDEX = define_code(
     "bytecode-bad-index",
-    "A string, type, constant, value or debug entry is referred to that does not exist.",
+    "A string, type, constant, value or debug entry does not exist.",
 )
 BAD_STRING = define_code("bytecode-bad-string", "A name is empty or is not valid UTF-8.")
 BAD_TYPE = define_code("bytecode-bad-type", "An entry of the type section is not a valid type.")
 BAD_CONSTANT = define_code(
-    "bytecode-bad-constant", "The data of a constant does not fit the type that it is used with."
+    "bytecode-bad-constant", "The data of a constant does not match its type."
 )
 BAD_FUNCTION = define_code(
     "bytecode-bad-function",
-    "A kernel or global has a type, flags or attributes that it cannot have.",
+    "A kernel or global has an invalid type, flags or attributes.",
 )
 UNKNOWN_OPCODE = define_code(
     "bytecode-unknown-opcode", "No operation of the file's version has this opcode."
 )
 BAD_COUNT = define_code(
     "bytecode-bad-count",
-    "An operation has another number of results, operands or regions than it must have.",
+    "An operation has the wrong number of results, operands or regions.",
 )
 BAD_FLAGS = define_code("bytecode-bad-flags", "A bit is set that has no meaning here.")
 BAD_ENUM = define_code(
-    "bytecode-bad-enum", "A number stands for no value of its enumeration in the file's version."
+    "bytecode-bad-enum", "A number is not a value of its enumeration in the file's version."
 )
 BAD_ATTRIBUTE = define_code(
-    "bytecode-bad-attribute", "An attribute is malformed or of a kind that cannot stand here."
+    "bytecode-bad-attribute", "An attribute is malformed or of a kind that is not allowed here."
 )
 BAD_BLOCK = define_code(
     "bytecode-bad-block",
@@ -97,20 +98,20 @@ TOO_DEEP = define_code(
 )
 DROPPED_DEBUG = define_code(
     "bytecode-dropped-debug-info",
-    "A debug entry says something that is not kept.",
+    "Part of a debug entry is dropped.",
     "A subprogram that is marked as a declaration is read like any other.",
 )
 
 NEEDS_VERSION = define_code(
     "needs-version",
     "The module uses something that the requested bytecode version does not have.",
-    "Write a newer version, or do without what the message names. Fields that have their default "
-    "value do not need the newer version.",
+    "Write a newer version, or avoid what the message names. Fields that have their default value "
+    "do not need the newer version.",
 )
 LOSSY_ATTRIBUTE = define_code(
     "bytecode-lossy-attribute",
     "An attribute that is not part of its operation cannot be stored in bytecode.",
-    "Remove it first: bytecode has room for the declared fields of an operation only.",
+    "Remove it first: bytecode stores only the declared fields of an operation.",
 )
 NOT_STORABLE = define_code(
     "bytecode-not-storable",
@@ -118,8 +119,8 @@ NOT_STORABLE = define_code(
 )
 INVALID_IR = define_code(
     "bytecode-invalid-ir",
-    "The module is too broken to be written.",
-    "Writing does not verify; run the verifier to learn all that is wrong.",
+    "The module is too malformed to be written.",
+    "Writing does not verify; run the verifier to get all errors.",
 )
 
 

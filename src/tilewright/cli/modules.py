@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 UNKNOWN_FORMAT = define_code(
     "unknown-file-format",
     "A file is neither Tile IR text nor bytecode.",
-    "Bytecode begins with the bytes 7F 54 69 6C 65 49 52 00. Text holds no zero byte.",
+    "Bytecode begins with the bytes 7F 54 69 6C 65 49 52 00. Text contains no zero byte.",
 )
 NOT_ONE_MODULE = define_code(
     "not-one-module",

@@ -36,7 +36,7 @@ NO_KERNEL = define_code(
 UNKNOWN_KERNEL = define_code(
     "unknown-program-kernel",
     "A cuTile program compiles no kernel of that name.",
-    "A kernel is called like its Python function. If it was compiled for several kinds of "
+    "A kernel has the name of its Python function. If it was compiled for several kinds of "
     "arguments, NAME#2 is the second specialisation, in launch order.",
 )
 

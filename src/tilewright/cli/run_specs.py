@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 ARGUMENT_SPEC = define_code(
     "argument-spec",
     "An argument of `tilewright run` does not describe a value for its parameter.",
-    "Pointers take arrays (`a.npy`, `zeros:f32:128x64`, ...) whose elements have the type that is "
-    "pointed to; other parameters take numbers (`5`, `i32:5`). `array:SPEC` stands for a pointer "
-    "and the extents and strides that follow it, as cuTile passes an array. `part:NAME` is the "
-    "array of another parameter, `part:NAME:4:12` some of its elements, in place.",
+    "Pointers take arrays (`a.npy`, `zeros:f32:128x64`, ...) with elements of the pointee type; "
+    "other parameters take numbers (`5`, `i32:5`). `array:SPEC` stands for a pointer and the "
+    "extents and strides that follow it, as cuTile passes an array. `part:NAME` is the array of "
+    "another parameter, `part:NAME:4:12` some of its elements, in place.",
 )
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w$.\-]*)=(?P<spec>.*)", re.DOTALL)

@@ -23,7 +23,7 @@ from tilewright.passes.tileas.remarks import Remarks
 UNKNOWN_KERNEL = define_code(
     "cpu-unknown-kernel",
     "The module has no kernel of that name.",
-    "A kernel is a function with the mark `kernel` or a `kernel_spec`.",
+    "A kernel is a function with the attribute `kernel` or a `kernel_spec`.",
 )
 
 

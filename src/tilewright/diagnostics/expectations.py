@@ -44,12 +44,12 @@ UNEXPECTED_DIAGNOSTIC = define_code(
 MISSING_DIAGNOSTIC = define_code(
     "missing-diagnostic",
     "A comment expects a diagnostic that was not reported.",
-    "When diagnostics are verified, each `// expected-error {{code: text}}` comment must be met "
-    "by a diagnostic of that severity, on the line the comment speaks of, with that text.",
+    "When diagnostics are verified, each `// expected-error {{code: text}}` comment must be "
+    "matched by a diagnostic of that severity and text on the line that the comment refers to.",
 )
 MALFORMED_EXPECTATION = define_code(
     "malformed-expectation",
-    "A comment that expects a diagnostic cannot be understood.",
+    "A comment that expects a diagnostic is malformed.",
     "The form is `// expected-error @+1 2 {{code: text}}`: a severity, then optionally a place "
     "(`@above`, `@below`, `@+N`, `@-N`, `@unknown`) and a count from 1 to 9999, then the text.",
 )

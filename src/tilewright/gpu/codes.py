@@ -16,7 +16,7 @@ UNKNOWN_TARGET = define_code("gpu-unknown-target", "The GPU architecture is unkn
 UNKNOWN_KERNEL = define_code(
     "gpu-unknown-kernel",
     "The module has no kernel of that name.",
-    "A kernel is a `gpu.func` with the word `kernel`, in a `gpu.module`.",
+    "A kernel is a `gpu.func` with the keyword `kernel`, in a `gpu.module`.",
 )
 SHARED_MEMORY = define_code(
     "gpu-shared-memory", "A kernel needs more shared memory than a block of the architecture has."

@@ -36,7 +36,7 @@ MISALIGNED_ACCESS = define_code(
 )
 OUTSIDE_INDEX_SPACE = define_code(
     "outside-index-space",
-    "The index of a view access lies outside the index space of the view.",
+    "The index of a view access is outside the index space of the view.",
     "A tile may extend past the tensor but must not start outside of it. get_index_space_shape "
     "returns the number of indices.",
     help="keep the index below the number of tiles, or guard the access",
@@ -48,7 +48,7 @@ INBOUNDS_BROKEN = define_code(
 )
 BAD_SUB_TILE_INDEX = define_code(
     "sub-tile-index",
-    "The index of extract or insert lies outside the grid of sub-tiles.",
+    "The index of extract or insert is outside the grid of sub-tiles.",
     help="keep the index below the number of sub-tiles along the dimension",
 )
 UNDEFINED_DIVISION = define_code(
@@ -63,7 +63,7 @@ BAD_STEP = define_code(
 )
 INDUCTION_OVERFLOW = define_code(
     "induction-overflow",
-    "The induction value of a for loop leaves its type before it reaches the upper bound.",
+    "The induction variable of a for loop overflows its type before it reaches the upper bound.",
     "Compiled code wraps around there and continues.",
     help="use a wider type for the bounds and the step",
 )

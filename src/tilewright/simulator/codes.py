@@ -33,7 +33,7 @@ OUT_OF_BOUNDS = define_code(
 )
 MISALIGNED = define_code(
     "sim-misaligned",
-    "An address is not aligned as the instruction needs it.",
+    "An address is not aligned as the instruction requires.",
     "`cp.async` needs the size of the copy, `ldmatrix` 16 bytes, vectors their size, TMA 128 bytes "
     "and the swizzle pattern (1024 bytes for swizzle_128b), which matrix descriptors need as well.",
     help="align the memory and the index to the size of the access",
@@ -62,7 +62,7 @@ UNWAITED_PRODUCT = define_code(
 )
 RACE = define_code(
     "sim-race",
-    "Two warps access the same bytes of memory, one writes, and nothing orders them.",
+    "Two warps access the same bytes without synchronization, and one of them writes.",
     "This includes lanes of a warp that write different values to one address in one instruction. "
     "Barriers of the block, named barriers and mbarriers order what comes before an arrival "
     "before what comes after the wait.",
@@ -71,10 +71,10 @@ RACE = define_code(
 PROXY_FENCE = define_code(
     "sim-missing-proxy-fence",
     "TMA or wgmma accesses memory that ordinary stores have written, without a proxy fence.",
-    "Shared memory: put `nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, ...}` behind "
-    "the stores, in the thread that did them, and a barrier behind the fence. Global memory, in "
-    "the same launch: `{kind = #nvvm.proxy_kind<async>}` after the stores, or before the load in "
-    "a thread that is ordered after them.",
+    "Shared memory: put `nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, ...}` after the "
+    "stores, in the thread that made them, and a barrier after the fence. Global memory, in the "
+    "same launch: `{kind = #nvvm.proxy_kind<async>}` after the stores, or before the load in a "
+    "thread that is ordered after them.",
     help="execute nvvm.fence.proxy after the writes, then synchronize",
 )
 DEADLOCK = define_code(

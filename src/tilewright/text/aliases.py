@@ -16,10 +16,10 @@ from xdsl.utils.exceptions import ParseError
 from tilewright.diagnostics import define_code
 
 UNDEFINED_ALIAS = define_code(
-    "undefined-alias", "An alias of an attribute or type is used that the file does not define."
+    "undefined-alias", "An alias of an attribute or type is not defined in the file."
 )
 BAD_ALIAS = define_code(
-    "bad-alias", "An alias is defined twice, in terms of itself, or expands to too much."
+    "bad-alias", "An alias is defined twice, is recursive, or expands to too much."
 )
 
 #: The maximum number of parts of an alias with all aliases in it expanded. Through sharing, a few

@@ -60,11 +60,9 @@ from tilewright.text.suggestions import did_you_mean
 
 NESTING_TOO_DEEP = define_code(
     "nesting-too-deep",
-    "Brackets, attributes, types or regions are nested too deeply to be read.",
+    "Brackets, attributes, types or regions are nested too deeply.",
 )
-INVALID_ATTRIBUTE = define_code(
-    "invalid-attribute", "An attribute is written correctly but breaks a rule of its kind."
-)
+INVALID_ATTRIBUTE = define_code("invalid-attribute", "An attribute is well-formed but invalid.")
 UNKNOWN_ATTRIBUTE = define_code("unknown-attribute", "No known attribute has this name.")
 
 MAX_NESTING = 200

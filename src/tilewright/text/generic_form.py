@@ -44,12 +44,11 @@ if TYPE_CHECKING:
 
 BAD_PROPERTY = define_code(
     "bad-property",
-    "A property of an operation is missing, unknown, given twice, or of another kind than it must "
-    "be.",
+    "A property of an operation is missing, unknown, duplicate, or of the wrong kind.",
 )
 OPERATION_SHAPE = define_code(
     "operation-shape",
-    "An operation in generic form has other numbers of operands, results or regions than it must.",
+    "An operation in generic form has the wrong number of operands, results or regions.",
 )
 
 SEGMENTS = AttrSizedOperandSegments.attribute_name

@@ -61,16 +61,15 @@ from tilewright.text.values import (
 )
 
 RESULT_COUNT = define_code(
-    "result-name-count", "An operation is given another number of result names than it has results."
+    "result-name-count", "The number of result names differs from the number of results."
 )
 UNDEFINED_BLOCK = define_code(
-    "undefined-block", "A block is named as successor, or twice, that its region does not define."
+    "undefined-block",
+    "A successor block is not defined in its region, or a block is defined twice.",
 )
-TOO_MANY_ERRORS = define_code(
-    "too-many-errors", "Reading stopped, as the text has more errors than are worth showing."
-)
+TOO_MANY_ERRORS = define_code("too-many-errors", "Parsing stopped after too many errors.")
 INVALID_OPERATION = define_code(
-    "invalid-operation", "An operation is written correctly but cannot be made."
+    "invalid-operation", "An operation is well-formed but cannot be created."
 )
 
 MAX_ERRORS = 100

@@ -16,13 +16,13 @@ from tilewright.garbage import rare_collections
 from tilewright.text.operations import make_context
 from tilewright.text.parser import TileParser
 
-INVALID_UTF8 = define_code("invalid-utf8", "Text files are UTF-8; some bytes of this one are not.")
+INVALID_UTF8 = define_code("invalid-utf8", "A text file is not valid UTF-8.")
 BARE_OPERATION = define_code(
     "bare-operation",
-    "A kernel or global stands outside of any module.",
+    "A kernel or global is outside of any module.",
     "Put it into `cuda_tile.module @NAME { ... }`, or allow an implicit module.",
 )
-NO_MODULE = define_code("no-module", "The text holds no module.")
+NO_MODULE = define_code("no-module", "The text contains no module.")
 
 Module = ModuleOp | builtin.ModuleOp
 

@@ -16,16 +16,16 @@ from tilewright.diagnostics import define_code
 
 UNDEFINED_VALUE = define_code(
     "undefined-value",
-    "A value is used that nothing in sight defines.",
+    "A value is used that is not defined in this scope.",
     "Values are visible from their definition to the end of the region that defines them, and in "
     "regions inside it. Kernels see no values from outside.",
 )
-REDEFINITION = define_code("redefined-value", "Two values have one name in the same place.")
+REDEFINITION = define_code("redefined-value", "Two values have the same name in one scope.")
 TYPE_CONFLICT = define_code(
     "value-type-mismatch",
-    "A value is written with another type than it has.",
-    "The text of an operation repeats the types of its operands; they must be those of the "
-    "definition.",
+    "The type written for a value differs from its type.",
+    "The text of an operation repeats the types of its operands, which must match their "
+    "definitions.",
 )
 
 #: (start, end) offsets in the text.

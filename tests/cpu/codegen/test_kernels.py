@@ -88,7 +88,7 @@ def test_checked_code_stops_at_a_tile_outside():
     assert loaded.run((2,), args) == STOPPED
     (call,) = loaded.calls
     site = loaded.compiled.sites[call.site]
-    assert isinstance(site, AssertSite) and "outside of the memory of its view" in site.message
+    assert isinstance(site, AssertSite) and "outside of its view" in site.message
     assert call.block == (1, 0, 0)
     assert site.code == OUTSIDE and site.source.location is not None
 

@@ -33,7 +33,7 @@ from tilewright.diagnostics import TileIRError, define_code
 
 BAD_THREADS = define_code(
     "bad-threads",
-    "The number of threads makes no sense.",
+    "The number of threads is invalid.",
     "`threads`, `--threads` and the environment variable TILEWRIGHT_THREADS take an integer from 1 "
     "to 1024. Without one, a launch uses the cores that the process may use.",
 )

@@ -6,7 +6,7 @@ from tilewright.diagnostics import define_code
 
 CONSTANT = define_code(
     "arith-constant",
-    "The value of a constant is not of the type of its result.",
+    "The value of a constant does not have the type of its result.",
     "A scalar constant is a number with its type, as in `arith.constant 1.0 : f32`; a tile is "
     "written `dense<...>`, with one number for all elements or with nested lists.",
 )
@@ -19,11 +19,11 @@ PREDICATE = define_code(
 )
 WIDTH = define_code(
     "arith-width",
-    "The widths of operand and result do not fit the conversion.",
+    "The widths of operand and result do not match the conversion.",
     "extsi and extui widen, trunci narrows, bitcast keeps the width. tf32 has 19 bits.",
 )
 INDEX_CAST = define_code(
-    "arith-index-cast", "index_cast and index_castui go from integers to index, or back."
+    "arith-index-cast", "index_cast and index_castui convert between integers and index."
 )
 CONDITION = define_code(
     "arith-condition",

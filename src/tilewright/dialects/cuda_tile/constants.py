@@ -44,7 +44,7 @@ from tilewright.numerics.floats import (
 
 BAD_CONSTANT = define_code(
     "bad-constant",
-    "A constant's literal does not fit its element type or its shape.",
+    "A constant's literal does not match its element type or its shape.",
     "Write `constant <ELEM: LITERAL> : tile<...>`. ELEM is the element type of the tile; a scalar "
     "LITERAL fills the tile, otherwise the brackets nest as deep as the rank and have the tile's "
     "extents. Float literals need a decimal point, or are hexadecimal bit patterns.",

@@ -4,13 +4,13 @@ from tilewright.diagnostics import define_code
 
 SHAPE = define_code(
     "aa-shape",
-    "The shapes of an operation's values do not fit together.",
-    "Element-wise operations take operands of one shape, beside which scalars may stand. Operations "
-    "that change shapes say in their attributes or types how; nothing is broadcast silently.",
+    "The shapes of an operation's values do not match.",
+    "Element-wise operations take operands of one shape, or scalars. Operations that change "
+    "shapes state it in their attributes or types; there is no implicit broadcast.",
 )
 ELEMENT_TYPE = define_code(
     "aa-element-type",
-    "The element types of an operation's values do not fit together.",
+    "The element types of an operation's values do not match.",
     "Only fp_to_fp, bitcast and the conversions of pointers change element types.",
 )
 ROUNDING = define_code(
@@ -31,26 +31,26 @@ DOT_TYPES = define_code(
     "f4E2M1FN in f16 or f32 (f32 only with scale factors), i8 in i32. Only the two f8 types mix.",
 )
 DOT_SIGNS = define_code(
-    "aa-dot-signedness", "Integer operands of a dot say how they are read; float operands do not."
+    "aa-dot-signedness", "Integer operands of a dot have a signedness; float operands do not."
 )
 DOT_SCALES = define_code(
     "aa-dot-scales",
-    "The scale factors of a dot do not fit its operands.",
+    "The scale factors of a dot do not match its operands.",
     "Both operands have scale factors or none: sfa is M x K/V and sfb K/V x N. f8 data has "
     "f8E8M0FNU scales with V = 32; f4E2M1FN data has f8E8M0FNU scales with V = 32, or f8E4M3FN "
     "scales with V = 16.",
 )
 TARGET = define_code(
     "aa-target",
-    "The operation needs a target that the module does not name.",
+    "The operation needs a target that the module does not specify.",
     "Block-scaled products and formats exist from compute capability 100 on. A module names its "
     "target by `nv_tileaa.compute_capability = 100 : i32` or `nv_tileaa.target_spec`.",
 )
 CONVOLUTION = define_code(
-    "aa-convolution", "The parameters or tiles of a convolution do not fit together."
+    "aa-convolution", "The parameters or tiles of a convolution do not match."
 )
 BODY_ARGUMENTS = define_code(
-    "aa-body-arguments", "The body of an operation has other arguments than the operation needs."
+    "aa-body-arguments", "The body of an operation has the wrong arguments."
 )
 YIELD_TYPES = define_code(
     "aa-yield-types", "A region yields types that the enclosing operation does not expect."
@@ -66,11 +66,11 @@ IMPURE_BODY = define_code(
     "A body that is evaluated for each element has memory effects or takes a tile from outside.",
     "The bodies of reduce, scan and generate may be evaluated in any order and more than once.",
 )
-AXIS = define_code("aa-axis", "An axis lies outside the rank, or is named twice.")
-COUNT = define_code("aa-count", "An operation has another number of related things than it needs.")
+AXIS = define_code("aa-axis", "An axis is out of range or named twice.")
+COUNT = define_code("aa-count", "An operation has inconsistent counts of operands or results.")
 RANGE = define_code(
     "aa-range",
-    "The bounds of a range or slice do not fit the extents.",
+    "The bounds of a range or slice do not match the extents.",
 )
 ADDRESS_SPACE = define_code(
     "aa-address-space",
@@ -81,8 +81,8 @@ ADDRESS_SPACE = define_code(
 PROVENANCE = define_code(
     "aa-provenance",
     "An operation loses the provenance of a pointer.",
-    "addptr keeps the pointee; make_memref hands its alias_scope on to its result type, and views "
-    "keep the memref that they are made from.",
+    "addptr keeps the pointee; make_memref passes its alias_scope to its result type, and views "
+    "keep the memref that they are derived from.",
 )
 MEMREF_OPERANDS = define_code(
     "aa-memref-operands",
@@ -101,9 +101,10 @@ CACHE_POLICY = define_code(
     "Cache modifiers exist for weak accesses only, and exclude eviction policies.",
 )
 INDEX_COUNT = define_code(
-    "aa-index-count", "An access has another number of indices than its base has axes."
+    "aa-index-count",
+    "The number of indices of an access differs from the number of axes of its base.",
 )
-MASK = define_code("aa-mask", "A mask or fallback value does not fit the accessed value.")
+MASK = define_code("aa-mask", "A mask or fallback value does not match the accessed value.")
 TOKEN_ARITY = define_code(
     "aa-token-arity",
     "An operation takes a token but returns none.",
@@ -113,7 +114,7 @@ TOKEN_ARITY = define_code(
 POINTEE = define_code(
     "aa-pointee", "The element type of the value differs from that of the memory of the base."
 )
-IN_BOUNDS = define_code("aa-in-bounds", "in_bounds holds one boolean for each axis of the access.")
+IN_BOUNDS = define_code("aa-in-bounds", "in_bounds has one boolean for each axis of the access.")
 ATOMIC_TYPE = define_code(
     "aa-atomic-type",
     "The element type does not support the atomic operation.",
@@ -124,42 +125,41 @@ TILING = define_code("aa-tiling", "tileSizes and dimGroups do not describe a til
 CONVERSION = define_code("aa-conversion", "The conversion does not exist between these types.")
 ASSUMPTION = define_code("aa-assumption", "An assumed fact is malformed or does not fit the value.")
 SYMBOL = define_code(
-    "aa-unknown-symbol", "A symbol reference names no operation of the kind that is needed."
+    "aa-unknown-symbol", "A symbol reference does not name an operation of the required kind."
 )
-SIGNATURE = define_code(
-    "aa-signature", "Operands or results do not match the function that is referred to."
-)
+SIGNATURE = define_code("aa-signature", "Operands or results do not match the referenced function.")
 PARENT = define_code("aa-parent", "An operation is inside one that cannot contain it.")
 LEFTOVER = define_code(
     "aa-leftover",
-    "An operation of cuda_tile is left inside a function of nv_tileaa.",
-    "The conversion replaces every one of them; what is left has no meaning at this level.",
+    "A cuda_tile operation remains in an nv_tileaa function.",
+    "The lowering replaces all of them; they have no meaning at this level.",
 )
-FUNCTION = define_code("aa-function", "The signature or specification of a function is not legal.")
-GLOBAL = define_code("aa-global", "The type, initial value or alignment of a global is not legal.")
+FUNCTION = define_code("aa-function", "The signature or specification of a function is invalid.")
+GLOBAL = define_code("aa-global", "The type, initial value or alignment of a global is invalid.")
 RESOURCES = define_code(
     "aa-resources", "Resource numbers must be positive, and launch extents three."
 )
 SCRATCH = define_code(
-    "aa-scratch", "The number of elements or the alignment of scratch memory is not legal."
+    "aa-scratch", "The number of elements or the alignment of scratch memory is invalid."
 )
 MULTIMEM = define_code(
     "aa-multimem",
     "The access to multicast memory does not exist.",
-    "Multicast memory is reached through tiled views of i32, i64, f16, bf16, f32 or f64. Floats "
+    "Multicast memory is accessed through tiled views of i32, i64, f16, bf16, f32 or f64. Floats "
     "are combined by add; tiled_load also by min and max of f16 and bf16. tiled_atomic_rmw is "
     "relaxed or release and exchanges nothing.",
 )
 QUEUE_TYPES = define_code(
-    "aa-queue-types", "The values put into or taken from a queue are not those that it carries."
+    "aa-queue-types", "The values put into or taken from a queue do not have its types."
 )
 QUEUE_OPERAND = define_code("aa-queue-operand", "mark_for_reuse takes queues.")
 PRINT_FORMAT = define_code(
-    "aa-print-format", "print has another number of values than conversions in its format."
+    "aa-print-format",
+    "The number of values of print differs from the number of conversions in its format.",
 )
 OPERAND_GROUPS = define_code(
     "aa-operand-groups",
-    "The operands written cannot be divided into the operation's groups.",
+    "The operands cannot be divided into the operation's groups.",
     "`operandSegmentSizes` says how many operands each group has, leaving out the token. It may be "
     "left out where the types tell the groups apart.",
 )

@@ -21,7 +21,7 @@ from tilewright.dialects.nv_tileas.types import is_held_whole
 GROUP = "agents"
 AGENTS = define_code(
     "as-agents",
-    "The warps of a block are not split among agents as they can be.",
+    "The warps of a block cannot be split among agents like this.",
     "Each agent has its own warps, at most 32 in total. Agents communicate only through "
     "pipelines; tiles defined before the switch are not available to them. Agents other than "
     "the first have only tiles that each thread holds as a whole.",

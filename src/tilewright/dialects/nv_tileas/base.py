@@ -13,31 +13,31 @@ from tilewright.dialects.nv_tileaa.base import TileAAOp
 
 LAYOUT = define_code(
     "as-layout",
-    "A tile's layout does not fit the tile, or the operation.",
+    "A tile's layout does not match the tile or the operation.",
     "A layout has as many elements as its tile. Element-wise operations take operands of one "
     "layout; `nv_tileas.convert_layout` converts between layouts.",
 )
 RESIDENCY = define_code(
     "as-residency",
     "The operation cannot move data between these kinds of memory.",
-    "Global memory and registers, global and shared memory, shared memory and registers exchange data.",
+    "Data moves between global memory and registers, global and shared memory, or shared memory and registers.",
 )
 VIEW_SHAPE = define_code(
     "as-view-shape",
-    "The shapes of a view and of what is moved through it do not fit together.",
+    "The shapes of a view and of the value moved through it do not match.",
 )
 
 STORAGE_PLACE = define_code(
     "as-storage-place",
-    "A storage's offset in shared memory is not aligned, or another one has the same bytes.",
+    "A storage's offset in shared memory is misaligned, or overlaps another storage.",
     "Storages may share bytes only if their live ranges are disjoint. `tileas-allocate` assigns offsets.",
 )
 
 IN_FLIGHT = define_code(
     "as-in-flight",
     "The accumulator of a product in flight is used before it was waited for.",
-    "Until `nv_tileas.async.future_wait` has taken them, only the next product may add to them, and loops carry "
-    "them to it.",
+    "Before `nv_tileas.async.future_wait`, only the next product may use it, also as a "
+    "loop-carried value.",
 )
 
 AHEAD = define_code(

@@ -51,7 +51,7 @@ from tilewright.numerics.element_types import FORMATS
 GROUP = "pipelines"
 PROTOCOL = define_code(
     "as-pipeline-protocol",
-    "A stage of a pipeline is not used as the protocol says.",
+    "The use of a pipeline stage violates the protocol.",
     "An acquired stage is written and committed exactly once, and a stage that is waited for is "
     "read and released exactly once, in the same block; its storage is used only in between. Each "
     "side uses the stages in the order of `inc_iter`, each once.",

@@ -26,7 +26,7 @@ from tilewright.dialects.upstream.base.enums import BareEnumAttr, parse_keyword
 
 TYPE_PARAMETER = define_code(
     "nvgpu-type-parameter",
-    "A type of nvgpu has an unknown, repeated or missing parameter, or one of a wrong kind.",
+    "A parameter of an nvgpu type is unknown, repeated, missing or of the wrong kind.",
     "Types are written `!nvgpu.NAME<parameter = value, ...>`, with every parameter that has no "
     "usual value.",
 )

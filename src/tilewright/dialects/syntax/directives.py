@@ -41,7 +41,7 @@ from tilewright.dialects.syntax.tokens import (
 
 BAD_KEYWORD = define_code(
     "bad-keyword",
-    "A keyword is expected here, one of a fixed set, and another is written.",
+    "The keyword is not one of those expected here.",
 )
 
 

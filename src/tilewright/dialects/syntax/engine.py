@@ -32,7 +32,7 @@ from tilewright.dialects.syntax.types import MLIR_TYPES, TypeSyntax
 
 COUNT_MISMATCH = define_code(
     "operand-type-count",
-    "An operation shows another number of types than of operands or results.",
+    "The number of types differs from the number of operands or results.",
 )
 
 

@@ -21,8 +21,8 @@ from tilewright.diagnostics.display import encoded
 SYNTAX = define_code(
     "syntax",
     "The text does not follow the grammar.",
-    "The parser met something else than what the grammar allows at the marked place. "
-    "`tilewright explain OP` shows the syntax of an operation.",
+    "The parser found a token that the grammar does not allow at this location. `tilewright "
+    "explain OP` shows the syntax of an operation.",
 )
 
 

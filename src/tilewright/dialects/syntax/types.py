@@ -17,14 +17,14 @@ from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, t
 
 UNKNOWN_TYPE = define_code(
     "unknown-type",
-    "A type is expected here, and the text names none that is known.",
+    "A known type is expected here.",
     "Types of the cuda_tile dialect may be written with or without `!cuda_tile.`; builtin "
     "element types are i1, i4, i8, i16, i32, i64, f16, bf16, f32, tf32, f64, f8E4M3FN, f8E5M2, "
     "f8E8M0FNU, f4E2M1FN and f8E5M3FNU.",
 )
 INVALID_TYPE = define_code(
     "invalid-type",
-    "A type is written correctly but breaks a rule of its kind.",
+    "A type is well-formed but invalid.",
     "Tile extents are positive powers of two with at most 2**24 elements in all; view tiles have "
     "the rank of their tensor view; a dim_map is a permutation; paddings other than zero need "
     "float elements.",

@@ -6,12 +6,12 @@ from tilewright.diagnostics import define_code
 
 RANGE_EXTENT = define_code(
     "range-extent",
-    "The bounds of make_range are not as far apart as its result is long.",
+    "The bounds of make_range do not match the number of elements of its result.",
     help="make the difference of the bounds equal to the number of elements of the result",
 )
 SLICE_OUTSIDE = define_code(
     "slice-outside",
-    "An index or slice of a tile reaches outside the tile.",
+    "An index or slice of a tile is outside the tile.",
     help="keep the offset within the tile: at most its extent less that of the slice",
 )
 INVALID_PROGRAM_ID = define_code(

@@ -55,16 +55,18 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
         held = max((tile_registers(value) for value in _tiles(func)), default=0)
         while warps < MOST and held > TILE_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"with {default} a tile takes {held // (32 * default)} registers per thread"
+        why = f"with {default} warps, a tile takes {held // (32 * default)} registers per thread"
         inside = pressure_of_routines(func)
         if warps == default < MOST_IN_ROUTINES and inside > ROUTINE_REGISTERS * 32 * warps:
             warps *= 2
-            why = f"with {default} tiles take {inside // (32 * default)} registers per thread around f64 functions"
+            why = f"with {default} warps, tiles take {inside // (32 * default)} registers per thread around f64 functions"
     else:
         held = max(accumulator_elements(op) for op in products)
         while warps < MOST_WITH_PRODUCTS and held > ACCUMULATOR_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"with {default} accumulators take {held // (32 * default)} registers per thread"
+        why = (
+            f"with {default} warps, accumulators take {held // (32 * default)} registers per thread"
+        )
         if warps == default < MOST_WITH_PRODUCTS and held >= ACCUMULATOR_REGISTERS * 32 * warps:
             if any(_meets_loaded_tile(op) for op in products):
                 warps *= 2

@@ -141,7 +141,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     running_sums.destinations(f, carried_sums)
     extents.observe(f, op)
     packed_operands.choose_groups(f, op, (lower, upper, step))
-    deferred.open_deferred(f, op)
+    deferred.open_rounds(f, op)
     starts = parts(f, initial)
     compare = b.icmp_unsigned if "unsignedCmp" in op.attributes else b.icmp_signed
     entry, inside, after = b.block, b.append_basic_block("for"), b.append_basic_block("endfor")

@@ -85,7 +85,7 @@ def _may_write(op: Operation) -> bool:
 # -- code ----------------------------------------------------------------------------------------
 
 
-def open_deferred(f: FunctionEmitter, loop: Operation) -> None:
+def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
     """Before a loop: no iteration waits."""
     for op, deferred in f.deferred.items():
         if deferred.loop is not loop:

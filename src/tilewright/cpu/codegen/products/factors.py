@@ -24,7 +24,7 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The factors of one iteration."""
+    """The factors of one round."""
 
     left: Value
     left_step: Value
@@ -47,7 +47,7 @@ def write_entry(b: Builder, table: Value, number: Value, entry: Entry) -> None:
         b.store(value, _field(b, table, number, place), align=_WORD)
 
 
-def each_deferred(
+def each_round(
     nest: LoopNest,
     table: Table,
     start: Sequence[Value],

@@ -14,7 +14,7 @@ from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
-from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.codegen.products.tile_registers import Sums
 
 #: How many rows at most are read at once: as many streams as processors follow.
@@ -82,7 +82,7 @@ class _Kernel:
         if isinstance(self.source, Entry):
             totals = add(self.source, start)
         else:
-            totals = each_deferred(LoopNest(b), self.source, start, add)
+            totals = each_round(LoopNest(b), self.source, start, add)
         self._store(b, rows, totals)
 
     def _added(

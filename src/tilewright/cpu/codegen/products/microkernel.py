@@ -24,11 +24,11 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.products import few_columns, tile_registers, tile_shapes
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel, widening
-from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.codegen.products.tile_registers import Sums
 from tilewright.cpu.target import CpuTarget
 
-#: Iterations of the loop over k that are written out.
+#: Rounds of the loop over k that are written out.
 _UNROLL = 4
 _CACHE_LINE = 64
 #: How many rows of a right operand that is read where it lies are asked for before their turn.
@@ -36,7 +36,7 @@ _ROWS_AHEAD = 64
 #: Products of at most so many rows go along rows of a right operand that is read where it lies, so many of them at once.
 _FEWEST_ROWS = 2
 _ROWS_AT_ONCE = 8
-#: Iterations of the loop over k, there, if more rows than this are to be addressed: with more of them LLVM loads
+#: Rounds of the loop over k, there, if more rows than this are to be addressed: with more of them LLVM loads
 #: elements long before their turn, to have addresses out of its registers, and puts them on the stack.
 _MANY_ROWS, _SHORT_UNROLL = 4, 2
 #: How many lines are asked for before a strip.
@@ -250,7 +250,7 @@ class _Kernel:
             def add(entry: Entry, before: list[Value]) -> list[Value]:
                 return self._summed(entry, self._rows(entry, block, height), strip, before)
 
-            totals = each_deferred(nest, source, start, add)
+            totals = each_round(nest, source, start, add)
         b = nest.inner
         for place, total in zip(places, totals, strict=True):
             b.store(total, place, align=size)
@@ -397,7 +397,7 @@ class _Kernel:
 
     def _fetch_row(self, b: Builder, row: Value) -> None:
         """Ask for a row of the right operand that is read where it lies: rows are too far apart for the
-        processor to see a stream. Behind the last one often comes the tile of the next iteration."""
+        processor to see a stream. Behind the last one often comes the tile of the next round."""
         assert self.there is not None
         for offset in range(0, self.shape.columns * self.there.buffer_bytes, _CACHE_LINE):
             llvm.prefetch(b, _advance(b, row, _number(offset), 1), near=False)
@@ -561,7 +561,7 @@ class _Part(_Kernel):
         if isinstance(self.source, Entry):
             totals = add(self.source, start)
         else:
-            totals = each_deferred(self.nest, self.source, start, add)
+            totals = each_round(self.nest, self.source, start, add)
         b = self.nest.inner
         masks = [None] * vectors if whole else self._masks(b, at, vectors)
         for number, (place, total) in enumerate(zip(places, totals, strict=True)):

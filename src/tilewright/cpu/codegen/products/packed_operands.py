@@ -225,7 +225,7 @@ def panel_of(
 
 
 def is_shared(f: FunctionEmitter, op: DotOp) -> Value:
-    """Whether the slot of the loop's iteration is that of later iterations too."""
+    """Whether the slot of the loop's round is that of later rounds too."""
     kept = f.packed_panels[op]
     if kept.loop is None:
         return ir.Constant(ir.IntType(1), 1)
@@ -242,7 +242,7 @@ def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:
 
 
 def _slot(f: FunctionEmitter, op: DotOp, kept: PackedOperand) -> Value:
-    """The slot of the loop's iteration; all iterations beyond the slots share the last one."""
+    """The slot of the loop's round; all rounds beyond the slots share the last one."""
     if kept.loop is None:
         return ir.Constant(I64, 0)
     now, b = f.rounds[kept.loop], f.builder

@@ -213,7 +213,7 @@ class Target:
 
 
 def target_of(f: FunctionEmitter, dot: DotOp, buffer: Strided, row_bytes: int) -> Target:
-    """Where the product of this iteration writes: the buffer, or in the last iteration the destination."""
+    """Where the product of this round writes: the buffer, or in the last round the destination."""
     own = Target(buffer.pointer, ir.Constant(I64, row_bytes))
     place, b = f.destinations.get(dot), f.builder
     if place is None or buffer is not f.targets.get(dot.result):
@@ -228,7 +228,7 @@ def target_of(f: FunctionEmitter, dot: DotOp, buffer: Strided, row_bytes: int) -
 
 
 def is_fresh(f: FunctionEmitter, dot: DotOp) -> Value:
-    """Whether the sum begins in this iteration."""
+    """Whether the sum begins in this round."""
     running = f.sums.get(dot)
     if running is None or not running.fresh:
         return ir.Constant(I1, 0)

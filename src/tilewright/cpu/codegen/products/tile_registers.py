@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, VOID
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
-from tilewright.cpu.codegen.products.factors import Entry, Table, each_deferred
+from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.codegen.products.tile_shapes import COLUMNS, ROW_BYTES, ROWS, WORD, depth_of
 
 _HALF = ROW_BYTES // WORD
@@ -117,7 +117,7 @@ class _Kernel:
         if isinstance(self.source, Entry):
             add(self.source, [])
         else:
-            each_deferred(LoopNest(b), self.source, [], add)
+            each_round(LoopNest(b), self.source, [], add)
         step = self.sums.target_step
         there = _moved(b, self.sums.target, b.add(b.mul(row, step), behind))
         for number, place in _places(b, there, step, parts, halves):

@@ -59,9 +59,10 @@ TERMINATOR_PLACE = define_code(
 )
 CARRIED_TYPES = define_code(
     "carried-types",
-    "The types of values that flow through a region do not match.",
-    "A for has equally many initial values, body arguments, continue operands and results of equal "
-    "types. A loop's continue feeds its body arguments, its break gives the results.",
+    "The types of values passed through a region do not match.",
+    "A for has equally many initial values, body arguments, continue operands and results of "
+    "equal types. The operands of a loop's continue become its body arguments, those of its break "
+    "its results.",
 )
 VIEW_CARRIED = define_code(
     "view-carried",
@@ -69,9 +70,7 @@ VIEW_CARRIED = define_code(
     "Make the view inside the region from its pointer, shape and strides.",
 )
 ELSE_MISSING = define_code("else-missing", "An if with results needs an else branch.")
-BODY_ARGUMENTS = define_code(
-    "body-arguments", "The body of an operation has other arguments than the operation needs."
-)
+BODY_ARGUMENTS = define_code("body-arguments", "The body of an operation has the wrong arguments.")
 
 _VIEW_KINDS = (
     (T.TensorViewType, "is a tensor_view, which is not supported"),

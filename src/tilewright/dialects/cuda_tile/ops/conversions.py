@@ -37,7 +37,7 @@ GROUP = "conversions"
 
 WIDTH_RULE = define_code(
     "conversion-width",
-    "The widths of source and result do not fit the conversion.",
+    "The widths of source and result do not match the conversion.",
     "exti widens strictly, trunci narrows strictly, bitcast keeps the width (tf32 has 19 bits, "
     "i1 has 1).",
 )

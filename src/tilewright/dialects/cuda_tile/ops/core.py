@@ -55,16 +55,16 @@ GROUP = "core"
 
 SHAPE_RULE = define_code(
     "shape-mismatch",
-    "The shapes of an operation's tiles do not fit together.",
-    "Which extents must agree depends on the operation; `tilewright explain OP` tells.",
+    "The shapes of an operation's tiles do not match.",
+    "`tilewright explain OP` lists which extents must match.",
 )
-DIM_RULE = define_code("dim-out-of-range", "A dimension number lies outside the rank of the tile.")
+DIM_RULE = define_code("dim-out-of-range", "A dimension is out of range for the rank of the tile.")
 INDEX_COUNT = define_code(
-    "index-count", "An operation has another number of indices than dimensions."
+    "index-count", "The number of indices differs from the number of dimensions."
 )
 INDEX_RANGE = define_code(
     "index-out-of-range",
-    "A constant index lies outside the grid of sub-tiles; executing it is undefined behaviour.",
+    "A constant index is outside the grid of sub-tiles; executing it is undefined behaviour.",
 )
 PERMUTATION_RULE = define_code(
     "bad-permutation", "A permutation names each dimension of the tile once."
@@ -73,16 +73,14 @@ PACK_RULE = define_code(
     "pack-size",
     "pack and unpack keep the number of bits, in whole bytes, and change the element width.",
 )
-IOTA_RULE = define_code(
-    "iota-range", "iota makes a 1-d tile whose last number must fit the element type."
-)
+IOTA_RULE = define_code("iota-range", "The last value of iota does not fit the element type.")
 UNKNOWN_SYMBOL = define_code(
-    "unknown-symbol", "A symbol reference names no operation of the kind that is needed."
+    "unknown-symbol", "A symbol reference does not name an operation of the required kind."
 )
 GLOBAL_TYPE = define_code(
     "global-type", "get_global returns a pointer to the element type of the global."
 )
-SUB_BYTE = define_code("sub-byte-elements", "The operation does not work on f4E2M1FN elements.")
+SUB_BYTE = define_code("sub-byte-elements", "The operation does not support f4E2M1FN elements.")
 
 SOURCE_TO_RESULT = syntax("$source attr-dict : type($source) -> type($result)")
 

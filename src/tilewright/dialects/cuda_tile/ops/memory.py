@@ -64,7 +64,7 @@ MEMORY_ORDER = define_code(
     "device or sys.",
 )
 POINTEE_TYPE = define_code(
-    "pointee-type", "The pointee type must be the element type of the value that is moved."
+    "pointee-type", "The pointee type must be the element type of the accessed value."
 )
 ALLOCA_RULE = define_code(
     "alloca-alignment",

@@ -40,13 +40,13 @@ GROUP = "misc"
 
 ASSUME_RULE = define_code(
     "assume-predicate",
-    "The assume predicate does not fit the type of the value.",
+    "The assume predicate does not match the type of the value.",
     "div_by takes tiles of integers or pointers and tensor views; same_elements tiles of integers "
     "or pointers; bounded tiles of integers, with bounds inside the signed range.",
 )
 FORMAT_RULE = define_code(
     "print-format",
-    "The format string of print_tko is not complete, or names another number of operands.",
+    "The format string of print_tko is incomplete, or does not match the number of operands.",
     "A conversion runs from `%` to the first of d i u o x X e E f F g G a A c s S p n; `%%` "
     "prints a percent sign.",
 )

@@ -58,12 +58,12 @@ ENTRY_RULE = define_code(
 )
 GLOBAL_RULE = define_code("global-rank", "A global holds a tile of rank 1.")
 SYMBOL_PLACE = define_code(
-    "wrong-parent", "entry and global stand directly in a cuda_tile.module, and nothing else does."
+    "wrong-parent", "Only entry and global may be directly in a cuda_tile.module."
 )
 EMPTY_SYMBOL = define_code("empty-symbol", "A symbol needs a name.")
 ARGUMENT_ATTRIBUTES = define_code(
     "argument-attributes",
-    "Attributes of parameters are one dictionary for each, with names of a dialect.",
+    "Parameter attributes are one dictionary per parameter, with dialect-prefixed names.",
     "Such a name has a dialect's prefix: `cuda_tile.noalias`, not `noalias`.",
 )
 

@@ -74,8 +74,8 @@ IDENTITY_TYPE = define_code(
 )
 IMPURE_BODY = define_code(
     "impure-body",
-    "The body of reduce and scan may hold only operations without memory effects.",
-    "Loads, stores, atomics, prints, assertions, assume, alloca and loops are refused.",
+    "The body of reduce and scan may contain only operations without memory effects.",
+    "Loads, stores, atomics, prints, assertions, assume, alloca and loops are not allowed.",
 )
 
 

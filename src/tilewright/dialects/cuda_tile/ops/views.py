@@ -65,7 +65,7 @@ from tilewright.dialects.versions import V13_3, V13_4
 GROUP = "views"
 
 VIEW_TYPE = define_code(
-    "view-type", "An operation on views has a view of another kind, or over another tensor_view."
+    "view-type", "An operation has the wrong kind of view, or a view of the wrong tensor_view."
 )
 VIEW_TILE = define_code(
     "view-tile-type", "The tile that moves through a view has the view's tile type."
@@ -77,11 +77,11 @@ INDEX_TYPE = define_code(
     "takes a rank-1 integer tile, as long as the tile there, at its sparse dimension, and scalars "
     "of one type elsewhere.",
 )
-INBOUNDS_SIZE = define_code("inbounds-size", "inbounds holds one boolean for each index.")
+INBOUNDS_SIZE = define_code("inbounds-size", "inbounds has one boolean for each index.")
 VIEW_OPERANDS = define_code(
     "view-operands",
     "The extents and strides given to make_tensor_view do not match its type.",
-    "Each `?` of the type takes one operand, in order, all of one integer type; the literals repeat "
+    "Each `?` of the type takes one operand, in order, all of one integer type; literals repeat "
     "the static extents and strides.",
 )
 

@@ -4,23 +4,23 @@ from tilewright.diagnostics import define_code
 
 MEMORY_SPACE = define_code(
     "nvgpu-memory-space",
-    "A memref or a barrier is in another memory space than the operation works on.",
+    "A memref or barrier is in the wrong memory space for the operation.",
     "Shared memory is the memory space `3` or `#gpu.address_space<workgroup>`.",
 )
 ELEMENT_TYPE = define_code(
-    "nvgpu-element-type", "Element types do not agree, or the operation does not take them."
+    "nvgpu-element-type", "Element types do not match, or the operation does not support them."
 )
 INDEX_COUNT = define_code(
-    "nvgpu-index-count", "A memref or tensor map is indexed with another number than its rank."
+    "nvgpu-index-count", "The number of indices of a memref or tensor map differs from its rank."
 )
 COPY_SIZE = define_code(
     "nvgpu-copy-size",
-    "An asynchronous copy moves a number of bytes that the instruction does not.",
+    "The instruction does not support the size of an asynchronous copy.",
     "`cp.async` copies 4, 8 or 16 bytes; past the L1 cache it copies 16.",
 )
 FRAGMENT = define_code(
     "nvgpu-fragment",
-    "The part of a matrix that a thread holds has another shape than the instruction gives it.",
+    "The shape of a thread's fragment of a matrix does not match the instruction.",
     "Each row of a fragment is what one register holds.",
 )
 KERNEL = define_code(
@@ -28,31 +28,32 @@ KERNEL = define_code(
     "A gpu function is in the wrong place, or its body does not match its type.",
 )
 DUPLICATE_SYMBOL = define_code(
-    "gpu-duplicate-symbol", "Two operations of one gpu.module define one symbol."
+    "gpu-duplicate-symbol", "Two operations of a gpu.module define the same symbol."
 )
 GROUP_COUNT = define_code("nvgpu-group-count", "A number of unfinished groups is negative.")
 REGISTER_COUNT = define_code(
-    "nvvm-register-count", "The hardware does not give a thread such a number of registers."
+    "nvvm-register-count", "The hardware does not support this number of registers per thread."
 )
 ALIGNMENT = define_code("memref-alignment", "An alignment is not a power of two.")
 INITIAL_VALUE = define_code(
-    "memref-initial-value", "An initial value has another shape or element type than its memory."
+    "memref-initial-value",
+    "The shape or element type of an initial value differs from that of its memory.",
 )
 VECTOR_SHAPE = define_code(
     "vector-shape",
-    "A rearrangement of a vector names places that it does not have, or gives another shape.",
+    "A vector rearrangement has positions out of range, or the wrong result shape.",
 )
 TRANSPOSE = define_code(
     "memref-transpose",
-    "A transposed memref has other extents or strides than its source in that order.",
+    "The extents or strides of a transposed memref do not match its source.",
 )
 REDUCTION = define_code(
     "gpu-reduction",
-    "A reduction has neither an operation nor a body for it, or both, or a body of another type.",
+    "A reduction has neither an operation nor a body, or both, or a body of the wrong type.",
 )
 LLVM_ACCESS = define_code(
     "llvm-access",
-    "The types of pointers, mask and values of an operation of llvm do not fit together.",
+    "The types of pointers, mask and values of an llvm operation do not match.",
     "Pointers, mask and values of a gather or scatter are vectors of one length.",
 )
 LLVM_ALIGNMENT = define_code(
@@ -61,10 +62,12 @@ LLVM_ALIGNMENT = define_code(
 LLVM_ORDERING = define_code(
     "llvm-ordering", "An atomic access cannot have this memory ordering, or has no scope."
 )
-LLVM_ATOMIC_TYPE = define_code("llvm-atomic-type", "No atomic access takes values of this type.")
-LLVM_POSITION = define_code("llvm-position", "A struct has no member of this number.")
+LLVM_ATOMIC_TYPE = define_code(
+    "llvm-atomic-type", "Atomic accesses do not support values of this type."
+)
+LLVM_POSITION = define_code("llvm-position", "A struct has no member with this index.")
 NVVM_ROUNDING = define_code("nvvm-rounding", "A conversion does not have this rounding mode.")
 LLVM_INTRINSIC = define_code(
     "llvm-intrinsic",
-    "An intrinsic is called with other types than it takes, or what is called is none.",
+    "An intrinsic is called with wrong types, or is unknown.",
 )

@@ -51,7 +51,7 @@ def test_nobody_watches_over_a_launch_that_can_do_without() -> None:
 
 def test_a_time_limit_that_nobody_could_keep_is_refused() -> None:
     watcher, launch = Watcher(), Launch(native(BUSY), 1, np.zeros(1, np.int64))
-    with pytest.raises(TileIRError, match="unsupported-option.*time limit") as caught:
+    with pytest.raises(TileIRError, match=r"unsupported-option.*time limit") as caught:
         watcher.limited(launch.state, 5.0)
     assert "can't start new thread" in str(caught.value)
     with pytest.raises(TileIRError):  # still, not only the first

@@ -159,6 +159,7 @@ def test_differences(dtype: Any, one: list[float], other: list[float], differing
         (("--campaign", "programs", "--machines", "abacus"), "abacus"),
         (("--campaign", "programs", "--compare", "--machines", "reference"), "name others"),
         (("--campaign", "programs", "--rtol", "1"), "go with --compare"),
+        (("--campaign", "programs", "--seeds", "9" * 20), "--seeds is at most 1,000,000"),
         (("--machines", "cpu", "file.tileir"), "--machines goes with --campaign"),
         ((), "nothing to check"),
     ],

@@ -162,6 +162,7 @@ def test_differences(dtype: Any, one: list[float], other: list[float], differing
             "a machine other than reference",
         ),
         (("--campaign", "programs", "--rtol", "1"), "require --compare"),
+        (("--campaign", "programs", "--seeds", "9" * 20), "--seeds is at most 1,000,000"),
         (("--machines", "cpu", "file.tileir"), "--machines requires --campaign"),
         ((), "no input to check"),
     ],

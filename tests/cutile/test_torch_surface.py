@@ -48,6 +48,32 @@ def test_mixed_precision(dtype: torch.dtype | None) -> None:
     assert decorated() == wanted
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_mixed_precision_computes_in_float32_what_a_gpu_does(dtype: torch.dtype) -> None:
+    x = (ones() * 300).to(dtype)
+    weight = torch.ones(4, dtype=dtype, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", dtype=dtype):
+        for found in (
+            torch.softmax(x, -1), x.softmax(0), torch.nn.functional.log_softmax(x, dim=-1), x.exp(), x.pow(2),
+            torch.nn.functional.layer_norm(x, (4,), weight), torch.nn.LayerNorm(4).cuda().to(dtype)(x),
+            x.sum(), torch.cumsum(input=x, dim=0), torch.nn.functional.mse_loss(x, x), x**2,
+        ):  # fmt: skip
+            assert found.dtype == torch.float32
+            assert found.is_cuda
+        assert x.pow(2).max() == 90000  # beyond float16
+        # What says its own type, what brings its result, other types, and the host are left alone.
+        assert torch.softmax(x, -1, dtype=dtype).dtype == dtype
+        assert torch.exp(x, out=torch.empty_like(x)).dtype == dtype
+        assert x.double().exp().dtype == torch.float64
+        assert x.cpu().rsqrt().dtype == dtype
+        assert torch.relu(x).dtype == dtype
+        torch.nn.functional.layer_norm(x, (4,), weight).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.dtype == dtype
+    assert weight.grad.is_cuda
+    assert x.exp().dtype == dtype
+
+
 def test_scaled_gradients() -> None:
     model = torch.nn.Linear(4, 4).cuda()
     optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")

@@ -244,7 +244,7 @@ llvm.store %won, %g : i1, !llvm.ptr
         (
             "%x = llvm.getelementptr %p[0, 1] : (!llvm.ptr<1>) -> !llvm.ptr<1>, f32",
             "sm_90",
-            "'llvm.getelementptr' is compiled with one place only",
+            "expected no place inside of 'f32', got 1 places",
         ),
     ],
 )

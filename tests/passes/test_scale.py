@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from xdsl.ir import Operation
 
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.passes import CUDA_TILE, passes_within, run_pipeline
+from tilewright.passes.canonicalize import apply_rules
+from tilewright.passes.effects import is_dead
 from tilewright.text import parse
 
 HEAD = "entry @k(%a: tile<i1>, %x: tile<i32>, %y: tile<i32>) {\n"
@@ -54,12 +57,30 @@ def test_chains(form: str, pipeline: str, left: int) -> None:
     assert op_count(module) == left
 
 
-def test_dead_chain() -> None:
-    lines = chain("addi {}, %y : tile<i32>", LENGTH).removesuffix(SHOW.format(LENGTH - 1))
+@pytest.mark.parametrize("form", ["addi {0}, %y", "addi {0}, {0}"])
+def test_dead_chain(form: str) -> None:
+    lines = chain(f"{form} : tile<i32>", LENGTH).removesuffix(SHOW.format(LENGTH - 1))
     for pipeline in ("dce", "canonicalize", "cse"):
         module = module_of(lines)
         run_pipeline(module, pipeline)
         assert op_count(module) == 3
+
+
+@pytest.mark.parametrize("form", ["addi {0}, %y", "addi {0}, {0}", "select %a, {0}, {0}"])
+def test_each_operation_of_a_dead_chain_is_looked_at_a_few_times(form: str) -> None:
+    """Whether its operand has one use or several."""
+    types = "tile<i1>, tile<i32>" if form.startswith("select") else "tile<i32>"
+    lines = chain(f"{form} : {types}", 500).removesuffix(SHOW.format(499))
+    module, looks = module_of(lines), 0
+
+    def is_dead_here(op: Operation) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_dead(op)
+
+    apply_rules(module, {}, is_dead_here)
+    assert op_count(module) == 3
+    assert looks < 4 * 500
 
 
 def test_many_adjacent_ifs_become_one() -> None:

@@ -138,7 +138,7 @@ def _planned(folder: Path, options: argparse.Namespace) -> Iterator[Planned]:
 def _tasks(options: argparse.Namespace) -> Iterator[Task]:
     from tilewright.cli.campaign_jobs import REFERENCE, Task
     from tilewright.launching.machine import machine_named
-    from tilewright.launching.options import options_of_kind
+    from tilewright.launching.options import MOST_SCHEDULES, options_of_kind
 
     names = options.machines or (["cpu"] if options.compare else [REFERENCE])
     try:
@@ -151,6 +151,8 @@ def _tasks(options: argparse.Namespace) -> Iterator[Task]:
         raise UsageError.because("--compare needs a machine other than reference")
     if not options.compare and (options.rtol is not None or options.atol is not None):
         raise UsageError.because("--rtol and --atol require --compare")
+    if options.seeds is not None and options.seeds > MOST_SCHEDULES:
+        raise UsageError.because(f"--seeds is at most {MOST_SCHEDULES:,}")
     for machine in machines:
         has_seeds = "seed" in options_of_kind(machine.capabilities.kind)
         for seed in range((options.seeds or 2) if has_seeds else 1):

@@ -141,6 +141,8 @@ class CudaOnHost(TorchFunctionMode):
         if "pin_memory" in kwargs:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         sources = _tensors((*args, *kwargs.values()))
+        if torch.is_autocast_enabled("cuda") and getattr(func, "__name__", None) in _IN_FLOAT32:
+            args, kwargs = _in_float32(args, kwargs)
         try:
             result = func(*args, **kwargs)
         except RuntimeError as error:
@@ -163,6 +165,81 @@ class CudaOnHost(TorchFunctionMode):
         if wanted.type == "cpu":
             _keep_on_host(moved, sources)
         return moved
+
+
+_HALVES = (torch.float16, torch.bfloat16)
+#: What ``torch.autocast("cuda")`` computes in float32 (torch's documentation of ``amp``); on the CPU it leaves most of them in the
+#: type that they are given.
+_IN_FLOAT32 = frozenset(
+    [
+        "__pow__",
+        "__rdiv__",
+        "__rpow__",
+        "__rtruediv__",
+        "acos",
+        "asin",
+        "binary_cross_entropy_with_logits",
+        "cosh",
+        "cosine_embedding_loss",
+        "cdist",
+        "cosine_similarity",
+        "cross_entropy",
+        "cumprod",
+        "cumsum",
+        "dist",
+        "erfinv",
+        "exp",
+        "expm1",
+        "group_norm",
+        "hinge_embedding_loss",
+        "kl_div",
+        "l1_loss",
+        "layer_norm",
+        "log",
+        "log10",
+        "log_softmax",
+        "log1p",
+        "log2",
+        "margin_ranking_loss",
+        "mse_loss",
+        "multilabel_margin_loss",
+        "multi_margin_loss",
+        "nll_loss",
+        "norm",
+        "normalize",
+        "pdist",
+        "poisson_nll_loss",
+        "pow",
+        "prod",
+        "reciprocal",
+        "rsqrt",
+        "sinh",
+        "smooth_l1_loss",
+        "soft_margin_loss",
+        "softmax",
+        "softmin",
+        "softplus",
+        "sum",
+        "renorm",
+        "tan",
+        "triplet_margin_loss",
+    ]
+)
+
+
+def _in_float32(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call with tensors of 16-bit floats on the device in float32, unless it says its type or brings
+    its result."""
+    if kwargs.get("dtype") is not None or kwargs.get("out") is not None:
+        return args, kwargs
+
+    def wide(value: Any) -> Any:
+        is_narrow = isinstance(value, torch.Tensor) and value.dtype in _HALVES
+        return value.float() if is_narrow and value not in _host else value
+
+    return tuple(map(wide, args)), {name: wide(value) for name, value in kwargs.items()}
 
 
 def _out_of_memory(message: str) -> str:

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tilewright.diagnostics import Collector, TileIRError, define_code
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.accesses import may_write_anything, written_through
-from tilewright.launching.arguments import Converted, check_grid, convert
+from tilewright.launching.arguments import Converted, check_grid, convert, misaligned
 from tilewright.launching.array_interchange import as_array
 from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
 from tilewright.launching.entry_names import CallingConvention, calling_convention, mangled_name
@@ -84,6 +84,17 @@ def check_launch(
     assert extents is not None and arguments is not None
     outputs = tuple(value for value in args if isinstance(value, np.ndarray))
     return CheckedLaunch(extents, arguments, outputs)
+
+
+def check_alignment(entry: KernelOp, arrays: Mapping[int, Array]) -> None:
+    """Raises one ``TileIRError`` (``bad-argument``) with all arrays, by parameter number, whose address is not a multiple
+    of their element size.
+    """
+    found, place = Collector(), location_of(entry)
+    for number, array in arrays.items():
+        if (error := misaligned(number, array, array.ctypes.data, place)) is not None:
+            found.diagnostics.extend(error.diagnostics)
+    found.raise_if_errors()
 
 
 def in_numpy(entry: KernelOp, args: Sequence[object]) -> Sequence[object]:

@@ -35,6 +35,8 @@ UNSUPPORTED_OPTION = define_code(
 #: The default number of schedules of the sanitizer: the least that finds lock-order inversions, and tickets drawn in
 #: opposite orders (``machine.schedules``).
 SANITIZER_SEEDS = 4
+#: The most schedules of a launch. Their seeds are listed before the first runs.
+MOST_SCHEDULES = 1_000_000
 
 #: The IR levels of launches.
 TILE_IR, NVGPU = "Tile IR", "nvgpu"
@@ -142,11 +144,20 @@ def _schedules(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        if not value:
+        try:
+            count = len(value)
+        except OverflowError:  # a range
+            count = MOST_SCHEDULES + 1
+        if not count:
             return "must name at least one seed"
+        if count > MOST_SCHEDULES:
+            return f"must name at most {MOST_SCHEDULES:,} seeds"
         wrong = next((found for each in value if (found := _seed(each))), "")
         return wrong and f"are wrong: a seed {wrong}"
-    return _integer(1)(value)
+    wrong = _integer(1)(value)
+    if not wrong and isinstance(value, Integral) and int(value) > MOST_SCHEDULES:
+        return f"must be at most {MOST_SCHEDULES:,}, not {value!r}"
+    return wrong
 
 
 _seed = _integer(0)

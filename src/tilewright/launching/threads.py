@@ -16,7 +16,7 @@ from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
-from tilewright.launching.checks import check_launch
+from tilewright.launching.checks import check_alignment, check_launch
 from tilewright.launching.modules import (
     globals_of,
     is_tileaa,
@@ -202,6 +202,7 @@ class LoweredProgram:
         """
         op = kernel_of(self.module, entry)
         checked = check_launch(op, grid, args, allow_overlap=allow_overlap)
+        check_alignment(op, checked.arguments.arrays)
         folded = must_fold(checked.grid)
         kernel = self.kernel(entry, optimize, folded=folded)
         arrays = checked.arguments.arrays

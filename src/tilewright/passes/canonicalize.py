@@ -45,7 +45,7 @@ class FirstRule(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if self.dead(op):
-            rewriter.erase(op)
+            self._erase(op, rewriter)
             return
         location = None if self.trace is None else location_of(op)
         for rule in self.rules.get(type(op), ()):
@@ -54,6 +54,21 @@ class FirstRule(RewritePattern):
                 if self.trace is not None:
                     self.trace.append(Rewrite(rule.__name__, op.name, location))
                 return
+
+    def _erase(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Erase a dead operation, and what is dead without it.
+
+        The walker would come back to an operand's operation only if that had one use: a chain of squares took as many
+        walks over the module as it is long.
+        """
+        waiting = [op]
+        while waiting:
+            found = waiting.pop()
+            if found.parent is None or not self.dead(found):
+                continue
+            owners = dict.fromkeys(operand.owner for operand in found.operands)
+            rewriter.erase(found)
+            waiting += [owner for owner in owners if isinstance(owner, Operation)]
 
 
 def apply_rules(

@@ -55,7 +55,6 @@ def memory_of(
     for index, array in enumerate(further):
         if not isinstance(array, np.ndarray):
             raise _unfit(f"memory[{index}]", "a NumPy array", array)
-        _check_forward(array, f"memory[{index}]")
         found.append(_buffer(array, f"memory[{index}]"))
     return found
 
@@ -64,16 +63,10 @@ def _buffer(array: Array, name: str) -> Buffer:
     return Buffer(_bytes_of(array), GLOBAL, name, read_only=not array.flags.writeable, keeps=array)
 
 
-def _check_forward(array: Array, name: str) -> None:
-    if any(stride < 0 for stride in array.strides):
-        raise Fault(codes.ARGUMENT, f"the strides of the array for '{name}' are {array.strides}")
-
-
 def _pointer(ty: LLVMPointerType, arg: Any, name: str) -> int:
     """The address of an array, or a given address."""
     check_space(ty)
     if isinstance(arg, np.ndarray):
-        _check_forward(arg, name)
         return address_of(arg)
     if isinstance(arg, np.integer):
         arg = int(arg)
@@ -196,7 +189,10 @@ def _strides(ty: b.MemRefType, arg: Array, name: str) -> tuple[int, ...]:
 
 
 def _bytes_of(array: Array) -> Array:
-    """The memory of an array from its first to its last element, as bytes."""
+    """The memory of an array from its lowest to its highest byte."""
+    array = array.view(np.ndarray)  # Subclasses have shapes and views of their own.
+    # An axis that runs backward begins at its highest element.
+    array = array[(*(slice(None, None, -1 if s < 0 else 1) for s in array.strides), ...)]
     if array.flags.c_contiguous:
         return array.reshape(-1).view(np.uint8)
     if not array.size:

@@ -176,7 +176,10 @@ class DiskCache:
             self._written = 1
             self._evict(limit)
         elif first:
-            threading.Thread(target=self._evict, args=(limit,), daemon=True).start()
+            try:
+                threading.Thread(target=self._evict, args=(limit,), daemon=True).start()
+            except RuntimeError:  # The system starts no more threads.
+                self._evict(limit)
 
     def _evict(self, limit: int) -> None:
         files = self._files()

@@ -23,6 +23,8 @@ from tilewright.cpu.runtime.driver import SIGNALS, LaunchState
 from tilewright.cpu.runtime.engine import Library
 from tilewright.cpu.runtime.libraries import library
 from tilewright.cpu.runtime.once import once
+from tilewright.diagnostics import TileIRError
+from tilewright.launching.options import UNSUPPORTED_OPTION
 
 #: Seconds between two looks of the watcher, and how often it looks in vain before it sleeps.
 _PERIOD, _IDLE_LOOKS = 0.1, 20
@@ -179,27 +181,37 @@ class Watcher:
             raise error
 
     def limited(self, state: LaunchState, seconds: float) -> Callable[[], None]:
-        """Stop a launch, as ``expired``, after that time; call the result when it has ended."""
+        """Stop a launch, as ``expired``, after that time; call the result when it has ended. Where the system starts
+        no thread for that, it is a TileIRError."""
         limit = _Limit(state, time.monotonic() + seconds)
         self._limits.append(limit)
-        self._wake()
+        error = self._wake()
+        if error is not None:
+            self._limits.remove(limit)
+            raise TileIRError.single(
+                UNSUPPORTED_OPTION, f"a time limit needs a thread to keep it: {error}"
+            )
         return lambda: self._limits.remove(limit)
 
     def guarded(self, state: LaunchState, is_over: Callable[[], bool]) -> Callable[[], None]:
         """Stop a launch when that says so, which is asked a few times a second; call the result when it
-        has ended."""
+        has ended. Nobody asks where the system starts no thread for it."""
         guard = _Guard(state, is_over)
         self._guards.append(guard)
         self._wake()
         return lambda: self._guards.remove(guard)
 
-    def _wake(self) -> None:
+    def _wake(self) -> RuntimeError | None:
+        """Have the thread look; why there is none, where the system starts no more."""
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._watch, name="tilewright watch", daemon=True
-            )
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, name="tilewright watch", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                return error
+            self._thread = thread
         self._called.set()
+        return None
 
     def _watch(self) -> None:
         idle = 0

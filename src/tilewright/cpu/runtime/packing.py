@@ -19,8 +19,8 @@ from tilewright.cpu.runtime.buffers import tile_bytes
 from tilewright.cpu.runtime.native_packing import NativePacker, native_packer
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.arguments import check_grid, misaligned
-from tilewright.launching.checks import check_launch, first_writes, in_numpy
+from tilewright.launching.arguments import check_grid
+from tilewright.launching.checks import check_alignment, check_launch, first_writes, in_numpy
 from tilewright.launching.codes import BAD_ARGUMENT
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.value_types import TileLike, is_pointer, tile_like
@@ -52,7 +52,6 @@ class Packer:
 
     def __init__(self, kernel: KernelOp) -> None:
         self._kernel = kernel
-        self._place = location_of(kernel)
         self._last_grid: tuple[object, tuple[int, int, int]] = None, (1, 1, 1)
         self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
 
@@ -89,8 +88,7 @@ class Packer:
         for ty, value in zip(self._types, packed.keep, strict=True):
             if not is_pointer(ty):
                 continue
-            is_array = isinstance(value, np.ndarray) and value.ndim > 0
-            found.append(span_of(value) if is_array else ALL_MEMORY)
+            found.append(span_of(value) if isinstance(value, np.ndarray) else ALL_MEMORY)
         return found
 
     def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
@@ -136,13 +134,9 @@ class Packer:
                 slots.append(copies[-1].ctypes.data)
             else:
                 slots.append(_slot_of(value, ty))
-        errors: list[TileIRError] = []
+        check_alignment(self._kernel, given.arrays)
         for number, array in given.arrays.items():
             slots[number] = array.ctypes.data
-            if (error := misaligned(number, array, slots[number], self._place)) is not None:
-                errors.append(error)
-        if errors:
-            raise TileIRError([d for error in errors for d in error.diagnostics])
         reaches = [(*span_of(array), n in self._written) for n, array in given.arrays.items()]
         bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
         distinct = not bare and are_apart(reaches)

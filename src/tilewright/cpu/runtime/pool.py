@@ -319,8 +319,10 @@ class Pool:
         return self._boxes.buffer_info()[0]
 
     def _grow(self, count: int) -> None:
-        while len(self._workers) < count:
-            self._workers.append(Worker())
+        """Have so many threads, or as many as the system starts."""
+        with suppress(RuntimeError):
+            while len(self._workers) < count:
+                self._workers.append(Worker())
 
     def _with_helpers(
         self,

@@ -9,7 +9,8 @@ Each module's ``load()`` gives xDSL's dialect with what is declared here. Nothin
   warp numbers, ``shuffle``, ``subgroup_reduce``, ``dynamic_shared_memory``, ``printf``;
 * ``llvm``: pointers as upstream checks them, ``getelementptr`` on vectors, masked gathers and scatters, atomics,
   fences, and the intrinsics of NVIDIA's GPUs with their types;
-* ``memref``: ``atomic_rmw`` and ``transpose``, ``global`` with its attributes, custom forms of six operations;
+* ``memref``: ``atomic_rmw`` and ``transpose``, ``global`` with its attributes, custom forms of six operations, and what
+  upstream checks of views, casts and shapes;
 * ``nvvm``: the whole dialect, which xDSL has not;
 * ``scf``: custom forms of ``parallel``, ``reduce`` and ``while``;
 * ``vector``: rearrangements, masks, reductions, gathers and scatters, ``shuffle`` in both spellings of the mask.

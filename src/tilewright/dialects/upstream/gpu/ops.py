@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    IndexType,
+    IntegerType,
+    i8,
+)
 from xdsl.dialects.gpu import DimensionAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -16,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.declare import Report, attr, enum_property, examples, same_type, type_of
-from tilewright.dialects.narrowing import memref_type
+from tilewright.dialects.narrowing import is_vector, memref_type
 from tilewright.dialects.syntax.directives import Flag, StringField, TypedValues
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
@@ -36,6 +44,20 @@ from tilewright.dialects.upstream.gpu.spaces import is_shared
 _UPPER_BOUND = Number("upper_bound", "upper_bound")
 _DIMENSION = K.Kind("a dimension", DimensionAttr)
 _REDUCTION = K.Kind("an all_reduce_op", A.AllReduceOperationAttr)
+
+
+def _is_number(ty: Attribute) -> bool:
+    return isinstance(ty, IntegerType | AnyFloat)
+
+
+def _is_row(ty: Attribute) -> bool:
+    return _is_number(element_of(ty)) and not (is_vector(ty) and ty.get_num_dims() > 1)
+
+
+_ROW = K.Kind("an integer or float, or a vector of one dimension of such", Attribute, _is_row)
+_PRINTED = K.Kind(
+    "an integer, float or index", Attribute, lambda t: _is_number(t) or isinstance(t, IndexType)
+)
 
 
 class DimensionOp(UpstreamOp):
@@ -191,13 +213,19 @@ class DynamicSharedMemoryOp(UpstreamOp):
                 f"expected the result to lie in shared memory, got '{format_type(ty)}'",
                 type_of("resultMemref"),
             )
+        if ty.element_type != i8 or list(ty.get_shape()) != [DYNAMIC_INDEX]:
+            report.error(
+                codes.ELEMENT_TYPE,
+                f"expected a row of bytes of open length, '?xi8', got '{format_type(ty)}'",
+                type_of("resultMemref"),
+            )
 
 
 @upstream_op("gpu", "shuffle")
 class ShuffleOp(UpstreamOp):
     """``value`` of another lane among ``width`` lanes, and whether there is such a lane."""
 
-    value = operand_def(K.ANY_VALUE)
+    value = operand_def(_ROW)
     offset = operand_def(K.I32)
     width = operand_def(K.I32)
     mode = prop_def(K.Kind("a shuffle_mode", A.ShuffleModeAttr))
@@ -225,7 +253,7 @@ class ShuffleOp(UpstreamOp):
 class SubgroupReduceOp(UpstreamOp):
     """The values of all lanes of the warp, combined."""
 
-    value = operand_def(K.ANY_VALUE)
+    value = operand_def(_ROW)
     op = prop_def(_REDUCTION)
     uniform = opt_prop_def(K.FLAG)
     result = result_def(K.ANY_VALUE)
@@ -260,7 +288,7 @@ class SubgroupReduceOp(UpstreamOp):
 class PrintfOp(UpstreamOp):
     """Prints values as the C function of that name does."""
 
-    args = var_operand_def(K.ANY_VALUE)
+    args = var_operand_def(_PRINTED)
     format = prop_def(K.STRING)
 
     HIDDEN: ClassVar = frozenset({"format"})

@@ -15,8 +15,8 @@ def load() -> Dialect:
     from xdsl.dialects.llvm import LLVM
 
     from tilewright.dialects.upstream.base.operations import extended
-    from tilewright.dialects.upstream.llvm import atomics, calls, ops
+    from tilewright.dialects.upstream.llvm import atomics, calls, checked, ops
     from tilewright.dialects.upstream.llvm.types import TYPES
 
     assert all((atomics, calls, ops))
-    return extended(LLVM, attributes=TYPES)
+    return extended(LLVM, checked.OPERATIONS, TYPES)

@@ -6,9 +6,11 @@ LLVM 21 and later do; `!llvm.vec<8 x ptr<1>>` of older ones is read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.llvm import LLVMArrayType, LLVMStructType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     operand_def,
@@ -22,6 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from tilewright.dialects.declare import Report, attr, examples, operand, type_of
+from tilewright.dialects.narrowing import is_vector
 from tilewright.dialects.syntax.directives import (
     Flag,
 )
@@ -169,6 +172,8 @@ class GetElementPtrOp(UpstreamOp):
                 f"least, got {len(self.dynamicIndices)} of {len(numbers)}",
                 attr("rawConstantIndices"),
             )
+        elif (wrong := _misplaced(self.properties["elem_type"], numbers[1:])) is not None:
+            report.error(codes.LLVM_POSITION, wrong, attr("rawConstantIndices"))
         counts = {lane_count(v.type) for v in self.operands} - {None}
         if counts != {lane_count(self.res.type)} - {None}:
             report.error(
@@ -176,6 +181,25 @@ class GetElementPtrOp(UpstreamOp):
                 f"expected pointers and places of one length, got '{format_type(self.res.type)}'",
                 type_of("res"),
             )
+
+
+def _misplaced(ty: Attribute, places: Sequence[int]) -> str | None:
+    """Why there is no element at places inside one of a type; None if there is. ``DYNAMIC_INDEX``: an operand."""
+    for place in places:
+        if isinstance(ty, LLVMStructType):
+            members = ty.types.data
+            if place == DYNAMIC_INDEX:
+                return f"expected a number for a member of '{format_type(ty)}', got an operand"
+            if not 0 <= place < len(members):
+                return f"expected one of {len(members)} members of '{format_type(ty)}', got {place}"
+            ty = members[place]
+        elif isinstance(ty, LLVMArrayType):
+            ty = ty.type
+        elif is_vector(ty):
+            ty = ty.element_type
+        else:
+            return f"expected no place inside of '{format_type(ty)}', got {len(places)} places"
+    return None
 
 
 # Many addresses

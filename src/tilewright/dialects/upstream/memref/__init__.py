@@ -1,4 +1,4 @@
-"""``memref``: ``global``, ``atomic_rmw``, ``transpose``, and custom forms."""
+"""``memref``: ``global``, ``atomic_rmw``, ``transpose``, custom forms, and rules that xDSL lacks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ def load() -> Dialect:
 
     from tilewright.dialects.upstream.base.formats import with_format
     from tilewright.dialects.upstream.base.operations import extended
-    from tilewright.dialects.upstream.memref import ops, transpose
+    from tilewright.dialects.upstream.memref import checked, ops, transpose
     from tilewright.dialects.upstream.memref.scope import AllocaScopeOp
 
     assert transpose
-    formatted = [with_format(op, form) for op, form in ops.FORMATS.items()]
-    return extended(MemRef, [*formatted, ops.LoadOp, ops.StoreOp, AllocaScopeOp])
+    rules = {op.name: op for op in (checked.CastOp, checked.CopyOp)}
+    formatted = [with_format(rules.get(op.name, op), form) for op, form in ops.FORMATS.items()]
+    own = (ops.LoadOp, ops.StoreOp, AllocaScopeOp)
+    return extended(MemRef, [*formatted, *checked.OPERATIONS, *own])

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
+    AnyFloat,
     IntegerAttr,
     MemRefType,
     StringAttr,
@@ -57,6 +58,7 @@ RMW_KINDS = {
     "minnumf": 14,
 }
 _KEYWORDS = {number: keyword for keyword, number in RMW_KINDS.items()}
+_OF_FLOATS = {"addf", "mulf", "maximumf", "minimumf", "maxnumf", "minnumf"}
 
 
 class GlobalHead(Directive):
@@ -214,6 +216,15 @@ class AtomicRMWOp(UpstreamOp):
                 f"expected 'value' to have the element type '{format_type(target.element_type)}' "
                 f"of 'memref', got '{format_type(value)}'",
                 type_of("value"),
+            )
+        kind = self.properties["kind"]
+        assert isinstance(kind, IntegerAttr)
+        keyword = _KEYWORDS[kind.value.data]
+        if keyword != "assign" and (keyword in _OF_FLOATS) != isinstance(value, AnyFloat):
+            report.error(
+                codes.REDUCTION,
+                f"'{keyword}' does not combine values of '{format_type(value)}'",
+                attr("kind"),
             )
         if len(self.indices) != target.get_num_dims():
             report.error(

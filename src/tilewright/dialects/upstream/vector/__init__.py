@@ -18,4 +18,4 @@ def load() -> Dialect:
     from tilewright.dialects.upstream.vector import checked, indexed, memory, ops, shapes
 
     assert all((indexed, memory, ops, shapes))
-    return extended(Vector, (checked.ExtractOp, checked.InsertOp, checked.BroadcastOp))
+    return extended(Vector, checked.OPERATIONS)

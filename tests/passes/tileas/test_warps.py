@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
+from tests.passes.tileas.softmax_loops import Loop
 
 from tilewright import LaunchOptions
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
@@ -249,3 +250,15 @@ def test_functions_of_f64_have_registers(width: int, element: str, warps: int) -
     remarks = GpuProgram(parse(text), "sm_90a").remarks()
     said = [found.message for found in remarks if found.kind == "warps"]
     assert bool(said) == (warps != 4) and all("around f64 functions" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("rows", "arch", "wanted"), [(64, "sm_90a", 4), (128, "sm_90a", 8), (64, "sm_80", 8)]
+)
+def test_warpgroups_without_rows_of_their_own(rows: int, arch: str, wanted: int) -> None:
+    """Of attention with 64 rows a second warpgroup would have columns of both products, between which the scores would go
+    through shared memory: 144 accumulators of a thread are taken instead."""
+    program = TileProgram(parse(Loop(rows, 32, 256).text()), arch)
+    remarks = program._lowered.scheduled("k").remarks  # pyright: ignore[reportPrivateUsage]
+    (warps,) = [remark.message for remark in remarks if remark.kind == "warps"]
+    assert warps.startswith(f"{wanted} warps: ")

@@ -18,6 +18,7 @@ from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.product_costs import (
+    BESIDE_ACCUMULATORS,
     MOST_REGISTERS,
     is_loaded,
     operands_loaded,
@@ -62,7 +63,13 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             why = f"with {default} warps, tiles take {inside // (32 * default)} registers per thread around f64 functions"
     else:
         held = max(accumulator_elements(op) for op in products)
-        while warps < MOST_WITH_PRODUCTS and held > ACCUMULATOR_REGISTERS * 32 * warps:
+        most = ACCUMULATOR_REGISTERS
+        if target.has_wgmma and not all(
+            _has_rows(op, 2 * warps) for op in chained_products(func) if isinstance(op, DotOp)
+        ):
+            # More warpgroups than rows for each exchange the left operand between the products.
+            most = MOST_REGISTERS - BESIDE_ACCUMULATORS
+        while warps < MOST_WITH_PRODUCTS and held > most * 32 * warps:
             warps *= 2
         why = (
             f"with {default} warps, accumulators take {held // (32 * default)} registers per thread"

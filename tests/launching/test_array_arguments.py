@@ -79,4 +79,4 @@ def test_an_array_that_is_not_aligned_is_refused(machine: str, place: int) -> No
     with pytest.raises(TileIRError) as caught:
         MACHINES[machine](module(), (1, 1, 1), args)
     assert caught.value.diagnostics[0].code == "bad-argument"
-    assert f"argument {place} starts 1 bytes behind" in caught.value.diagnostics[0].message
+    assert f"argument {place} starts 1 bytes past" in caught.value.diagnostics[0].message

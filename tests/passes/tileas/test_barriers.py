@@ -232,7 +232,7 @@ def test_bytes_that_are_stored_later_need_no_fence_before() -> None:
 NEEDED = {
     "ring": (K.product(), "sm_80", 1),
     "ring in a loop": (K.product(nested=True), "sm_80", 2),
-    "products": (K.attention(), "sm_80", 2),
+    "products": (K.attention(), "sm_80", 3),
     "folds": (folds(1), "sm_80", 1),
     "memory": (through_memory(ordered=True), "sm_80", 1),
 }

@@ -108,10 +108,10 @@ STEPS: Mapping[str, Callable[[_Work], object]] = {
     RemoveConversions.name: lambda work: remove_conversions(work.func, work.remarks),
     TmaPipelines.name: _tma,
     Pipeline.name: _pipeline,
+    Expand.name: lambda work: expand(work.func),
     DirectCopies.name: lambda work: direct_copies(
         work.func, work.target.shared_bytes, work.remarks
     ),
-    Expand.name: lambda work: expand(work.func),
     Schedule.name: lambda work: schedule_products(work.func, work.remarks),
     TmaStores.name: lambda work: store_by_maps(work.func, work.target.shared_bytes, work.remarks),
     Specialize.name: _specialize,

@@ -1,7 +1,7 @@
 """``tileas-direct-copies``: copy loaded tiles to shared memory without taking them through registers.
 
 A tile that is loaded only to be copied to storage, and that no ring holds, is brought there by asynchronous copies of threads
-(``cp.async``), which are waited for where the tile was copied. That takes half of the instructions, and no registers while
+(``cp.async``), which are waited for where the tile is read first. That takes half of the instructions, and no registers while
 the tile is on its way.
 """
 
@@ -22,6 +22,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import AsyncGroupOp, AsyncWaitOp, CopyAhead
+from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import inherit_location
@@ -45,7 +46,7 @@ from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 #: The bytes of a copy from which on it pays: with fewer, threads load more at once than they copy.
 LEAST_BYTES = 16
-#: The registers of a thread that a tile may take on its way, rather than begin its way later.
+#: The registers of a thread that a tile may take on its way: for smaller ones nothing is gained.
 FEW_REGISTERS = 64
 
 
@@ -56,16 +57,23 @@ class DirectCopies(FunctionPass):
     name: ClassVar[str] = "tileas-direct-copies"
 
     shared_bytes: int = LEAST_SHARED_BYTES
+    registers: int = FEW_REGISTERS
 
     def rewrite_function(self, func: FuncOp) -> None:
-        direct_copies(func, self.shared_bytes)
+        direct_copies(func, self.shared_bytes, registers=self.registers)
 
 
-def direct_copies(func: FuncOp, shared_bytes: int, remarks: Remarks | None = None) -> None:
-    """Let the tiles of a function that are loaded for storage alone be copied there, if that fits into ``shared_bytes``."""
+def direct_copies(
+    func: FuncOp,
+    shared_bytes: int,
+    remarks: Remarks | None = None,
+    registers: int = FEW_REGISTERS,
+) -> None:
+    """Let the tiles of a function that are loaded for storage alone be copied there, if that fits into ``shared_bytes``, and
+    if they would take more than some ``registers`` of a thread."""
     remarks = Remarks() if remarks is None else remarks
-    loads = Loads(func)
-    found = list(_candidates(func, loads))
+    loads, room = Loads(func), 4 * registers * threads_of(func)
+    found = [each for each in _candidates(func, loads) if each.bytes > room]
     copies = [
         loads.copy(
             each.load,
@@ -104,15 +112,12 @@ def _candidates(func: FuncOp, loads: Loads) -> Iterator[LoadAhead]:
 
 
 def _blocks_with_rings(func: FuncOp) -> set[Block | None]:
-    """The blocks of loops that load ahead by threads, and those in them: what is waited for there is all that is on its way."""
+    """The blocks of loops that prefetch by threads, and those in them: what is waited for there is all that is in flight."""
     found: set[Block | None] = set()
     for op in func.walk():
-        if isinstance(op, AsyncGroupOp) and "ahead" in op.properties:
-            loop = op.parent_op()
-            if isinstance(loop, scf.ForOp):
-                found |= {
-                    block for inner in loop.walk() for r in inner.regions for block in r.blocks
-                }
+        loop = op.parent_op()
+        if isinstance(op, AsyncGroupOp) and isinstance(loop, scf.ForOp):
+            found |= {block for inner in loop.walk() for r in inner.regions for block in r.blocks}
     return found
 
 
@@ -132,7 +137,7 @@ def _can_be_copied(load: TileLoad, loads: Loads) -> bool:
 
 def _start(func: FuncOp, found: LoadAhead, shared_bytes: int) -> Operation | None:
     """The operation in front of which the copies of a load start: itself, or, where its storage must not be taken as early, the
-    first that writes that; None where threads had better bring it."""
+    first that writes that; None where an access stands between the two."""
     load = found.load
     first = _first_copy(found)
     between: list[Operation] = []
@@ -140,11 +145,8 @@ def _start(func: FuncOp, found: LoadAhead, shared_bytes: int) -> Operation | Non
     while op is not None and op is not first:
         between.append(op)
         op = op.next_op
-    used = [op for op in between if _uses_storage(op)]
-    if not used or peak(func) + found.bytes <= shared_bytes:
+    if not any(map(_uses_storage, between)) or peak(func) + found.bytes <= shared_bytes:
         return load
-    if found.bytes // 4 // threads_of(func) <= FEW_REGISTERS:
-        return None
     return (
         None if any(isinstance(inner, Access) for op in between for inner in op.walk()) else first
     )
@@ -156,6 +158,15 @@ def _first_copy(found: LoadAhead) -> Operation:
     assert block is not None
     copies = {reader.copy for reader in found.readers}
     return next(op for op in block.ops if op in copies)
+
+
+def _first_reader(found: LoadAhead) -> Operation:
+    """The operation beside a load in which its tile is read first."""
+    block = found.load.parent
+    assert block is not None
+    # The copy that is to be put in has no place yet.
+    readers = {at_level(user, block) for user in found.users if user.parent is not None}
+    return next(op for op in block.ops if op in readers)
 
 
 def _uses_storage(op: Operation) -> bool:
@@ -177,8 +188,8 @@ def _pending(wait: AsyncWaitOp) -> int:
 
 
 def _rewrite(func: FuncOp, found: LoadAhead, copy: CopyAhead, start: Operation) -> AsyncWaitOp:
-    """Start the copies of a load in front of ``start``, and wait for them where the tile was copied; the wait."""
-    first = _first_copy(found)
+    """Start the copies of a load in front of ``start``, and wait for them where the tile is read first; the wait."""
+    first = _first_reader(found)
     target = found.target
     ty = TiledViewType((1, *target.dims), target.element_type, target.residency.data, target.layout)
     storage = S.AllocTensorOp.create(result_types=(ty,))

@@ -31,13 +31,15 @@ from tilewright.cpu.codegen.products.running_sums import make_early
 from tilewright.cpu.codegen.products.state import Extents, Observed
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, ViewOp
 
 _ANY = 1 << 62
 #: Operations of one operand that make zero of zero.
 _KEEP_ZERO = frozenset(
     {
         *(f"arith.{name}" for name in ("extsi", "extui", "trunci", "sitofp", "uitofp")),
-        *("nv_tileaa.fp_to_fp", "nv_tileaa.permute", "nv_tileaa.view", "nv_tileaa.expand_dims"),
+        *(kind.name for kind in (FpToFpOp, PermuteOp, ViewOp, ExpandDimsOp)),
     }
 )
 _WITHOUT_ZERO = frozenset({"f8E8M0FNU"})

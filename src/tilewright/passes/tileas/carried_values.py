@@ -65,7 +65,7 @@ def _through_while(
     end = other.last_op
     assert end is not None
     end.operands = [*end.operands, *arguments]
-    return _again(loop, [*loop.operands, *given], given)
+    return with_results(loop, [*loop.operands, *given], loop.results, given)
 
 
 def _through_branch(
@@ -77,25 +77,31 @@ def _through_branch(
         end = region.block.last_op
         assert end is not None
         end.operands = [*end.operands, *(ends if _is_in(ends[0], region.block) else given)]
-    return _again(branch, branch.operands, given)
+    return with_results(branch, branch.operands, branch.results, given)
 
 
-def _again(op: Around, operands: Sequence[SSAValue], more: Sequence[SSAValue]) -> Operation:
-    """An operation in the place of one, with further results of the types of some values."""
+def with_results(
+    op: Around,
+    operands: Sequence[SSAValue],
+    kept: Sequence[SSAValue],
+    more: Sequence[SSAValue] = (),
+) -> Operation:
+    """Put in the place of a loop or branch one with the same regions that has those results that are ``kept``, and further
+    ones of the types of some values. Nothing may use the results that go."""
     regions: list[Region] = []
     for region in list(op.regions):
         op.detach_region(region)
         regions.append(region)
     new = type(op).create(
         operands=operands,
-        result_types=[*(result.type for result in op.results), *(value.type for value in more)],
+        result_types=[value.type for value in (*kept, *more)],
         attributes=op.attributes,
         properties=op.properties,
         regions=regions,
     )
     inherit_location(new, op)
     Rewriter.insert_op(new, InsertPoint.before(op))
-    for old, result in zip(op.results, new.results, strict=False):
+    for old, result in zip(kept, new.results, strict=False):
         result.name_hint = old.name_hint
         old.replace_all_uses_with(result)
     op.detach()

@@ -8,7 +8,7 @@ synchronize the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import ClassVar, TypeGuard
@@ -34,7 +34,7 @@ from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of, reside
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.assign_layouts import block_warps
-from tilewright.passes.tileas.carried_values import Around, ops_around
+from tilewright.passes.tileas.carried_values import Around, ops_around, with_results
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import registers_of, scheduled_product_cost
 from tilewright.passes.tileas.remarks import Remarks
@@ -385,7 +385,7 @@ class _Needs:
                 argument.block.erase_arg(argument)
         _drop_operands(use for slot in dropped for use in slot.uses if use[0] is op)
         if results:
-            _without_results(op, results)
+            with_results(op, op.operands, [r for r in op.results if r not in results])
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,29 +456,6 @@ def _drop_operands(uses: Iterable[tuple[Operation, int]]) -> None:
         dropped.setdefault(op, set()).add(index)
     for op, indices in dropped.items():
         op.operands = [value for n, value in enumerate(op.operands) if n not in indices]
-
-
-def _without_results(op: Around, dropped: Collection[SSAValue]) -> None:
-    """Put the same operation without some results, which nothing uses, in the place of one."""
-    kept = [result for result in op.results if result not in dropped]
-    regions: list[Region] = []
-    for region in list(op.regions):
-        op.detach_region(region)
-        regions.append(region)
-    new = type(op).create(
-        operands=op.operands,
-        result_types=[result.type for result in kept],
-        attributes=op.attributes,
-        properties=op.properties,
-        regions=regions,
-    )
-    inherit_location(new, op)
-    Rewriter.insert_op(new, InsertPoint.before(op))
-    for old, result in zip(kept, new.results, strict=True):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    op.detach()
-    op.erase()
 
 
 def _all_of(block: Block) -> Iterator[Operation]:

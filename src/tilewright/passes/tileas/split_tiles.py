@@ -495,7 +495,6 @@ class _Rewriting:
             operands = [value for inner in op.walk() for value in inner.operands]
             if self._forms(op) or _has_store(op) or any(v.owner in found for v in operands):
                 found[op] = None
-        # What is needed as a whole, too, and comes from outside stays there.
         return list(found)
 
     # Operations, one by one.

@@ -11,6 +11,7 @@ from tests.passes.tileas import kernels as K
 from tests.passes.tileas.softmax_loops import Loop
 from xdsl.dialects import scf
 
+from tilewright import LaunchOptions, TileIRError, load
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -255,3 +256,20 @@ def test_what_a_part_stores_no_other_part_reads() -> None:
     own = own.replace("  %s = mmaf", "  %half = constant <f16: 0.5> : tile<32x64xf16>\n  %s = mmaf")
     before, after = K.lowered(own, "tileaa"), split(own, 4)
     assert K.outcome(before, own) == K.outcome(after, own)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_the_cpu_machine_takes_parts_that_lie_outside(checked: bool) -> None:
+    """Rows 32 to 63 of a memref of 24: the tile that they are part of begins in it. The next tile does not."""
+    text = K.product()
+    module, (one, two) = split(text, 2), (K.arguments(text, 1, 24) for _ in range(2))
+    for given in (one, two):
+        given[-2] = 64
+    Program(module).launch("k", 1, one)
+    program = load(module, "cpu", LaunchOptions(checked=checked))
+    program.launch("k", (1, 1, 1), two)
+    np.testing.assert_allclose(one[-4], two[-4], rtol=1e-5, atol=1e-5)
+    if checked:
+        far = split(text.replace("%ct[%zero, %zero]", "%ct[%one, %zero]"), 2)
+        with pytest.raises(TileIRError, match="outside of its view along axis 0"):
+            load(far, "cpu", LaunchOptions(checked=True)).launch("k", (1, 1, 1), two)

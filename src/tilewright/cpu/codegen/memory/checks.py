@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from llvmlite import ir
 from xdsl.ir import Operation
 
+from tilewright.analysis.tileaa.geometry import cut_by
 from tilewright.cpu.abi import AssertSite
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
 from tilewright.cpu.codegen.host.callbacks import call_host
@@ -71,6 +72,14 @@ def require(f: FunctionEmitter, op: Operation, condition: Value, message: str) -
     b.position_at_end(fine)
 
 
+def _groups(op: Operation, axes: int) -> tuple[int, ...]:
+    """Along each axis, how many tiles of the view of an access count as one: outside of the memref a tile may lie if the first
+    of its group does not."""
+    cutter = cut_by(op.operands[0])
+    cut = None if cutter is None else cutter.cut
+    return (1,) * axes if cut is None or not cut.groups else cut.groups
+
+
 def check_indices(
     f: FunctionEmitter,
     op: Operation,
@@ -78,13 +87,14 @@ def check_indices(
     indices: Sequence[Value | Tile],
     in_bounds: Sequence[bool],
 ) -> list[Value]:
-    """The tile has a part in the memref; all of it along axes that promise so. Gives the furthest
-    coordinate of an element in the memref along each axis.
+    """The tile has a part in the memref, or another tile of its group begins there; all of it along axes that promise so.
+    Gives the furthest coordinate of an element in the memref along each axis.
 
     Along an axis with a tile of indices those outside of the memref do not count, unless it promises
     that there are none.
     """
     b, furthest = f.builder, list[Value]()
+    groups = _groups(op, len(view.dims))
     for position, (axis, step, extent) in enumerate(
         zip(view.axes, view.steps, view.dims, strict=True)
     ):
@@ -100,14 +110,23 @@ def check_indices(
         exact, whole = Exact(b), ir.Constant(I64, extent)
         origin = exact.times(index, as_value(step))
         exact.plus(origin, whole)
-        inside = b.and_(exact.fine, b.icmp_unsigned("<", origin, size))
+        first, group = origin, groups[position]
+        if group > 1:
+            within = b.urem(index, ir.Constant(index.type, group))
+            first = b.mul(b.sub(index, within), as_value(step))
+        inside = b.and_(exact.fine, b.icmp_unsigned("<", first, size))
         outside = f"'{op.name}' accesses a tile outside of its view along axis {position}"
         require(f, op, inside, outside)
         left = b.sub(size, origin)
+        if group > 1:
+            left = llvm.intrinsic(b, "usub.sat", [size, origin])
         if promises:
             require(f, op, b.icmp_unsigned(">=", left, whole), promise)
         count = llvm.intrinsic(b, "umin", [left, whole])
-        furthest.append(b.sub(b.add(origin, count), ir.Constant(I64, 1)))
+        last = b.sub(b.add(origin, count), ir.Constant(I64, 1))
+        if group > 1:
+            last = llvm.intrinsic(b, "umin", [last, b.sub(size, ir.Constant(I64, 1))])
+        furthest.append(last)
     return furthest
 
 

@@ -160,6 +160,7 @@ class LoopAhead(LoopLoads):
                 f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
+                needed=2 * each + others,
             )
             return
         else:

@@ -38,11 +38,9 @@ from tilewright.passes.tileas.carried_values import Around, ops_around, with_res
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import registers_of, scheduled_product_cost
 from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.target import REGISTERS, RESERVED_BYTES, Target
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
-#: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.
-_REGISTERS, _RESERVED = 1 << 16, 1 << 10
 #: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
 #: it holds beside sums.
 _MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 24, 88, 64
@@ -85,11 +83,11 @@ def agents_for(
     those that compute have as many registers as before; else a warpgroup gives most of its own to them. A block
     of several warpgroups with many sums has a multiprocessor for itself (``block_warps``).
     """
-    blocks = max(target.multiprocessor_bytes // (shared_bytes + _RESERVED), 1)
+    blocks = max(target.multiprocessor_bytes // (shared_bytes + RESERVED_BYTES), 1)
     if warps > _WARPGROUP and sums >= _MANY_SUMS:
         blocks = 1
     all_warps = warps + _WARPGROUP
-    share = _REGISTERS // (32 * blocks * all_warps) // 8 * 8
+    share = REGISTERS // (32 * blocks * all_warps) // 8 * 8
     if share >= _MOST or warps % _WARPGROUP:
         return Agents((warps, 1))
     taken, sure = (

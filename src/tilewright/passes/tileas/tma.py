@@ -42,12 +42,11 @@ from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.staged_loads import StagedLoad, stage_loads, undo_others
-from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.target import RESERVED_BYTES, Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 from tilewright.passes.tileas.tma_stores import choose_tma_stores
 
 #: What each block takes of a multiprocessor beside what it asks for.
-_RESERVED = 1024
 DEFAULT_STAGES = 4
 
 
@@ -191,6 +190,7 @@ class _TmaLoop(LoopAhead):
                 f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
+                needed=2 * each + others,
             )
             return False
         remark = self.told(len(boxes), " by TMA", stages, each, figures if stages == 1 else "")
@@ -214,7 +214,7 @@ class _TmaLoop(LoopAhead):
     def _stages(self, each: int, others: int) -> int:
         """How many stages of ``each`` bytes there are room for, beside ``others``: with three or more in
         half of the memory, two blocks share a multiprocessor, and one computes while the other waits."""
-        half = (self.shared_bytes + _RESERVED) // 2 - _RESERVED - BESIDE_RINGS
+        half = (self.shared_bytes + RESERVED_BYTES) // 2 - RESERVED_BYTES - BESIDE_RINGS
         # What changes its layout behind the loop lies where the ring was.
         inside = any(isinstance(op, S.ConvertLayoutOp | ReduceOp) for op in self.body.walk())
         alone = not inside and isinstance(self.loop.parent_op(), FuncOp)

@@ -11,7 +11,7 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.session import UNWRITABLE_OUTPUT, Session, UsageError, reason
 
 if TYPE_CHECKING:
-    from tilewright.cpu.runtime.cache import DiskCache
+    from tilewright.launching.disk_cache import DiskCache
 
 _SIZE = re.compile(r"(?P<number>\d{1,15})(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 FORMAT = 1
@@ -45,7 +45,7 @@ def _size(text: str) -> int:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    from tilewright.cpu.runtime.cache import DIRECTORY_VARIABLE, disk_cache
+    from tilewright.launching.disk_cache import DIRECTORY_VARIABLE, disk_cache
 
     cache = disk_cache()
     if cache is None:

@@ -15,9 +15,9 @@ from tests.cpu.runtime.hand_written import COUNT, compiled
 from tilewright.cpu import Program
 from tilewright.cpu.compiled_kernels import CompileOptions
 from tilewright.cpu.runtime import kernels
-from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
 from tilewright.cpu.runtime.records import find_record
+from tilewright.launching.disk_cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.launching.modules import kernel_of
 from tilewright.text import parse
 
@@ -374,7 +374,7 @@ def test_a_record_that_names_an_unknown_global_counts_as_absent(own_cache: Path)
 _WRITER = """
 import sys
 from pathlib import Path
-from tilewright.cpu.runtime.cache import DiskCache
+from tilewright.launching.disk_cache import DiskCache
 cache = DiskCache(Path(sys.argv[1]))
 cache.set_limit(60_000)
 for round in range(150):

@@ -58,6 +58,7 @@ from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.induction_variables import close_inductions
 from tilewright.passes.tileas.prefetched_loads import (
+    LEAST_BYTES,
     LoadAhead,
     LoopLoads,
     TileLoad,
@@ -399,6 +400,12 @@ class StreamAhead(LoopAhead):
         if layout_of(load.result.type) is None:
             return False
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
+
+    def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
+        """None if threads have less than a word each to wait for: a ring costs a barrier in each iteration."""
+        found = super().loads(boxes=boxes)
+        least = LEAST_BYTES * threads_of(self.func)
+        return found if sum(load.bytes for load in found) >= least else []
 
     def budget(self, others: int) -> int:
         """Half of the memory at most: two blocks shall share a multiprocessor."""

@@ -29,7 +29,7 @@ from tilewright.model.tables import GPUS
 from tilewright.passes import run_pipeline
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.decisions import Decisions
-from tilewright.passes.tileas.pipeline import LoopAhead, pipeline
+from tilewright.passes.tileas.pipeline import LoopPipeliner, pipeline
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills
 from tilewright.passes.tileas.target import Target
@@ -155,7 +155,7 @@ def test_tiles_of_which_one_stage_fits_do_not_go_through_registers(
     layouts = f"tileaa,tileas-assign-layouts{{target={target}}}"
     func = func_of(layouts)
     loop = next(op for op in func.walk() if isinstance(op, scf.ForOp))
-    threads, gpu = LoopAhead(func, loop, 3, 1 << 20, Remarks()), GPUS["rtx5090"]
+    threads, gpu = LoopPipeliner(func, loop, 3, 1 << 20, Remarks()), GPUS["rtx5090"]
     loads = threads.loads()
     least = conversion_scratch(loop, least=True)
     assert [load.bytes for load in loads] == [64 * KIB] * 2

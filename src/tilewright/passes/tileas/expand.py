@@ -32,7 +32,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.dialects.nv_tileas.asynchronous import AsyncGroupOp, AsyncWaitOp, CopyAhead
+from tilewright.dialects.nv_tileas.asynchronous import AsyncCopy, AsyncGroupOp, AsyncWaitOp
 from tilewright.dialects.nv_tileas.storage import at_level, base_of
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.numerics.element_types import FORMATS
@@ -265,7 +265,7 @@ def _expand_groups(loop: scf.ForOp) -> None:
     if len(groups) != 1:
         return
     (group,) = groups
-    copies = [op for op in body.ops if isinstance(op, CopyAhead) and op.is_before_in_block(group)]
+    copies = [op for op in body.ops if isinstance(op, AsyncCopy) and op.is_before_in_block(group)]
     waits = [use.operation for use in group.result.uses]
     slots = {_slot(op) for op in copies}
     stages = min((_stages(op) for op in copies), default=0)
@@ -294,19 +294,19 @@ def _refilled(loop: scf.ForOp, group: AsyncGroupOp) -> _Refilled | None:
     copies: list[Operation] = []
     before = group.prev_op
     while before is not None and not isinstance(before, AsyncGroupOp):
-        if isinstance(before, CopyAhead):
+        if isinstance(before, AsyncCopy):
             copies.insert(0, before)
         before = before.prev_op
     waits = [use.operation for use in group.result.uses]
     if not copies or len(waits) != 1 or not isinstance(wait := waits[0], AsyncWaitOp):
         return None
-    storages = {base_of(op.target) for op in copies if isinstance(op, CopyAhead)}
+    storages = {base_of(op.target) for op in copies if isinstance(op, AsyncCopy)}
     if {_ahead(group), *(_stages_of(storage) for storage in storages)} != {1}:
         return None
     readers = {
         at_level(op, body)
         for op in body.walk()
-        if not isinstance(op, CopyAhead | S.ExtractSliceOp | S.PermuteViewOp)
+        if not isinstance(op, AsyncCopy | S.ExtractSliceOp | S.PermuteViewOp)
         and any(
             isinstance(value.type, TiledViewType) and base_of(value) in storages
             for value in op.operands
@@ -387,7 +387,7 @@ def _refill(loop: scf.ForOp, found: Sequence[_Refilled]) -> None:
     carrying(loop, tokens)
 
 
-def _slot(copy: CopyAhead) -> SSAValue | None:
+def _slot(copy: AsyncCopy) -> SSAValue | None:
     """The number of the stage that a copy fills."""
     made = copy.target.owner
     return made.index if isinstance(made, S.ExtractSliceOp) else None
@@ -474,7 +474,7 @@ class _Ring:
         )
 
 
-def _stages(copy: CopyAhead) -> int:
+def _stages(copy: AsyncCopy) -> int:
     """The stages of the ring that a copy fills one of."""
     return _stages_of(base_of(copy.target))
 

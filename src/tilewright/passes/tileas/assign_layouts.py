@@ -43,7 +43,7 @@ from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
 from tilewright.passes.base import inherit_location
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
     WIDEST,
     Shape,
@@ -55,7 +55,6 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.operand_layouts import fastest_axis, operand_layouts, operand_storage
 from tilewright.passes.tileas.part_layouts import static_part
@@ -71,6 +70,7 @@ from tilewright.passes.tileas.right_operands import (
 )
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
+from tilewright.passes.tileas.tile_ops import is_tile
 from tilewright.passes.tileas.warp_counts import check_warps
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
@@ -258,13 +258,13 @@ class _Assigner:
         rule = _RULES.get(op.name)
         if rule is not None:
             rule(self, op)
-        elif kinds.is_elementwise(op):
+        elif tile_ops.is_elementwise(op):
             self.elementwise(op)
-        elif not kinds.is_source(op) or any(map(is_tile, op.operands)):
+        elif not tile_ops.is_source(op) or any(map(is_tile, op.operands)):
             self.by_default(op)
 
     def elementwise(self, op: Operation) -> None:
-        tiles = kinds.tiles_of(op.operands)
+        tiles = tile_ops.tiles_of(op.operands)
         settled = [value for value in tiles if value in self.layouts]
         if not settled:
             return
@@ -295,7 +295,7 @@ class _Assigner:
             if is_tile(value)
         }
         self.give(op, layouts)
-        for result in kinds.tiles_of(op.results):
+        for result in tile_ops.tiles_of(op.results):
             self.settle(result, default_layout(result.type, self.threads))
 
     def broadcast(self, op: Operation) -> None:
@@ -436,7 +436,7 @@ class _Assigner:
             layout, strength = coalesced(dims, self.threads, shape), 0
         self.all_in(op, layout)
         axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
-        for result in kinds.tiles_of(op.results):
+        for result in tile_ops.tiles_of(op.results):
             self.settle(result, layout.sliced(dims, axis), strength)
 
     def scan(self, op: Operation) -> None:
@@ -450,7 +450,7 @@ class _Assigner:
             if scans_well(own, dims, axis):
                 layout, strength = own, self.strength[best]
         self.all_in(op, layout)
-        for result in kinds.tiles_of(op.results):
+        for result in tile_ops.tiles_of(op.results):
             self.settle(result, layout, strength)
 
     # Parts of tiles.
@@ -844,18 +844,18 @@ _SLOW = (ExtractOp, ExtractSliceOp, InsertSliceOp)
 
 _Rule = Callable[[_Assigner, Operation], None]
 _RULES: dict[str, _Rule] = {
-    kinds.BROADCAST: _Assigner.broadcast,
-    kinds.PERMUTE: _Assigner.permute,
-    **dict.fromkeys(kinds.RESHAPES, _Assigner.reshape),
-    **dict.fromkeys(kinds.LOADS, _Assigner.load),
-    **dict.fromkeys(kinds.STORES, _Assigner.store),
-    **dict.fromkeys(kinds.ATOMICS, _Assigner.atomic),
-    kinds.REDUCE: _Assigner.reduce,
-    kinds.SCAN: _Assigner.scan,
+    tile_ops.BROADCAST: _Assigner.broadcast,
+    tile_ops.PERMUTE: _Assigner.permute,
+    **dict.fromkeys(tile_ops.RESHAPES, _Assigner.reshape),
+    **dict.fromkeys(tile_ops.LOADS, _Assigner.load),
+    **dict.fromkeys(tile_ops.STORES, _Assigner.store),
+    **dict.fromkeys(tile_ops.ATOMICS, _Assigner.atomic),
+    tile_ops.REDUCE: _Assigner.reduce,
+    tile_ops.SCAN: _Assigner.scan,
     ExtractSliceOp.name: _Assigner.extract_slice,
     InsertSliceOp.name: _Assigner.insert_slice,
     CatOp.name: _Assigner.cat,
-    kinds.DOT: _Assigner.dot,
+    tile_ops.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,
     "scf.while": _Assigner.while_loop,

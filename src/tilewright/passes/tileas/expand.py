@@ -37,7 +37,7 @@ from tilewright.dialects.nv_tileas.storage import at_level, base_of
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileaa.matching import integer_of
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.schedule_builder import (
@@ -49,7 +49,7 @@ from tilewright.passes.tileas.schedule_builder import (
     carrying,
 )
 
-_MOVES = (kinds.PERMUTE, *kinds.RESHAPES)
+_MOVES = (tile_ops.PERMUTE, *tile_ops.RESHAPES)
 #: The bits of a register.
 _WORD = 32
 
@@ -334,13 +334,13 @@ def _last_packed(load: Operation, order: Mapping[Operation, int]) -> Operation:
     there is none."""
     found, waiting = load, [load]
     while waiting:
-        for value in kinds.tiles_of(waiting.pop().results):
+        for value in tile_ops.tiles_of(waiting.pop().results):
             if FORMATS[T.element_name(T.element_of(value.type))].storage_bits >= _WORD:
                 continue
             for user in {use.operation for use in value.uses} & order.keys():
                 if not isinstance(user, scf.YieldOp):
                     found = max(found, user, key=order.__getitem__)
-                    if kinds.is_elementwise(user) or user.name in _MOVES:
+                    if tile_ops.is_elementwise(user) or user.name in _MOVES:
                         waiting.append(user)
     return found
 
@@ -470,7 +470,7 @@ class _Ring:
         meanwhile, and where there is no product."""
         ops = list(self.starts.body.walk())
         return any(isinstance(op, S.Product) for op in ops) and not any(
-            op.name in kinds.LOADS for op in ops
+            op.name in tile_ops.LOADS for op in ops
         )
 
 

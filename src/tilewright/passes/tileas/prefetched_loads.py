@@ -42,7 +42,7 @@ from tilewright.layouts.conversions import (
     plan_shared_conversion,
 )
 from tilewright.numerics.element_types import FORMATS
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     access_shape,
@@ -82,7 +82,7 @@ class Reader:
     @property
     def order(self) -> list[int] | None:
         """The order of axes, where it changes."""
-        if not self.shapes or self.shapes[-1].name != kinds.PERMUTE:
+        if not self.shapes or self.shapes[-1].name != tile_ops.PERMUTE:
             return None
         return list(int_list(self.shapes[-1].properties["permutation"]))
 
@@ -424,7 +424,7 @@ def _computes(op: Operation) -> bool:
 
 def _has_tile(op: Operation) -> bool:
     """Whether an operation makes a tile of several elements, of which each thread holds some."""
-    return any(prod(T.dims_of(value.type)) > 1 for value in kinds.tiles_of(op.results))
+    return any(prod(T.dims_of(value.type)) > 1 for value in tile_ops.tiles_of(op.results))
 
 
 def _of_view(load: TiledLoadOp, loop: scf.ForOp) -> str:
@@ -438,7 +438,7 @@ def _of_view(load: TiledLoadOp, loop: scf.ForOp) -> str:
 def _of_pointers(load: LoadOp) -> str:
     if goes_by_element(load):
         return "it is ordered or volatile"
-    if not isinstance(T.element_of(load.base.type), T.PtrType) or not kinds.is_tile(load.base):
+    if not isinstance(T.element_of(load.base.type), T.PtrType) or not tile_ops.is_tile(load.base):
         return "it does not load through a tile of pointers"
     return ""
 
@@ -466,13 +466,13 @@ def readers_of(load: TileLoad) -> tuple[Reader, ...]:
     def follow(value: SSAValue, shapes: tuple[Operation, ...]) -> bool:
         for use in value.uses:
             op = use.operation
-            permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
+            permuted = bool(shapes) and shapes[-1].name == tile_ops.PERMUTE
             if op.parent is not load.parent:
                 return False
             if isinstance(op, S.CopyOp):
                 found.append(Reader(op, shapes))
                 continue
-            kept = not permuted and op.name in (kinds.PERMUTE, *kinds.RESHAPES)
+            kept = not permuted and op.name in (tile_ops.PERMUTE, *tile_ops.RESHAPES)
             if not kept or not follow(op.results[0], (*shapes, op)):
                 return False
         return True

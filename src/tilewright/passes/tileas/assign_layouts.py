@@ -129,12 +129,28 @@ def assign_layouts(
     remarks: Remarks | None = None,
     decisions: Decisions = FREE,
 ) -> None:
-    """Give every tile of a function a layout for a block of so many threads."""
+    """Give every tile of a function a layout, in place, for a block of ``threads`` threads, 32 for each warp.
+
+    A layout says for each thread and register of a tile which element it holds; the shape of the tile stays. The rules visit
+    operations in program order. An access proposes the layout in which its transactions are widest, a product that of its
+    instruction on ``target``, of ``Target()`` where none is given; element-wise operations and reductions take the layout of the
+    operand whose proposal is strongest, so that conversions stand where tiles are smaller or cheaper to move. Adds
+    ``convert_layout``, storage in shared memory for operands that products read from there, and clones of constants and other
+    sources; erases what nothing uses afterwards.
+
+    ``decisions`` replaces choices: ``width`` limits accesses to so many bytes per thread, ``grid`` says how warps share a product.
+    ``remarks`` gets the kinds ``layout``, ``rule``, ``product`` and ``grid``. An operation without a rule is no error: it works in
+    the default layout, in which threads hold chunks of 4 elements in turn (``Layout.dealt``).
+    """
     told = Remarks() if remarks is None else remarks
     _Assigner(func, threads, target or Target(), told, decisions).run()
 
 
 class _Assigner:
+    """The rules, by the names of operations (``_RULES``). A tile without an entry in ``layouts`` is computed again in each
+    layout that a user asks for; ``strength`` says how much a layout has in its favour where several meet: 0 nothing, 1 an
+    access, 2 an operand that threads compute, 3 a product."""
+
     def __init__(
         self, func: FuncOp, threads: int, target: Target, remarks: Remarks, decisions: Decisions
     ):

@@ -65,7 +65,15 @@ class Expand(FunctionPass):
 
 
 def expand(func: FuncOp) -> None:
-    """Expand the loops of a function whose copies say how many iterations ahead they start."""
+    """Expand the loops of a function whose copies say how many iterations ahead they start, in place.
+
+    Pipelines (copies by tensor maps) come before groups (``cp.async`` of threads), and outer loops before inner ones. Both read
+    ``ahead`` of the operation that closes the copies of an iteration, and remove it: it then starts the copies of ``ahead``
+    iterations in front of the loop, which carries one counter more, of the iteration whose copies start next.
+    A loop stays as it is, and so right but slower, where this order cannot be had: its commits have different ``ahead``, its
+    iterators or stages are not carried by the loop, or, with as many iterations ahead as there are stages, an iteration does not
+    release a stage exactly once. Nothing is raised.
+    """
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
             _expand_groups(_expand_pipelines(op))

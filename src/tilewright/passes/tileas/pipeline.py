@@ -64,7 +64,7 @@ from tilewright.passes.tileas.prefetched_loads import (
     padding_of,
     read_from,
 )
-from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.remarks import Comparison, Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
 from tilewright.passes.tileas.shared_conversions import threads_of
@@ -151,8 +151,8 @@ class LoopPipeliner(LoopLoads):
         each = sum(load.bytes for load in loads)
         budget = self.room(each, others)
         stages = self.that_fit(each, budget)
-        figures = self.refills(loads, stages, others) if each <= budget else ""
-        if figures or (self.stages == 1 and stages == 1):
+        compared = self.refills(loads, stages, others) if each <= budget else None
+        if compared or (self.stages == 1 and stages == 1):
             stages = 1
         elif stages < 2:
             self.remarks.add(
@@ -163,10 +163,8 @@ class LoopPipeliner(LoopLoads):
             )
             return
         else:
-            stages, figures = self.asked(stages, each, others)
-        told = self.told(len(loads), "", stages, each, figures)
-        size = stages * each
-        self.remarks.add("ring", told, self.loop, tiles=len(loads), stages=stages, bytes=size)
+            stages, compared = self.asked(stages, each, others)
+        self.report(len(loads), "", stages, each, compared)
         self._rewrite(loads, stages)
 
     def budget(self, others: int) -> int:
@@ -193,26 +191,31 @@ class LoopPipeliner(LoopLoads):
         more = [n for n in RING_STAGES if self.stages < n <= min(wanted, fit)]
         return max(more, default=min(self.stages, fit))
 
-    @staticmethod
-    def told(tiles: int, how: str, stages: int, each: int, figures: str) -> str:
-        """A remark on a ring."""
+    def report(
+        self, tiles: int, how: str, stages: int, each: int, compared: Comparison | None
+    ) -> None:
+        """Remark on a ring of ``stages`` of ``each`` bytes."""
         what = "1 tile" if tiles == 1 else f"{tiles} tiles"
         found = f"a loop prefetches {what}{how} into {stages} stages"
         if stages == 1:
             found = f"a loop prefetches {what}{how}, one stage each, refilled as soon as it is read"
-        return f"{found}, {stages * each / 1024:g} KiB" + (f"; {figures}" if figures else "")
+        size = stages * each
+        found = f"{found}, {size / 1024:g} KiB" + (f"; {compared}" if compared else "")
+        self.remarks.add("ring", found, self.loop, compared, tiles=tiles, stages=stages, bytes=size)
 
-    def refills(self, loads: Sequence[PrefetchedLoad], stages: int, others: int) -> str:
-        """The figures, if each tile shall have one stage by the tables of the performance model."""
+    def refills(
+        self, loads: Sequence[PrefetchedLoad], stages: int, others: int
+    ) -> Comparison | None:
+        """The comparison, if each tile shall have one stage by the tables of the performance model."""
         ops = list(self.body.ops)
         if self.gpu is None:
-            return ""
+            return None
         products = [op for op in ops if isinstance(op, S.Product)]
         spans: list[tuple[int, list[S.Product], float]] = []
         for load in loads:
             places = [n for n, op in enumerate(ops) if op in self._readers(load)]
             if not places:
-                return ""
+                return None
             within = ops[places[0] : places[-1] + 1]
             inside = [op for op in within if isinstance(op, S.Product)]
             spans.append((load.bytes, inside, element_work(within)))
@@ -222,10 +225,10 @@ class LoopPipeliner(LoopLoads):
             self.gpu, Ring(products, warps, each, others, element_work(ops), spans), stages
         )
 
-    def asked(self, stages: int, each: int, others: int) -> tuple[int, str]:
-        """The stages of a ring by the tables of the performance model, and its figures."""
+    def asked(self, stages: int, each: int, others: int) -> tuple[int, Comparison | None]:
+        """The stages of a ring by the tables of the performance model, and what these compared."""
         if self.gpu is None:
-            return stages, ""
+            return stages, None
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
         return stages_of_ring(
             self.gpu, Ring(products, threads_of(self.func) // 32, each, others), stages

@@ -182,8 +182,8 @@ class _TmaLoop(LoopPipeliner):
                 each + sum(load.bytes for load in threads), self.beside([*boxes, *threads])
             )
             stages = both if both >= 2 else stages
-        figures = "" if threads else self.refills(list(boxes), stages, others)
-        if (figures or self.stages == 1) and each <= self.room(each, others):
+        compared = None if threads else self.refills(list(boxes), stages, others)
+        if (compared or self.stages == 1) and each <= self.room(each, others):
             stages = 1
         elif stages < 2:
             self.remarks.add(
@@ -193,9 +193,7 @@ class _TmaLoop(LoopPipeliner):
                 self.loop,
             )
             return False
-        remark = self.told(len(boxes), " by TMA", stages, each, figures if stages == 1 else "")
-        size = stages * each
-        self.remarks.add("ring", remark, self.loop, tiles=len(boxes), stages=stages, bytes=size)
+        self.report(len(boxes), " by TMA", stages, each, compared if stages == 1 else None)
         self._rewrite_all(groups, boxes, stages)
         return True
 

@@ -217,7 +217,7 @@ def test_passes_of_other_levels_are_refused(passes: str) -> None:
 
 def test_findings_are_those_of_the_analyses() -> None:
     found = explain_example("softmax", passes="")
-    remarks = found.findings["lowered"].remarks
+    remarks = found.analyses["lowered"].remarks
     assert list(remarks) == list(ANALYSES)
     told = [r for by_line in remarks.values() for several in by_line.values() for r in several]
     text = "\n".join(line.text for line in level(found, "lowered").lines)
@@ -237,7 +237,7 @@ def test_findings_are_those_of_the_analyses() -> None:
 
 
 def test_grid_is_counted_on() -> None:
-    ranges = explain_example("softmax", grid=(16,)).findings["final"].remarks["ranges"]
+    ranges = explain_example("softmax", grid=(16,)).analyses["final"].remarks["ranges"]
     assert ("%block: [0, 15]",) in ranges.values()
 
 

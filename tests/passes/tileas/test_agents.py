@@ -227,7 +227,7 @@ READ = (
 def test_remarks() -> None:
     split = (
         "4 consumer warps and 4 producer warps, with 232 and 24 registers per thread; modelled on "
-        "H100 SXM, with them: 819 clocks per iteration, 1 block; without: 819 clocks per iteration, 1 block"
+        "H100 SXM, with them: 819 clocks per iteration, 2 blocks; without: 819 clocks per iteration, 2 blocks"
     )
     assert said(product(*TILE)) == [split]
     text = product(*TILE, nested=True)

@@ -6,8 +6,6 @@ that one mistake causes one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.dialects.builtin import NoneAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
@@ -16,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.analysis.debug_rules import check_module_scopes
 from tilewright.analysis.dominance import check_dominance
 from tilewright.analysis.hints import HintMode, check_hints
+from tilewright.analysis.preorder import operations
 from tilewright.analysis.reports import DiagnosticCollector, OpReport
 from tilewright.analysis.structure import (
     StructureChecker,
@@ -126,24 +125,6 @@ def without_custom_form(module: Operation) -> set[Operation]:
         if collector.in_source_order():
             found.add(op)
     return found
-
-
-def operations(root: Operation) -> Iterator[Operation]:
-    """Yield ``root`` and all operations inside it, in preorder. Not recursive."""
-    yield root
-    stack = [iter(block.ops) for region in reversed(root.regions) for block in region.blocks]
-    while stack:
-        op = next(stack[-1], None)
-        if op is None:
-            stack.pop()
-            continue
-        yield op
-        if op.regions:
-            stack += [
-                iter(block.ops)
-                for region in reversed(op.regions)
-                for block in reversed(region.blocks)
-            ]
 
 
 class _Run:

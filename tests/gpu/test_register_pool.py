@@ -92,6 +92,7 @@ def test_increases_that_are_none_are_refused() -> None:
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_the_pool_is_what_ptxas_launches_with() -> None:
     """The rule for registers at launch, against the assembler."""
     for threads, second in ((384, "increase 232"), (512, "increase 152"), (640, "increase 104")):

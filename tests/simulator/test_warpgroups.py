@@ -124,7 +124,7 @@ def _run(
 )
 def test_k_major_operands(element: str, m: int, n: int, k: int) -> None:
     d, wanted, result = _run(element, m, n, k)
-    assert not result.findings, [found.brief() for found in result.findings]
+    assert not result.diagnostics, [found.brief() for found in result.diagnostics]
     assert d.tobytes() == wanted.tobytes()
 
 
@@ -132,5 +132,5 @@ def test_k_major_operands(element: str, m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("a_transposed", [False, True])
 def test_transposed_operands(m: int, n: int, a_transposed: bool) -> None:
     d, wanted, result = _run("f16", m, n, 64, a_transposed=a_transposed, b_transposed=True)
-    assert not result.findings, [found.brief() for found in result.findings]
+    assert not result.diagnostics, [found.brief() for found in result.diagnostics]
     assert d.tobytes() == wanted.tobytes()

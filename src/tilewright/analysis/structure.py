@@ -416,7 +416,7 @@ def check_terminators(op: DeclaredOp, report: OpReport) -> None:
             if last is None:
                 report.error(EMPTY_BLOCK, "expects a non-empty block", ("region", "", index))
             elif not last.has_trait(IsTerminator, value_if_unregistered=True):
-                report.findings.error(
+                report.collector.error(
                     MISSING_TERMINATOR,
                     f"block with no terminator, has '{last.name}' as its last operation",
                     last,

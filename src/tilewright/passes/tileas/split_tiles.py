@@ -29,10 +29,10 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tilewright.analysis.tileaa import Facts
 from tilewright.analysis.tileaa.geometry import cut_by
-from tilewright.dialects import arith, facts
+from tilewright.analysis.tileaa.slices import slicings
+from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.declare import enum_property, int_property
-from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -49,9 +49,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import (
 )
 from tilewright.dialects.nv_tileaa.ops.shapes import (
     BlockTileOp,
-    BroadcastOp,
     MakeRangeOp,
-    PermuteOp,
     SplatOp,
 )
 from tilewright.dialects.syntax.engine import values_of
@@ -192,7 +190,6 @@ def _through(op: scf.ForOp | scf.IfOp, value: SSAValue, form: Form) -> list[tupl
 def _needs(op: Operation, axis: int) -> list[Form]:
     """In which forms an operation needs its operands for its result in parts along an axis."""
     whole: list[Form] = [None] * len(op.operands)
-    dims = T.dims_of(op.results[0].type)
     if isinstance(op, ConstantOp) and not op.properties["value"].is_splat:  # pyright: ignore[reportAttributeAccessIssue]
         raise CannotSplitError("a constant tile has several values")
     if isinstance(op, ConstantOp | SplatOp):
@@ -201,38 +198,16 @@ def _needs(op: Operation, axis: int) -> list[Form]:
         if op.bounds:
             raise CannotSplitError("a range has computed bounds")
         return whole
-    if isinstance(op, BroadcastOp):
-        return [None if T.dims_of(op.source.type)[axis] == 1 else axis]
-    if isinstance(op, PermuteOp):
-        return [int_list(op.properties["permutation"])[axis]]
-    if isinstance(op, ReduceOp | ScanOp):
-        along = int_property(op, "axis")
-        if isinstance(op, ScanOp) and axis == along:
-            raise CannotSplitError("a scan goes along the axis of the parts")
-        if any(
-            not is_side_effect_free(inner) and not inner.has_trait(IsTerminator)
-            for inner in op.walk()
-            if inner is not op
-        ):
-            raise CannotSplitError(f"the body of '{op.name}' has effects")
-        return [axis + (isinstance(op, ReduceOp) and axis >= along)] * len(op.operands)
-    if isinstance(op, DotOp):
-        if op.sfa is not None or len(dims) != 2:
-            raise CannotSplitError("a product has scales, or several matrices")
-        return [0, None, 0] if axis == 0 else [None, 1, 1]
     if isinstance(op, TiledLoadOp):
         _check_view(op, op.result.type, axis)
         return whole
     if isinstance(op, LoadOp):
         _check_weak(op)
-        return _same_place(op, dims, axis)
-    if op.regions or not is_side_effect_free(op):
-        raise CannotSplitError(f"'{op.name}' makes a tile as a whole")
-    if facts.elements(op) is Elements.SAME_POSITION:
-        return _same_place(op, dims, axis)
-    if facts.elements(op) is Elements.RESHAPED:
-        return [_axis_before(op, axis)]
-    raise CannotSplitError(f"'{op.name}' makes a tile as a whole")
+        return _same_place(op, T.dims_of(op.result.type), axis)
+    for slicing in slicings(op):
+        if slicing.result == axis:
+            return list(slicing.operands)
+    raise CannotSplitError(f"'{op.name}' makes a tile as a whole along the axis of the parts")
 
 
 def _same_place(op: Operation, dims: Sequence[int], axis: int) -> list[Form]:
@@ -242,20 +217,6 @@ def _same_place(op: Operation, dims: Sequence[int], axis: int) -> list[Form]:
     ):
         raise CannotSplitError(f"'{op.name}' takes tiles of several shapes")
     return [axis if tile else None for tile in tiles]
-
-
-def _axis_before(op: Operation, axis: int) -> int:
-    """The axis of the operand of a reshape that an axis of its result is."""
-    source, result = (T.dims_of(value.type) for value in (op.operands[0], op.results[0]))
-    before = 1
-    for extent in result[:axis]:
-        before *= extent
-    place = 1
-    for number, extent in enumerate(source):
-        if place == before and extent == result[axis]:
-            return number
-        place *= extent
-    raise CannotSplitError("a reshape cuts or joins the axis of the parts")
 
 
 def _check_weak(op: Load | Store) -> None:

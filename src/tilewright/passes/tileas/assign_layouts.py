@@ -28,7 +28,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
+from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp, FpToFpOp
 from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import (
@@ -42,6 +42,7 @@ from tilewright.layouts.conversions import shared_between
 from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
+from tilewright.layouts.repacking import narrow_layout, wide_layout
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
@@ -57,7 +58,7 @@ from tilewright.passes.tileas.element_accesses import goes_by_element, updates_i
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.operand_layouts import fastest_axis, operand_layouts, operand_storage
-from tilewright.passes.tileas.part_layouts import static_part
+from tilewright.passes.tileas.part_layouts import repacked_bits, static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.reduction_layouts import scan_layout, scans_well
@@ -332,6 +333,24 @@ class _Assigner:
             self.all_in(op, default_layout(source.type, self.threads))
         elif source in self.layouts:
             self.settle(result, self.layouts[source], self.strength[source])
+
+    def bitcast(self, op: Operation) -> None:
+        """Elements of another width are packed from what a thread holds, or taken apart by it."""
+        assert isinstance(op, BitcastOp)
+        bits, source, result = repacked_bits(op), op.source, op.result
+        if not bits:
+            self.elementwise(op)
+            return
+        own = self.layouts.get(source) or default_layout(source.type, self.threads)
+        if bits < 0:
+            layout = narrow_layout(own, -bits)
+        else:
+            layout = wide_layout(own, bits)
+            if layout is None:
+                wide = default_layout(result.type, self.threads)
+                own, layout = narrow_layout(wide, bits), wide
+        self.give(op, {0: own})
+        self.settle(result, layout, self.strength.get(source, 0))
 
     def load(self, op: Operation) -> None:
         assert isinstance(op, Access)
@@ -863,6 +882,7 @@ _RULES: dict[str, _Rule] = {
     tile_ops.BROADCAST: _Assigner.broadcast,
     tile_ops.PERMUTE: _Assigner.permute,
     **dict.fromkeys(tile_ops.RESHAPES, _Assigner.reshape),
+    BitcastOp.name: _Assigner.bitcast,
     **dict.fromkeys(tile_ops.LOADS, _Assigner.load),
     **dict.fromkeys(tile_ops.STORES, _Assigner.store),
     **dict.fromkeys(tile_ops.ATOMICS, _Assigner.atomic),

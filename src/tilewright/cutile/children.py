@@ -169,7 +169,7 @@ def _environment(text: str) -> Iterator[None]:
     """The environment tells, also one that a program makes for a process itself."""
     saved = {name: os.environ.get(name) for name in (VARIABLE, "PYTHONPATH")}
     told = completed(os.environ, text)
-    os.environ.update({name: told[name] for name in saved})
+    os.environ.update({name: str(told[name]) for name in saved})
     restore = replace_in_subprocess(text, lambda: _children.update(started=True))
     restore_os = replace_in_os(text)
     try:

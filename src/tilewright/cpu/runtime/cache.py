@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -147,7 +148,8 @@ class DiskCache:
         for path in self._glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError):
                 facts = path.lstat()
-                found.append((facts.st_mtime, facts.st_size, path))
+                if not stat.S_ISDIR(facts.st_mode):  # that is none of ours
+                    found.append((facts.st_mtime, facts.st_size, path))
         return sorted(found)
 
     def _glob(self, pattern: str) -> list[Path]:

@@ -1,7 +1,7 @@
 """Completes the environments that a process makes for others, so that these are hosts, too.
 
 It is loaded in every Python process below a host, before anything else, so it imports nothing but what Python itself
-has loaded.
+has loaded, and is written for any Python 3: these processes may run another.
 """
 
 import os
@@ -25,7 +25,7 @@ def completed(environment, text):
     except (TypeError, ValueError):
         return environment
     is_bytes = any(isinstance(name, bytes) for name in made)
-    if not all(isinstance(name, str | bytes) for name in made):
+    if not all(isinstance(name, (str, bytes)) for name in made):
         return environment
     path = made.pop("PYTHONPATH", None) or made.pop(b"PYTHONPATH", None) or ""
     entries = os.fsdecode(path).split(os.pathsep)

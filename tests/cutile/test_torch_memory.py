@@ -181,6 +181,12 @@ def test_devices_of_tensors_without_memory_of_their_own() -> None:
         assert not sparse.is_cuda
         assert sparse.cuda().is_cuda
         assert not sparse.cuda().cpu().is_cuda
+    for parts in ([torch.ones(3), torch.ones(5)], [[1.0, 2.0], [3.0]]):
+        jagged = torch.nested.nested_tensor(parts, device="cuda", layout=torch.jagged)
+        assert jagged.is_cuda
+        assert jagged.values().is_cuda
+        assert jagged.offsets().is_cuda
+        assert not torch.nested.nested_tensor(parts, layout=torch.jagged).values().is_cuda
     assert not torch.func.vmap(lambda t: t * 2)(torch.ones(4, 3)).is_cuda
     assert torch.func.vmap(lambda t: t * 2)(torch.ones(4, 3, device="cuda")).is_cuda
     there = torch.ones(2, device="cuda")

@@ -143,7 +143,8 @@ def _nested(native: Callable[..., torch.Tensor], host: Host) -> Callable[..., to
             on_host = not isinstance(device, int) and torch.device(device).type == "cpu"
             if not on_host:
                 check_index(device)
-                device = "cpu"
+                # What is jagged is made by calls that the mode sees.
+                device = "cuda" if kwargs.get("layout") == torch.jagged else "cpu"
         made = native(source, *args, device=device, **kwargs)
         if on_host and not isinstance(source, torch.Tensor):
             host.add(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -245,6 +246,21 @@ def test_clear(tmp_path: Path) -> None:
     before = cache.clear()
     assert before.entries == 5
     assert cache.use().entries == 0
+
+
+def test_a_limit_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = DiskCache(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        cache.set_limit(5)
+    cache.put("ab" * 32, b"code")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_what_dead_processes_left_is_removed(tmp_path: Path) -> None:

@@ -21,7 +21,15 @@ from tilewright.numerics.arrays import dtype_of
 Array = np.ndarray[Any, Any]
 Finish = Callable[[Builder, Value], Value]
 TILE = 32
-EXTENTS = ((65, 66, 67), (33, 17, 1), (1, 1, 33), (7, 130, 50), (64, 63, 64), (100, 40, 95))
+EXTENTS = (
+    (65, 66, 67),
+    (50, 50, 64),
+    (33, 17, 1),
+    (1, 1, 33),
+    (7, 130, 50),
+    (64, 63, 64),
+    (100, 40, 95),
+)
 
 
 def among_others(values: Array, filling: float) -> Array:

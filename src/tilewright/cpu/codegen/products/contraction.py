@@ -44,15 +44,18 @@ from tilewright.cpu.codegen.products.deferred import put_off, room_for
 from tilewright.cpu.codegen.products.direct_operands import matrix_there
 from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
 from tilewright.cpu.codegen.products.factors import Entry
-from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
+from tilewright.cpu.codegen.products.microkernel import (
+    Shape,
+    kernel_function,
+    may_read_in_place,
+    shape_of,
+)
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
 from tilewright.cpu.codegen.products.running_sums import Target, is_fresh, target_of
 from tilewright.cpu.codegen.products.state import Extents
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
-#: Up to how many rows the right operand is read where it lies, instead of being packed.
-_FEW_ROWS = 16
 #: So many products of a batch are made one by one.
 _FEW_BATCHES = 2
 
@@ -186,8 +189,7 @@ def _product(
         target = target_of(f, op, accumulator, row_bytes)
     rest = [source, target.pointer, target.step, fresh]
     there = None
-    plain = accumulation.group == 1 and accumulation.convert_right is None
-    if plain and m <= _FEW_ROWS and not shape.along_k:
+    if may_read_in_place(accumulation, shape):
         there = matrix_there(f, right)
     left = left_rows(work if there is None else work.without_extents, left_matrix)
 

@@ -176,7 +176,7 @@ def rows() -> list[Callable[[], Row]]:
         lambda: _row("1 / x", reciprocal, torch.reciprocal, f16, make=_positive),
         lambda: _row("exp", exponential, torch.exp),
         lambda: _row("exp", exponential, torch.exp, f64, many=_MANY // 2),
-        lambda: _row("exp", exponential, torch.exp, f16),
+        lambda: _row("exp", exponential, torch.exp, f16, lambda ty, n: normal(n).to(ty)),
         lambda: _row("sigmoid", sigmoid, torch.sigmoid),
         lambda: _row("silu", silu, functional.silu, bf16),
         lambda: _row("gelu", gelu, gelu_of),

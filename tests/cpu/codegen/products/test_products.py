@@ -495,3 +495,57 @@ def test_products_are_stored_where_they_belong_in_a_batch(
     program = Program(_of_a_batch(lead, between, dims), options=LaunchOptions(threads=1))
     program.launch(None, grid, (a, b, c, *extents))
     np.testing.assert_array_equal(c, a @ b)
+
+
+def _turned_in_a_batch(element: str, result: str, dims: Tiles):
+    """``c = a @ b.T`` of the matrices of a batch, each in one step."""
+    module, (m, n, k) = ModuleBuilder(), dims
+    with module.entry(
+        "k", {"a": ptr(element), "b": ptr(element), "c": ptr(result), "m": "i32", "n": "i32"}
+    ) as kernel:
+        args, zero = kernel.args, kernel.constant(0, "i32")
+        batch, row, column = kernel.get_tile_block_id()
+
+        def tiles(base: Value, rows: Value, columns: Any, shape: tuple[int, int]) -> Value:
+            whole = kernel.make_tensor_view(
+                base,
+                shape=[3, rows, columns],
+                strides=[kernel.muli(rows, kernel.constant(columns, "i32")), columns, 1]
+                if isinstance(columns, int)
+                else [kernel.muli(rows, columns), columns, 1],
+            )
+            return kernel.partition(whole, tile=(1, *shape), padding="zero")
+
+        left, _ = kernel.load_view_tko(tiles(args.a, args.m, k, (m, k)), [batch, row, zero])
+        right, _ = kernel.load_view_tko(tiles(args.b, args.n, k, (n, k)), [batch, column, zero])
+        left = kernel.reshape(left, shape=(m, k))
+        right = kernel.permute(kernel.reshape(right, shape=(n, k)), permutation=(1, 0))
+        start = kernel.constant(0, tile((m, n), result))
+        if element == "i8":
+            total = kernel.mmai(
+                left, right, start, signedness_lhs="signed", signedness_rhs="signed"
+            )
+        else:
+            total = kernel.mmaf(left, right, start)
+        to = tiles(args.c, args.m, args.n, (m, n))
+        kernel.store_view_tko(kernel.reshape(total, shape=(1, m, n)), to, [batch, row, column])
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", LEVELS)
+@pytest.mark.parametrize("dims", [(32, 32, 32), (16, 64, 64), (32, 16, 4), (8, 8, 16)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+def test_turned_factors_are_packed_as_they_lie(element: str, dims: Tiles, cpu: str):
+    """Also behind a reshape, without a copy in between; tiles end inside and behind their arrays."""
+    result = "i32" if element == "i8" else "f32"
+    module = _turned_in_a_batch(element, result, dims)
+    compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions(cpu=cpu))
+    assert not [remark for remark in compiled.remarks if remark.kind == "buffer"]
+    rng = np.random.default_rng(23)
+    for m, n in ((dims[0] * 2, dims[1]), (dims[0] + 3, dims[1] * 2 - 1)):
+        a, b = (rng.integers(-4, 5, (3, rows, dims[2])) for rows in (m, n))
+        c = np.full((3, m, n), -1, dtype_of(result))
+        grid = (3, -(-m // dims[0]), -(-n // dims[1]))
+        arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), c
+        Program(module, LaunchOptions(threads=1, cpu=cpu)).launch(None, grid, (*arrays, m, n))
+        np.testing.assert_array_equal(c, a @ b.swapaxes(1, 2))

@@ -30,6 +30,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Tile,
     Uniform,
     by_slot,
+    is_run,
     only_in_step,
     reads_any,
     store_at,
@@ -477,24 +478,12 @@ def _pack(work: Work, b: Tile, pointer: Value) -> None:
         return
     rows, columns = shape.k // accumulation.group, shape.columns
     if accumulation.group > 1:
-        if source.lies_along == 0:
-            source = groups_as_they_lie(f, accumulation, source)
-        else:
-            source = Grouped(accumulation.unit, (rows, shape.n), source, accumulation.group)
+        kind = GroupedAlong if source.lies_along == 0 else Grouped
+        source = kind(accumulation.unit, (rows, shape.n), source, accumulation.group)
     strides = row_major((shape.n // columns, rows, columns))
     # As the matrix that it was, so that rows are read as they lie.
     strips = _Strips(accumulation.unit, source.dims, pointer, strides, None, columns)
     f.fill([(strips, source)], limits=work.right_limits)
-
-
-def groups_as_they_lie(f: FunctionEmitter, accumulation: AccumulationKernel, source: Tile) -> Tile:
-    """The groups of a matrix whose columns lie densely: copied, they are side by side already."""
-    k, n = source.dims
-    slot = f.scratch(k * n * accumulation.panel.buffer_bytes)
-    pointer = f.pointer_to(slot)
-    _fill_columns(f, source, pointer)
-    groups = k // accumulation.group
-    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
 
 
 def _fill_columns(
@@ -529,6 +518,27 @@ class Grouped(Tile):
         ]
         lanes = lanes_in(coords)
         return nest.emit([nest.widened(part, lanes) for part in parts], joined)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedAlong(Grouped):
+    """The same of a matrix whose columns lie densely, in which neighbours are side by side already."""
+
+    @property
+    def lies_along(self) -> int | None:
+        return 0
+
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        row, column = coords
+        offsets, group = row.offsets, self.group
+        if offsets is None or not is_run(offsets):
+            return Grouped.at(self, nest, coords)
+        first = nest.times(Index(row.base, None, row.align), group)
+        begin, count = offsets[0] * group, len(offsets) * group
+        terms = Index(first.base, tuple(range(begin, begin + count)), first.align)
+        found = nest.widened(nest.eval(self.source, (terms, column)), count)
+        words = ir.VectorType(I32, len(offsets))
+        return nest.emit([found], lambda b, value: b.bitcast(value, words))
 
 
 def joined(b: Builder, *values: Value) -> Value:

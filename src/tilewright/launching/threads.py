@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -26,6 +26,7 @@ from tilewright.launching.modules import (
     public_global,
     runnable_module,
 )
+from tilewright.launching.options import LaunchOptions
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
 from tilewright.lowering.nvgpu.hidden_memory import SCRATCH_ALIGNMENT
@@ -330,3 +331,28 @@ def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:
     room = np.zeros(size + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + size]
+
+
+class ThreadsOfTiles:
+    """What programs have in common whose machine runs tiles lowered to threads."""
+
+    options: LaunchOptions
+    _lowered: LoweredProgram
+
+    @property
+    def module(self) -> Operation:
+        """The module that was given."""
+        return self._lowered.module
+
+    def global_array(self, name: str) -> Array:
+        """As for every machine (``launching.machine.Program``)."""
+        return self._lowered.global_array(name)
+
+    @property
+    def fallbacks(self) -> Mapping[str, TileIRError]:
+        """Kernels lowered so far without a schedule, and the reason."""
+        return self._lowered.fallbacks
+
+    def threads(self, entry: str | None = None) -> BuiltinModuleOp:
+        """The lowered module of a kernel, by default the only one."""
+        return self._lowered.kernel(entry, self.options.optimization > 0).module

@@ -185,7 +185,7 @@ def test_clearing_what_cannot_be_removed(
     cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was said to be removed."""
-    from tilewright.cpu.runtime.cache import DiskCache
+    from tilewright.launching.disk_cache import DiskCache
 
     DiskCache(cache).put("ab" * 32, b"code")
 

@@ -47,7 +47,7 @@ from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbe
 from tilewright.cpu.codegen.products.factors import Entry
 from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
-from tilewright.cpu.codegen.products.running_sums import Target, is_fresh, target_of
+from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
 from tilewright.cpu.codegen.products.state import Extents
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
@@ -74,6 +74,8 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
             accumulation.accumulator, dims, (c,), widening(c.element, accumulation.accumulator)
         )
         f.fill([(accumulator, c if c.element == accumulation.accumulator else convert)])
+    if (sum_ := f.sums.get(op)) is not None and sum_.loop is None:
+        destinations(f, {op: sum_})
     _products(f, op, accumulation, (a, b), accumulator, fresh)
     if element == accumulation.accumulator:
         f.values[op.result] = accumulator
@@ -182,14 +184,17 @@ def _product(
         return
     offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
-    target = Target(source, ir.Constant(I64, row_bytes))
-    if len(a.dims) == 2:
-        target = target_of(f, op, accumulator, row_bytes)
-    rest = [source, target.pointer, target.step, fresh]
     there = None
     plain = accumulation.group == 1 and accumulation.convert_right is None
     if plain and m <= _FEW_ROWS and not shape.along_k:
         there = matrix_there(f, right)
+    target = Target(source, ir.Constant(I64, row_bytes))
+    if len(a.dims) == 2:
+        whole = None
+        if there is not None:  # All rows and columns are written.
+            whole = is_whole(f.builder, replace(work.extents, depth=None), shape.dims)
+        target = target_of(f, op, accumulator, row_bytes, whole)
+    rest = [source, target.pointer, target.step, fresh]
     left = left_rows(work if there is None else work.without_extents, left_matrix)
 
     def packed() -> None:
@@ -231,6 +236,8 @@ def _tell(work: Work, op: DotOp) -> None:
     ]
     if left_out:
         text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
+    if op in work.f.destinations:
+        text += "; results are written to their array at once"
     work.f.unit.remarks.add("product", text, op)
 
 

@@ -605,3 +605,50 @@ def test_few_rows_are_not_written_behind_the_end_of_an_array(element: str, dims:
     launch(product(element, result, dims), dims, arrays, k)
     np.testing.assert_array_equal(around[:rows], a @ b)
     assert (around[rows:] == 7).all()
+
+
+def _one_of_a_batch(element: str, result: str, dims: Tiles):
+    """``c = a @ b`` of the matrices of a batch, in one step; rows and columns of blocks along y and z."""
+    module, (m, n, k) = ModuleBuilder(), dims
+    names = {"a": ptr(element), "b": ptr(element), "c": ptr(result)}
+    with module.entry("k", names | dict.fromkeys("mnk", "i32")) as kernel:
+        args, zero = kernel.args, kernel.constant(0, "i32")
+        batch, row, column = kernel.get_tile_block_id()
+
+        def tiles(base: Value, rows: Value, columns: Value, shape: tuple[int, int]) -> Value:
+            whole = kernel.make_tensor_view(
+                base, shape=[5, rows, columns], strides=[kernel.muli(rows, columns), columns, 1]
+            )
+            return kernel.partition(whole, tile=(1, *shape), padding="zero")
+
+        left, _ = kernel.load_view_tko(tiles(args.a, args.m, args.k, (m, k)), [batch, row, zero])
+        right, _ = kernel.load_view_tko(
+            tiles(args.b, args.k, args.n, (k, n)), [batch, zero, column]
+        )
+        left, right = kernel.reshape(left, shape=(m, k)), kernel.reshape(right, shape=(k, n))
+        total = kernel.mmaf(left, right, kernel.constant(0, tile((m, n), result)))
+        to = tiles(args.c, args.m, args.n, (m, n))
+        kernel.store_view_tko(kernel.reshape(total, shape=(1, m, n)), to, [batch, row, column])
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 64, 16), (32, 8, 64), (64, 16, 8)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "f64", "f16"])
+def test_right_operands_that_no_other_block_reads(element: str, dims: Tiles, cpu: str):
+    """They are read in place: whole tiles, such as end inside of arrays and behind them, and such as others read."""
+    result, (m, n, k) = "f64" if element == "f64" else "f32", dims
+    module, rng = _one_of_a_batch(element, result, dims), np.random.default_rng(41)
+    compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions(cpu=cpu))
+    told = str([remark.message for remark in compiled.remarks if remark.kind == "product"])
+    along_k = "vectors of terms" in told
+    assert ("read in place" in told) == (element != "f16" and not along_k)
+    program = Program(module, options=LaunchOptions(threads=1, cpu=cpu))
+    for rows, columns, terms in ((m, n, k), (m - 3, n - 1, k - 1), (2 * m, n, k), (m, 3 * n, k)):
+        a, b = (rng.integers(-4, 5, (5, *s)) for s in ((rows, terms), (terms, columns)))
+        around = np.full((6, rows, columns), -1, dtype_of(result))
+        arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), around[:5]
+        grid = (5, -(-rows // m), -(-columns // n))
+        program.launch(None, grid, (*arrays, rows, columns, terms))
+        np.testing.assert_array_equal(around[:5], a @ b)
+        assert (around[5:] == -1).all()

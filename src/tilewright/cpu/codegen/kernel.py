@@ -118,6 +118,7 @@ def emit(
     ops = list(func.walk())
     unit.coroutines = find_coroutines(ops, unit.sites)
     unit.order = block_order.order_of_blocks(ops)
+    unit.right_axes = block_order.axes_of_rights(ops)
     if unit.order != block_order.ROW_BY_ROW:
         axes = ", then ".join("xyz"[axis] for axis in unit.order)
         unit.remarks.add("order", f"consecutive blocks run along {axes}")

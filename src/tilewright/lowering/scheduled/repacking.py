@@ -7,7 +7,7 @@ from xdsl.dialects.arith import AndIOp, OrIOp, ShLIOp, ShRUIOp
 from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.nv_tileaa.base import TileAAOp
+from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
 from tilewright.layouts.repacking import narrow_registers
 from tilewright.lowering.nvgpu import shapes
 from tilewright.lowering.nvgpu.elementwise import cast_bits
@@ -22,7 +22,7 @@ _NIBBLE = 4
 
 
 @lowers("bitcast")
-def bitcast(low: ScheduledKernel, op: TileAAOp) -> None:
+def bitcast(low: ScheduledKernel, op: BitcastOp) -> None:
     """Reinterprets elements; what is packed from elements of several threads goes through shared memory."""
     source, result = op.operands[0], op.results[0]
     if not (bits := repacked_bits(op)) or not repacking_keeps_positions(op, low.threads):

@@ -208,13 +208,14 @@ class _Depths:
     def _constant(self, value: SSAValue, axis: int) -> list[SSAValue]:
         """The parts of a tile of equal elements; nothing for another one."""
         op = value.owner
-        is_constant = isinstance(op, ConstantOp) and op.properties["value"].is_splat  # pyright: ignore[reportAttributeAccessIssue]
-        if not is_constant and not isinstance(op, SplatOp):
+        if not isinstance(op, ConstantOp | SplatOp):
             return []
         at, ty = ScheduleBuilder(InsertPoint.before(op), op), self._type(value, axis)
         if isinstance(op, SplatOp):
             return [at.one(SplatOp, op.operands, ty)] * self.parts
-        return [at.add(ConstantOp.from_bits(ty, op.bits())).results[0]] * self.parts  # pyright: ignore[reportAttributeAccessIssue]
+        if not op.properties["value"].is_splat:  # pyright: ignore[reportAttributeAccessIssue]
+            return []
+        return [at.add(ConstantOp.from_bits(ty, op.bits())).results[0]] * self.parts
 
     def _slices(self, value: SSAValue, axis: int) -> list[SSAValue]:
         at = ScheduleBuilder(InsertPoint.before(self.dot), self.dot)

@@ -88,6 +88,12 @@ def moves_of_products(ops: Sequence[Operation]) -> list[tuple[set[int], set[int]
     return _moves_of_products(ops, _steps(ops))
 
 
+def axes_of_rights(ops: Sequence[Operation]) -> dict[DotOp, set[int]]:
+    """The axes of the grid that move the right operand of each product."""
+    products = [op for op in ops if isinstance(op, DotOp)]
+    return dict(zip(products, (right for _, right in moves_of_products(ops)), strict=True))
+
+
 def _moves_of_products(
     ops: Sequence[Operation], steps: dict[SSAValue, _Steps]
 ) -> list[tuple[set[int], set[int]]]:

@@ -106,6 +106,8 @@ class Unit:
     global_pointers: dict[str, Value] = field(default_factory=dict)
     order: block_order.Order = block_order.ROW_BY_ROW
     """In which order the blocks of the grid are numbered."""
+    right_axes: Mapping[DotOp, Collection[int]] = field(default_factory=dict)
+    """Along which axes of the grid blocks differ in the right operand of a product, where something is known."""
     has_non_temporal_stores: bool = False
     """Whether there are stores past the caches."""
     memory: NoaliasRanges | None = None

@@ -42,7 +42,7 @@ from tilewright.cpu.codegen.products.accumulation import (
     widening,
 )
 from tilewright.cpu.codegen.products.deferred import put_off, room_for
-from tilewright.cpu.codegen.products.direct_operands import matrix_there
+from tilewright.cpu.codegen.products.direct_operands import There, matrix_there
 from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
 from tilewright.cpu.codegen.products.factors import Entry
 from tilewright.cpu.codegen.products.microkernel import (
@@ -52,11 +52,18 @@ from tilewright.cpu.codegen.products.microkernel import (
     shape_of,
 )
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
-from tilewright.cpu.codegen.products.running_sums import Target, is_fresh, target_of
+from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
 from tilewright.cpu.codegen.products.state import Extents
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
+<<<<<<< HEAD
+=======
+#: Up to how many rows the right operand is read where it lies, instead of being packed.
+_FEW_ROWS = 16
+#: The same where no other tile block reads it.
+_SOME_ROWS, _ROWS_IN_PLACE = 64, int(__import__("os").environ.get("RIP", "6"))
+>>>>>>> i19
 #: So many products of a batch are made one by one.
 _FEW_BATCHES = 2
 
@@ -77,6 +84,8 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
             accumulation.accumulator, dims, (c,), widening(c.element, accumulation.accumulator)
         )
         f.fill([(accumulator, c if c.element == accumulation.accumulator else convert)])
+    if (sum_ := f.sums.get(op)) is not None and sum_.loop is None:
+        destinations(f, {op: sum_})
     _products(f, op, accumulation, (a, b), accumulator, fresh)
     if element == accumulation.accumulator:
         f.values[op.result] = accumulator
@@ -185,14 +194,24 @@ def _product(
         return
     offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
+    there = None if shape.along_k else _in_place(work, op, right)
+    few = m <= _FEW_ROWS
     target = Target(source, ir.Constant(I64, row_bytes))
     if len(a.dims) == 2:
-        target = target_of(f, op, accumulator, row_bytes)
+        whole = None
+        if few and there is not None:  # All rows and columns are written.
+            whole = is_whole(f.builder, replace(work.extents, depth=None), shape.dims)
+        target = target_of(f, op, accumulator, row_bytes, whole)
     rest = [source, target.pointer, target.step, fresh]
+<<<<<<< HEAD
     there = None
     if may_read_in_place(accumulation, shape):
         there = matrix_there(f, right)
     left = left_rows(work if there is None else work.without_extents, left_matrix)
+=======
+    padded = few and there is not None
+    left = left_rows(work.without_extents if padded else work, left_matrix)
+>>>>>>> i19
 
     def packed() -> None:
         panel = right_panel(work, op, right)
@@ -203,7 +222,9 @@ def _product(
         packed()
         return
     f.flush()
-    kernel = kernel_function(f.unit, accumulation, shape, there.element)
+    # With more rows LLVM loads elements long before their turn, to have addresses out of its registers.
+    low = shape if few else replace(shape, rows=min(shape.rows, _ROWS_IN_PLACE))
+    kernel = kernel_function(f.unit, accumulation, low, there.element)
     arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
     if there.inside is None:
         f.builder.call(kernel, arguments)
@@ -213,6 +234,36 @@ def _product(
             f.builder.call(kernel, arguments)
         with edge:
             packed()
+
+
+def _in_place(work: Work, op: DotOp, right: Tile) -> There | None:
+    """Where the right operand lies, if it is better read there than packed: for few rows, and for more of them if no
+    other block reads it, rows are near one another, and all of the product is computed."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
+    if accumulation.group > 1 or accumulation.convert_right is not None:
+        return None
+    if shape.m <= _FEW_ROWS:
+        return matrix_there(f, right)
+    moving, alike = f.unit.right_axes.get(op), right.element.name == accumulation.panel.name
+    if shape.m > _SOME_ROWS or not alike or not moving:
+        return None
+    there = matrix_there(f, right)
+    if there is None:
+        return None
+    f.unit.remarks.add(
+        "product", "the right operand is read in place where no other block reads it", op
+    )
+    b, one = f.builder, ir.Constant(I32, 1)
+    near = ir.Constant(I64, 2 * shape.n * there.element.buffer_bytes)
+    conditions = [b.icmp_unsigned("<=", there.step, near)]
+    conditions += [
+        b.icmp_unsigned("==", extent, one)
+        for axis, extent in enumerate(f.frame.grid)
+        if axis not in moving
+    ]
+    whole = is_whole(b, work.extents, shape.dims)
+    conditions += [each for each in (there.inside, whole) if each is not None]
+    return replace(there, inside=llvm.all_of(b, conditions))
 
 
 def _tell(work: Work, op: DotOp) -> None:
@@ -233,6 +284,8 @@ def _tell(work: Work, op: DotOp) -> None:
     ]
     if left_out:
         text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
+    if op in work.f.destinations:
+        text += "; results are written to their array at once"
     work.f.unit.remarks.add("product", text, op)
 
 

@@ -45,25 +45,17 @@ from tilewright.cpu.codegen.products.deferred import put_off, room_for
 from tilewright.cpu.codegen.products.direct_operands import There, matrix_there
 from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
 from tilewright.cpu.codegen.products.factors import Entry
-from tilewright.cpu.codegen.products.microkernel import (
-    Shape,
-    kernel_function,
-    may_read_in_place,
-    shape_of,
-)
+from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
 from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
 from tilewright.cpu.codegen.products.state import Extents
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
-<<<<<<< HEAD
-=======
 #: Up to how many rows the right operand is read where it lies, instead of being packed.
 _FEW_ROWS = 16
-#: The same where no other tile block reads it.
-_SOME_ROWS, _ROWS_IN_PLACE = 64, int(__import__("os").environ.get("RIP", "6"))
->>>>>>> i19
+#: The same where no other tile block reads it; and how many of them the kernel for that makes at once.
+_SOME_ROWS, _ROWS_IN_PLACE = 64, 6
 #: So many products of a batch are made one by one.
 _FEW_BATCHES = 2
 
@@ -203,15 +195,8 @@ def _product(
             whole = is_whole(f.builder, replace(work.extents, depth=None), shape.dims)
         target = target_of(f, op, accumulator, row_bytes, whole)
     rest = [source, target.pointer, target.step, fresh]
-<<<<<<< HEAD
-    there = None
-    if may_read_in_place(accumulation, shape):
-        there = matrix_there(f, right)
-    left = left_rows(work if there is None else work.without_extents, left_matrix)
-=======
     padded = few and there is not None
     left = left_rows(work.without_extents if padded else work, left_matrix)
->>>>>>> i19
 
     def packed() -> None:
         panel = right_panel(work, op, right)

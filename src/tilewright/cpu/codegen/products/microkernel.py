@@ -51,10 +51,6 @@ _NARROW = 2
 _SUM_LANES = (16, 8, 4)
 
 
-#: Up to how many rows of a product the right operand is read where it lies, instead of being packed.
-_FEW_ROWS = 16
-
-
 @dataclass(frozen=True, slots=True)
 class Shape:
     """One product: extents, and the largest block that stays in registers."""
@@ -108,12 +104,6 @@ def shape_of(target: CpuTarget, accumulation: AccumulationKernel, m: int, n: int
         widest = 1 << (sums // m).bit_length() - 1
     vectors = min(widest, n // lanes)
     return Shape(m, n, k, min(sums // vectors, m), lanes, vectors)
-
-
-def may_read_in_place(accumulation: AccumulationKernel, shape: Shape) -> bool:
-    """Whether the right operand may be read where it lies. The kernel for that writes all rows and columns."""
-    plain = accumulation.group == 1 and accumulation.convert_right is None
-    return plain and shape.m <= _FEW_ROWS and not shape.along_k
 
 
 def kernel_function(

@@ -24,7 +24,7 @@ from tilewright.cpu.codegen.loops.tiles import Strided
 from tilewright.cpu.codegen.memory.access import position_of_tile
 from tilewright.cpu.codegen.memory.views import TilePosition, as_value
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
-from tilewright.cpu.codegen.products.microkernel import may_read_in_place, shape_of
+from tilewright.cpu.codegen.products.microkernel import shape_of
 from tilewright.cpu.codegen.products.state import Destination, RunningSum
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp, ConstantOp
@@ -185,11 +185,8 @@ def _can_be_cut(
     if observed is None or [each for each, _ in observed.stores] != [store]:
         return None
     (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
-    accumulation = accumulation_kernel_of(f.unit.target, op)
-    shape = shape_of(f.unit.target, accumulation, m, n, k)
+    shape = shape_of(f.unit.target, accumulation_kernel_of(f.unit.target, op), m, n, k)
     if place.loose is not None or shape.two_axes or shape.along_k:
-        return None
-    if may_read_in_place(accumulation, shape):
         return None
     b = f.builder
     least = [1 if axis in axes else extent for axis, extent in enumerate(place.dims)]

@@ -88,13 +88,16 @@ def choose_order(
     )
     if isinstance(found, Order):
         order_blocks(func, found.band, found.limit)
-        figures = {
-            "limit": found.limit,
-            "bytes": round(found.bands),
-            "bytes_in_grid_order": round(found.rows),
-        }
-        told = _told(found, target)
-        remarks.add(_KIND, told, func, band=found.band, busy=found.busy, **figures)
+        remarks.add(
+            _KIND,
+            _told(found, target),
+            func,
+            band=found.band,
+            limit=found.limit,
+            bytes=round(found.bands),
+            bytes_in_grid_order=round(found.rows),
+            busy=found.busy,
+        )
     else:
         remarks.add(_KIND, _told(found, target), func, band=0, busy=found)
 

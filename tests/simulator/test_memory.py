@@ -11,6 +11,7 @@ from tests.simulator.kernels import codes, kernel, run
 from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import Program, TensorMap
+from tilewright.simulator.memory import Buffer
 
 
 def test_views_of_memory() -> None:
@@ -344,3 +345,9 @@ def test_lanes_choose_between_vectors() -> None:
     """
     run(body, "%out: memref<32x2xf32>", [out])
     assert (out == np.where(np.arange(32)[:, None] < 8, [1, 2], [3, 4])).all()
+
+
+def test_a_memory_that_holds_no_whole_number_of_elements_is_viewed_as_far_as_it_does() -> None:
+    buffer = Buffer(np.arange(7, dtype=np.uint8), 1, "odd")
+    assert buffer.view(np.dtype(np.uint16)).tolist() == [0x0100, 0x0302, 0x0504]
+    assert buffer.view(np.dtype(np.uint64)).size == 0

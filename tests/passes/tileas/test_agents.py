@@ -3,6 +3,7 @@ the simulator in many orders."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp
 from tilewright.machine.launch import Program
 from tilewright.passes import run_pipeline
-from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.remarks import Remarks, to_json
 from tilewright.passes.tileas.specialize import Agents, agents_for, specialize
 from tilewright.passes.tileas.target import Target
 from tilewright.simulator.tiles import TileProgram
@@ -263,6 +264,20 @@ def test_remarks() -> None:
     )
     (found,) = said(many)
     assert found.startswith("no producer warps: ") and found.endswith("that threads share")
+
+
+def test_what_the_model_compared_is_data() -> None:
+    module, remarks = K.lowered(product(*TILE), SCHEDULE), Remarks()
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    specialize(func, 4, Target("sm_90a"), remarks)
+    (found,) = json.loads(json.dumps(to_json(remarks.found)))
+    assert found["figures"] == {"consumer_warps": 4, "producer_warps": 4}
+    alternatives = found["compared"].pop("alternatives")
+    assert found["compared"] == {"gpu": "H100 SXM"}
+    assert [(each["choice"], round(each["clocks"]), each["blocks"]) for each in alternatives] == [
+        ("with them", 819, 2),
+        ("without", 819, 2),
+    ]
 
 
 #: Around the loop of a product: what runs it once, or ``%rounds`` times, as authors of kernels write it.

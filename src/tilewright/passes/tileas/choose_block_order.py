@@ -93,10 +93,10 @@ def choose_order(
             _told(found, target),
             func,
             band=found.band,
-            busy=found.busy,
             limit=found.limit,
             bytes=round(found.bands),
             bytes_in_grid_order=round(found.rows),
+            busy=found.busy,
         )
     else:
         remarks.add(_KIND, _told(found, target), func, band=0, busy=found)

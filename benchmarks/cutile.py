@@ -19,8 +19,8 @@ import torch
 from benchmarks.peers.client import PYTHON, ROOT
 from benchmarks.report import Table
 from benchmarks.timing import Sample, interleaved_reports
-from tilewright.cpu.runtime.cache import DIRECTORY_VARIABLE
 from tilewright.cutile import on
+from tilewright.launching.disk_cache import DIRECTORY_VARIABLE
 
 _LENGTH = 16
 _LAUNCHES = 500

@@ -65,7 +65,7 @@ class Work:
         def job() -> None:
             program = SanitizingProgram(self.module, 0, races=races)
             self.run(program)
-            assert not program.findings.diagnostics
+            assert not program.collector.diagnostics
 
         return job
 

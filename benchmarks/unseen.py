@@ -29,6 +29,8 @@ from tilewright.cutile import on
 ROOMS = {
     "unseen_atomics": "Atomic updates in the default order",
     "unseen_edges": "Tiles that are not whole, short numbers, masks by minus infinity",
+    "unseen_elements": "One pass of arithmetic",
+    "unseen_linear": "Layers and their gradients, scores, small products",
     "unseen_models": "Pieces of models and of simulations",
     "unseen_moves": "Cut, joined and reshaped tiles",
     "unseen_powers": "Constant exponents",
@@ -39,6 +41,7 @@ ROOMS = {
     "unseen_strides": "Elements at distances",
     "unseen_strips": "Short pieces of long rows",
     "unseen_together": "Blocks that work on one result together, and several arrays in and out",
+    "unseen_turned": "Axes exchanged",
     "unseen_waiting": "Blocks that wait for one another",
     "unseen_windows": "Windows and taps, short rows, batches of products",
 }

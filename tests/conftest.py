@@ -194,6 +194,15 @@ def lean_processes(
 
 
 @pytest.fixture(scope="session", autouse=True)
+def workers_share_processors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Beside other workers, a campaign starts one process, not one for each processor: it takes a second to begin."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(request.config, "workerinput"):
+            patch.setattr("tilewright.campaign.runner.processors", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def workers_share_exports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

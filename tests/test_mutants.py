@@ -49,7 +49,11 @@ TARGETS = (
     Target(
         "tilewright.simulator.groups",
         ("tests/simulator/test_groups.py",),
-        ("slot not in fixed and value is not None",),  # what never changes is the same for members
+        # What never changes is the same for members.
+        (
+            "slot not in fixed and value is not None",
+            "value is not None and slot not in fixed",
+        ),
     ),
     Target(
         "tilewright.simulator.ops.barriers",

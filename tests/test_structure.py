@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -123,11 +124,12 @@ def room_of(path: Path) -> str:
     return parts[0]
 
 
-def imported_rooms(path: Path, package: str = "tilewright") -> set[str]:
+@cache
+def imported_rooms(path: Path, package: str = "tilewright") -> frozenset[str]:
     """The rooms of a package that a file imports, also within functions."""
     rooms: set[str] = set()
     inside = package.split(".")
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(FILES[path.relative_to(SOURCE).as_posix()]):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -139,7 +141,7 @@ def imported_rooms(path: Path, package: str = "tilewright") -> set[str]:
             parts = name.split(".")
             if parts[: len(inside)] == inside and len(parts) > len(inside):
                 rooms.add(parts[len(inside)])
-    return {room for room in rooms if f"{package}.{room}" in MODULES}
+    return frozenset(room for room in rooms if f"{package}.{room}" in MODULES)
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.name))

@@ -146,6 +146,15 @@ FITS = {
         32,
         -0.5,
     ),
+    "log2, 32": Fit(
+        lambda t: (mp.log1p(t) - t) / t**2 / _LN2,
+        lambda t: t * t / mp.log1p(t) if t else t,
+        -mp.mpf(1) / 3,
+        mp.mpf(1) / 3,
+        9,
+        32,
+        -mp.mpf(1) / 2 / _LN2,
+    ),
     "log64": _log(6),
     "log, short": _log(4),
     "log, tail": Fit(

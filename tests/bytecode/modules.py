@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.bytecode.layout import FALSE_FOR_EACH, Arity, OpLayout, layout_of, layouts
+from tilewright.bytecode.layout import FALSE_FOR_EACH, Arity, OpLayout, body_operations, layout_of
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import (
     BoundedAttr,
@@ -62,6 +62,11 @@ from tilewright.numerics.element_types import CONSTANT_TYPES, FORMATS
 F32 = T.scalar("f32")
 I32 = T.scalar("i32")
 I1 = T.scalar("i1")
+
+
+def layouts(version: Version) -> dict[int, OpLayout]:
+    """The layouts of all operations that can occur in a body at a version, by opcode."""
+    return {opcode: layout_of(op, version) for opcode, op in body_operations(version).items()}
 
 
 @cache

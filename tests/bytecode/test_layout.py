@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.bytecode.modules import layouts
 
 from tilewright.bytecode.format import MAX_OPCODE
-from tilewright.bytecode.layout import NOT_IN_BODIES, layout_of, layouts
+from tilewright.bytecode.layout import NOT_IN_BODIES, layout_of
 from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile.base import OPERATIONS
 from tilewright.dialects.versions import BYTECODE_VERSIONS, Version, format_version

@@ -6,10 +6,9 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from tests.bytecode.modules import coverage_module, differences, sample_module
+from tests.bytecode.modules import coverage_module, differences, layouts, sample_module
 
 from tilewright.bytecode import is_bytecode, read, write
-from tilewright.bytecode.layout import layouts
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
 from tilewright.dialects.source_map import BytecodeSource, source_of
 from tilewright.dialects.versions import BYTECODE_VERSIONS, LATEST, Version, format_version

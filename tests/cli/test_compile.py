@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -178,3 +179,21 @@ def test_code_and_remarks_have_outputs_of_their_own(command: Command, tmp_path: 
         assert (ran.status, ran.text) == (Exit.USAGE, "")
         assert "--remarks-json and the code have the same output" in ran.err
     assert not Path(same).exists()
+
+
+def test_clearing_what_cannot_be_removed(
+    cache: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was said to be removed."""
+    from tilewright.launching.disk_cache import DiskCache
+
+    DiskCache(cache).put("ab" * 32, b"code")
+
+    def locked(path: Path, **_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", locked)
+    done = command("cache", "clear")
+    assert done.status == Exit.USAGE
+    assert "cannot be removed: Read-only file system" in done.err
+    assert "removed 1" not in done.text + done.err

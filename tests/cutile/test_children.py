@@ -99,12 +99,22 @@ def test_an_environment_of_its_own_and_other_ways_to_start(asking: Path, tmp_pat
         subprocess.run(child)
         os.environ.update(saved)
         os.spawnv(os.P_WAIT, child[0], child)
-        grandchild = "import subprocess; subprocess.run({{}})".format(child)
+        subprocess.run(child, env={{os.fsencode("PATH"): os.fsencode(os.environ["PATH"])}})
+        os.waitpid(os.posix_spawn(child[0], child, bare), 0)
+        os.spawnve(os.P_WAIT, child[0], child, bare)
+        pid = os.fork()
+        if not pid:
+            os.execve(child[0], child, env=bare)
+        os.waitpid(pid, 0)
+        for start in ("subprocess.run({{}})", "subprocess.run({{}}, env={{{{}}}})"):
+            grandchild = "import subprocess; " + start.format(child)
+            subprocess.run([sys.executable, "-c", grandchild])
+        grandchild = "import os; os.execve({{!r}}, {{}}, {{{{}}}})".format(child[0], child)
         subprocess.run([sys.executable, "-c", grandchild])
     """
     done = run(program, tmp_path, "--machine", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == 6 * "cpu None False\n"
+    assert done.stdout == 12 * "cpu None False\n"
 
 
 def test_children_of_a_test(child: Path, tmp_path: Path) -> None:
@@ -189,23 +199,20 @@ def test_what_is_told_ends_with_the_host(tmp_path: Path) -> None:
     from tilewright.cutile.settings import Settings
 
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "TILEWRIGHT_HOSTED")}
-    start = subprocess.Popen.__init__
+    start, execute = subprocess.Popen.__init__, os.execve
     with hosting(Settings("reference"), torch_cuda=False):
         assert "TILEWRIGHT_HOSTED" in os.environ
         assert os.environ["PYTHONPATH"].split(os.pathsep)[0].endswith("hook")
     assert {name: os.environ.get(name) for name in before} == before
     assert subprocess.Popen.__init__ is start
+    assert os.execve is execute
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5"])
 def test_a_variable_that_says_nothing(text: str) -> None:
-    import tilewright.cutile.children as children
+    from tilewright.cutile.hook._tilewright_environment import completed
 
-    environment = {
-        **os.environ,
-        "TILEWRIGHT_HOSTED": text,
-        "PYTHONPATH": os.pathsep.join([children._HOOK, os.environ.get("PYTHONPATH", "")]),
-    }
+    environment = completed(os.environ, text)
     code = "import cuda.tile; from tilewright.cutile.settings import active; print(active())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280

@@ -42,3 +42,15 @@ def test_the_number_of_arguments(count: int) -> None:
     with on(), pytest.raises(TypeError) as caught:
         ct.launch(0, (1,), one, (1,) * count)
     assert str(caught.value) == f"Kernel expects 1 argument but {count} were given"
+
+
+def test_a_kernel_that_launches() -> None:
+    """What stands for cuTile's functions is not compiled into kernels, as cuTile's own is not."""
+
+    @ct.kernel
+    def one():
+        ct.launch(0, (1,), None, ())
+
+    with on(), pytest.raises(ct.TileError) as caught:
+        ct.launch(0, (1,), one, ())
+    assert str(caught.value).startswith("launch() is not supported in device code\n")

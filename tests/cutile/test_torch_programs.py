@@ -191,7 +191,8 @@ def test_products_of_another_type(dtype: torch.dtype) -> None:
 def test_what_nvidia_smi_would_tell() -> None:
     for name in ("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"):
         assert getattr(torch.cuda, name)() == 0
-    assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == 0
+    in_use = torch.cuda.memory_stats()["allocated_bytes.all.current"]
+    assert in_use == torch.cuda.memory_allocated()
     assert isinstance(torch.cuda.memory_summary(), str)
     assert "no processes" in torch.cuda.list_gpu_processes()
     properties = torch.cuda.get_device_properties(0)

@@ -8,6 +8,7 @@ import io
 import pickle
 from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,3 +205,61 @@ def test_products_that_cuda_has_not(product: Any) -> None:
 
 def test_properties_have_their_name() -> None:
     assert repr(torch.cuda.get_device_properties(0)).startswith("_CudaDeviceProperties(name=")
+
+
+def test_tensors_without_elements() -> None:
+    """torch's native code knows only devices that there are, and ends the process for others."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    made = make_fx(
+        lambda t: torch.nn.functional.linear(t, torch.ones(2, 4, device=t.device)).sin(),
+        tracing_mode="fake",
+    )(ones())
+    assert made(ones()).shape == (4, 2)
+
+
+def test_operations_are_checked() -> None:
+    @torch.library.custom_op("tilewright_checked::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        return x * torch.full((1,), 2.0, device="cuda")
+
+    twice.register_fake(torch.empty_like)
+    twice.register_autograd(lambda context, gradient: twice(gradient))
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    for needs in (False, True):
+        x = torch.ones(4, device="cuda", requires_grad=needs)
+        done = torch.library.opcheck(twice, (x,), test_utils=tests)
+        assert set(done.values()) == {"SUCCESS"}
+
+
+def test_a_profile_of_the_device_alone() -> None:
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    steps = schedule(wait=1, warmup=1, active=1)
+    with profile(activities=[ProfilerActivity.CUDA], schedule=steps) as profiler:
+        for _ in range(3):
+            ones().sum()
+            profiler.step()
+    assert len(profiler.key_averages()) > 0
+
+
+@pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl", None])
+def test_groups_of_processes(backend: str | None, tmp_path: Path) -> None:
+    distributed = torch.distributed
+    assert distributed.is_nccl_available()
+    where = f"file://{tmp_path / 'store'}"
+    distributed.init_process_group(
+        backend, where, rank=0, world_size=1, device_id=torch.device("cuda:0") if backend else None
+    )
+    try:
+        x = ones()
+        distributed.all_reduce(x, group=distributed.new_group([0], backend="nccl"))
+        assert x.is_cuda
+        model = torch.nn.parallel.DistributedDataParallel(
+            torch.nn.Linear(4, 4).cuda(), device_ids=[0]
+        )
+        model(x).sum().backward()
+        assert model.module.weight.grad.is_cuda
+    finally:
+        distributed.destroy_process_group()

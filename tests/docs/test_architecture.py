@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -47,3 +48,26 @@ def test_operations_are_counted() -> None:
     assert f"`cuda_tile` ({len(counts['cuda_tile'])} operations)" in TABLE
     assert f"`nv_tileaa` ({len(counts['nv_tileaa']) - further}, and {further} ext" in TABLE
     assert f"`nv_tileas` ({len(counts['nv_tileas'])})" in TABLE
+
+
+#: The marks by which tests skip where a tool of NVIDIA's is missing.
+_TOOLS = re.compile(r"\brequires_(?:ptxas|nvdisasm|tileiras|tileirdisasm|tools)\b")
+
+
+def test_tests_that_need_a_tool_are_marked() -> None:
+    missing: list[str] = []
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        if not _TOOLS.search(text):
+            continue
+        body = ast.parse(text).body
+        shared = " ".join(
+            ast.unparse(node) for node in body if isinstance(node, ast.Assign | ast.AnnAssign)
+        )
+        shared = shared if "pytestmark" in shared else ""
+        for node in body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                marks = " ".join(map(ast.unparse, node.decorator_list)) + shared
+                if _TOOLS.search(marks) and "pytest.mark.oracle" not in marks:
+                    missing.append(f"{path.relative_to(ROOT)}::{node.name}")
+    assert missing == []

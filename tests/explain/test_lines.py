@@ -63,6 +63,7 @@ def product() -> Explanation:
 
 
 @requires_nvdisasm
+@pytest.mark.oracle
 @requires_libdevice
 @pytest.mark.parametrize(
     "path",
@@ -84,6 +85,7 @@ def test_code_is_the_same_with_lines_and_without(path: Path) -> None:
 
 
 @requires_nvdisasm
+@pytest.mark.oracle
 @pytest.mark.parametrize(
     ("arch", "mnemonics"),
     # Of wgmma ptxas tells the line of what stands around it.
@@ -99,6 +101,7 @@ def test_code_leads_to_the_operation_and_back(arch: str, mnemonics: dict[str, st
 
 
 @requires_nvdisasm
+@pytest.mark.oracle
 def test_every_instruction_of_a_loop_comes_from_somewhere(product: Explanation) -> None:
     for line in level(product, "sass").lines:
         if re.search(r"\b(HMMA|HGMMA|UTMALDG|FFMA|STG|LDG|LDGSTS|LDSM|BAR)\b", line.text):
@@ -151,6 +154,7 @@ def test_a_kernel_without_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @requires_nvdisasm
+@pytest.mark.oracle
 def test_lines_of_functions_that_are_inlined(tmp_path: Path) -> None:
     (path := tmp_path / "calls.mlir").write_text(CALLS)
     found = explain(path)

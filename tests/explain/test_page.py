@@ -153,7 +153,7 @@ def test_data_of_the_script(matmul: str) -> None:
     facts = data["facts"]
     assert isinstance(facts, dict)
     assert list(facts) == ["lowered", "final"]
-    for key, level in found.findings.items():
+    for key, level in found.analyses.items():
         told = {
             name: {str(line): list(remarks) for line, remarks in by_line.items()}
             for name, by_line in level.remarks.items()
@@ -189,7 +189,7 @@ def test_arrows_are_drawn() -> None:
         '  %u = print_tko "%i", %n token=%t : tile<i32> -> token\n  return\n}\n'
     )
     found = explain_kernel(parse(text))
-    assert found.findings["lowered"].edges == 1
+    assert found.analyses["lowered"].edges == 1
     page = render_page(found)
     assert page.count('marker-end="url(#lowered-arrow)"') == 1
     assert "waits for another" not in page

@@ -188,6 +188,7 @@ def made(case: Case, fake: FakeCuda, compiler: str = "ours") -> Code:
 
 
 @requires_ptxas
+@pytest.mark.oracle
 @pytest.mark.parametrize("name", FEW)
 def test_a_kernel_is_checked_and_timed(name: str, fake: FakeCuda) -> None:
     case = CASES[name]
@@ -215,6 +216,7 @@ def test_both_compilers_take_the_same_parameters(name: str) -> None:
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_code_of_tiles_is_launched_as_such_where_the_driver_knows_it(fake: FakeCuda) -> None:
     """NVIDIA's driver wants one thread of a kernel of tiles; one that does not know these, all of them."""
     case = CASES["vector add f16 4096"]
@@ -227,6 +229,7 @@ def test_code_of_tiles_is_launched_as_such_where_the_driver_knows_it(fake: FakeC
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_a_driver_that_is_older_than_ptxas_gets_ptx(fake: FakeCuda) -> None:
     case = CASES["vector add f16 4096"]
     device = Device(SMALL)
@@ -239,6 +242,7 @@ def test_a_driver_that_is_older_than_ptxas_gets_ptx(fake: FakeCuda) -> None:
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_a_peer_that_fails_costs_its_own_time_only(
     fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +266,7 @@ def test_maps_of_all_elements_are_recorded() -> None:
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_a_wrong_kernel_is_told(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["vector add f16 4096"]
     device = Device(SMALL)
@@ -271,6 +276,7 @@ def test_a_wrong_kernel_is_told(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch)
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_a_kernel_that_loses_the_gpu_ends_its_row(fake: FakeCuda) -> None:
     case = CASES["vector add f16 4096"]
     device = Device(SMALL)
@@ -306,6 +312,7 @@ def _micro_kernels(target: str) -> dict[str, Kernel]:
 
 
 @requires_nvdisasm
+@pytest.mark.oracle
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
 @pytest.mark.parametrize("micro", gpu_micro.MICROS, ids=lambda micro: micro.constant)
 def test_small_kernels_do_what_they_measure(micro: gpu_micro.Micro, target: str) -> None:
@@ -320,6 +327,7 @@ def test_small_kernels_do_what_they_measure(micro: gpu_micro.Micro, target: str)
 
 
 @requires_ptxas
+@pytest.mark.oracle
 @pytest.mark.parametrize("micro", gpu_micro.MICROS, ids=lambda micro: micro.constant)
 def test_constants_are_measured(micro: gpu_micro.Micro, fake: FakeCuda) -> None:
     """Each runs, and gives a number; which one, hardware says."""
@@ -452,6 +460,7 @@ def test_without_a_gpu_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_the_worker_reads_what_was_prepared(
     tmp_path: Path, fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def test_the_help_says_what_fits() -> None:
 def test_the_simulator_names_the_warps_that_wait() -> None:
     options = LaunchOptions(block=384, strict=False)
     result = Program.parse(_text(384, second="increase 240")).launch("k", 1, [], options)
-    (found,) = result.findings
+    (found,) = result.diagnostics
     assert found.code == "sim-deadlock"
     assert any("warp " in n.message and "waits for 240 registers" in n.message for n in found.notes)
 
@@ -79,7 +79,7 @@ def test_all_warps_of_a_warpgroup_trade() -> None:
     text = _text(256, "decrease 40", "decrease 48", producers=2)
     assert "not all warps of its warpgroup" in _refused(text).message
     options = LaunchOptions(block=256, strict=False)
-    found = Program.parse(text).launch("k", 1, [], options).findings
+    found = Program.parse(text).launch("k", 1, [], options).diagnostics
     assert "sim-divergent-collective" in {each.code for each in found}
 
 
@@ -87,11 +87,12 @@ def test_increases_that_are_none_are_refused() -> None:
     text = _text(384, "decrease 200", "increase 120")
     assert "decreases the registers to 200, but warp 0 has 168" in _refused(text).message
     options = LaunchOptions(block=384, strict=False)
-    found = Program.parse(text).launch("k", 1, [], options).findings
+    found = Program.parse(text).launch("k", 1, [], options).diagnostics
     assert "sim-registers" in {each.code for each in found}
 
 
 @requires_ptxas
+@pytest.mark.oracle
 def test_the_pool_is_what_ptxas_launches_with() -> None:
     """The rule for registers at launch, against the assembler."""
     for threads, second in ((384, "increase 232"), (512, "increase 152"), (640, "increase 104")):

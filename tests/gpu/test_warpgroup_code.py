@@ -13,7 +13,7 @@ from tilewright.gpu.tiles import TileProgram
 from tilewright.gpu.tools import disassemble_to_json
 from tilewright.model.sass import read_kernels
 
-pytestmark = requires_nvdisasm
+pytestmark = [requires_nvdisasm, pytest.mark.oracle]
 
 CASES = {case.name: case for case in cases()}
 #: The instructions of wgmma in a round of the loop: rows of a warpgroup / 64 x k / 16; None where others

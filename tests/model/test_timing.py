@@ -185,7 +185,11 @@ _LOOP = """
 def test_times_change_as_the_constants_do() -> None:
     """Less of anything never makes a launch faster, and more never slower."""
     found = kernel(_LOOP, threads=256)
-    base = _profile(found, grid=(2048, 1, 1), threads=256, turns=20)
+
+    def seconds(blocks: int, gpu: Gpu = H100) -> float:
+        return _profile(found, gpu=gpu, grid=(blocks, 1, 1), threads=256, turns=3).seconds
+
+    base = _profile(found, grid=(1100, 1, 1), threads=256, turns=3)
     assert base.seconds >= base.roofline_seconds
     for name in (
         "hbm_rate",
@@ -197,22 +201,14 @@ def test_times_change_as_the_constants_do() -> None:
         "issue_rate",
         "sms",
     ):
-        for factor in (0.25, 0.5, 2, 4):
-            other = _profile(
-                found, gpu=_changed(name, factor), grid=(2048, 1, 1), threads=256, turns=20
-            )
-            assert (
-                (other.seconds >= base.seconds) if factor < 1 else (other.seconds <= base.seconds)
-            )
+        found_for = [seconds(1100, _changed(name, factor)) for factor in (0.25, 0.5, 2, 4)]
+        assert found_for[0] >= found_for[1] >= base.seconds >= found_for[2] >= found_for[3], name
+    few = seconds(132)
     for name in ("hbm_latency", "shared_latency", "barrier_latency"):
-        slower = _profile(found, gpu=_changed(name, 3), grid=(132, 1, 1), threads=256, turns=20)
-        few = _profile(found, grid=(132, 1, 1), threads=256, turns=20)
+        slower = seconds(132, _changed(name, 3))
         # Shorter latencies may lie behind that of memory.
-        assert slower.seconds > few.seconds or (
-            name != "hbm_latency" and slower.seconds == few.seconds
-        )
-    clock = _profile(found, gpu=_changed("clock", 2), grid=(132, 1, 1), threads=256, turns=20)
-    assert clock.seconds < _profile(found, grid=(132, 1, 1), threads=256, turns=20).seconds
+        assert slower > few or (name != "hbm_latency" and slower == few)
+    assert seconds(132, _changed("clock", 2)) < few
 
 
 @requires_tools
@@ -223,14 +219,14 @@ def test_times_grow_with_turns_conflicts_and_blocks() -> None:
     assert by_turns[0] < by_turns[1] < by_turns[2]
     assert by_turns[2] - by_turns[1] == by_turns[1] - by_turns[0]
     conflicts = [
-        _profile(found, grid=(4096, 1, 1), threads=256, turns=20, shared_factor=factor)
+        _profile(found, grid=(1100, 1, 1), threads=256, turns=5, shared_factor=factor)
         for factor in (1.0, 4.0, 32.0)
     ]
     assert conflicts[0].seconds <= conflicts[1].seconds < conflicts[2].seconds
     busy = [one.clocks * one.shares["shared"] for one in conflicts]
     assert busy[1] == pytest.approx(4 * busy[0])
     blocks = [
-        _profile(found, grid=(n, 1, 1), threads=256, turns=20).seconds for n in (1, 132, 133, 5000)
+        _profile(found, grid=(n, 1, 1), threads=256, turns=5).seconds for n in (1, 132, 133, 2200)
     ]
     assert blocks[0] <= blocks[1] <= blocks[2] < blocks[3]
 

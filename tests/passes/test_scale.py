@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
+from xdsl.dialects import scf
 from xdsl.ir import Operation
 
+from tilewright.analysis.preorder import operations
 from tilewright.dialects.cuda_tile.ops.control_flow import IfOp
 from tilewright.dialects.cuda_tile.ops.module import ModuleOp
+from tilewright.lowering import lower_to_tileaa
 from tilewright.passes import CUDA_TILE, passes_within, run_pipeline
 from tilewright.passes.canonicalize import apply_rules
 from tilewright.passes.effects import is_dead
+from tilewright.passes.tileaa.effects import is_removable
 from tilewright.text import parse
 
 HEAD = "entry @k(%a: tile<i1>, %x: tile<i32>, %y: tile<i32>) {\n"
@@ -136,3 +141,23 @@ def test_work_grows_with_length() -> None:
         return count
 
     assert asked(800) < 2.5 * asked(400)
+
+
+def test_a_nest_is_looked_through_without_handing_on() -> None:
+    """Whether each operation of a nest may be erased: no more steps than pairs of an operation and one below it."""
+    deep = "if %a {\n" * DEPTH + 'print_tko "%d", %x : tile<i32> -> token\n' + "}\n" * DEPTH
+    lowered = lower_to_tileaa(module_of(deep)).module
+    nest = [op for op in operations(lowered) if isinstance(op, scf.IfOp)]
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = [is_removable(op) for op in nest]
+    finally:
+        sys.setprofile(None)
+    assert len(nest) == DEPTH and not any(found)
+    assert calls < 20 * DEPTH**2

@@ -29,7 +29,7 @@ def test_cutile_kernels_are_clean(kernel: CorpusKernel, seed: int) -> None:
     arguments = launch.arguments()
     flat = flat_arguments(kernel, arguments, program.map_array)
     program.launch(None, launch.grid, flat, options=LaunchOptions(seed=seed))
-    assert [d.brief() for d in program.findings.diagnostics] == []
+    assert [d.brief() for d in program.collector.diagnostics] == []
     assert check_outputs(launch, launch.arguments(), arguments) == []
 
 

@@ -51,7 +51,7 @@ def sweep_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def checked_run(module, grid: int, args: tuple) -> races.RaceDetector:
     program = SanitizingProgram(module, 0, races=True)
     program.launch("k", grid, args)
-    assert program.findings.diagnostics == []
+    assert program.collector.diagnostics == []
     assert program._detector is not None
     return program._detector
 

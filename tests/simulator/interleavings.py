@@ -41,7 +41,7 @@ def problems(kernel: CorpusKernel, program: TileProgram, seed: int) -> list[str]
         seed=seed, allow_overlap=True, memory=memory, strict=False, print_to=lambda _: None
     )
     found = program.launch(None, launch.grid, flat, options=options)
-    wrong = [str(diagnostic) for diagnostic in found.findings]
+    wrong = [str(diagnostic) for diagnostic in found.diagnostics]
     return wrong + check_outputs(launch, launch.arguments(), arguments)
 
 

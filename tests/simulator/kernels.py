@@ -73,11 +73,11 @@ def run(
 
 
 def codes(result: SimulationResult) -> set[str]:
-    return {found.code for found in result.findings}
+    return {found.code for found in result.diagnostics}
 
 
 def only(result: SimulationResult, code: str) -> Diagnostic:
     """The first finding, which has this code."""
-    assert result.findings, f"expected {code}"
-    assert codes(result) == {code}, [d.brief() for d in result.findings]
-    return result.findings[0]
+    assert result.diagnostics, f"expected {code}"
+    assert codes(result) == {code}, [d.brief() for d in result.diagnostics]
+    return result.diagnostics[0]

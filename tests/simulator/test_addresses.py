@@ -68,7 +68,7 @@ def test_gather_and_scatter(element: str, dtype: Any, other: str) -> None:
     result = run(
         copy(element, source.itemsize, other=other), PARAMETERS, [source, target, 203], block=64
     )
-    assert not result.findings
+    assert not result.diagnostics
     assert (target[:203] == source[:203]).all()
     assert (target[203:] == np.ones(53, dtype)).all()
     assert result.counters.global_bytes_read == 203 * source.itemsize
@@ -86,7 +86,7 @@ def test_addresses_are_passed_as_numbers() -> None:
     source, target = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     args = [source.ctypes.data, np.int64(target.ctypes.data), 128]
     result = run(copy("f32", 4), PARAMETERS, args, memory=[source, target])
-    assert not result.findings and (target == source).all()
+    assert not result.diagnostics and (target == source).all()
     alone = only(run(copy("f32", 4), PARAMETERS, args, memory=[source]), "sim-out-of-bounds")
     assert (
         "llvm.intr.masked.scatter of warp 0, lane 0, thread (0, 0, 0) writes 4 bytes at"
@@ -110,7 +110,7 @@ llvm.store %x, %to {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr<1>
 """
     head = "%t32 = arith.index_cast %tid : index to i32\n%four = arith.constant 4 : i32\n"
     result = run(head + body, PARAMETERS, [table, out, 0], memory=arrays)
-    assert not result.findings
+    assert not result.diagnostics
     assert (out == np.repeat(np.arange(32), 4)).all()
 
 
@@ -143,7 +143,7 @@ def test_an_element_at_the_edge_reaches_past_the_end() -> None:
     found = only(run(body, PARAMETERS, [octets[:3], out, 0]), "sim-out-of-bounds")
     assert "which reaches 1 bytes past the end of argument 'p'" in found.message
     octets[1:5] = np.float32(2.5).reshape(1).view(np.uint8)
-    assert not run(body, PARAMETERS, [octets[1:5], out, 0]).findings
+    assert not run(body, PARAMETERS, [octets[1:5], out, 0]).diagnostics
     assert out[0] == 2.5
 
 
@@ -165,7 +165,7 @@ def test_misaligned_addresses(access: str, needs: int) -> None:
         if distance % needs:
             assert f"not a multiple of {needs}" in only(result, "sim-misaligned").message
         else:
-            assert not result.findings
+            assert not result.diagnostics
 
 
 def test_read_only_arrays() -> None:
@@ -178,7 +178,7 @@ def test_read_only_arrays() -> None:
 def test_arrays_that_overlap_are_one() -> None:
     memory = np.arange(256, dtype=np.float32)
     result = run(copy("f32", 4), PARAMETERS, [memory[:200], memory[100:228], 128])
-    assert not result.findings
+    assert not result.diagnostics
     assert (memory[100:128] == np.arange(28)).all()
 
 
@@ -193,7 +193,7 @@ llvm.store %t32, %each : i32, !llvm.ptr<1>
 llvm.store %t32, %q : i32, !llvm.ptr<1>
 """
     pair, one = np.zeros(2, np.int32), np.zeros(1, np.int32)
-    assert not run(body, PARAMETERS, [pair, one, 0]).findings
+    assert not run(body, PARAMETERS, [pair, one, 0]).diagnostics
     assert pair.tolist() == [30, 31] and one[0] == 31
 
 
@@ -236,7 +236,7 @@ llvm.store %old, %out : {element}, !llvm.ptr<1>
     parameters = "%p: !llvm.ptr<1>, %w: !llvm.ptr<1>, %q: !llvm.ptr<1>, %r: !llvm.ptr<1>"
     memory, old = start.copy(), np.zeros(32, start.dtype)
     result = run(body, parameters, [values, targets, memory, old])
-    assert not result.findings, result.findings
+    assert not result.diagnostics, result.diagnostics
     read = 32 * (2 * start.itemsize + 4)
     assert result.counters.global_bytes_read == read
     assert result.counters.global_bytes_written == 32 * 2 * start.itemsize
@@ -307,7 +307,7 @@ llvm.store %won, %flag : i1, !llvm.ptr<1>
 """
     lock, old, won = np.array([-1], np.int32), np.zeros(32, np.int32), np.zeros(32, np.bool_)
     parameters = "%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %r: !llvm.ptr<1>"
-    assert not run(body, parameters, [lock, old, won]).findings
+    assert not run(body, parameters, [lock, old, won]).diagnostics
     assert lock[0] == 0 and old.tolist() == [-1, *[0] * 31]
     assert won.tolist() == [True, *[False] * 31]
 
@@ -324,7 +324,7 @@ scf.if %few {
 }
 """
     count, old = np.zeros(1, np.int32), np.zeros(4, np.int32)
-    assert not run(body, PARAMETERS, [count, old, 0]).findings
+    assert not run(body, PARAMETERS, [count, old, 0]).diagnostics
     assert count[0] == 4 and old.tolist() == [0, 1, 2, 3]
 
 
@@ -358,7 +358,7 @@ def test_pointers_are_addresses_of_the_host() -> None:
 llvm.store %all, %q {alignment = 8 : i64} : vector<3xi64>, !llvm.ptr<1>
 """
     array, out = np.zeros(4, np.float32), np.zeros(3, np.int64)
-    assert not run(body, PARAMETERS, [array, out, 0]).findings
+    assert not run(body, PARAMETERS, [array, out, 0]).diagnostics
     address = array.ctypes.data
     assert out.tolist() == [address, address % 2**16, 0]
 
@@ -374,7 +374,7 @@ def test_globals_have_addresses() -> None:
 llvm.store %x, %q {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr<1>
 """
     out = np.zeros(4, np.float32)
-    assert not run(body, PARAMETERS, [out, out, 0]).findings
+    assert not run(body, PARAMETERS, [out, out, 0]).diagnostics
     assert out.tolist() == [1.0, 2.0, 3.0, 4.0]
     write = body.replace("llvm.store %x, %q", "llvm.store %x, %there")
     found = only(run(write, PARAMETERS, [out, out, 0]), "sim-argument")
@@ -390,7 +390,7 @@ def test_memrefs_are_reached_by_pointers_too() -> None:
 memref.store %x, %m[%c1] : memref<32xf32>
 """
     array = np.arange(32, dtype=np.float32) + 5
-    assert not run(body, "%m: memref<32xf32>", [array]).findings
+    assert not run(body, "%m: memref<32xf32>", [array]).diagnostics
     assert array[1] == 5
 
 
@@ -448,7 +448,7 @@ def test_null_is_no_array() -> None:
     body = "%z = llvm.mlir.zero : !llvm.ptr<1>\n%x = llvm.load %z : !llvm.ptr<1> -> f32"
     result: SimulationResult = run(body, "%n: i64", [0])
     assert codes(result) == {"sim-out-of-bounds"}
-    assert "but the launch knows no arrays" in result.findings[0].message
+    assert "but the launch knows no arrays" in result.diagnostics[0].message
 
 
 def test_pointers_go_where_numbers_go() -> None:
@@ -485,7 +485,7 @@ llvm.store %w, %to {alignment = 4 : i64} : vector<2xf32>, !llvm.ptr<1>
     p, q = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) + 100
     out = np.zeros(128, np.float32)
     parameters = "%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %r: !llvm.ptr<1>"
-    assert not run(head + body, parameters, [p, q, out], block=64).findings
+    assert not run(head + body, parameters, [p, q, out], block=64).diagnostics
     assert out.reshape(-1, 2)[::2].tolist() == [[104.0, 2.0]] * 32
     assert out.reshape(-1, 2)[1::2].tolist() == [[4.0, 102.0]] * 32
 
@@ -511,14 +511,14 @@ def test_a_read_and_a_write_need_an_order(seed: int) -> None:
     found = only(result, "sim-race")
     assert re.search(r"byte \d+ of argument 'p', which warp \d (reads|writes)", found.message)
     ordered = _REVERSE.format(between="gpu.barrier")
-    assert not run(ordered, "%p: !llvm.ptr<1>", [numbers], block=128, seed=seed).findings
+    assert not run(ordered, "%p: !llvm.ptr<1>", [numbers], block=128, seed=seed).diagnostics
 
 
 def test_equal_values_and_atomics_are_no_race() -> None:
     """Where a program has atomics, they may order what clocks do not know."""
     same = "%one = arith.constant 1 : i32\nllvm.store %one, %p : i32, !llvm.ptr<1>"
     one = np.zeros(1, np.int32)
-    assert not run(same, "%p: !llvm.ptr<1>", [one], block=128).findings
+    assert not run(same, "%p: !llvm.ptr<1>", [one], block=128).diagnostics
     numbers = np.arange(128, dtype=np.int32)
     fenced = _REVERSE.format(between='llvm.fence syncscope("block") acq_rel')
-    assert not run(fenced, "%p: !llvm.ptr<1>", [numbers], block=128).findings
+    assert not run(fenced, "%p: !llvm.ptr<1>", [numbers], block=128).diagnostics

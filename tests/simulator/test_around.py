@@ -13,6 +13,6 @@ def test_it_computes_what_is_meant(case: Case) -> None:
     args = case.makes()
     wanted = case.expected(*(arg.copy() for arg in args))
     result = run(case.body, case.parameters, args, block=case.block, **case.options)
-    assert not result.findings, [d.brief() for d in result.findings]
+    assert not result.diagnostics, [d.brief() for d in result.diagnostics]
     for found, expected in zip(args, wanted):
         np.testing.assert_array_equal(found, np.asarray(expected).astype(found.dtype))

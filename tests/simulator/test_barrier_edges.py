@@ -29,14 +29,14 @@ scf.if %first {{
 
 def told(result: SimulationResult) -> str:
     """What the only finding says, with its notes."""
-    (found,) = result.findings
+    (found,) = result.diagnostics
     return "\n".join([found.message, *(note.message for note in found.notes)])
 
 
 def test_warps_that_end_are_not_waited_for() -> None:
     body = "%is = arith.cmpi eq, %warp, %c0 : index\nscf.if %is {\ngpu.barrier\n}\n"
     for seed in range(4):
-        assert not run(body, block=64, seed=seed).findings
+        assert not run(body, block=64, seed=seed).diagnostics
 
 
 def test_a_deadlock_names_the_threads_that_lack() -> None:
@@ -81,13 +81,13 @@ def test_arrivals_that_a_barrier_can_wait_for(count: int, fits: bool) -> None:
 
 def test_lanes_that_disagree_on_the_number_of_arrivals() -> None:
     body = "%bar = nvgpu.mbarrier.create -> !bars\nnvgpu.mbarrier.init %bar[%c0], %tid : !bars\n"
-    found = run(body).findings
+    found = run(body).diagnostics
     assert "cannot wait for None arrivals" in found[0].message
 
 
 @pytest.mark.parametrize("index", [0, 1, 2, 8])
 def test_a_group_has_the_barriers_that_it_was_made_with(index: int) -> None:
-    found = run(f"%at = arith.constant {index} : index\n" + INIT.format(32, "%at")).findings
+    found = run(f"%at = arith.constant {index} : index\n" + INIT.format(32, "%at")).diagnostics
     assert [d.code for d in found] == ([] if index < 2 else ["sim-out-of-bounds"])
     assert index < 2 or f"names barrier {index} of 2" in found[0].message
 
@@ -96,7 +96,7 @@ def test_a_group_has_the_barriers_that_it_was_made_with(index: int) -> None:
     "expected, fits", [(0, True), (1, True), (MAX_COUNT, True), (MAX_COUNT + 1, False)]
 )
 def test_bytes_that_a_phase_can_expect(expected: int, fits: bool) -> None:
-    found = run(INIT.format(32, "%c0") + EXPECT.format(expected)).findings
+    found = run(INIT.format(32, "%c0") + EXPECT.format(expected)).diagnostics
     refused = [d.message for d in found if "the most is 1048575" in d.message]
     assert len(refused) == (not fits)
 
@@ -108,7 +108,7 @@ def test_bytes_are_expected_by_each_thread() -> None:
     for each, refused in ((most, False), (most + 1, True)):
         bytes_ = f"%bytes = arith.constant {each} : index\n"
         result = run(INIT.format(64, "%c0") + bytes_ + expect)
-        told = [d.message for d in result.findings if "brings the bytes" in d.message]
+        told = [d.message for d in result.diagnostics if "brings the bytes" in d.message]
         assert len(told) == refused
         assert not refused or f"to {32 * each}; a phase counts up to {MAX_COUNT}" in told[0]
 
@@ -120,7 +120,7 @@ def test_lanes_meet_at_barriers_of_their_own() -> None:
     """Half of a warp meets at one barrier of a group, the other half at the other."""
     body = TWO.format(16, "%c0") + "%half = arith.divui %lane, %c16 : index\n"
     meet = ARRIVE.format("t", "%half") + WAIT.format("%half", "even")
-    assert not run(body + meet).findings
+    assert not run(body + meet).diagnostics
     text = told_all(run(body + meet.replace("[%half] : !bars ->", "[%c1] : !bars ->")))
     assert "16 times more" in text and "%bar[1]" in text
 
@@ -130,10 +130,10 @@ def test_lanes_wait_for_phases_of_their_own(block: int) -> None:
     """Of a fresh barrier the phase before is over, that of the lower lanes is not."""
     body = INIT.format(2 * block, "%c0") + "%high = arith.cmpi uge, %lane, %c16 : index\n"
     body += ARRIVE.format("t", "%c0")
-    assert not run(body + WAIT.format("%c0", "odd"), block=block).findings
+    assert not run(body + WAIT.format("%c0", "odd"), block=block).diagnostics
     assert not run(
         body + "scf.if %high {\n" + WAIT.format("%c0", "high") + "}\n", block=block
-    ).findings
+    ).diagnostics
     text = told(run(body + WAIT.format("%c0", "high"), block=block))
     assert f"phase 0 (parity 0) of %bar[0]: {block} of {2 * block} arrivals are missing" in text
 
@@ -143,7 +143,7 @@ def test_warps_meet_at_barriers_of_their_own(seed: int) -> None:
     """Warps 0 and 2 meet at one barrier, 1 and 3 at the other, where nobody arrives in the end."""
     body = TWO.format(64, "%c0") + "%mine = arith.remui %warp, %c2 : index\n"
     wait = WAIT.format("%mine", "even")
-    assert not run(body + ARRIVE.format("t", "%mine") + wait, block=128, seed=seed).findings
+    assert not run(body + ARRIVE.format("t", "%mine") + wait, block=128, seed=seed).diagnostics
     body += "%is = arith.cmpi eq, %mine, %c0 : index\nscf.if %is {\n"
     body += ARRIVE.format("t", "%c0") + "}\n"
     text = told(run(body + wait, block=128, seed=seed))
@@ -159,7 +159,7 @@ def test_a_warp_waits_for_no_barrier_of_another(in_groups: bool) -> None:
     body += ARRIVE.format("t", "%c0") + "%mine = arith.remui %warp, %c2 : index\n"
     body += "%is = arith.cmpi eq, %mine, %c0 : index\n" + WAIT.format("%mine", "even")
     body += "scf.if %is {\n" + ARRIVE.format("u", "%c1") + "}\n"
-    found = run(body, block=128, in_groups=in_groups).findings
+    found = run(body, block=128, in_groups=in_groups).diagnostics
     assert not found, [d.brief() for d in found]
 
 
@@ -181,7 +181,9 @@ def test_arrivals_are_told_by_warp() -> None:
 
 
 def told_all(result: SimulationResult) -> str:
-    return "\n".join(m for f in result.findings for m in (f.message, *(n.message for n in f.notes)))
+    return "\n".join(
+        m for f in result.diagnostics for m in (f.message, *(n.message for n in f.notes))
+    )
 
 
 @pytest.mark.parametrize("each, fits", [(1, True), (2, False), (3, False)])
@@ -189,7 +191,7 @@ def test_arrivals_that_must_not_end_a_phase(each: int, fits: bool) -> None:
     """32 threads arrive ``each`` times; the last arrival of 64 would end the phase."""
     body = INIT.format(64, "%c0") + f"%each = arith.constant {each} : index\n"
     body += "%t = nvgpu.mbarrier.arrive.nocomplete %bar[%c0], %each : !bars -> !token\n"
-    found = run(body).findings
+    found = run(body).diagnostics
     assert [d.code for d in found] == ([] if fits else ["sim-arrival-count"])
     assert fits or f"makes {32 * each} arrivals" in found[0].message
 
@@ -214,7 +216,7 @@ def test_waits_end_when_the_last_has_come() -> None:
         out = np.zeros(1, np.int64)
         body = INIT.format(64, "%c0") + slow + meet
         result = run(body, "%sums: memref<1xindex>", [out], block=64)
-        assert not result.findings, [d.brief() for d in result.findings]
+        assert not result.diagnostics, [d.brief() for d in result.diagnostics]
         last = [e for e in result.timeline.events if e.kind == kind][-2:]
         assert len(last) == 2
         # The fast one leaves with the slow one, long after it has come.
@@ -254,6 +256,6 @@ def test_clusters_leave_together(first: int) -> None:
     gpu.barrier
     """
     result = run(body, "%sums: memref<1xindex>", [out], grid=2, cluster=2)
-    assert not result.findings
+    assert not result.diagnostics
     met = [e.start for e in result.timeline.events if e.kind == "barrier"]
     assert met and min(met) > 900, met  # of the first block

@@ -65,7 +65,7 @@ def test_missing_says_what() -> None:
 def test_fresh_barrier_has_parity_one_behind_it() -> None:
     wait = "nvgpu.mbarrier.try_wait.parity %bar[%c0], %{}, %ticks : !bars"
     init = "%n = arith.addi %c0, %c1 : index\n" + INIT
-    assert not run(init + wait.format("odd")).findings
+    assert not run(init + wait.format("odd")).diagnostics
     assert codes(run(init + wait.format("even"))) == {"sim-deadlock"}
 
 
@@ -95,7 +95,7 @@ def test_tokens_and_test_wait(seed: int) -> None:
     """
     )
     result = run(body, "%out: memref<64xf32>", [out], block=64, arch="sm_80", seed=seed)
-    assert not result.findings, [d.brief() for d in result.findings]
+    assert not result.diagnostics, [d.brief() for d in result.diagnostics]
     assert (out == 3).all()
 
 
@@ -115,7 +115,7 @@ def test_asking_for_ever_is_a_deadlock() -> None:
     }
     """
     )
-    (found,) = run(body).findings
+    (found,) = run(body).diagnostics
     assert found.code == "sim-deadlock"
     assert "poll for the end" in found.notes[0].message
 
@@ -125,7 +125,7 @@ def test_arrivals_that_do_not_end_a_phase() -> None:
     two = "%t = nvgpu.mbarrier.arrive.nocomplete %bar[%c0], %c2 : !bars -> !token\n"
     rest = "%u = nvgpu.mbarrier.arrive %bar[%c0] : !bars -> !token\n"
     wait = "nvgpu.mbarrier.try_wait.parity %bar[%c0], %even, %ticks : !bars"
-    assert not run(body + two + rest + wait).findings
+    assert not run(body + two + rest + wait).diagnostics
     assert codes(run(body + two + rest + two.replace("%t ", "%v ").replace("%c2", "%c4"))) == {
         "sim-arrival-count"
     }
@@ -149,7 +149,7 @@ scf.if %is {{
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("first", ["nvvm.barrier", "nvvm.barrier.arrive"])
 def test_named_barriers_order(first: str, seed: int) -> None:
-    assert not run(NAMED.format(1, 64, first), block=64, seed=seed).findings
+    assert not run(NAMED.format(1, 64, first), block=64, seed=seed).diagnostics
 
 
 @pytest.mark.parametrize(("number", "threads"), [(16, 64), (1, 33), (1, 128), (1, 0)])
@@ -174,13 +174,13 @@ def test_barriers_of_clusters() -> None:
       memref.store %word, %out[%block] : memref<4xi32>
     }
     """
-    assert not run(body, "%out: memref<4xi32>", [out], grid=4, cluster=2).findings
+    assert not run(body, "%out: memref<4xi32>", [out], grid=4, cluster=2).diagnostics
     assert out.tolist() == [0, 1, 10, 11]
     half = body.replace(
         "nvvm.cluster.arrive\n",
         "%z = arith.cmpi eq, %rank, %c0 : index\nscf.if %z {\nnvvm.cluster.arrive\n}\n",
     )
-    found = run(half, "%out: memref<4xi32>", [out], grid=2, cluster=2).findings
+    found = run(half, "%out: memref<4xi32>", [out], grid=2, cluster=2).diagnostics
     assert [d.code for d in found] == ["sim-deadlock"]
 
 

@@ -68,8 +68,8 @@ BROKEN = [
 def test_broken_pipeline(number: int, seed: int) -> None:
     name, old, new, expected = BROKEN[number]
     result = _run(name, old, new, seed)
-    found = {d.code for d in result.findings}
+    found = {d.code for d in result.diagnostics}
     if not expected:
         assert not found
     else:
-        assert found & expected, [d.brief() for d in result.findings]
+        assert found & expected, [d.brief() for d in result.diagnostics]

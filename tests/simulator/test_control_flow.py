@@ -14,7 +14,7 @@ OUT = "%out: memref<64xi32>"
 def result_of(body: str, *, block: int = 64, **options: Any) -> np.ndarray:
     out = np.full(64, -1, np.int32)
     result = run(body, OUT, [out], block=block, **options)
-    assert not result.findings, [d.brief() for d in result.findings]
+    assert not result.diagnostics, [d.brief() for d in result.diagnostics]
     return out
 
 
@@ -209,9 +209,9 @@ def test_loop_without_end_is_reported() -> None:
 
 def test_assertions() -> None:
     body = '%ok = arith.cmpi ult, %tid, %c16 : index\ncf.assert %ok, "too far"'
-    (found,) = run(body).findings
+    (found,) = run(body).diagnostics
     assert found.code == "sim-assertion" and "too far" in found.message
-    assert not run(body, block=16).findings
+    assert not run(body, block=16).diagnostics
 
 
 def test_division_by_zero_in_idle_lanes_is_fine() -> None:

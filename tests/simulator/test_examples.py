@@ -1,4 +1,4 @@
-"""The worked kernels against NumPy, in several schedules, without findings."""
+"""The worked kernels against NumPy, in several schedules, without diagnostics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_vector_add(count: int) -> None:
     result = program("vector_add.mlir").launch(
         None, -(-count // 512), [a, b, c], arch="sm_80", options=LaunchOptions(block=128)
     )
-    assert (c == a + b).all() and not result.findings
+    assert (c == a + b).all() and not result.diagnostics
 
 
 @pytest.mark.parametrize("count", [1, 512, 2000])
@@ -49,7 +49,7 @@ def test_histogram(count: int) -> None:
         None, -(-count // 512), args, arch="sm_80", options=LaunchOptions(block=128)
     )
     assert bins.tolist() == np.bincount((numbers * 64).astype(int), minlength=64).tolist()
-    assert not result.findings
+    assert not result.diagnostics
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -66,7 +66,7 @@ def test_matmul_of_8_bit_floats(seed: int) -> None:
     for k in (0, 128):
         wanted = multiply_add(a[:, k : k + 128], b[:, k : k + 128].T, wanted, "f8E4M3FN", unit)
     assert d.tobytes() == wanted.tobytes()
-    assert not result.findings, [found.brief() for found in result.findings]
+    assert not result.diagnostics, [found.brief() for found in result.diagnostics]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -82,7 +82,7 @@ def test_matmul_by_mma(arch: str, seed: int) -> None:
     for k in range(0, 64, 16):
         wanted = multiply_add(a[:, k : k + 16], b[k : k + 16], wanted, "f16", unit)
     assert d.tobytes() == wanted.tobytes()
-    assert not result.findings
+    assert not result.diagnostics
     assert result.counters.bank_conflicts == 0
 
 
@@ -93,7 +93,7 @@ def _hopper(name: str, m: int, n: int, k: int, **options: Any) -> tuple[Any, Any
     result = program(name).launch(
         None, grid, [a, b, d, k // 64], options=LaunchOptions(block=384, **options)
     )
-    assert not result.findings
+    assert not result.diagnostics
     wanted = multiply_add(
         a,
         b,
@@ -158,7 +158,7 @@ def test_element_types(name: str) -> None:
         name, 1, [a, b, d], arch="sm_80", options=LaunchOptions(block=32)
     )
     assert (d == a.astype(np.float64) @ b.astype(np.float64).T).all()
-    assert not result.findings
+    assert not result.diagnostics
 
 
 def test_sparse_product() -> None:

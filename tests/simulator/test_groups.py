@@ -309,7 +309,7 @@ def test_warps_of_a_group_that_write_the_same_bytes_race() -> None:
 
 def test_lanes_of_a_warp_may_write_the_same_bytes() -> None:
     body = "%v = arith.constant 1.0 : f32\n"
-    assert not run(body + _WRITE.format(at="%warp"), block=128).findings
+    assert not run(body + _WRITE.format(at="%warp"), block=128).diagnostics
 
 
 def test_halves_of_a_word_are_no_race() -> None:
@@ -321,7 +321,7 @@ def test_halves_of_a_word_are_no_race() -> None:
         "%column = arith.addi %four, %warp : index\n"
         "memref.store %h, %halves[%row, %column] : memref<64x64xf16, 3>\n"
     )
-    assert not run(body, block=128).findings
+    assert not run(body, block=128).diagnostics
     word = "%column = arith.addi %four, %warp : index\n"
     overlapping = body.replace(word, "%half = arith.divui %warp, %c2 : index\n%column = arith.addi %four, %half : index\n")  # fmt: skip
     assert codes(run(overlapping, block=128)) == {"sim-race"}
@@ -368,7 +368,7 @@ def test_a_masked_store_of_some_warps() -> None:
         + "memref.store %x, %d[%tid] : memref<128xf32>\n}\n"
     )
     result = run(body, "%d: memref<128xf32>", [out], block=128)
-    assert not result.findings
+    assert not result.diagnostics
     np.testing.assert_array_equal(out, np.arange(128) >= 64)
     assert result.counters.shared_accesses == 4
 
@@ -394,7 +394,7 @@ def test_the_last_warp_of_a_block_may_lack_lanes() -> None:
             + "%x = memref.load %words[%at] : memref<256xf32, 3>\n"
             + "memref.store %x, %d[%tid] : memref<128xf32>\n"
         )
-        assert not run(body, "%d: memref<128xf32>", [out], block=100, in_groups=mode).findings
+        assert not run(body, "%d: memref<128xf32>", [out], block=100, in_groups=mode).diagnostics
         outs.append(out)
     np.testing.assert_array_equal(outs[0], outs[1])
     assert outs[0][0] == 99.0

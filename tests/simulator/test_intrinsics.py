@@ -64,7 +64,7 @@ def call(name: str, *arrays: np.ndarray, width: int = 0) -> np.ndarray:
         "%out: !llvm.ptr<1>",
     ]
     result = run("\n".join(lines), ", ".join(parameters), [*arrays, out])
-    assert not result.findings, result.findings
+    assert not result.diagnostics, result.diagnostics
     return out
 
 
@@ -295,7 +295,7 @@ def test_others_do_not_run() -> None:
 def _convert(body: str, source: np.ndarray, out: np.ndarray) -> np.ndarray:
     parameters = "%p: !llvm.ptr<1>, %q: !llvm.ptr<1>"
     result = run(body, parameters, [source, out])
-    assert not result.findings, result.findings
+    assert not result.diagnostics, result.diagnostics
     return out
 
 

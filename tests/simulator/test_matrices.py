@@ -85,7 +85,7 @@ def _ldmatrix(tiles: int, transpose: bool, row: str, column: str) -> np.ndarray:
         + f"vector<{2 * tiles}xf16>"
     )
     result = run(body, f"%g: memref<32x64xf16>, %out: memref<32x{2 * tiles}xf16>", [source, out])
-    assert not result.findings, [d.brief() for d in result.findings]
+    assert not result.diagnostics, [d.brief() for d in result.diagnostics]
     return out.astype(int)
 
 
@@ -163,7 +163,7 @@ def test_mma_shapes(name: str, rows: int, depth: int, per_register: int, acc: st
     )
     parameters = ", ".join(f"%{n}: memref<32x{ty}>" for n, ty in zip("abcd", [*types, types[2]]))
     result = run(body, parameters, [fa.copy(), fb.copy(), fc.copy(), found], arch="sm_80")
-    assert not result.findings
+    assert not result.diagnostics
     product = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
     assert (found == product[c_positions(rows)].astype(acc_dtype)).all()
     assert result.counters.tensor_operations == 2 * rows * 8 * depth
@@ -187,7 +187,9 @@ def _bytes_product(
     )
     parameters = ", ".join(f"%{n}: memref<32x{ty}>" for n, ty in zip("abcd", [*types, types[2]]))
     found = np.zeros_like(given[2])
-    assert not run(body, parameters, [*(x.copy() for x in given), found], arch="sm_120a").findings
+    assert not run(
+        body, parameters, [*(x.copy() for x in given), found], arch="sm_120a"
+    ).diagnostics
     made = np.zeros_like(acc)
     made[c_positions(16)] = found
     return made
@@ -249,7 +251,7 @@ def test_i4_products_come_from_bitcasts() -> None:
     vector.store %row, %d[%lane, %c0] : memref<32x2xi32>, vector<2xi32>
     """
     parameters = "%a: memref<32x4xi8>, %b: memref<32x4xi8>, %d: memref<32x2xi32>"
-    assert not run(body, parameters, [*packed, d], arch="sm_80").findings
+    assert not run(body, parameters, [*packed, d], arch="sm_80").diagnostics
     assert (d == (a @ b)[c_positions(8)].reshape(32, 2)).all()
 
 
@@ -299,7 +301,7 @@ def test_bad_metadata_are_found() -> None:
     %m = arith.constant dense<0> : vector<2xi16>
     %fd = nvgpu.mma.sp.sync (%fa, %fb, %fc) metadata (%m) {mmaShape = [16, 8, 16]} : (vector<2x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>
     """
-    (found,) = run(body, arch="sm_80").findings
+    (found,) = run(body, arch="sm_80").diagnostics
     assert found.code == "sim-sparsity"
 
 

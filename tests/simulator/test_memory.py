@@ -11,6 +11,7 @@ from tests.simulator.kernels import codes, kernel, run
 from tilewright import LaunchOptions
 from tilewright.diagnostics import TileIRError
 from tilewright.simulator import Program, TensorMap
+from tilewright.simulator.memory import Buffer
 
 
 def test_views_of_memory() -> None:
@@ -28,7 +29,7 @@ def test_views_of_memory() -> None:
     %sum = arith.addf %x, %y : f32
     memref.store %sum, %out[%tid] : memref<32xf32>
     """
-    assert not run(body, "%a: memref<8x8xf32>, %out: memref<32xf32>", [a, out]).findings
+    assert not run(body, "%a: memref<8x8xf32>, %out: memref<32xf32>", [a, out]).diagnostics
     tid = np.arange(32)
     assert (out == a[tid // 4, 4 + 2 * (tid % 4 // 2)] + a.ravel()[8 + tid]).all()
 
@@ -44,7 +45,7 @@ def test_strided_arguments() -> None:
     """
     parameters = "%a: memref<8x4xi32, strided<[?, ?], offset: ?>>, %out: memref<32xi32>"
     view = whole[:, 1:13:3]
-    assert not run(body, parameters, [view, out]).findings
+    assert not run(body, parameters, [view, out]).diagnostics
     assert (out.reshape(8, 4) == view).all()
 
 
@@ -59,7 +60,7 @@ def test_dynamic_shared_memory() -> None:
     %y = memref.load %tile[%tid] : memref<32xf32, #gpu.address_space<workgroup>>
     memref.store %y, %out[%tid] : memref<32xf32>
     """
-    assert not run(body, "%out: memref<32xf32>", [out], dynamic_shared_bytes=256).findings
+    assert not run(body, "%out: memref<32xf32>", [out], dynamic_shared_bytes=256).diagnostics
     assert (out == 2.5).all()
     too_small = run(body, "%out: memref<32xf32>", [out], dynamic_shared_bytes=128)
     assert codes(too_small) == {"sim-out-of-bounds"}
@@ -79,7 +80,7 @@ def test_private_and_constant_memory() -> None:
     %y = memref.load %own[%i] : memref<4xf32, 5>
     memref.store %y, %out[%tid] : memref<32xf32>
     """
-    assert not run(body, "%out: memref<32xf32>", [out]).findings
+    assert not run(body, "%out: memref<32xf32>", [out]).diagnostics
     assert (out == np.array([1, 2, 3, 4])[np.arange(32) % 4] * np.arange(32)).all()
 
 
@@ -90,7 +91,7 @@ def test_atomic_updates() -> None:
     %i = arith.remui %tid, %c4 : index
     %old = memref.atomic_rmw addi %one, %out[%i] : (i32, memref<4xi32>) -> i32
     """
-    assert not run(body, "%out: memref<4xi32>", [out], block=96, grid=2).findings
+    assert not run(body, "%out: memref<4xi32>", [out], block=96, grid=2).diagnostics
     assert (out == 48).all()
 
 
@@ -103,7 +104,7 @@ def test_atomic_updates_of_shared_memory_do_not_race() -> None:
     gpu.barrier
     %old = memref.atomic_rmw addf %x, %words[%c0] : (f32, memref<256xf32, 3>) -> f32
     """
-    assert not run(body, block=96).findings
+    assert not run(body, block=96).diagnostics
     mixed = (
         body.replace(
             "%old = memref.atomic_rmw",
@@ -137,7 +138,7 @@ def _tma(out_of: Any, x: int, y: int, ty: str = "!plain", **options: Any) -> tup
     vector.store %v, %out[%row, %col] : memref<8x16xf32>, vector<4xf32>
     """
     result = run(body, f"%m: {ty}, %out: memref<8x16xf32>", [out_of, out], **options)
-    assert not result.findings, [d.brief() for d in result.findings]
+    assert not result.diagnostics, [d.brief() for d in result.diagnostics]
     return out, result
 
 
@@ -176,7 +177,7 @@ def test_store_of_a_box_leaves_out_what_is_outside() -> None:
     nvvm.cp.async.bulk.commit.group
     nvvm.cp.async.bulk.wait_group 0
     """
-    assert not run(body, "%m: !plain", [tensor]).findings
+    assert not run(body, "%m: !plain", [tensor]).diagnostics
     wanted = np.zeros_like(tensor)
     wanted[4:, 12:] = np.tile([1, 2, 3, 4], 2)
     assert (tensor == wanted).all()
@@ -207,7 +208,7 @@ def test_swizzled_boxes_are_read_back_by_chunks() -> None:
       }
     }
     """
-    assert not run(body, "%m: !map, %out: memref<64x64xf16>", [tensor, out]).findings
+    assert not run(body, "%m: !map, %out: memref<64x64xf16>", [tensor, out]).diagnostics
     assert (out == tensor).all()
 
 
@@ -238,7 +239,7 @@ def test_multicast_reaches_the_blocks_of_a_cluster() -> None:
     """
     parameters = "%m: !plain, %out: memref<4x8x16xf32>"
     result = run(body, parameters, [tensor, out], grid=4, cluster=2)
-    assert not result.findings, [d.brief() for d in result.findings]
+    assert not result.diagnostics, [d.brief() for d in result.diagnostics]
     assert (out == tensor).all()
 
 
@@ -308,7 +309,7 @@ def test_read_only_arrays() -> None:
     array = np.zeros(32, np.float32)
     array.flags.writeable = False
     body = "%x = arith.constant 1.0 : f32\nmemref.store %x, %a[%tid] : memref<32xf32>"
-    (found,) = run(body, "%a: memref<32xf32>", [array]).findings
+    (found,) = run(body, "%a: memref<32xf32>", [array]).diagnostics
     assert "read-only" in found.message
 
 
@@ -344,3 +345,9 @@ def test_lanes_choose_between_vectors() -> None:
     """
     run(body, "%out: memref<32x2xf32>", [out])
     assert (out == np.where(np.arange(32)[:, None] < 8, [1, 2], [3, 4])).all()
+
+
+def test_a_memory_that_holds_no_whole_number_of_elements_is_viewed_as_far_as_it_does() -> None:
+    buffer = Buffer(np.arange(7, dtype=np.uint8), 1, "odd")
+    assert buffer.view(np.dtype(np.uint16)).tolist() == [0x0100, 0x0302, 0x0504]
+    assert buffer.view(np.dtype(np.uint64)).size == 0

@@ -32,7 +32,7 @@ def test_the_product_is_right(seed: int) -> None:
     """The tiles are multiplied once for each step; B is read as it lies."""
     d = np.zeros((64, 64), np.float32)
     result = _run(HOPPER, seed, d)
-    assert not result.findings, [f.brief() for f in result.findings]
+    assert not result.diagnostics, [f.brief() for f in result.diagnostics]
     a, b = _operands()
     assert (d == 2 * (a.astype(np.float32) @ b.astype(np.float32))).all()
 
@@ -42,5 +42,5 @@ def test_the_product_is_right(seed: int) -> None:
 def test_the_mistake_is_found(name: str, seed: int) -> None:
     text, codes = BROKEN_HOPPER[name]
     assert text != HOPPER
-    found = _run(text, seed, np.zeros((64, 64), np.float32)).findings
+    found = _run(text, seed, np.zeros((64, 64), np.float32)).diagnostics
     assert found and {finding.code for finding in found} <= codes

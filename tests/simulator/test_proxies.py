@@ -94,7 +94,7 @@ def test_other_parts_of_the_array_and_other_arrays_need_none() -> None:
     big = np.zeros((32, 16), np.float32)
     body = "%r = arith.addi %row, {at} : index\nmemref.store %x, %g[%r, %c1] : memref<32x16xf32>\ngpu.barrier\n"
     parameters = "%m: !plain, %g: memref<32x16xf32>"
-    for at, expected in (("%c16", set()), ("%c0", {"sim-missing-proxy-fence"})):
+    for at, expected in (("%c16", set()), ("%c8", set()), ("%c0", {"sim-missing-proxy-fence"})):
         text = ONE + BOX + BARRIER + body.format(at=at) + LOAD
         assert codes(run(text, parameters, [big, big], block=64)) == expected
         assert not codes(run(text, parameters, [big, big.copy()], block=64))
@@ -165,6 +165,17 @@ def test_the_result_of_a_store_needs_its_wait(use: str, seed: int) -> None:
     assert "before the store is known to have completed" in found.message
     assert not codes(launch(begin + WAIT + "gpu.barrier\n" + use, seed=seed))
     assert not codes(launch(begin + WAIT_READ + WAIT + "gpu.barrier\n" + use, seed=seed))
+
+
+@pytest.mark.parametrize("column", [0, 8, 15])
+@pytest.mark.parametrize("row", [0, 4, 7])
+def test_each_element_of_a_box_is_waited_for(row: int, column: int) -> None:
+    begin = FILL + OF_SHARED + "gpu.barrier\n" + STORE + WAIT_READ + "gpu.barrier\n"
+    read = (
+        f"%m7 = arith.constant {row} : index\n%n15 = arith.constant {column} : index\n"
+        "%y = memref.load %g[%m7, %n15] : memref<8x16xf32>\n"
+    )
+    assert codes(launch(begin + read)) == {"sim-copy-not-awaited"}
 
 
 def test_other_warps_know_of_the_wait_by_a_barrier_only() -> None:

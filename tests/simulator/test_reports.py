@@ -239,7 +239,7 @@ def test_numbers_and_lanes_agree(name: str, x: int, y: int) -> None:
     memref.store %one, %out[%c0, %tid] : memref<2x32xi32>
     memref.store %many, %out[%c1, %tid] : memref<2x32xi32>
     """
-    assert not run(body, "%out: memref<2x32xi32>", [out]).findings
+    assert not run(body, "%out: memref<2x32xi32>", [out]).diagnostics
     assert len(set(out.ravel().tolist())) == 1
 
 
@@ -312,7 +312,7 @@ def test_shuffles_and_reductions() -> None:
     memref.store %d, %out[%c3, %tid] : memref<5x32xi32>
     memref.store %e, %out[%c4, %tid] : memref<5x32xi32>
     """
-    assert not run(body, "%out: memref<5x32xi32>", [out]).findings
+    assert not run(body, "%out: memref<5x32xi32>", [out]).diagnostics
     lane = np.arange(32)
     inside = lane % 16
     assert (out[0] == (lane ^ 3)).all()

@@ -162,7 +162,7 @@ def test_a_grid_barrier_ends_where_the_grid_fits(seed: int, in_groups: bool | No
         seed=seed,
         in_groups=in_groups,
     )
-    assert found.completed and not found.findings
+    assert found.completed and not found.diagnostics
 
 
 def test_a_grid_barrier_hangs_where_the_grid_does_not_fit() -> None:
@@ -171,7 +171,7 @@ def test_a_grid_barrier_hangs_where_the_grid_does_not_fit() -> None:
     assert run(GRID_BARRIER, PARAMETERS, [*counters(1), 132], grid=132, **big).completed
     found = run(GRID_BARRIER, PARAMETERS, [*counters(1), 133], grid=133, **big)
     assert "132 blocks wait forever" in only(found, "sim-deadlock").message
-    assert any("1 block has not started" in note.message for note in found.findings[0].notes)
+    assert any("1 block has not started" in note.message for note in found.diagnostics[0].notes)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
@@ -282,7 +282,7 @@ scf.if %is0 {{
 def test_warps_of_a_block_wait_by_global_memory(seed: int, waits: str) -> None:
     body = WITHIN.format(waits=waits)
     found = run(body, "%counter: !llvm.ptr<1>", counters(1), block=64, seed=seed)
-    assert found.completed and not found.findings
+    assert found.completed and not found.diagnostics
 
 
 GIVES_UP = """\

@@ -124,7 +124,7 @@ def _run(
 )
 def test_k_major_operands(element: str, m: int, n: int, k: int) -> None:
     d, wanted, result = _run(element, m, n, k)
-    assert not result.findings, [found.brief() for found in result.findings]
+    assert not result.diagnostics, [found.brief() for found in result.diagnostics]
     assert d.tobytes() == wanted.tobytes()
 
 
@@ -132,5 +132,45 @@ def test_k_major_operands(element: str, m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("a_transposed", [False, True])
 def test_transposed_operands(m: int, n: int, a_transposed: bool) -> None:
     d, wanted, result = _run("f16", m, n, 64, a_transposed=a_transposed, b_transposed=True)
-    assert not result.findings, [found.brief() for found in result.findings]
+    assert not result.diagnostics, [found.brief() for found in result.diagnostics]
     assert d.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("operand", "row", "flags"),
+    [
+        *(("ta", row, "") for row in (0, 17, 40, 63, 64, 127)),
+        ("ta", 127, ", transposeA, transposeB"),
+        ("tb", 60, ""),
+    ],
+)
+def test_all_of_both_operands_is_read_by_a_warp(operand: str, row: int, flags: str) -> None:
+    """What threads have stored there without a proxy fence is found, in whichever warp's rows; what they store elsewhere
+    is not."""
+    n = 64 if flags else 8
+    shape = {"ta": "128x64", "tb": f"64x{n}"}[operand]
+    store = f"""
+      %row = arith.constant {row} : index
+      scf.if %first {{
+        memref.store %one, %{operand}[%row, %c0] : memref<{shape}xf16, 3>
+      }}
+      gpu.barrier
+"""
+    other = """
+      %one = arith.constant 1.0 : f16
+      %call = memref.get_global @c : memref<2048xf16, 3>
+      memref.store %one, %call[%tid] : memref<2048xf16, 3>
+"""
+    text = _text("f16", 128, n, 64, flags, (64, 64) if flags else (128, 8))
+    held = 'memref.global "private" @a'
+    text = text.replace(held, f'memref.global "private" @c : memref<2048xf16, 3>\n    {held}')
+    before, da, behind = text.replace("      %ta =", f"{other}      %ta =").partition("      %da =")
+    a = np.ones((64, 128) if flags else (128, 64), np.float16)
+    b, d = np.ones((n, 64), np.float16), np.zeros((128, n), np.float32)
+    for text, wanted in (
+        (before + store + da + behind, {"sim-missing-proxy-fence"}),
+        (before + da + behind, set()),
+    ):
+        options = LaunchOptions(block=128, strict=False)
+        result = Program.parse(text).launch("k", 1, [a, b, d], options=options)
+        assert {found.code for found in result.diagnostics} == wanted

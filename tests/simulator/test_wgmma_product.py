@@ -141,9 +141,9 @@ def test_sums_are_ready_when_they_have_been_waited_for(
     found = Program(parse(_unfinished(products)), "sm_90a").launch("k", 1, [out], options)
     assert (out == 130).all()
     if is_right:
-        assert not found.findings
+        assert not found.diagnostics
         return
-    (diagnostic,) = found.findings
+    (diagnostic,) = found.diagnostics
     assert diagnostic.code == "sim-accumulator-not-awaited"
     assert "reads an accumulator whose product is still in flight" in diagnostic.message
     assert diagnostic.location is not None and diagnostic.notes[0].location is not None

@@ -27,38 +27,38 @@ DEBUG_SCOPE = define_code(
 )
 
 
-def check_module_scopes(module: ModuleOp, findings: DiagnosticCollector) -> None:
+def check_module_scopes(module: ModuleOp, collector: DiagnosticCollector) -> None:
     """Report debug info scopes on operations of a module that are not functions."""
     for region in module.regions:
         for block in region.blocks:
             for op in block.ops:
                 if isinstance(op, FUNCTIONS):
-                    check_function_scopes(op, findings)
+                    check_function_scopes(op, collector)
                 elif debug_location(op.location) is not None:
-                    findings.error(
+                    collector.error(
                         DEBUG_SCOPE,
                         f"'{op.name}' has debug info scope, but only functions may have one here",
                         op,
                     )
 
 
-def check_function_scopes(function: EntryOp | FuncOp, findings: DiagnosticCollector) -> None:
+def check_function_scopes(function: EntryOp | FuncOp, collector: DiagnosticCollector) -> None:
     """Check that the scope of a function is its own, and that its operations' scopes lead to it."""
     location = debug_location(function.location)
     own: DISubprogramAttr | None = None
     if isinstance(function.location, CALL_SITES):
-        findings.error(DEBUG_SCOPE, "Function location must not be a CallSiteLoc.", function)
+        collector.error(DEBUG_SCOPE, "Function location must not be a CallSiteLoc.", function)
         return
     if location is not None:
         if not isinstance(location.scope, DISubprogramAttr):
-            findings.error(
+            collector.error(
                 DEBUG_SCOPE,
                 "Function location must have cuda_tile.di_subprogram debug info scope.",
                 function,
             )
             return
         own = location.scope
-        _check_name(function, own, findings)
+        _check_name(function, own, collector)
     wrong = list(_foreign_scopes(function, own))
     if not wrong:
         return
@@ -72,15 +72,15 @@ def check_function_scopes(function: EntryOp | FuncOp, findings: DiagnosticCollec
         notes.append(
             Related(f"the same holds for {len(wrong) - 1} more, up to this one", wrong[-1])
         )
-    findings.error(DEBUG_SCOPE, message, wrong[0], notes=notes)
+    collector.error(DEBUG_SCOPE, message, wrong[0], notes=notes)
 
 
 def _check_name(
-    function: EntryOp | FuncOp, scope: DISubprogramAttr, findings: DiagnosticCollector
+    function: EntryOp | FuncOp, scope: DISubprogramAttr, collector: DiagnosticCollector
 ) -> None:
     name = function.properties.get("sym_name")
     if isinstance(name, StringAttr) and name.data != scope.linkage_name.data:
-        findings.error(
+        collector.error(
             DEBUG_SCOPE,
             f'Function name "{name.data}" does not match subprogram scope linkage name '
             f'"{scope.linkage_name.data}".',

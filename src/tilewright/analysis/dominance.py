@@ -64,7 +64,7 @@ class _Dominated:
     children: list[_Dominated] = field(default_factory=list["_Dominated"])
 
 
-def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
+def check_dominance(root: Operation, collector: DiagnosticCollector) -> None:
     """Report every operand that its operation may not use. Handles any nesting depth."""
     frames = _frames_of(root, set())
     while frames:
@@ -79,7 +79,7 @@ def check_dominance(root: Operation, findings: DiagnosticCollector) -> None:
             continue
         visible = frame.visible
         if any(id(value) not in visible for value in op.operands):
-            _report(op, visible, findings)
+            _report(op, visible, collector)
         if op.regions:
             frames += _frames_of(op, visible)
 
@@ -163,7 +163,7 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
     return found
 
 
-def _report(op: Operation, visible: set[int], findings: DiagnosticCollector) -> None:
+def _report(op: Operation, visible: set[int], collector: DiagnosticCollector) -> None:
     """Report one error for each invisible value, at its first use by the operation."""
     operands = list(op.operands)
     for index, value in enumerate(operands):
@@ -172,7 +172,7 @@ def _report(op: Operation, visible: set[int], findings: DiagnosticCollector) -> 
         part = operand_part(op, index)
         name = f"operand #{index}" + (f" ('{part[1]}')" if part else "")
         code, why = _explain(op, value)
-        findings.error(code, f"{name} {why}", op, part, notes=_definition(value))
+        collector.error(code, f"{name} {why}", op, part, notes=_definition(value))
 
 
 def _explain(op: Operation, value: SSAValue) -> tuple[str, str]:

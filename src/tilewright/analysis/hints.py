@@ -95,7 +95,7 @@ RULES: dict[str, HintRule] = {
 }
 
 
-def check_hints(op: TileOp, findings: DiagnosticCollector, severity: Severity) -> None:
+def check_hints(op: TileOp, collector: DiagnosticCollector, severity: Severity) -> None:
     """Report targets, names and values of hints that are invalid for the operation."""
     hints = op.properties.get("optimization_hints")
     if not isinstance(hints, OptimizationHintsAttr):
@@ -109,7 +109,7 @@ def check_hints(op: TileOp, findings: DiagnosticCollector, severity: Severity) -
                 if (problem := _problem(op, target, name, value)) is not None:
                     problems.append(problem)
         for code, message, help_text in problems:
-            findings.add(severity, code, message, op, attr("optimization_hints"), help=help_text)
+            collector.add(severity, code, message, op, attr("optimization_hints"), help=help_text)
 
 
 def _problem(op: TileOp, target: str, name: str, value: Attribute) -> tuple[str, str, str] | None:

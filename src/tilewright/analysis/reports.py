@@ -85,8 +85,8 @@ class DiagnosticCollector:
 class OpReport:
     """Reports on ``op``; the caller sets it as it moves from operation to operation."""
 
-    def __init__(self, findings: DiagnosticCollector, op: Operation):
-        self.findings = findings
+    def __init__(self, collector: DiagnosticCollector, op: Operation):
+        self.collector = collector
         self.op = op
 
     def error(
@@ -110,7 +110,7 @@ class OpReport:
         at: Operation | None = None,
         **more: Any,
     ) -> None:
-        self.findings.add(severity, code, message, at or self.op, part, **more)
+        self.collector.add(severity, code, message, at or self.op, part, **more)
 
 
 def _position(diagnostic: Diagnostic) -> tuple[int, str, int]:

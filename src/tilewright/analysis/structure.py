@@ -13,9 +13,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    OptionalDef,
     OptPropertyDef,
-    VariadicDef,
     VarRegionDef,
 )
 from xdsl.traits import IsTerminator, NoTerminator
@@ -23,9 +21,8 @@ from xdsl.traits import IsTerminator, NoTerminator
 from tilewright.analysis.reports import OpReport
 from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile.ops.reductions import OPERAND_COUNT
-from tilewright.dialects.declare import DeclaredOp, NamedConstraint, Relation
+from tilewright.dialects.declare import DeclaredOp, Group, NamedConstraint, Relation
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.engine import value_constraint
 
 OPERAND_TYPE = define_code(
     "operand-type",
@@ -67,16 +64,6 @@ _SEGMENTS_PROPERTY = "operandSegmentSizes"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Consecutive operands or results under one name. ``most`` is None if unbounded."""
-
-    name: str
-    constraint: NamedConstraint
-    least: int
-    most: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Structure:
     """The compiled declaration of an operation class.
 
@@ -114,8 +101,8 @@ class Structure:
 def structure_of(cls: type[DeclaredOp]) -> Structure:
     """Return the compiled declaration of a class."""
     definition = cls.get_irdl_definition()
-    operands = tuple(_group(name, d) for name, d in definition.operands)
-    results = tuple(_group(name, d) for name, d in definition.results)
+    operands = tuple(Group.of(name, d) for name, d in definition.operands)
+    results = tuple(Group.of(name, d) for name, d in definition.results)
     required: list[tuple[str, NamedConstraint]] = []
     optional: dict[str, NamedConstraint] = {}
     defaults: dict[str, str] = {}
@@ -145,16 +132,6 @@ def structure_of(cls: type[DeclaredOp]) -> Structure:
         tuple((r, _positions(r, operands, results)) for r in cls.RELATIONS),
         cls.check is not DeclaredOp.check,
     )
-
-
-def _group(name: str, definition: object) -> Group:
-    constraint = value_constraint(definition)  # pyright: ignore[reportArgumentType]
-    assert isinstance(constraint, NamedConstraint), name
-    if isinstance(definition, OptionalDef):
-        return Group(name, constraint, 0, 1)
-    if isinstance(definition, VariadicDef):
-        return Group(name, constraint, 0, None)
-    return Group(name, constraint, 1, 1)
 
 
 def _positions(
@@ -416,7 +393,7 @@ def check_terminators(op: DeclaredOp, report: OpReport) -> None:
             if last is None:
                 report.error(EMPTY_BLOCK, "expects a non-empty block", ("region", "", index))
             elif not last.has_trait(IsTerminator, value_if_unregistered=True):
-                report.findings.error(
+                report.collector.error(
                     MISSING_TERMINATOR,
                     f"block with no terminator, has '{last.name}' as its last operation",
                     last,

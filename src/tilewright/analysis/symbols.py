@@ -57,12 +57,12 @@ def _symbols(table: Operation) -> list[tuple[str, Operation]]:
     return found
 
 
-def check_unique(table: Operation, findings: DiagnosticCollector) -> None:
+def check_unique(table: Operation, collector: DiagnosticCollector) -> None:
     """Report duplicate names among the symbols directly in ``table``."""
     first: _Table = {}
     for name, op in _symbols(table):
         if (earlier := first.setdefault(name, op)) is not op:
-            findings.error(
+            collector.error(
                 DUPLICATE_SYMBOL,
                 f"redefinition of symbol named '{name}'",
                 op,
@@ -71,7 +71,7 @@ def check_unique(table: Operation, findings: DiagnosticCollector) -> None:
             )
 
 
-def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: DiagnosticCollector) -> None:
+def check_get_global(op: GetGlobalOp, tables: SymbolTables, collector: DiagnosticCollector) -> None:
     """Check that the symbol names a global, and that the result points to its element type."""
     reference = op.properties["name"]
     assert isinstance(reference, SymbolRefAttr)
@@ -83,7 +83,7 @@ def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: Diagnostic
         names = [name for name, found in symbols.items() if isinstance(found, GlobalOp)]
         near = get_close_matches(path[0], names, n=1)
         found = f", but '{target.name}'" if target is not None else ""
-        findings.error(
+        collector.error(
             UNKNOWN_SYMBOL,
             f"'{shown}' does not reference a valid global{found}",
             op,
@@ -92,11 +92,11 @@ def check_get_global(op: GetGlobalOp, tables: SymbolTables, findings: Diagnostic
             help=f"did you mean {format_symbol(near[0])}?" if near else "",
         )
         return
-    _check_pointee(op, target, shown, findings)
+    _check_pointee(op, target, shown, collector)
 
 
 def _check_pointee(
-    op: GetGlobalOp, target: GlobalOp, shown: str, findings: DiagnosticCollector
+    op: GetGlobalOp, target: GlobalOp, shown: str, collector: DiagnosticCollector
 ) -> None:
     result, value = op.result.type, target.properties.get("value")
     pointer = result.element_type if isinstance(result, T.TileType) else None
@@ -104,7 +104,7 @@ def _check_pointee(
     if not isinstance(pointer, T.PtrType) or not isinstance(held, T.TileType):
         return
     if pointer.pointee != held.element_type:
-        findings.error(
+        collector.error(
             GLOBAL_TYPE,
             f"pointee type of result type '{format_type(pointer)}' does not match type "
             f"'{format_type(held.element_type)}' of the global @{shown}",

@@ -6,8 +6,6 @@ that one mistake causes one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.dialects.builtin import NoneAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
@@ -16,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.analysis.debug_rules import check_module_scopes
 from tilewright.analysis.dominance import check_dominance
 from tilewright.analysis.hints import HintMode, check_hints
+from tilewright.analysis.preorder import operations
 from tilewright.analysis.reports import DiagnosticCollector, OpReport
 from tilewright.analysis.structure import (
     StructureChecker,
@@ -65,8 +64,8 @@ def find_problems(
     run = _Run(allow_unregistered, hints)
     run.check_structure(module)
     run.check_rules()
-    check_dominance(module, run.findings)
-    return run.findings.in_source_order()
+    check_dominance(module, run.collector)
+    return run.collector.in_source_order()
 
 
 @rare_collections
@@ -91,7 +90,7 @@ def find_further_problems(error: TileIRError) -> list[Diagnostic]:
     for root in error.partial:
         if isinstance(root, Operation):
             run.check_single_operations(root)
-    return run.findings.in_source_order()
+    return run.collector.in_source_order()
 
 
 def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> list[Diagnostic]:
@@ -100,16 +99,16 @@ def find_own_problems(op: TileOp, checker: StructureChecker | None = None) -> li
     Does not check its context: rules of terminators, symbols, dominance. Frequent callers pass one
     ``checker``, which caches the structure of operation classes.
     """
-    findings = DiagnosticCollector()
-    report = OpReport(findings, op)
+    collector = DiagnosticCollector()
+    report = OpReport(collector, op)
     if not (checker or StructureChecker()).is_sound(op, report):
-        return findings.in_source_order()
+        return collector.in_source_order()
     structure = structure_of(type(op))
     if structure.relations:
         _check_relations(op, report)
     if structure.has_check and not structure.is_terminator and not isinstance(op, GetGlobalOp):
         op.check(report)
-    return [problem for problem in findings.in_source_order() if problem.is_error]
+    return [problem for problem in collector.in_source_order() if problem.is_error]
 
 
 def without_custom_form(module: Operation) -> set[Operation]:
@@ -121,36 +120,18 @@ def without_custom_form(module: Operation) -> set[Operation]:
     run.check_structure(module)
     found = run.broken
     for op in run.sound:
-        findings = DiagnosticCollector()
-        _check_relations(op, OpReport(findings, op))
-        if findings.in_source_order():
+        collector = DiagnosticCollector()
+        _check_relations(op, OpReport(collector, op))
+        if collector.in_source_order():
             found.add(op)
     return found
-
-
-def operations(root: Operation) -> Iterator[Operation]:
-    """Yield ``root`` and all operations inside it, in preorder. Not recursive."""
-    yield root
-    stack = [iter(block.ops) for region in reversed(root.regions) for block in region.blocks]
-    while stack:
-        op = next(stack[-1], None)
-        if op is None:
-            stack.pop()
-            continue
-        yield op
-        if op.regions:
-            stack += [
-                iter(block.ops)
-                for region in reversed(op.regions)
-                for block in reversed(region.blocks)
-            ]
 
 
 class _Run:
     """The state of one verification."""
 
     def __init__(self, allow_unregistered: bool, hints: HintMode):
-        self.findings = DiagnosticCollector()
+        self.collector = DiagnosticCollector()
         self.allow_unregistered = allow_unregistered
         self.hint_severity = {"warn": Severity.WARNING, "error": Severity.ERROR}.get(hints)
         self.sound: list[DeclaredOp] = []
@@ -158,7 +139,7 @@ class _Run:
 
     def check_structure(self, root: Operation) -> None:
         """Classify the operations as sound or broken."""
-        checker, report = StructureChecker(), OpReport(self.findings, root)
+        checker, report = StructureChecker(), OpReport(self.collector, root)
         for op in operations(root):
             report.op = op
             if not isinstance(op, TileOp) and isinstance(op.parent_op(), TileOp):
@@ -178,7 +159,7 @@ class _Run:
 
     def check_single_operations(self, root: Operation) -> None:
         """Check each operation in the source by itself, whatever its context."""
-        checker, report = StructureChecker(), OpReport(self.findings, root)
+        checker, report = StructureChecker(), OpReport(self.collector, root)
         for op in operations(root):
             report.op = op
             if not isinstance(op, DeclaredOp) or source_of(op) is None or op.regions:
@@ -198,7 +179,7 @@ class _Run:
     def _check_other(self, op: Operation, report: OpReport) -> None:
         """Check an operation that is not declared by us. xDSL reports only its first error."""
         if isinstance(op, BuiltinModuleOp):
-            check_unique(op, self.findings)
+            check_unique(op, self.collector)
         elif isinstance(op, UnregisteredOp):
             if not self.allow_unregistered:
                 report.error(UNREGISTERED_OP, f"'{op.op_name.data}' is not a known operation")
@@ -206,19 +187,19 @@ class _Run:
             # Most programs hold no such operation and need not pay for the import.
             from tilewright.analysis.scf_rules import check_structured
 
-            known = len(self.findings)
+            known = len(self.collector)
             check_structured(op, report)
-            if len(self.findings) == known:
+            if len(self.collector) == known:
                 try:
                     op.verify(verify_nested_ops=False)
                 except VerifyException as error:
                     report.error(DIALECT_RULE, f"'{op.name}' does not verify: {error}")
-            if len(self.findings) > known:
+            if len(self.collector) > known:
                 self.broken.add(op)
 
     def check_rules(self) -> None:
         """Apply the rules of each sound operation that does not build on a broken one."""
-        report = OpReport(self.findings, self.sound[0]) if self.sound else None
+        report = OpReport(self.collector, self.sound[0]) if self.sound else None
         tables = SymbolTables()
         for op in self.sound:
             assert report is not None
@@ -229,14 +210,14 @@ class _Run:
             if structure.has_check and not (self.broken and self._leans_on_broken(op)):
                 op.check(report)
             if isinstance(op, GetGlobalOp):
-                check_get_global(op, tables, self.findings)
+                check_get_global(op, tables, self.collector)
             elif not isinstance(op, TileOp):
                 _check_layouts(op, report)
             elif isinstance(op, ModuleOp):
-                check_unique(op, self.findings)
-                check_module_scopes(op, self.findings)
+                check_unique(op, self.collector)
+                check_module_scopes(op, self.collector)
             if self.hint_severity is not None and isinstance(op, TileOp):
-                check_hints(op, self.findings, self.hint_severity)
+                check_hints(op, self.collector, self.hint_severity)
 
     def _leans_on_broken(self, op: DeclaredOp) -> bool:
         """Whether the rules of ``op`` look at an operation that is broken."""

@@ -32,7 +32,8 @@ from tilewright.bytecode.layout import (
     SEGMENT_SIZES,
     Arity,
     OpLayout,
-    layouts,
+    body_operations,
+    layout_of,
 )
 from tilewright.bytecode.tables import Tables, bad_index
 from tilewright.dialects.cuda_tile.base import TileOp
@@ -70,6 +71,12 @@ class _Plan:
     #: For each region, whether it may have no block.
     regions: tuple[bool, ...]
     is_terminator: bool
+
+
+@cache
+def _plans(version: Version) -> dict[int, _Plan]:
+    """The plans of a version by opcode, made when an operation is met first."""
+    return {}
 
 
 def _make_plan(layout: OpLayout, version: Version) -> _Plan:
@@ -112,12 +119,6 @@ def _make_plan(layout: OpLayout, version: Version) -> _Plan:
     )
 
 
-@cache
-def plans(version: Version) -> dict[int, _Plan]:
-    """Return the plans of all operations of a version, by opcode."""
-    return {opcode: _make_plan(layout, version) for opcode, layout in layouts(version).items()}
-
-
 @lru_cache(maxsize=1024)
 def segment_sizes(sizes: tuple[int, ...]) -> DenseArrayBase:
     """Return the property with the sizes of operand or result groups, shared by equal sizes."""
@@ -138,7 +139,7 @@ class BodyReader:
     ):
         self._cursor = cursor
         self._tables = tables
-        self._plans = plans(tables.version)
+        self._plans = _plans(tables.version)
         self._debug = debug
         self._first_location = first_location
         self._filename = filename
@@ -186,9 +187,7 @@ class BodyReader:
         number = self._count
         self._count = number + 1
         opcode = cursor.varint()
-        plan = self._plans.get(opcode)
-        if plan is None:
-            raise self._unknown_opcode(number, opcode, start)
+        plan = self._plans.get(opcode) or self._new_plan(number, opcode, start)
         self._current = (number, plan.name)
         result_types = self._result_types(plan)
         properties: dict[str, Attribute] = dict(plan.defaults)
@@ -212,6 +211,14 @@ class BodyReader:
         block.add_op(op)
         return plan.is_terminator
 
+    def _new_plan(self, number: int, opcode: int, start: int) -> _Plan:
+        version = self._tables.version
+        op = body_operations(version).get(opcode)
+        if op is None:
+            raise self._unknown_opcode(number, opcode, start)
+        plan = self._plans[opcode] = _make_plan(layout_of(op, version), version)
+        return plan
+
     def _unknown_opcode(self, number: int, opcode: int, start: int) -> DecodeError:
         self._current = (number, "?")
         end = self._cursor.pos
@@ -223,9 +230,9 @@ class BodyReader:
                 start,
                 end,
             )
-        newer = layouts(LATEST).get(opcode)
+        newer = body_operations(LATEST).get(opcode)
         if newer is not None:
-            known = f"; {newer.op.mnemonic()} needs version {format_version(newer.op.SINCE)}"
+            known = f"; {newer.mnemonic()} needs version {format_version(newer.SINCE)}"
         else:
             known = ""
         return DecodeError(

@@ -248,12 +248,12 @@ def layout_of(op: type[TileOp], version: Version) -> OpLayout:
 
 
 @cache
-def layouts(version: Version) -> dict[int, OpLayout]:
-    """Return the layouts of all operations that can occur in a body at a version, by opcode."""
+def body_operations(version: Version) -> dict[int, type[TileOp]]:
+    """Return the operations that can occur in a body at a version, by opcode."""
     assert version in BYTECODE_VERSIONS
     cuda_tile.load()
     return {
-        op.OPCODE: layout_of(op, version)
+        op.OPCODE: op
         for op in OPERATIONS.values()
         if op.OPCODE is not None and stands_in_bodies(op, version)
     }

@@ -11,7 +11,7 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.session import UNWRITABLE_OUTPUT, Session, UsageError, reason
 
 if TYPE_CHECKING:
-    from tilewright.cpu.runtime.cache import DiskCache
+    from tilewright.launching.disk_cache import CacheUse, DiskCache
 
 _SIZE = re.compile(r"(?P<number>\d{1,15})(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 FORMAT = 1
@@ -45,7 +45,7 @@ def _size(text: str) -> int:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    from tilewright.cpu.runtime.cache import DIRECTORY_VARIABLE, disk_cache
+    from tilewright.launching.disk_cache import DIRECTORY_VARIABLE, disk_cache
 
     cache = disk_cache()
     if cache is None:
@@ -56,8 +56,8 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     if options.limit is not None:
         _set_limit(cache, options.limit)
     if options.action == "clear":
-        before = cache.clear()
-        session.say(f"removed {before.entries} entries, {_shown(before.size_bytes)}")
+        removed = _clear(cache)
+        session.say(f"removed {removed.entries} entries, {_shown(removed.size_bytes)}")
     use = cache.use()
     if options.json:
         facts = {
@@ -74,6 +74,16 @@ def execute(options: argparse.Namespace, session: Session) -> int:
             f"size       {_shown(use.size_bytes)} of {_shown(use.limit_bytes)}\n"
         )
     return Exit.OK
+
+
+def _clear(cache: DiskCache) -> CacheUse:
+    try:
+        return cache.clear()
+    except OSError as error:
+        raise UsageError.because(
+            f"entries of the cache in '{cache.directory}' cannot be removed: {reason(error)}",
+            code=UNWRITABLE_OUTPUT,
+        ) from error
 
 
 def _set_limit(cache: DiskCache, limit: int) -> None:

@@ -80,7 +80,7 @@ def store_of(options: argparse.Namespace, subject: str) -> Store:
 
 
 def _default_path(command: str, subject: str) -> Path | None:
-    from tilewright.cpu.runtime.cache import cache_directory
+    from tilewright.launching.disk_cache import cache_directory
 
     folder = cache_directory()
     if folder is None:

@@ -280,7 +280,7 @@ def _report(
         if device is not None:
             session.say(f"{kernel.name} on {device}: {facts['milliseconds']:.3f} ms")
     errors = () if simulated is None else simulated.errors
-    session.report([*(() if simulated is None else simulated.findings), *differing])
+    session.report([*(() if simulated is None else simulated.diagnostics), *differing])
     return Exit.FINDINGS if errors or differing else Exit.OK
 
 

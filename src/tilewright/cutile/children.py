@@ -2,8 +2,9 @@
 
 Those of ``multiprocessing`` get the settings with the data that they begin with. Others get them by
 their environment: a variable with the settings, and a folder in PYTHONPATH whose ``sitecustomize``
-reads it (``hook/sitecustomize.py``). A process that is started without that environment, or with an
-option of Python that leaves it aside (``-I``, ``-E``, ``-S``), is on its own.
+reads it (``hook/sitecustomize.py``); an environment that a program makes for a process is completed
+(``hook/_tilewright_environment.py``). A process that is started by others with an empty environment, or with an option of
+Python that leaves it aside (``-I``, ``-E``, ``-S``), is on its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import atexit
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -22,14 +22,16 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
+from tilewright.cutile.hook._tilewright_environment import (
+    VARIABLE,
+    completed,
+    replace_in_os,
+    replace_in_subprocess,
+)
 from tilewright.cutile.settings import Settings, active
 from tilewright.numerics.arithmetic import Arithmetic
 
-VARIABLE = "TILEWRIGHT_HOSTED"
-_HOOK = str(Path(__file__).resolve().parent / "hook")
 _SOURCE = str(Path(__file__).resolve().parent.parent.parent)
-#: Of ``env`` among the arguments of ``subprocess.Popen``.
-_PLACE_OF_ENV = 10
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -166,33 +168,17 @@ def _spawned_are(host: _Host) -> Iterator[None]:
 def _environment(text: str) -> Iterator[None]:
     """The environment tells, also one that a program makes for a process itself."""
     saved = {name: os.environ.get(name) for name in (VARIABLE, "PYTHONPATH")}
-    os.environ.update(_told(os.environ, text))
-    started = subprocess.Popen.__init__
-
-    def start(self: Any, *args: Any, **keywords: Any) -> None:
-        _children["started"] = True
-        environment = keywords.get("env")
-        if environment is None and len(args) <= _PLACE_OF_ENV:
-            # A program may have cleared its own.
-            environment = os.environ
-        if isinstance(environment, Mapping) and all(isinstance(key, str) for key in environment):
-            keywords["env"] = {**environment, **_told(environment, text)}
-        started(self, *args, **keywords)
-
-    subprocess.Popen.__init__ = start
+    told = completed(os.environ, text)
+    os.environ.update({name: str(told[name]) for name in saved})
+    restore = replace_in_subprocess(text, lambda: _children.update(started=True))
+    restore_os = replace_in_os(text)
     try:
         yield
     finally:
-        subprocess.Popen.__init__ = started
+        restore_os()
+        restore()
         for name, value in saved.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _told(environment: Mapping[str, str], text: str) -> dict[str, str]:
-    """What an environment needs so that Python processes with it are hosts."""
-    entries = environment.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join([_HOOK, *(entry for entry in entries if entry and entry != _HOOK)])
-    return {VARIABLE: text, "PYTHONPATH": path}

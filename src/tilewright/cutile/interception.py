@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
+import types
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -155,6 +156,8 @@ LATE_MODULES = ("cuda.tile.jax",)
 
 #: What functions have whose results are kept.
 _OF_CACHES = ("cache_clear", "cache_info", "cache_parameters")
+#: By which cuTile knows that a function is none of the user's, as it knows it of those of its extension.
+_STUB = "_cutile_python_stub"
 
 
 def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,6 +171,9 @@ def _shim(native: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...,
     for name in _OF_CACHES:
         if hasattr(native, name):
             setattr(shim, name, getattr(native, name))
+    if isinstance(native, types.BuiltinFunctionType):
+        # Otherwise cuTile would compile ours into a kernel that calls it by mistake.
+        setattr(shim, _STUB, import_module("cuda.tile._execution").StubInfo(static_eval_ok=False))
     return shim
 
 

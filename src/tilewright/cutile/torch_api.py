@@ -13,17 +13,19 @@ from typing import Any
 
 import torch
 
-from tilewright.cutile import torch_tools
+from tilewright.cutile import torch_memory, torch_tools
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY
 from tilewright.cutile.torch_callbacks import Holding
 from tilewright.cutile.torch_callbacks import tables as tables_of_callbacks
+from tilewright.cutile.torch_devices import check_index
 from tilewright.cutile.torch_graphs import (
     CUDAGraph,
     graph,
     is_capturing,
     make_graphed_callables,
 )
-from tilewright.cutile.torch_programs import AnyGenerator, check_index, load
+from tilewright.cutile.torch_memory import TOTAL_BYTES
+from tilewright.cutile.torch_programs import AnyGenerator, load
 from tilewright.cutile.torch_programs import Host as Host
 from tilewright.cutile.torch_programs import tables as tables_of_programs
 from tilewright.cutile.torch_types import (
@@ -37,7 +39,6 @@ DEVICE_NAME = "Tilewright (host)"
 #: What programs that size their grid by the GPU are told: the figures of a B200.
 _MULTIPROCESSORS = 148
 _L2_BYTES = 126 << 20
-_MEMORY_BYTES = 180 << 30
 
 _UUID = "00000000-0000-0000-0000-000000000000"
 
@@ -158,9 +159,9 @@ class Event:
 
     device = torch.device("cuda", 0)
 
-    def __init__(self, enable_timing: Any = False, *args: Any, **kwargs: Any) -> None:
-        # torch.Event has the device first.
-        self._times = bool(kwargs.get("enable_timing", False)) or enable_timing is True
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # What comes first says that of torch.cuda.Event; that of torch.Event is the device.
+        self._times = bool(kwargs.get("enable_timing", args[:1] == (True,)))
         self._recorded: float | None = None
         self.cuda_event = next(_numbers) << 4
 
@@ -237,7 +238,7 @@ def _properties(device: Any = None) -> Any:
         name=DEVICE_NAME,
         major=major,
         minor=minor,
-        total_memory=_MEMORY_BYTES,
+        total_memory=TOTAL_BYTES,
         multi_processor_count=_MULTIPROCESSORS,
         L2_cache_size=_L2_BYTES,
         warp_size=32,
@@ -261,14 +262,7 @@ def _properties(device: Any = None) -> Any:
 
 
 _ZERO = (
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "memory_cached",
-    "max_memory_cached",
     "memory_usage",
-    "device_memory_used",
     "utilization",
     "power_draw",
     "temperature",
@@ -278,12 +272,7 @@ _ZERO = (
 _DOES_NOTHING = (
     "init",
     "_lazy_init",
-    "empty_cache",
     "ipc_collect",
-    "reset_peak_memory_stats",
-    "reset_max_memory_allocated",
-    "reset_max_memory_cached",
-    "reset_accumulated_memory_stats",
     "set_sync_debug_mode",
     "set_per_process_memory_fraction",
     "caching_allocator_delete",
@@ -340,11 +329,8 @@ def _cuda() -> Mapping[str, Any]:
         "is_in_bad_fork": _always(False),
         "_is_in_bad_fork": _always(False),
         "list_gpu_processes": lambda device=None: "GPU:0\nno processes are running",
-        "memory_summary": lambda device=None, abbreviated=False: "no memory of a GPU is in use",
         "memory_snapshot": lambda *args, **kwargs: [],
-        "memory_stats": _Zeros,
-        "memory_stats_as_nested_dict": lambda device=None: {},
-        "mem_get_info": _of_device((_MEMORY_BYTES, _MEMORY_BYTES)),
+        **torch_memory.functions(),
         **_random_state(),
         "host_memory_stats": _Zeros,
         "get_per_process_memory_fraction": _always(1.0),

@@ -20,8 +20,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tilewright.cutile.torch_api import patched_api
-from tilewright.cutile.torch_programs import check_index, is_own_operation
-from tilewright.cutile.torch_tools import parse_to
+from tilewright.cutile.torch_devices import check_index
+from tilewright.cutile.torch_memory import device_memory
+from tilewright.cutile.torch_programs import is_own_operation
+from tilewright.cutile.torch_tools import CUDA_INTERFACE, cuda_interface, host_view, parse_to
 from tilewright.cutile.torch_types import representation, type_method
 
 CUDA = torch.device("cuda", 0)
@@ -50,6 +52,7 @@ class HostStorages:
         """The same of a storage."""
         if storage._cdata in self._known:
             return
+        device_memory.remove(storage)
         with self._lock:
             if len(self._known) >= self._purge_above:
                 self._known = {k: ref for k, ref in self._known.items() if not ref.expired()}
@@ -66,12 +69,26 @@ class HostStorages:
 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """The storage of a tensor; None for those that have none, such as what functorch wraps."""
+    """The storage of a tensor, or of what it stands for: the elements of a sparse one, what functorch has wrapped. None
+    where there is none."""
     with torch._C.DisableTorchFunction():
         try:
             return tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):
-            return None
+            part = _part(tensor)
+            return None if part is None else _storage(part)
+
+
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+
+
+def _part(tensor: torch.Tensor) -> torch.Tensor | None:
+    functorch: Any = getattr(torch._C, "_functorch")  # noqa: B009
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        return functorch.get_unwrapped(tensor)
+    if tensor.layout == torch.sparse_coo:
+        return tensor._values()
+    return tensor.values() if tensor.layout in _COMPRESSED else None
 
 
 _host = HostStorages()
@@ -127,6 +144,8 @@ class CudaOnHost(TorchFunctionMode):
         special = _SPECIAL.get(func)
         if special is not None:
             return special(*args, **kwargs)
+        if func in _FROM_DATA and args and hasattr(type(args[0]), CUDA_INTERFACE):
+            args, kwargs = _from_device_memory(args, kwargs)
         if func in _LEFT_ALONE:
             return func(*args, **kwargs)
         func = _REPLACED.get(func, func)
@@ -160,10 +179,14 @@ class CudaOnHost(TorchFunctionMode):
             # Something new from tensors of the host only is on the host, as is what nothing says.
             if on_host:
                 _keep_on_host(result, sources)
+            else:
+                _count(result)
             return result
         moved = _moved(result, sources, wanted) if func in _MOVES else result
         if wanted.type == "cpu":
             _keep_on_host(moved, sources)
+        else:
+            _count(moved)
         return moved
 
 
@@ -242,6 +265,17 @@ def _in_float32(
     return tuple(map(wide, args)), {name: wide(value) for name, value in kwargs.items()}
 
 
+def _from_device_memory(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call that makes a tensor of an object with elements on the device."""
+    if isinstance(args[0], torch.Tensor):
+        return args, kwargs
+    with CudaOnHost():  # the object may ask a tensor
+        view = host_view(args[0])
+    return (view, *args[1:]), {"device": CUDA, **kwargs}
+
+
 def _out_of_memory(message: str) -> str:
     """The words of CUDA for memory that there is not."""
     found = re.search(r"allocate (\d+) bytes", message)
@@ -288,6 +322,14 @@ def _keep_on_host(result: Any, sources: list[torch.Tensor]) -> None:
             _host.add(tensor)
 
 
+def _count(result: Any) -> None:
+    """What a call gave is in the memory of the device, unless it was in that of the host before."""
+    for tensor in _tensors((result,)):
+        storage = _storage(tensor)
+        if storage is not None and not _host.has_storage(storage):
+            device_memory.add(storage)
+
+
 def _address(tensor: torch.Tensor) -> int | None:
     storage = _storage(tensor)
     return None if storage is None else storage._cdata
@@ -303,7 +345,11 @@ def _moved(result: Any, sources: list[torch.Tensor], wanted: torch.device) -> An
 
 def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
     check_index(device)
-    return tensor.clone() if tensor in _host else tensor
+    if tensor not in _host:
+        return tensor
+    copied = tensor.clone()
+    _count(copied)
+    return copied
 
 
 def _to_cpu(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -312,6 +358,19 @@ def _to_cpu(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     copied = tensor.clone()
     _host.add(copied)
     return copied
+
+
+def _type_as(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """With the type and on the device of another tensor."""
+    converted = tensor.to(other.dtype)
+    on_host = other in _host
+    if (tensor in _host) != on_host and _address(converted) == _address(tensor):
+        converted = converted.clone()
+    if on_host:
+        _host.add(converted)
+    else:
+        _count(converted)
+    return converted
 
 
 def _pinned(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -396,6 +455,7 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     torch.device: _device,
     torch.Tensor.cuda: _to_cuda,
     torch.Tensor.cpu: _to_cpu,
+    torch.Tensor.type_as: _type_as,
     torch.Tensor.pin_memory: _pinned,
     torch.Tensor.is_pinned: lambda tensor, *a, **k: tensor in _page_locked,
     torch.Tensor.is_shared: lambda tensor: tensor not in _host or tensor.is_shared(),
@@ -408,9 +468,12 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     ),
     _getter("device"): _device_of,
     _getter("is_cuda"): lambda tensor, *_: _device_of(tensor).type == "cuda",
+    _getter(CUDA_INTERFACE): lambda tensor, *_: cuda_interface(tensor, tensor in _host),
     _getter("is_cpu"): lambda tensor, *_: _device_of(tensor).type == "cpu",
 }
 
+#: What makes tensors of whatever holds elements.
+_FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 #: Methods that take a device among their positional arguments, and then copy between devices.
 _MOVES = frozenset({torch.Tensor.to})
 #: What makes no tensor, and is asked often or is to see the device as it was given.

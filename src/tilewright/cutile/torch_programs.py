@@ -9,8 +9,13 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol
 
 import torch
+import torch.distributed
 import torch.multiprocessing
 from torch.utils._pytree import tree_leaves
+
+from tilewright.cutile.torch_callbacks import Holding
+from tilewright.cutile.torch_devices import check_index
+from tilewright.cutile.torch_memory import device_memory
 
 #: The key of what computes on every device.
 _ANY = "CompositeExplicitAutograd"
@@ -34,19 +39,10 @@ class Host(Protocol):
         ...
 
 
-def check_index(device: Any = None) -> None:
-    """There is one GPU: another number is the error of CUDA."""
-    if device is None:
-        return
-    index = device if isinstance(device, int) else torch.device(device).index
-    if index not in (None, 0, -1):
-        raise RuntimeError("CUDA error: invalid device ordinal")
-
-
 Table = tuple[Any, Mapping[str, Any]]
 
 
-def tables(host: Host, holding: Callable[[Any], Any]) -> list[Table]:
+def tables(host: Host, holding: Holding) -> list[Table]:
     """Owners in torch, and what stands in them instead, by name."""
     registry = [(-1, _tagger(host), _deserializer(host)), *torch.serialization._package_registry]
     return [
@@ -56,6 +52,7 @@ def tables(host: Host, holding: Callable[[Any], Any]) -> list[Table]:
         (torch.UntypedStorage, {"cuda": _storage_to_cuda(host)}),
         (ForkingPickler, {"_extra_reducers": _reducers(host)}),
         (torch.autograd.profiler.profile, {"__init__": _profile_of_host()}),
+        *_groups(),
     ]
 
 
@@ -136,7 +133,7 @@ class _Kernels:
         return function(keys, *args, **kwargs) if with_keys else function(*args, **kwargs)
 
 
-def _implementation(host: Host, holding: Callable[[Any], Any]) -> Callable[..., None]:
+def _implementation(host: Host, holding: Holding) -> Callable[..., None]:
     """``Library.impl``: torch asks for the CPU's implementation of an operation, whatever device its
     tensors say that they are on; that calls the one of the device."""
     native = torch.library.Library.impl
@@ -157,8 +154,10 @@ def _implementation(host: Host, holding: Callable[[Any], Any]) -> Callable[..., 
         if not callable(fn) or library.ns in _OF_TORCH:
             native(library, op_name, fn, dispatch_key, with_keyset=with_keyset, **options)
             return
-        if key != "Meta":
+        if key in ("CPU", "CUDA", _ANY):
             fn = holding(fn)
+        elif key != "Meta":
+            fn = holding.unless_checked(fn)
         if key not in ("CPU", "CUDA", _ANY):
             native(library, op_name, fn, dispatch_key, with_keyset=with_keyset, **options)
             return
@@ -213,6 +212,7 @@ def _deserializer(host: Host) -> Callable[[Any, str], Any]:
         if location.partition(":")[0] != "cuda":
             return None
         check_index(location)
+        device_memory.add(storage)
         return storage
 
     return restore
@@ -240,7 +240,9 @@ def load(host: Host) -> Callable[..., Any]:
 def _storage_to_cuda(host: Host) -> Callable[..., torch.UntypedStorage]:
     def cuda(storage: Any, device: Any = None, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
         check_index(device)
-        return storage.clone()
+        copied = storage.clone()
+        device_memory.add(copied)
+        return copied
 
     return cuda
 
@@ -272,6 +274,34 @@ def _rebuilt_on_host(function: Callable[..., torch.Tensor], arguments: Any) -> t
     return tensor
 
 
+def _groups() -> list[Table]:
+    """Groups of processes that talk by NCCL, which is for GPUs, talk by Gloo."""
+    if not torch.distributed.is_available():
+        return []
+    from torch.distributed import distributed_c10d as c10d
+
+    places = {"init_process_group": 0, "new_group": 2}
+    made = {name: _by_gloo(getattr(c10d, name), place) for name, place in places.items()}
+    made["is_nccl_available"] = lambda: True
+    return [(torch.distributed, made), (c10d, made)]
+
+
+def _by_gloo(native: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """A function whose argument in that place, or by the name ``backend``, says how processes talk."""
+
+    def gloo(backend: Any) -> Any:
+        return backend.lower().replace("nccl", "gloo") if isinstance(backend, str) else backend
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(gloo(arg) if at == place else arg for at, arg in enumerate(args))
+        if "backend" in kwargs:
+            kwargs = {**kwargs, "backend": gloo(kwargs["backend"])}
+        # A GPU that NCCL is to connect at once.
+        return native(*args, **{name: v for name, v in kwargs.items() if name != "device_id"})
+
+    return call
+
+
 def _profile_of_host() -> Callable[..., None]:
     """Profiles of the GPU are those of the host: its events are all that there are."""
     native = torch.autograd.profiler.profile.__init__
@@ -285,5 +315,5 @@ def _profile_of_host() -> Callable[..., None]:
 def _without_cuda(options: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in options.items() if name != "use_cuda"}
     if kept.get("use_device") == "cuda":
-        kept["use_device"] = None
+        kept.update(use_device=None, use_cpu=True)
     return kept

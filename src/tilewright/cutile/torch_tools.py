@@ -10,9 +10,16 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
+import torch.utils.dlpack
+from numpy.typing import NDArray
+from torch._subclasses.meta_utils import MetaTensorDescriber
 
-from tilewright.cutile.torch_programs import Host, check_index
+from tilewright.cutile import torch_native
+from tilewright.cutile.torch_devices import check_index
+from tilewright.cutile.torch_memory import device_memory
+from tilewright.cutile.torch_programs import Host
 
 _CYCLES_PER_SECOND = 1_965_000_000
 _SUCCESS = 0
@@ -136,13 +143,77 @@ def _nested(native: Callable[..., torch.Tensor], host: Host) -> Callable[..., to
             on_host = not isinstance(device, int) and torch.device(device).type == "cpu"
             if not on_host:
                 check_index(device)
-                device = "cpu"
+                # What is jagged is made by calls that the mode sees.
+                device = "cuda" if kwargs.get("layout") == torch.jagged else "cpu"
         made = native(source, *args, device=device, **kwargs)
         if on_host and not isinstance(source, torch.Tensor):
             host.add(made)
         return made
 
     return make
+
+
+def _from_dlpack(host: Host) -> Callable[..., torch.Tensor]:
+    """``torch.from_dlpack``: what it gives is where its elements are."""
+    native = torch.from_dlpack
+
+    def from_dlpack(ext_tensor: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+        made = native(ext_tensor, *args, **kwargs)
+        if isinstance(ext_tensor, torch.Tensor):
+            on_host = not ext_tensor.is_cuda
+        else:
+            on_host = not device_memory.holds(made.data_ptr())
+        if on_host:
+            host.add(made)
+        return made
+
+    return from_dlpack
+
+
+CUDA_INTERFACE = "__cuda_array_interface__"
+_own_interface: Any = getattr(torch.Tensor, CUDA_INTERFACE).__get__
+
+
+def cuda_interface(tensor: torch.Tensor, on_host: bool) -> Mapping[str, Any]:
+    """``Tensor.__cuda_array_interface__``; an AttributeError for a tensor in host memory, as torch has it."""
+    if on_host or tensor.is_sparse or tensor.requires_grad:
+        return _own_interface(tensor)
+    size = tensor.element_size()
+    return {
+        "typestr": tensor.detach().numpy().dtype.str,
+        "shape": tuple(tensor.shape),
+        "strides": None
+        if tensor.is_contiguous()
+        else tuple(stride * size for stride in tensor.stride()),
+        "data": (tensor.data_ptr() if tensor.numel() else 0, False),
+        "version": 2,
+    }
+
+
+class _HostView:
+    """Elements that an object says to have on a GPU, in host memory, where they are; keeps the object."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+        fields = getattr(owner, CUDA_INTERFACE)
+        self.__array_interface__ = {**fields, "version": 3}
+
+
+def host_view(owner: Any) -> NDArray[Any]:
+    """An array over the elements of an object that has ``__cuda_array_interface__``."""
+    return np.asarray(_HostView(owner))
+
+
+def _described() -> Callable[..., Any]:
+    """How torch describes tensors for those without elements (``FakeTensor``): its native code knows only devices
+    that there are."""
+    native = MetaTensorDescriber.describe_tensor
+
+    def describe_tensor(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return native(*args, **kwargs)
+
+    return describe_tensor
 
 
 _native_parse_to: Callable[..., Any] = getattr(torch._C._nn, "_parse_to")  # noqa: B009
@@ -163,7 +234,8 @@ def _native_parts() -> Mapping[str, Any]:
         "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
         "_set_cached_tensors_enabled": _nothing,
     }
-    return {name: part for name, part in parts.items() if not hasattr(torch._C, name)}
+    missing = {name: part for name, part in parts.items() if not hasattr(torch._C, name)}
+    return {**missing, **torch_native.parts()}
 
 
 def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
@@ -174,8 +246,11 @@ def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
         "_snapshot": _snapshot,
         "_dump_snapshot": _dump_snapshot,
     }
+    from_dlpack = {"from_dlpack": _from_dlpack(host)}
     return [
-        (torch, {"compile": _compile}),
+        (torch, {"compile": _compile, **from_dlpack}),
+        (torch.utils.dlpack, from_dlpack),
+        (MetaTensorDescriber, {"describe_tensor": _described()}),
         (torch.backends.cuda, {"is_built": lambda: True}),
         (torch.cuda.memory, memory),
         (torch.cuda.nvtx, {"range": _range}),

@@ -95,8 +95,8 @@ def check_expectations(source: SourceFile, diagnostics: Iterable[Diagnostic]) ->
     The result is empty if the diagnostics are exactly those that ``source`` expects. Errors are in
     source order, those without a line in it last.
     """
-    findings = Collector()
-    expectations = _parse(source, findings)
+    collector = Collector()
+    expectations = _parse(source, collector)
     events = [event for d in diagnostics for event in _events(source, d)]
     slots: dict[tuple[int | None, Severity], list[_Expectation]] = defaultdict(list)
     for expectation in expectations:
@@ -114,11 +114,11 @@ def check_expectations(source: SourceFile, diagnostics: Iterable[Diagnostic]) ->
         left_over += [e for i, e in enumerate(by_place[key]) if i not in pairing]
     for event in left_over:
         if event.required:
-            _report_unexpected(event, findings)
+            _report_unexpected(event, collector)
     for expectation in expectations:
         if matched[expectation] < expectation.count:
-            _report_missing(expectation, matched[expectation], left_over, findings)
-    return sorted(findings.diagnostics, key=lambda finding: _order(source, finding.location))
+            _report_missing(expectation, matched[expectation], left_over, collector)
+    return sorted(collector.diagnostics, key=lambda finding: _order(source, finding.location))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,8 +171,8 @@ def _line_in(source: SourceFile, location: SourceLocation | None) -> int | None:
     return location.line or None
 
 
-def _parse(source: SourceFile, findings: Collector) -> list[_Expectation]:
-    """Return the expectations of a file in order. Malformed ones are reported to ``findings``."""
+def _parse(source: SourceFile, collector: Collector) -> list[_Expectation]:
+    """Return the expectations of a file in order. Malformed ones are reported to ``collector``."""
     found: list[_Expectation] = []
     matches: list[tuple[int, int, re.Match[str]]] = []
     designator_lines: set[int] = set()
@@ -184,11 +184,11 @@ def _parse(source: SourceFile, findings: Collector) -> list[_Expectation]:
         text = source.text[comment:end]
         if _only_expectations(source.text[start:end]):
             designator_lines.add(line)
-        for match in _scan(text, source, comment, findings):
+        for match in _scan(text, source, comment, collector):
             matches.append((line, comment, match))
     for line, comment, match in matches:
         span = Span(source, comment + match.start(), comment + match.end())
-        expectation = _build(match, span, line, designator_lines, findings)
+        expectation = _build(match, span, line, designator_lines, collector)
         if expectation is not None:
             found.append(expectation)
     return found
@@ -200,7 +200,7 @@ def _only_expectations(line: str) -> bool:
 
 
 def _scan(
-    comment: str, source: SourceFile, offset: int, findings: Collector
+    comment: str, source: SourceFile, offset: int, collector: Collector
 ) -> Iterable[re.Match[str]]:
     position = 0
     while attempt := _ATTEMPT.search(comment, position):
@@ -210,7 +210,7 @@ def _scan(
             yield match
             continue
         position = attempt.end()
-        findings.error(
+        collector.error(
             MALFORMED_EXPECTATION,
             "this expectation cannot be understood",
             Span(source, offset + attempt.start(), offset + attempt.end()),
@@ -223,15 +223,15 @@ def _build(
     span: Span,
     line: int,
     designator_lines: set[int],
-    findings: Collector,
+    collector: Collector,
 ) -> _Expectation | None:
     text = match["text"].strip()
     if not text:
-        findings.error(MALFORMED_EXPECTATION, "the expected text is empty", span)
+        collector.error(MALFORMED_EXPECTATION, "the expected text is empty", span)
         return None
     count = int(match["count"] or 1)
     if count == 0:
-        findings.error(MALFORMED_EXPECTATION, "the count is 0, expected at least 1", span)
+        collector.error(MALFORMED_EXPECTATION, "the count is 0, expected at least 1", span)
         return None
     regex: re.Pattern[str] | None = None
     if match["regex"]:
@@ -239,12 +239,12 @@ def _build(
             regex = re.compile(text)
         except (re.error, OverflowError) as error:
             message = f"the regular expression is not valid: {error}"
-            findings.error(MALFORMED_EXPECTATION, message, span)
+            collector.error(MALFORMED_EXPECTATION, message, span)
             return None
     target = _target_line(match["place"], line, designator_lines)
     last_line = span.file.line_count
     if target is not None and not 1 <= target <= last_line:
-        findings.error(
+        collector.error(
             MALFORMED_EXPECTATION,
             f"`@{match['place']}` means line {target}, but the file has lines 1 to {last_line}",
             span,
@@ -300,8 +300,8 @@ def _pair(slots: Sequence[_Expectation], events: Sequence[_Event]) -> dict[int, 
     return {event: slot for slot, event in event_of.items()}
 
 
-def _report_unexpected(event: _Event, findings: Collector) -> None:
-    findings.error(
+def _report_unexpected(event: _Event, collector: Collector) -> None:
+    collector.error(
         UNEXPECTED_DIAGNOSTIC,
         f"unexpected {event.severity}: {event.code}: {event.message}",
         event.location,
@@ -310,7 +310,7 @@ def _report_unexpected(event: _Event, findings: Collector) -> None:
 
 
 def _report_missing(
-    expectation: _Expectation, found: int, left_over: Sequence[_Event], findings: Collector
+    expectation: _Expectation, found: int, left_over: Sequence[_Event], collector: Collector
 ) -> None:
     where = "without a line" if expectation.line is None else f"on line {expectation.line}"
     message = f"expected {expectation.severity} {where} was not reported: {expectation.text}"
@@ -320,7 +320,7 @@ def _report_missing(
     notes = [
         Note(f"a matching {event.severity} was reported here", event.location) for event in near[:3]
     ]
-    findings.error(MISSING_DIAGNOSTIC, message, expectation.span, notes=notes)
+    collector.error(MISSING_DIAGNOSTIC, message, expectation.span, notes=notes)
 
 
 def _order(source: SourceFile, location: SourceLocation | None) -> tuple[int, int]:

@@ -14,6 +14,10 @@ from xdsl.irdl import (
     AttrConstraint,
     IntConstraint,
     IRDLOperation,
+    OperandDef,
+    OptionalDef,
+    ResultDef,
+    VariadicDef,
     VerificationContext,
     irdl_op_definition,
 )
@@ -24,7 +28,13 @@ from tilewright.diagnostics import define_code
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.narrowing import is_enum
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.engine import SyntaxOp, property_of, shown_type, values_of
+from tilewright.dialects.syntax.engine import (
+    SyntaxOp,
+    property_of,
+    shown_type,
+    value_constraint,
+    values_of,
+)
 
 TYPE_RELATION = define_code(
     "type-relation",
@@ -175,6 +185,27 @@ class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
     def only_type(self) -> Attribute | None:
         """The one type that is accepted, where there is just one."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive operands or results under one name. ``most`` is None if unbounded."""
+
+    name: str
+    constraint: NamedConstraint
+    least: int
+    most: int | None
+
+    @staticmethod
+    def of(name: str, definition: OperandDef | ResultDef) -> Group:
+        """The group that a field of an operation class declares."""
+        constraint = value_constraint(definition)
+        assert isinstance(constraint, NamedConstraint), name
+        if isinstance(definition, OptionalDef):
+            return Group(name, constraint, 0, 1)
+        if isinstance(definition, VariadicDef):
+            return Group(name, constraint, 0, None)
+        return Group(name, constraint, 1, 1)
 
 
 class DeclaredOp(SyntaxOp):

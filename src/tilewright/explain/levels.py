@@ -112,7 +112,7 @@ class Explanation:
     kernel: AnyKernel
     target: str
     levels: tuple[Level, ...]
-    findings: Mapping[str, AnalysisRemarks]
+    analyses: Mapping[str, AnalysisRemarks]
     changes: tuple[Change, ...]
     shown: str
     line_of: Mapping[Operation, int]
@@ -234,7 +234,7 @@ class _Builder:
         self.missing: dict[str, str] = {}
         self.levels: list[Level] = []
         self.threads: tuple[Line, ...] = ()
-        self.findings: dict[str, AnalysisRemarks] = {}
+        self.analyses: dict[str, AnalysisRemarks] = {}
         self.numbers: dict[Operation, int] = {op: n for n, op in enumerate(module.walk())}
         sources = [source_of(op) for op in self.numbers]
         uses = Counter(map(id, sources))
@@ -269,7 +269,7 @@ class _Builder:
             kernel,
             self.stages.target,
             tuple(sorted(self.levels, key=lambda level: order.index(level.key))),
-            self.findings,
+            self.analyses,
             tuple(changes),
             shown,
             line_of,
@@ -427,7 +427,7 @@ class _Builder:
         counts = Counter(op.name for op in kernel.walk())
         lines = self._linked(listing.text.splitlines(), line_of)
         self.levels.append(Level(key, title, self.stages.dialect_target, lines, 1, counts))
-        self.findings[key] = self._findings(key, module, listing)
+        self.analyses[key] = self._analyses(key, module, listing)
         return listing
 
     def _linked(self, texts: Sequence[str], line_of: Mapping[Operation, int]) -> tuple[Line, ...]:
@@ -444,7 +444,7 @@ class _Builder:
         _, number = self._by_source.get(id(source_of(op)), (None, None))
         return number
 
-    def _findings(self, key: str, module: Operation, listing: Listing) -> AnalysisRemarks:
+    def _analyses(self, key: str, module: Operation, listing: Listing) -> AnalysisRemarks:
         found: dict[str, dict[int, list[str]]] = {name: defaultdict(list) for name in ANALYSES}
         peak, tokens, edges = "", "", 0
         for function in functions(module):

@@ -65,7 +65,7 @@ def _data(explanation: Explanation, footprints: Footprints | None) -> dict[str, 
     """The data that the script needs besides the page itself."""
     facts = {
         key: {name: dict(by_line) for name, by_line in found.remarks.items()}
-        for key, found in explanation.findings.items()
+        for key, found in explanation.analyses.items()
     }
     data: dict[str, object] = {"analyses": list(ANALYSES), "facts": facts}
     if footprints is not None:
@@ -132,8 +132,8 @@ def _summary(explanation: Explanation, footprints: Footprints | None, about: Abo
         if level.operations is not None:
             rows.append((f"operations, {_text(level.title)}", _counts(level)))
     for level in explanation.levels:
-        if level.key in explanation.findings:
-            peak = _text(explanation.findings[level.key].peak)
+        if level.key in explanation.analyses:
+            peak = _text(explanation.analyses[level.key].peak)
             rows.append((f"tiles alive at once, {_text(level.title)}", f"at most {peak}"))
     rows += [(f"no {_text(title)}", _text(why)) for title, why in explanation.missing.items()]
     facts = "\n".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
@@ -198,7 +198,7 @@ def _levels(explanation: Explanation) -> str:
     columns = "\n".join(_column(level, level.key in first) for level in explanation.levels)
     facts = (
         ""
-        if not explanation.findings
+        if not explanation.analyses
         else (
             '<div class="here-facts" id="here" role="region" aria-label="facts at the line" '
             'aria-live="polite" tabindex="0"></div>\n'
@@ -220,8 +220,8 @@ def _shown_first(explanation: Explanation) -> frozenset[str]:
     keys = [level.key for level in explanation.levels]
     if keys[0] == "source":
         return frozenset(("source", explanation.shown))
-    tiles = [key for key in keys if key in explanation.findings or key == explanation.shown]
-    return frozenset(tiles if explanation.findings else ("nvgpu", "ptx"))
+    tiles = [key for key in keys if key in explanation.analyses or key == explanation.shown]
+    return frozenset(tiles if explanation.analyses else ("nvgpu", "ptx"))
 
 
 def _column(level: Level, is_shown: bool) -> str:
@@ -252,7 +252,7 @@ def _row(level: Level, number: int, line: Line) -> str:
 
 
 def _analysis_choice(explanation: Explanation) -> str:
-    if not explanation.findings:
+    if not explanation.analyses:
         return ""
     options = "".join(
         f'<option value="{name}" title="{_text(analysis.summary)}">{name}</option>'
@@ -265,7 +265,7 @@ def _analysis_choice(explanation: Explanation) -> str:
 
 
 def _remarks(explanation: Explanation) -> str:
-    levels = [level for level in explanation.levels if level.key in explanation.findings]
+    levels = [level for level in explanation.levels if level.key in explanation.analyses]
     if not levels:
         return ""
     # The result of the passes comes first, because it is what is compiled.
@@ -331,12 +331,12 @@ def _diff_row(line: DiffLine) -> str:
 
 
 def _tokens(explanation: Explanation) -> str:
-    if not explanation.findings:
+    if not explanation.analyses:
         return ""
     figures = "\n".join(
-        _token_figure(level, explanation.findings[level.key])
+        _token_figure(level, explanation.analyses[level.key])
         for level in explanation.levels
-        if level.key in explanation.findings
+        if level.key in explanation.analyses
     )
     return (
         "<section>\n<h2>Order of memory effects</h2>\n"
@@ -359,7 +359,7 @@ def _token_figure(level: Level, found: AnalysisRemarks) -> str:
 
 def _footprints(explanation: Explanation, footprints: Footprints | None, how_to_run: str) -> str:
     head = "<section>\n<h2>Memory that each tile block touches</h2>\n"
-    if footprints is None and not explanation.findings:
+    if footprints is None and not explanation.analyses:
         return ""
     if footprints is None:
         how = f'\n<pre class="how">{_text(how_to_run)}</pre>' if how_to_run else ""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu import tools
 from tilewright.gpu.architectures import Architecture
 from tilewright.gpu.codes import LLVM_FAILED
+from tilewright.launching.disk_cache import disk_cache, key_of
 from tilewright.launching.native_code import binding as llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
+
+
+#: The names of functions of libdevice.
+_IS_OF_LIBRARY = re.compile("__nv_").match
 
 
 @cache
@@ -24,6 +32,36 @@ def _machine(arch: Architecture, isa: int) -> llvm.TargetMachine:
     return _target().create_target_machine(cpu=arch.name, features=f"+ptx{isa}", opt=3)
 
 
+@cache
+def _library_function(path: Path, name: str) -> bytes | None:
+    """A function of libdevice with all that it calls, as bitcode of its own, None if it is no function of that library.
+    What was cut out once is kept in the cache on disk: to parse the library takes longer than to compile a small kernel."""
+    contents = path.read_bytes()
+    key = key_of(("libdevice", sha256(contents).hexdigest(), name))
+    kept = disk_cache()
+    if kept is not None and (found := kept.get(key)) is not None:
+        return found or None
+    found = _cut_out(contents, name)
+    if kept is not None:
+        kept.put(key, found)
+    return found or None
+
+
+def _cut_out(contents: bytes, name: str) -> bytes:
+    library = llvm.parse_bitcode(contents, llvm.create_context())
+    if all(function.name != name or function.is_declaration for function in library.functions):
+        return b""
+    for function in library.functions:
+        if function.name != name and not function.is_declaration:
+            function.linkage = "internal"
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    options = llvm.create_pipeline_tuning_options()
+    machine = _target().create_target_machine()
+    passes.run(library, llvm.create_pass_builder(machine, options))
+    return library.as_bitcode()
+
+
 def parse_ir(text: str, arch: Architecture, isa: int, *, libdevice: bool) -> llvm.ModuleRef:
     """The verified module of a text, linked with the functions of libdevice that it calls."""
     context = llvm.create_context()
@@ -35,16 +73,17 @@ def parse_ir(text: str, arch: Architecture, isa: int, *, libdevice: bool) -> llv
         raise _failed(error) from error
     if libdevice:
         own = {function.name for function in module.functions if not function.is_declaration}
-        library = llvm.parse_bitcode(tools.libdevice().read_bytes(), context)
-        library.triple, library.data_layout = TRIPLE, str(machine.target_data)
+        called = {function.name for function in module.functions} - own
         module.triple, module.data_layout = TRIPLE, str(machine.target_data)
-        module.link_in(library)
+        for name in sorted(filter(_IS_OF_LIBRARY, called)):
+            part = _library_function(tools.libdevice(), name)
+            if part is not None:
+                library = llvm.parse_bitcode(part, context)
+                library.triple, library.data_layout = TRIPLE, str(machine.target_data)
+                module.link_in(library)
         for function in module.functions:
             if function.name not in own and not function.is_declaration:
                 function.linkage = "internal"
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_global_dead_code_eliminate_pass()
-        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
     module.triple, module.data_layout = TRIPLE, str(machine.target_data)
     return module
 

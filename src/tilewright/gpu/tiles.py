@@ -47,7 +47,13 @@ from tilewright.launching.options import (
     check_options,
     with_deprecated,
 )
-from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram, ThreadLaunch
+from tilewright.launching.threads import (
+    Grid,
+    LoweredKernel,
+    LoweredProgram,
+    ThreadLaunch,
+    ThreadsOfTiles,
+)
 from tilewright.launching.value_types import is_pointer, tile_like
 from tilewright.lowering.nvgpu.tensor_maps import TensorMapPlan
 from tilewright.numerics.arrays import Array
@@ -125,7 +131,7 @@ def _unmap(stream: Stream, base: int) -> None:
     stream.free(base)
 
 
-class TileProgram(_GpuProgram):
+class TileProgram(ThreadsOfTiles, _GpuProgram):
     """A ``cuda_tile`` or ``nv_tileaa`` module whose kernels run on a GPU.
 
     The module must have been verified. ``arch`` is by default that of the GPU present. ``options`` are the defaults of
@@ -145,20 +151,6 @@ class TileProgram(_GpuProgram):
         found = architecture(self.arch)
         self._lowered = LoweredProgram(module, self.arch, found.shared_limit, decisions)
 
-    @property
-    def module(self) -> Operation:
-        """The module that was given."""
-        return self._lowered.module
-
-    @property
-    def fallbacks(self) -> Mapping[str, TileIRError]:
-        """Kernels lowered so far without a schedule, and the reason."""
-        return self._lowered.fallbacks
-
-    def threads(self, entry: str | None = None) -> ModuleOp:
-        """The lowered module of a kernel, by default the only one."""
-        return self._lowered.kernel(entry, self.options.optimization > 0).module
-
     def scheduled(self, entry: str | None = None) -> ModuleOp:
         """A kernel, by default the only one, as ``nv_tileas``."""
         return self._lowered.scheduled(entry).module
@@ -166,10 +158,6 @@ class TileProgram(_GpuProgram):
     def remarks(self, entry: str | None = None) -> list[Remark]:
         """The decisions of the compiler about a kernel, and their reasons."""
         return self._lowered.remarks(entry) if self.options.optimization else []
-
-    def global_array(self, name: str) -> Array:
-        """As for every machine (``launching.machine.Program``)."""
-        return self._lowered.global_array(name)
 
     def prepare(
         self, entry: str | None, grid: Grid, args: Sequence[object]

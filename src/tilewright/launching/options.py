@@ -401,7 +401,7 @@ class LaunchOptions:
     )
     strict: bool = _option(
         True,
-        "Raise the simulator's diagnostics; otherwise they are in `findings` of the result.",
+        "Raise the simulator's diagnostics; otherwise they are in `diagnostics` of the result.",
         values="True or False",
         machines="sim",
         check=_flag,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr
@@ -14,6 +15,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileas.agents import agent_switch
 from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
 from tilewright.launching.checks import check_alignment, check_launch
@@ -24,6 +26,7 @@ from tilewright.launching.modules import (
     public_global,
     runnable_module,
 )
+from tilewright.launching.options import LaunchOptions
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
 from tilewright.lowering.nvgpu import LoweredThreads, NvgpuOptions, ThreadKernel, lower_to_nvgpu
 from tilewright.lowering.nvgpu.hidden_memory import SCRATCH_ALIGNMENT
@@ -38,7 +41,7 @@ from tilewright.passes.base import clone_with_locations
 from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.progress import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
-from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.target import REGISTERS, Target
 from tilewright.passes.tileas.warps import chosen_warps
 
 Grid = int | Sequence[int]
@@ -152,18 +155,34 @@ class LoweredProgram:
         found = self._scheduled.get((name, maps))
         if found is None:
             remarks = Remarks()
-            module = clone_with_locations(self._with_warps(name, remarks), {})
-            assert isinstance(module, BuiltinModuleOp)
+            module = self._with_warps(name, remarks)
             if self._decisions.warps is not None:
+                module = _copy_of(module)
                 _set_warps(module, name, self._decisions.warps)
-            options = self._options
             hinted = self._entry(name)
             lowering = TileAAOptions(f"sm_{self._target.compute}")
             maps_wanted = maps and not (hinted is not None and forbids_tma(hinted, lowering))
             target = replace(self._target, maps=maps_wanted)
-            made = schedule(module, name, options.num_warps, target, remarks, self._decisions)
-            found = self._scheduled[name, maps] = made
+            found = self._scheduled_for(module, name, target, remarks)
+            self._scheduled[name, maps] = found
         return found
+
+    def _scheduled_for(
+        self, module: BuiltinModuleOp, name: str, target: Target, remarks: Remarks
+    ) -> Scheduled:
+        """A copy of the module, scheduled for a target: in the shared memory that a block may take if as many share a
+        multiprocessor as the kernel asks for, unless a loop of it then has no room for a ring, or its agents take the
+        registers of more."""
+        warps = self._options.num_warps
+        blocks = _blocks_wanted(_function(module, name))
+        limited = target.shared_by(blocks)
+        if limited != target and not is_scheduled(_function(module, name)):
+            told = Remarks(list(remarks.found))
+            made = schedule(_copy_of(module), name, warps, limited, told, self._decisions)
+            has_rings = not any("needed" in dict(remark.figures) for remark in made.remarks)
+            if has_rings and _blocks_of_agents(_function(made.module, name)) >= blocks:
+                return made
+        return schedule(_copy_of(module), name, warps, target, remarks, self._decisions)
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
         """The compiler's decisions about a kernel and their reasons; the last remark says if it was lowered without a
@@ -260,8 +279,7 @@ class LoweredProgram:
         entry, options = self._entry(name), TileAAOptions(f"sm_{self._target.compute}")
         if entry is None or hinted_warps(entry, options):
             return module
-        func = next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
-        warps = chosen_warps(func, default, self._target, remarks)
+        warps = chosen_warps(_function(module, name), default, self._target, remarks)
         if warps == default:
             return module
         return lower_to_tileaa(
@@ -274,14 +292,37 @@ class LoweredProgram:
         return kernel if isinstance(kernel, EntryOp) else None
 
 
+def _copy_of(module: BuiltinModuleOp) -> BuiltinModuleOp:
+    copy = clone_with_locations(module, {})
+    assert isinstance(copy, BuiltinModuleOp)
+    return copy
+
+
+def _function(module: BuiltinModuleOp, name: str) -> FuncOp:
+    return next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
+
+
+def _blocks_of_agents(func: FuncOp) -> float:
+    """The blocks on a multiprocessor for which agents that trade registers leave some; no end where none do."""
+    switch = agent_switch(func)
+    if switch is None or (registers := switch.registers_at_launch) is None:
+        return inf
+    return REGISTERS // (32 * sum(switch.warps) * registers)
+
+
+def _blocks_wanted(func: FuncOp) -> int:
+    """The blocks that the author wants on a multiprocessor at least."""
+    spec = func.properties.get("kernel_spec")
+    return max(spec.integer("occupancy"), 1) if isinstance(spec, KernelSpecAttr) else 1
+
+
 def _set_warps(module: BuiltinModuleOp, name: str, warps: int) -> None:
     """Set the number of warps per block of a kernel."""
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.symbol == name:
-            spec = op.properties.get("kernel_spec")
-            held = dict(spec.value.data) if isinstance(spec, KernelSpecAttr) else {}
-            made = KernelSpecAttr(DictionaryAttr({**held, "numWarps": IntAttr(warps)}))
-            op.properties["kernel_spec"] = made
+    func = _function(module, name)
+    spec = func.properties.get("kernel_spec")
+    held = dict(spec.value.data) if isinstance(spec, KernelSpecAttr) else {}
+    made = KernelSpecAttr(DictionaryAttr({**held, "numWarps": IntAttr(warps)}))
+    func.properties["kernel_spec"] = made
 
 
 def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:
@@ -290,3 +331,28 @@ def _aligned(size: int, alignment: int = SCRATCH_ALIGNMENT) -> Array:
     room = np.zeros(size + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + size]
+
+
+class ThreadsOfTiles:
+    """What programs have in common whose machine runs tiles lowered to threads."""
+
+    options: LaunchOptions
+    _lowered: LoweredProgram
+
+    @property
+    def module(self) -> Operation:
+        """The module that was given."""
+        return self._lowered.module
+
+    def global_array(self, name: str) -> Array:
+        """As for every machine (``launching.machine.Program``)."""
+        return self._lowered.global_array(name)
+
+    @property
+    def fallbacks(self) -> Mapping[str, TileIRError]:
+        """Kernels lowered so far without a schedule, and the reason."""
+        return self._lowered.fallbacks
+
+    def threads(self, entry: str | None = None) -> BuiltinModuleOp:
+        """The lowered module of a kernel, by default the only one."""
+        return self._lowered.kernel(entry, self.options.optimization > 0).module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.layouts import gf2
 from tilewright.layouts.lane_moves import LaneMoves, plan_lane_moves
@@ -12,6 +13,8 @@ from tilewright.layouts.shared import ROW_BYTES, SharedLayout
 
 #: The width in bytes of a thread's widest access.
 WIDEST = 16
+#: Plans that are kept: passes ask for the same ones again and again.
+_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Conversion:
     shared_conversion: SharedConversion | None = None
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conversion:
     """The cheapest conversion of a tile from layout ``source`` to ``target``, in the same block of threads.
 
@@ -72,15 +76,10 @@ def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
     if any(one != other for one, other in zip(source.thread, target.thread, strict=True)):
         # The register would depend on the thread.
         return None
-    found: list[int] = []
-    for element in target.offsets:
-        register = gf2.solve(source.register, element)
-        if register is None:
-            return None
-        found.append(register)
-    return tuple(found)
+    return gf2.solve_all(source.register, target.register)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def plan_shared_conversion(source: Layout, target: Layout, element_bytes: int) -> SharedConversion:
     """A conversion through shared memory without bank conflicts on either side, with the widest vectors common to both,
     else those of one side.
@@ -201,6 +200,7 @@ def _split(
     return banks + rest[:missing], rows + rest[missing:]
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def ordered_for(
     layout: Layout, shared: SharedLayout, element_bytes: int
 ) -> tuple[Layout, tuple[int, ...]]:
@@ -225,9 +225,6 @@ def ordered_for(
                     basis ^= vector
             register.append(basis)
     ordered = layout.with_registers(register)
-    order: list[int] = []
-    for element in ordered.offsets:
-        number = gf2.solve(layout.register, element)
-        assert number is not None
-        order.append(number)
-    return ordered, tuple(order)
+    order = gf2.solve_all(layout.register, ordered.register)
+    assert order is not None
+    return ordered, order

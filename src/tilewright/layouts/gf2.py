@@ -62,6 +62,17 @@ def solve(basis: Sequence[int], vector: int) -> int | None:
     return None if vector else found
 
 
+def solve_all(basis: Sequence[int], vectors: Sequence[int]) -> tuple[int, ...] | None:
+    """What ``solve`` gives for each sum of ``vectors``, in the order of their numbers; None if a sum has no solution."""
+    solutions: list[int] = []
+    for vector in vectors:
+        solution = solve(basis, vector)
+        if solution is None:
+            return None
+        solutions.append(solution)
+    return sums(solutions)
+
+
 def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
     """A basis of the intersection of the spans of two lists of independent vectors."""
     rows: list[tuple[int, int]] = []
@@ -88,6 +99,14 @@ def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
         if found:
             common.append(found)
     return common
+
+
+def sums(vectors: Sequence[int]) -> tuple[int, ...]:
+    """All sums of the vectors: that at place n is of those at the set bits of n."""
+    found = [0]
+    for vector in vectors:
+        found += [each ^ vector for each in found]
+    return tuple(found)
 
 
 def apply(basis: Sequence[int], number: int) -> int:

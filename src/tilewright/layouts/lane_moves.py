@@ -102,16 +102,13 @@ def _swap(source: Layout, target: Layout, thread: int) -> tuple[Swap, Layout] | 
     bit = (register & -register).bit_length() - 1
     bases = list(source.register)
     bases[bit] = wanted
-    order: list[int] = []
-    for element in source.with_registers(bases).offsets:
-        number = gf2.solve(source.register, element)
-        assert number is not None
-        order.append(number)
+    order = gf2.solve_all(source.register, bases)
+    assert order is not None
     bases[bit : bit + 1] = [own] if own else []
     bits = list(source.thread)
     bits[thread] = wanted
     swapped = Layout(source.size, tuple(bases), tuple(bits[:LANES]), tuple(bits[LANES:]))
-    return Swap(tuple(order), bit, thread, not own), swapped
+    return Swap(order, bit, thread, not own), swapped
 
 
 def _take(source: Layout, target: Layout) -> Take | None:

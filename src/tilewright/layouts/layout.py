@@ -86,12 +86,12 @@ class Layout:
         """For each register, the element that thread 0 holds; for other threads they are XORed with
         ``first_of_thread``.
         """
-        return tuple(gf2.apply(self.register, register) for register in range(self.registers))
+        return gf2.sums(self.register)
 
     @cached_property
     def first_of_thread(self) -> tuple[int, ...]:
         """For each thread, the element in its register 0."""
-        return tuple(gf2.apply(self.thread, thread) for thread in range(self.threads))
+        return gf2.sums(self.thread)
 
     @cached_property
     def free_thread_bits(self) -> int:

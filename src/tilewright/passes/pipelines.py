@@ -69,6 +69,7 @@ from tilewright.passes.tileas.pipeline_products import PipelineProducts
 from tilewright.passes.tileas.remove_conversions import RemoveConversions
 from tilewright.passes.tileas.schedule import Schedule
 from tilewright.passes.tileas.specialize import Specialize
+from tilewright.passes.tileas.split_depths import SplitDepths
 from tilewright.passes.tileas.split_tiles import SplitTiles
 from tilewright.passes.tileas.tma import TmaPipelines
 from tilewright.passes.tileas.tma_stores import TmaStores
@@ -182,6 +183,7 @@ PASSES = PassTable(
         Schedule,
         Specialize,
         SplitTiles,
+        SplitDepths,
         PipelineProducts,
         TmaPipelines,
         TmaStores,
@@ -226,6 +228,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "tileas": (
         "tileas-order-blocks",
         "tileas-split-tiles",
+        "tileas-split-depths",
         "tileas-limit-residency",
         "tileas-assign-layouts",
         "tileas-avoid-conflicts",

@@ -1,4 +1,4 @@
-"""The findings of a run, collected once per pair of locations, and the fault that ends a run."""
+"""The diagnostics of a run, collected once per pair of locations, and the fault that ends a run."""
 
 from __future__ import annotations
 

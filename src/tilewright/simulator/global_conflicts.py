@@ -146,12 +146,12 @@ class GlobalLog:
             found = self._moments[warp.clock_index] = warp.version, moment
         return found[1]
 
-    def check(self, findings: DiagnosticCollector) -> None:
+    def check(self, collector: DiagnosticCollector) -> None:
         """Report conflicts, once for each pair of operations."""
         for buffer, notes in self.kept.items():
             clock_indices = {moment.clock_index for note in notes for moment in note.moments}
             if len(clock_indices) > 1 and any(note.values is not None for note in notes):
-                _check(buffer, notes, findings)
+                _check(buffer, notes, collector)
 
 
 def _expanded(place: Array, size: int, unit: int) -> Array:
@@ -161,18 +161,18 @@ def _expanded(place: Array, size: int, unit: int) -> Array:
     return (place.reshape(-1, 1) * size + np.arange(0, size, unit)).reshape(-1)
 
 
-def _check(buffer: Buffer | Region, notes: list[_Note], findings: DiagnosticCollector) -> None:
+def _check(buffer: Buffer | Region, notes: list[_Note], collector: DiagnosticCollector) -> None:
     unit = min(note.size for note in notes)
     every = np.concatenate([_expanded(note.place, note.size, unit) for note in notes])
     every.sort()
     # A position that all warps of a note share is listed once.
     shared = any(not note.place.ndim and len(note.moments) > 1 for note in notes)
     if shared or (every[1:] == every[:-1]).any():
-        _compare(buffer, [each for note in notes for each in note.accesses()], unit, findings)
+        _compare(buffer, [each for note in notes for each in note.accesses()], unit, collector)
 
 
 def _compare(
-    buffer: Buffer | Region, accesses: list[_Access], unit: int, findings: DiagnosticCollector
+    buffer: Buffer | Region, accesses: list[_Access], unit: int, collector: DiagnosticCollector
 ) -> None:
     parts = [_expanded(access.addresses // access.size, access.size, unit) for access in accesses]
     which = np.repeat(np.arange(len(accesses)), [part.size for part in parts])
@@ -194,7 +194,7 @@ def _compare(
         bad &= seen[other, clock_indices[one]] < clocks[one]
         for place in np.flatnonzero(bad)[:1]:
             earlier, later = accesses[one[place]], accesses[other[place]]
-            _report(buffer, int(addresses[same[place]]), earlier, later, findings)
+            _report(buffer, int(addresses[same[place]]), earlier, later, collector)
 
 
 def _values(accesses: list[_Access], parts: list[Array], unit: int) -> Array:
@@ -213,10 +213,10 @@ def _report(
     address: int,
     earlier: _Access,
     later: _Access,
-    findings: DiagnosticCollector,
+    collector: DiagnosticCollector,
 ) -> None:
     verbs = [("reads", "writes")[access.values is not None] for access in (earlier, later)]
-    findings.add(
+    collector.add(
         codes.RACE,
         f"{later.op.name} of {later.moment.name} {verbs[1]} byte {address} of {buffer.name}, which "
         f"{earlier.moment.name} {verbs[0]}, unordered",

@@ -138,15 +138,15 @@ class _HostTranslator(Translator):
 
 def _one_lane(t: _HostTranslator) -> Warp:
     one = (1, 1, 1)
-    findings = DiagnosticCollector()
+    collector = DiagnosticCollector()
     launch = Launch(
-        t.arch, one, one, one, t.numerics, Counters(), findings, random.Random(0), Timeline(0),
+        t.arch, one, one, one, t.numerics, Counters(), collector, random.Random(0), Timeline(0),
         t.options.max_iterations, t.options.print_to or (lambda text: None),
     )  # fmt: skip
     cluster = Cluster(launch, (0, 0, 0))
     size = t.shared.buffer_bytes
     shared = Buffer(np.zeros(size, np.uint8), SHARED, "shared memory")
-    block = Block(cluster, (0, 0, 0), 0, shared, Shadow(size, 1, 0, 1, findings), 1, 0)
+    block = Block(cluster, (0, 0, 0), 0, shared, Shadow(size, 1, 0, 1, collector), 1, 0)
     cluster.blocks.append(block)
     clock = block.new_clock()
     warp = Warp(launch, block, 0, 0, [], _LANE, _LANE, 1, clock, block.new_clock())

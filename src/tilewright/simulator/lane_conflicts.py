@@ -48,7 +48,7 @@ def _report(
 ) -> None:
     member = warp.members[int(who[0]) // WARP_SIZE]
     one, other = (int(lane) % WARP_SIZE for lane in who)
-    warp.launch.findings.add(
+    warp.launch.collector.add(
         codes.RACE,
         f"lanes {one} and {other} of {member.name()} write different values to byte "
         f"{place * values.itemsize} of {memref.buffer.name} in one {op.name}; which one remains is "

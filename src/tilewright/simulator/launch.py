@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -74,12 +75,12 @@ assert ops.__all__
 class SimulationResult(RunResult):
     """The result of a launch. ``completed`` is false if a fault ended it early.
 
-    ``findings`` are errors and warnings in the order in which they were found.
+    ``diagnostics`` are errors and warnings in the order in which they were found.
     """
 
     counters: Counters
     timeline: Timeline
-    findings: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
     occupancy: Occupancy
     shared_bytes: int
     seconds: float
@@ -90,15 +91,21 @@ class SimulationResult(RunResult):
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """The findings that are errors, not warnings."""
-        return tuple(found for found in self.findings if found.is_error)
+        """The diagnostics that are errors, not warnings."""
+        return tuple(found for found in self.diagnostics if found.is_error)
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """The former name of ``diagnostics``, for one version."""
+        warnings.warn("use diagnostics instead of findings", DeprecationWarning, stacklevel=2)
+        return self.diagnostics
 
     def _repr_html_(self) -> str:
-        """Findings and counters as HTML, for notebooks."""
+        """Diagnostics and counters as HTML, for notebooks."""
         how = "completed" if self.completed else "stopped by a fault"
         lines = [f"{self.arch}, seed {self.seed}: {how}; {self.occupancy}"]
         lines += [f"{name}: {count}" for name, count in self.counters.as_dict().items() if count]
-        return preformatted("\n".join(lines)) + render_html(self.findings)
+        return preformatted("\n".join(lines)) + render_html(self.diagnostics)
 
 
 @dataclass(slots=True)
@@ -195,8 +202,8 @@ class Program:
         """Launch a kernel, as for every machine (``launching.machine.Program``). ``options.block`` is required.
 
         ``args``: an array for each memref or tensor map, an array or an address for each pointer, and numbers.
-        ``options.in_groups`` does not change the findings, but may change the results of a kernel with races. With
-        ``options.strict`` raises ``TileIRError`` with all findings if one is an error, else they are in the result.
+        ``options.in_groups`` does not change the diagnostics, but may change the results of a kernel with races. With
+        ``options.strict`` raises ``TileIRError`` with all diagnostics if one is an error, else they are in the result.
         Errors of the launch itself are always raised.
         """
         arch = deprecated.pop("arch", self.arch)
@@ -269,7 +276,7 @@ class Program:
         )  # fmt: skip
         result = _under_all(request, given)
         if options.strict and result.errors:
-            raise TileIRError(result.findings)
+            raise TileIRError(result.diagnostics)
         return result
 
     def _translate(
@@ -338,7 +345,7 @@ class _Request:
             text="".join(printed),
             counters=launch.counters,
             timeline=launch.timeline,
-            findings=tuple(launch.findings.diagnostics),
+            diagnostics=tuple(launch.collector.diagnostics),
             occupancy=held,
             shared_bytes=shared_bytes,
             seconds=time.perf_counter() - started,
@@ -492,7 +499,7 @@ def _run(launch: Launch, kernel: _Kernel, values: list[Any], resident: int) -> b
         with np.errstate(all="ignore"):
             Grid(launch, begin, _corners(launch), resident).run()
     except Fault as fault:
-        launch.findings.diagnostics.append(fault.diagnostic())
+        launch.collector.diagnostics.append(fault.diagnostic())
         return False
     return True
 
@@ -538,7 +545,7 @@ def _block(
 ) -> Block:
     size = kernel.translator.shared.buffer_bytes
     shared = Buffer(np.full(size, _GARBAGE, np.uint8), SHARED, "shared memory")
-    shadow = Shadow(size, warps, first, clock_entries, launch.findings)
+    shadow = Shadow(size, warps, first, clock_entries, launch.collector)
     return Block(
         cluster,
         index,

@@ -61,7 +61,7 @@ def settling(op: Operation, slots: Sequence[int]) -> Callable[[Warp], None]:
 
     def settle(warp: Warp, value: Pending) -> Array:
         if value.group > warp.products_done:
-            warp.launch.findings.add(
+            warp.launch.collector.add(
                 codes.UNWAITED_PRODUCT,
                 f"{op.name} of {warp.name()} reads an accumulator whose product is still in flight",
                 op,

@@ -197,7 +197,7 @@ class GlobalProxies:
         return [self.written[number - 1] for number in np.unique(span.last[granules]) if number]
 
     def _report_fence(self, warp: Warp, op: Operation, span: _Span, note: Written) -> None:
-        warp.launch.findings.add(
+        warp.launch.collector.add(
             codes.PROXY_FENCE,
             f"{op.name} of {warp.name()} reads {span.name} through the async proxy where {note.name} wrote it "
             "through the generic proxy, without a proxy fence between",
@@ -209,7 +209,7 @@ class GlobalProxies:
         )
 
     def _report_unfinished(self, warp: Warp, op: Operation, span: _Span, note: Written) -> None:
-        warp.launch.findings.add(
+        warp.launch.collector.add(
             codes.UNWAITED_COPY,
             f"{op.name} of {warp.name()} accesses {span.name} where a TMA store of {note.name} "
             "writes, before the store is known to have completed",

@@ -277,7 +277,7 @@ def _arrivals_at(barrier: MBarrier) -> Iterable[Operation]:
 
 
 def _report_transactions(barrier: MBarrier) -> None:
-    findings = barrier.block.cluster.launch.findings
+    collector = barrier.block.cluster.launch.collector
     expecting = next(
         (op for op in _arrivals_at(barrier) if op.name.endswith("expect_tx")), barrier.init_op
     )
@@ -286,7 +286,7 @@ def _report_transactions(barrier: MBarrier) -> None:
         if barrier.tx > 0
         else f"{-barrier.tx} bytes less than its copies deliver"
     )
-    findings.add(
+    collector.add(
         codes.TRANSACTIONS,
         f"phase {barrier.phase} of {barrier.name} expects {what}",
         expecting,
@@ -298,7 +298,7 @@ def _report_transactions(barrier: MBarrier) -> None:
 def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) -> None:
     """Report a load that no warp has waited for: it may land after the block's memory is released."""
     if all(warp.clock[barrier.clock_index] <= phase for warp in block.warps):
-        block.cluster.launch.findings.add(
+        block.cluster.launch.collector.add(
             codes.UNWAITED_COPY,
             f"the block ends without a wait for the TMA load of phase {phase} of {barrier.name}",
             op,
@@ -308,8 +308,8 @@ def _check_waited(block: Block, barrier: MBarrier, phase: int, op: Operation) ->
 
 def check_end(block: Block) -> None:
     """Report operations that a block leaves unfinished at its end."""
-    findings = block.cluster.launch.findings
-    block.global_log.check(findings)
+    collector = block.cluster.launch.collector
+    block.global_log.check(collector)
     for group in block.mbarriers.values():
         for barrier in group:
             if barrier.valid and barrier.tx:
@@ -318,7 +318,7 @@ def check_end(block: Block) -> None:
                 _check_waited(block, barrier, *barrier.last_load)
     for warp in block.warps:
         for store in (*warp.stores.open, *warp.stores.closed):
-            findings.add(
+            collector.add(
                 codes.UNWAITED_COPY,
                 f"{warp.name()} ends while a TMA store still reads its shared memory",
                 store.op,
@@ -333,7 +333,7 @@ def check_end(block: Block) -> None:
             if warp.index // 4 == group_number
         }
         if len(set(counts.values())) > 1:
-            findings.add(
+            collector.add(
                 codes.DIVERGENT,
                 f"the warps of warpgroup {group_number} execute different numbers of products: "
                 + ", ".join(f"warp {w}: {n}" for w, n in counts.items()),

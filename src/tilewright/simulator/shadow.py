@@ -79,9 +79,9 @@ class Shadow:
         warps: int,
         first_clock_index: int,
         clock_entries: int,
-        findings: DiagnosticCollector,
+        collector: DiagnosticCollector,
     ):
-        self.findings = findings
+        self.collector = collector
         self.first_clock_index, self.warps = first_clock_index, warps
         self.sites: list[Site] = []
         self._ids: dict[tuple[Any, ...], int] = {}
@@ -220,7 +220,7 @@ class Shadow:
                 self._report(index, bad, warp, op, what, stamps, "wrote")
                 return
             if untouched.any():
-                self.findings.add(
+                self.collector.add(
                     codes.UNINITIALIZED,
                     f"{warp.name()} reads {self._range(index, untouched)}, which is uninitialized",
                     op,
@@ -237,7 +237,7 @@ class Shadow:
         bad = generic & (fenced < stamps >> _LOW_BITS)
         if bad.any():
             site, who = self._first_site(stamps, bad)
-            self.findings.add(
+            self.collector.add(
                 codes.PROXY_FENCE,
                 f"{op.name} of {warp.name()} {what} {self._range(index, bad)} through the async "
                 f"proxy; {who} wrote it through the generic proxy, without a proxy fence "
@@ -391,7 +391,7 @@ class Shadow:
         place = self._range(index, bad)
         is_under_way = bool(stamps[bad].max() >> _LOW_BITS >= NEVER)
         code, why, help = _judge(site, who, is_under_way, verb)
-        self.findings.add(
+        self.collector.add(
             code,
             f"{op.name} of {warp.name()} {what} {place} {why}",
             op,

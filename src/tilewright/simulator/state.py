@@ -103,7 +103,7 @@ class Launch:
     cluster: tuple[int, int, int]
     numerics: Any
     counters: Counters
-    findings: DiagnosticCollector
+    collector: DiagnosticCollector
     rng: random.Random
     timeline: Timeline
     max_steps: int

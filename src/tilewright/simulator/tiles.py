@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tilewright.diagnostics import TileIRError
 from tilewright.launching.described import Value, arguments_of, memory_of_lists
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
@@ -17,7 +15,7 @@ from tilewright.launching.options import (
     check_options,
     with_deprecated,
 )
-from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram
+from tilewright.launching.threads import Grid, LoweredKernel, LoweredProgram, ThreadsOfTiles
 from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.tileas.decisions import FREE, Decisions
@@ -25,7 +23,7 @@ from tilewright.simulator.architectures import check_architecture
 from tilewright.simulator.launch import RENAMED, Program, SimulationResult
 
 
-class TileProgram:
+class TileProgram(ThreadsOfTiles):
     """A ``cuda_tile`` or ``nv_tileaa`` module whose kernels run per thread on a simulated GPU.
 
     The module must have been verified. A kernel is lowered at its first launch, and refused then if it cannot be
@@ -48,28 +46,10 @@ class TileProgram:
         self._mapped: list[Array] = []
         self._accepted = DEFAULT_OPTIONS
 
-    @property
-    def module(self) -> Operation:
-        """The module that was given."""
-        return self._lowered.module
-
     def map_array(self, array: Array) -> int:
         """Make an array accessible to kernels by address; returns the address of its first element."""
         self._mapped.append(array)
         return int(array.ctypes.data)
-
-    def global_array(self, name: str) -> Array:
-        """As for every machine (``launching.machine.Program``)."""
-        return self._lowered.global_array(name)
-
-    @property
-    def fallbacks(self) -> Mapping[str, TileIRError]:
-        """Kernels lowered so far without a schedule, and the reason."""
-        return self._lowered.fallbacks
-
-    def threads(self, entry: str | None = None) -> ModuleOp:
-        """The lowered module of a kernel, by default the only one."""
-        return self._lowered.kernel(entry, self.options.optimization > 0).module
 
     def block(self, entry: str | None = None) -> int:
         """The number of threads per block of a kernel."""

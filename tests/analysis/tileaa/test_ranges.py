@@ -124,6 +124,31 @@ CASES = [
     ("%c = arith.constant 4 : i32\n%r = arith.minsi %n, %c : i32", (-(2**31), 4)),
     ("%c = arith.constant 4 : i32\n%r = arith.shrui %c, %c : i32", (0, 0)),
     (
+        _BOUNDED.format("%d", -8, 9) + "%c = arith.constant 1 : i32\n%r = arith.shrsi %d, %c : i32",
+        (-4, 4),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 1 : i32\n%r = arith.shrui %d, %c : i32",
+        (0, 4),
+    ),
+    (
+        _BOUNDED.format("%d", 4, 9) + _BOUNDED.format("%e", 0, 2) + "%r = arith.shrsi %d, %e : i32",
+        (1, 9),
+    ),
+    # The sign becomes a bit of the number; a shift by less than nothing or by the width has no result.
+    (
+        _BOUNDED.format("%d", -8, 9) + "%c = arith.constant 1 : i32\n%r = arith.shrui %d, %c : i32",
+        (-(2**31), 2**31 - 1),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant 32 : i32\n%r = arith.shrsi %d, %c : i32",
+        (-(2**31), 2**31 - 1),
+    ),
+    (
+        _BOUNDED.format("%d", 0, 9) + "%c = arith.constant -1 : i32\n%r = arith.shrui %d, %c : i32",
+        (-(2**31), 2**31 - 1),
+    ),
+    (
         "%c = arith.constant -1 : i8\n%r = arith.extui %c : i8 to i32",
         (0, 255),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -15,9 +16,9 @@ from tests.cpu.runtime.hand_written import COUNT, compiled
 from tilewright.cpu import Program
 from tilewright.cpu.compiled_kernels import CompileOptions
 from tilewright.cpu.runtime import kernels
-from tilewright.cpu.runtime.cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, OptLevel, Timings
 from tilewright.cpu.runtime.records import find_record
+from tilewright.launching.disk_cache import DEFAULT_LIMIT, DiskCache, cache_directory, key_of
 from tilewright.launching.modules import kernel_of
 from tilewright.text import parse
 
@@ -247,6 +248,21 @@ def test_clear(tmp_path: Path) -> None:
     assert cache.use().entries == 0
 
 
+def test_a_limit_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = DiskCache(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        cache.set_limit(5)
+    cache.put("ab" * 32, b"code")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_what_dead_processes_left_is_removed(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     cache.put("ab" * 32, b"code")
@@ -374,7 +390,7 @@ def test_a_record_that_names_an_unknown_global_counts_as_absent(own_cache: Path)
 _WRITER = """
 import sys
 from pathlib import Path
-from tilewright.cpu.runtime.cache import DiskCache
+from tilewright.launching.disk_cache import DiskCache
 cache = DiskCache(Path(sys.argv[1]))
 cache.set_limit(60_000)
 for round in range(150):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.cpu.runtime.hand_written import BUSY, COUNT, Launch, native
 
-from tilewright.cpu.runtime.cache import DiskCache, key_of
 from tilewright.cpu.runtime.interrupts import Watcher
 from tilewright.cpu.runtime.pool import ChunkFeedback, Pool
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.disk_cache import DiskCache, key_of
 
 
 @pytest.fixture(autouse=True)

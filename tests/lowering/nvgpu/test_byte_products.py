@@ -152,7 +152,7 @@ def lowered(case: Case, arch: str) -> tuple[TileProgram, list[Operation]]:
 def run(case: Case, arch: str, arrays: list[np.ndarray]) -> SimulationResult:
     program, _ = lowered(case, arch)
     result = program.launch("k", 1, arrays)
-    assert not result.findings, [found.message for found in result.findings]
+    assert not result.diagnostics, [found.message for found in result.diagnostics]
     return result
 
 
@@ -276,7 +276,7 @@ def test_f8_of_two_kinds(arch: str) -> None:
         if isinstance(op, MmaSyncOp)
     }
     assert kinds == {("f8E4M3FN", "f8E5M2") if arch == "sm_120a" else ("f16", "f16")}
-    assert not program.launch("k", 1, arrays).findings
+    assert not program.launch("k", 1, arrays).diagnostics
     np.testing.assert_array_equal(arrays[2], expected)
 
 

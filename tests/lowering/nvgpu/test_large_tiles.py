@@ -152,7 +152,7 @@ def test_tiles_that_change_places() -> None:
 #: m, n, k and batches of products whose operands are up to 12 times as large as the shared memory.
 PRODUCTS = [
     (32, 32, 256, ()),
-    (8, 4, 1024, ()),
+    (8, 2, 1024, ()),
     (1024, 1, 16, ()),
     (1, 512, 32, ()),
     (32, 16, 64, (4,)),

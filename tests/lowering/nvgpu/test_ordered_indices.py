@@ -127,3 +127,14 @@ def test_places_along_the_other_axis_are_compared() -> None:
         text = least("less_than signed", axis, across=True)
         assert known(text) == []
         launched(text, "f32")
+
+
+@pytest.mark.parametrize(("made", "is_known"), [("%k", True), ("%other", False)])
+def test_what_a_body_makes_of_a_place_is_no_place(made: str, is_known: bool) -> None:
+    """Without a choice between the two, one of the two places may be given on, and nothing else."""
+    chosen = "%n = select %take, %j, %k : tile<i1>, tile<i32>"
+    text = least("less_than signed")
+    assert chosen in text
+    text = text.replace(chosen, "%other = addi %j, %k : tile<i32>")
+    text = text.replace("yield %m, %n", f"yield %m, {made}")
+    assert bool(known(text)) == is_known

@@ -53,6 +53,57 @@ def used(*values: str) -> str:
 
 T8 = "tile<8xi32>"
 CASES = {
+    "a loop that runs once": (
+        "%a0 = arith.constant 3 : i32\n%b0 = arith.constant 5 : i32\n%c0 = arith.constant 2 : i32\n"
+        "%r = scf.for %i = %a0 to %b0 step %c0 iter_args(%v = %n) -> (i32) : i32 {\n"
+        "  %w = arith.addi %v, %i : i32\n  scf.yield %w : i32\n}" + used("%r : i32"),
+        ["arith.addi"],
+    ),
+    "a loop that runs twice": (
+        "%a0 = arith.constant 3 : i32\n%b0 = arith.constant 6 : i32\n%c0 = arith.constant 2 : i32\n"
+        "%r = scf.for %i = %a0 to %b0 step %c0 iter_args(%v = %n) -> (i32) : i32 {\n"
+        "  %w = arith.addi %v, %i : i32\n  scf.yield %w : i32\n}" + used("%r : i32"),
+        ["scf.for", "arith.addi", "scf.yield"],
+    ),
+    "a loop that never runs": (
+        "%a0 = arith.constant 5 : i32\n%b0 = arith.constant 5 : i32\n%c0 = arith.constant 2 : i32\n"
+        "%r = scf.for %i = %a0 to %b0 step %c0 iter_args(%v = %n) -> (i32) : i32 {\n"
+        "  %w = arith.addi %v, %i : i32\n  scf.yield %w : i32\n}" + used("%r : i32"),
+        [],
+    ),
+    "a loop whose end is unknown": (
+        "%a0 = arith.constant 3 : i32\n%b0 = arith.addi %n, %n : i32\n%c0 = arith.constant 2 : i32\n"
+        "%r = scf.for %i = %a0 to %b0 step %c0 iter_args(%v = %n) -> (i32) : i32 {\n"
+        "  %w = arith.addi %v, %i : i32\n  scf.yield %w : i32\n}" + used("%r : i32"),
+        ["arith.addi", "scf.for", "arith.addi", "scf.yield"],
+    ),
+    "an unsigned loop to a negative end": (
+        "%a0 = arith.constant 3 : i32\n%b0 = arith.constant -5 : i32\n%c0 = arith.constant 2 : i32\n"
+        "%r = scf.for unsigned %i = %a0 to %b0 step %c0 iter_args(%v = %n) -> (i32) : i32 {\n"
+        "  %w = arith.addi %v, %i : i32\n  scf.yield %w : i32\n}" + used("%r : i32"),
+        ["scf.for", "arith.addi", "scf.yield"],
+    ),
+    "the branch of a constant condition": (
+        "%t = arith.constant true\n"
+        "%r = scf.if %t -> (i32) {\n  %w = arith.addi %n, %n : i32\n  scf.yield %w : i32\n} else {\n"
+        "  scf.yield %n : i32\n}" + used("%r : i32"),
+        ["arith.addi"],
+    ),
+    "the other branch of a constant condition": (
+        "%t = arith.constant false\n"
+        "%r = scf.if %t -> (i32) {\n  %w = arith.addi %n, %n : i32\n  scf.yield %w : i32\n} else {\n"
+        "  scf.yield %n : i32\n}" + used("%r : i32"),
+        [],
+    ),
+    "no branch for a constant condition": (
+        "%t = arith.constant false\nscf.if %t {\n  nv_tileaa.optimization_barrier %n : i32\n}",
+        [],
+    ),
+    "a branch of an unknown condition": (
+        "%r = scf.if %c -> (i32) {\n  %w = arith.addi %n, %n : i32\n  scf.yield %w : i32\n} else {\n"
+        "  scf.yield %n : i32\n}" + used("%r : i32"),
+        ["scf.if", "arith.addi", "scf.yield", "scf.yield"],
+    ),
     "pointer moved by nothing": (
         f"%z = arith.constant 0 : i32\n%r = nv_tileaa.addptr %p, %z : {PTR}, i32 -> {PTR}"
         + used(f"%r : {PTR}"),

@@ -121,3 +121,24 @@ def test_nothing_is_left_that_nobody_uses() -> None:
     found = run_pipeline(kernel, f"{LOWER},narrow-comparisons")
     wide = [op for op in found.walk() if isinstance(op, ExtSIOp | ExtUIOp)]
     assert len(wide) == 1  # that of the result
+
+
+def test_an_extension_that_others_read_stays_and_one_of_both_sides_goes_once() -> None:
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("i8"), "out": ptr("i64"), "same": ptr("i8")}) as k:
+
+        def cut(base: Any) -> Any:
+            view = k.make_tensor_view(base, shape=[TILE], strides=[1])
+            return k.partition(view, tile=(TILE,))
+
+        narrow = k.load_view_tko(cut(k.args.x), [0])[0]
+        kept, gone = (k.exti(narrow, to="i64", signedness="signed") for _ in range(2))
+        k.store_view_tko(kept, cut(k.args.out), [0])
+        less = k.cmpi(kept, gone, comparison_predicate="less_than", signedness="signed")
+        equal = k.cmpi(gone, gone, comparison_predicate="equal", signedness="signed")
+        for found in (less, equal):
+            k.store_view_tko(k.exti(found, to="i8", signedness="unsigned"), cut(k.args.same), [0])
+    found = run_pipeline(module.build(), f"{LOWER},narrow-comparisons", verify_each=True)
+    assert _widths(found) == ["i8", "i8"]
+    wide = [op for op in found.walk() if isinstance(op, ExtSIOp)]
+    assert len(wide) == 1 and list(wide[0].results[0].uses)

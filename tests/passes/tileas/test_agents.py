@@ -3,6 +3,7 @@ the simulator in many orders."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp
 from tilewright.machine.launch import Program
 from tilewright.passes import run_pipeline
-from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.remarks import Remarks, to_json
 from tilewright.passes.tileas.specialize import Agents, agents_for, specialize
 from tilewright.passes.tileas.target import Target
 from tilewright.simulator.tiles import TileProgram
@@ -43,7 +44,7 @@ def test_both_sides_of_the_pass_compute_the_same(nested: bool, depth: int) -> No
     before, after = (K.lowered(text, passes) for passes in (SCHEDULE, AGENTS))
     extents = (100, 60, depth)
     one, right = launch(Program(before), extents, TILE, how(nested=nested))
-    for options in ({}, *({"options": LaunchOptions(seed=seed)} for seed in range(3))):
+    for options in ({}, *({"options": LaunchOptions(seed=seed)} for seed in some(range(3)))):
         two, _ = launch(Program(after), extents, TILE, how(nested=nested, options=options))
         assert one.tobytes() == two.tobytes()
     np.testing.assert_array_equal(one, right)
@@ -226,8 +227,8 @@ READ = (
 
 def test_remarks() -> None:
     split = (
-        "4 warps compute, and 4 fill the pipelines, with 232 and 24 registers for each thread; "
-        "modelled for H100 SXM: 819 clocks per iteration with agents, 819 without"
+        "4 consumer warps and 4 producer warps, with 232 and 24 registers per thread; modelled on "
+        "H100 SXM, with them: 819 clocks per iteration, 2 blocks; without: 819 clocks per iteration, 2 blocks"
     )
     assert said(product(*TILE)) == [split]
     text = product(*TILE, nested=True)
@@ -235,8 +236,8 @@ def test_remarks() -> None:
     assert head in text and "%bt[%s, %y]" in text
     text = text.replace(head, head + READ).replace("%bt[%s, %y]", "%bt[%s, %column]")
     (found,) = said(text)
-    assert found.startswith("4 warps compute, and 4 fill")
-    refused = ["all warps fill the pipelines: where its tiles lie comes from 'nv_tileaa.load'"]
+    assert found.startswith("4 consumer warps and 4 producer warps")
+    refused = ["no producer warps: where its tiles lie comes from 'nv_tileaa.load'"]
     assert said(text.replace("tko weak %cell", "tko relaxed device %cell")) == refused
     # What the block has written before it only the threads that compute know to be there.
     written = "%w = store_ptr_tko weak %c, %n : tile<ptr<f32>>, tile<f32> -> token\n    %number, "
@@ -262,7 +263,21 @@ def test_remarks() -> None:
     %column =""",
     )
     (found,) = said(many)
-    assert found.startswith("all warps fill the pipelines") and found.endswith("that threads share")
+    assert found.startswith("no producer warps: ") and found.endswith("that threads share")
+
+
+def test_what_the_model_compared_is_data() -> None:
+    module, remarks = K.lowered(product(*TILE), SCHEDULE), Remarks()
+    (func,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    specialize(func, 4, Target("sm_90a"), remarks)
+    (found,) = json.loads(json.dumps(to_json(remarks.found)))
+    assert found["figures"] == {"consumer_warps": 4, "producer_warps": 4}
+    alternatives = found["compared"].pop("alternatives")
+    assert found["compared"] == {"gpu": "H100 SXM"}
+    assert [(each["choice"], round(each["clocks"]), each["blocks"]) for each in alternatives] == [
+        ("with them", 819, 2),
+        ("without", 819, 2),
+    ]
 
 
 #: Around the loop of a product: what runs it once, or ``%rounds`` times, as authors of kernels write it.

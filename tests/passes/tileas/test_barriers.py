@@ -239,7 +239,7 @@ NEEDED = {
 
 
 def outcomes(text: str, target: str, without: int, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What the simulator finds where one barrier is left out, under some orders of warps."""
+    """What the simulator finds where one barrier is left out, in the first of some orders of warps in which it finds something."""
 
     def insert(func: FuncOp) -> None:
         insert_barriers(func)
@@ -253,17 +253,15 @@ def outcomes(text: str, target: str, without: int, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(schedule, "insert_barriers", insert)
         program = TileProgram(parse(text), target)
-        found: set[str] = set()
         for seed in range(6):
             given = K.arguments(text, 3)
             try:
                 program.launch("k", 1, given, LaunchOptions(seed=seed))
             except TileIRError as error:
-                found |= {diagnostic.code for diagnostic in error.diagnostics}
-                continue
+                return {diagnostic.code for diagnostic in error.diagnostics}
             if not np.allclose(given[-4], expected[-4], rtol=1e-3, atol=2e-3):
-                found.add("wrong")
-    return found
+                return {"wrong"}
+    return set()
 
 
 @pytest.mark.parametrize("name", NEEDED)

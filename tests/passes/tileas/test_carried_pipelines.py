@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
 from tests.passes.tileas.test_tma import how, launch, product
+from tests.sampling import some
 
 from tilewright import LaunchOptions
 from tilewright.dialects.nv_tileas.pipelines import AsyncTiledTmaLoadOp
@@ -99,7 +100,7 @@ def test_both_sides_compute_the_same(around: str) -> None:
 @pytest.mark.parametrize("around", AROUND)
 def test_any_order_of_warps(around: str, arch: str) -> None:
     program = TileProgram(parse(text(around)), arch)
-    for seed in range(5):
+    for seed in some(range(5)):
         options = {"options": LaunchOptions(seed=seed)}
         found, right = launch(program, (64, 60, 160), TILE, how(nested=True, options=options))
         np.testing.assert_array_equal(found, right)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
 from tests.passes.tileas.test_tma import how, launch, product
+from tests.sampling import some
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
@@ -88,7 +89,7 @@ def test_threads_agree_without_the_pass(arch: str, monkeypatch: pytest.MonkeyPat
     name = "tilewright.lowering.scheduled.schedule.expand"
     monkeypatch.setattr(name, lambda func: marked.extend(ends(func)))
     program = TileProgram(parse(product(*TILE)), arch)
-    for seed in range(3):
+    for seed in some(range(3)):
         options = {"options": LaunchOptions(seed=seed)}
         found, right = launch(program, (64, 60, 320), TILE, how(options=options))
         np.testing.assert_array_equal(found, right)

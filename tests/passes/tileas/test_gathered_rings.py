@@ -13,7 +13,7 @@ from xdsl.dialects import scf
 from tilewright import LaunchOptions
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa.ops.memory import LoadOp, TiledLoadOp
-from tilewright.dialects.nv_tileas.asynchronous import AsyncLoadOp, AsyncTiledLoadOp, CopyAhead
+from tilewright.dialects.nv_tileas.asynchronous import AsyncCopy, AsyncLoadOp, AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.ops import ConvertLayoutOp
 from tilewright.machine.launch import Program
 from tilewright.passes import run_pipeline
@@ -270,7 +270,7 @@ def test_pages_keep_the_result(pipeline_: str, expanded: str) -> None:
         paged(), "tileaa,tileas-assign-layouts{target=sm_90a},tileas-remove-conversions"
     )
     run_pipeline(module, pipeline_ + expanded, verify_each=True)
-    copies = [op for op in module.walk() if isinstance(op, CopyAhead)]
+    copies = [op for op in module.walk() if isinstance(op, AsyncCopy)]
     assert bool(copies) == (pipeline_ == "tileas-pipeline")
     assert all(isinstance(op, AsyncTiledLoadOp) for op in copies)
     for steps in (0, 1, 2, 5):

@@ -149,3 +149,13 @@ def test_an_occupancy_that_shared_memory_does_not_hold_leaves_no_registers_unuse
     assert 0 < blocks < 32
     (said,) = [r.message for r in program.remarks("k") if r.message.startswith("occupancy")]
     assert f"is limited to {blocks} by shared memory" in said
+
+
+@pytest.mark.parametrize(("arch", "blocks"), [("sm_80", 7), ("sm_120a", 4), ("sm_90a", 8)])
+def test_rings_leave_shared_memory_to_as_many_blocks_as_an_occupancy_asks_for(
+    arch: str, blocks: int
+) -> None:
+    hints = f"optimization_hints=<{arch.rstrip('a')} = {{occupancy = {blocks}}}>"
+    text = K.product().replace("%steps: tile<i32>) {", f"%steps: tile<i32>) {hints} {{")
+    (said,) = [r.message for r in GpuProgram(parse(text), arch).remarks("k") if r.kind == "hint"]
+    assert said.startswith(f"occupancy = {blocks} is honoured")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
+from tests.sampling import some
 from xdsl.dialects import scf
 
 from tilewright import LaunchOptions
@@ -214,7 +215,7 @@ def test_rings_as_threads(arch: str, steps: int) -> None:
     a, b = (matrix.astype(np.float64)[:, :200] for matrix in given[:2])
     a, b = a[:64, : 32 * steps], b[: 32 * steps, :64]
     program = TileProgram(parse(text), arch)
-    for seed in range(3):
+    for seed in some(range(3)):
         found = given[2]
         found[:] = 7
         program.launch("k", 1, given, LaunchOptions(seed=seed))
@@ -229,7 +230,7 @@ def test_kernels_as_threads(name: str) -> None:
     expected = K.arguments(text)
     TileProgram(parse(text), "sm_90a", LaunchOptions(optimization=0)).launch("k", 1, expected)
     program = TileProgram(parse(text), "sm_90a")
-    for seed in range(3):
+    for seed in some(range(3)):
         given = K.arguments(text)
         program.launch("k", 1, given, LaunchOptions(seed=seed))
         np.testing.assert_allclose(given[-4], expected[-4], rtol=1e-3, atol=1e-4)

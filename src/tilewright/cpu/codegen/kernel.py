@@ -11,7 +11,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.cpu.abi import ALONE, CLOSED, DONE, SLOT_BYTES, STOPPED, Site, symbol_of
 from tilewright.cpu.codegen import block_groups
-from tilewright.cpu.codegen.analysis import block_order, effects, lock_keys, nans, strips
+from tilewright.cpu.codegen.analysis import (
+    block_bands,
+    block_order,
+    effects,
+    lock_keys,
+    nans,
+    strips,
+)
 from tilewright.cpu.codegen.analysis.plan import Plan, make_plan
 from tilewright.cpu.codegen.block_groups import Together
 from tilewright.cpu.codegen.control import block_keys, control_flow, programs
@@ -47,6 +54,7 @@ from tilewright.cpu.codegen.memory import (
 from tilewright.cpu.codegen.memory.noalias_ranges import NoaliasRanges
 from tilewright.cpu.codegen.memory.privatization_merge import close_copies
 from tilewright.cpu.codegen.products import (
+    bands,
     contraction,
     convolution,
     deferred,
@@ -110,6 +118,7 @@ def emit(
     ops = list(func.walk())
     unit.coroutines = find_coroutines(ops, unit.sites)
     unit.order = block_order.order_of_blocks(ops)
+    unit.right_axes = block_order.axes_of_rights(ops)
     if unit.order != block_order.ROW_BY_ROW:
         axes = ", then ".join("xyz"[axis] for axis in unit.order)
         unit.remarks.add("order", f"consecutive blocks run along {axes}")
@@ -176,7 +185,10 @@ def emit(
         origin |= wide.origin
         unit.remarks.add("strip", strips.described(wide))
     together = None if wide is None else Together(wide, plan_of(wide.function.body.blocks[0]))
-    _blocks(f, function, body, together, blocks)
+    height = None
+    if together is None and unit.coroutines is None:
+        height = bands.height_of(f, block_bands.find_bands(ops, unit.order, target))
+    _blocks(f, function, body, together, blocks, height)
     outlining.outline(unit.parts, target)
     asks = unit.memory is not None
     size = f.arena.size if unit.coroutines is None else unit.coroutines.settle(f.arena.size)
@@ -279,8 +291,9 @@ def _blocks(
     body: Block,
     together: Together | None,
     counted: privatization.Blocks | None,
+    height: Value | None,
 ) -> None:
-    """The loop over the blocks of the range."""
+    """The loop over the blocks of the range; ``height``: that of bands of blocks, where there are any."""
     b = f.builder
     _, _, runtime, begin, end = function.args
     stop = b.load(b.gep(runtime, [ir.Constant(I32, 3)], source_etype=PTR), typ=PTR)
@@ -296,7 +309,7 @@ def _blocks(
     asked = b.load_atomic(stop, "monotonic", 4, typ=I32)
     b.cbranch(b.icmp_signed("!=", asked, ir.Constant(I32, 0)), stopped, run)
     b.position_at_end(run)
-    f.frame = _at_block(b, f.frame, linear, f.unit.order)
+    f.frame = _at_block(b, f.frame, linear, f.unit.order, height)
     if f.frame.cursor is not None:
         b.store(linear, f.frame.cursor)
     skipped: Value = ir.Constant(I64, 0)
@@ -331,8 +344,10 @@ def _blocks(
         f.waiting.close(b, result)
 
 
-def _at_block(b: Builder, frame: Frame, linear: Value, order: block_order.Order) -> Frame:
-    block_id = block_coordinates(b, frame.grid, linear, order)
+def _at_block(
+    b: Builder, frame: Frame, linear: Value, order: block_order.Order, height: Value | None
+) -> Frame:
+    block_id = block_coordinates(b, frame.grid, linear, order, height)
     for axis, part in enumerate(block_id):
         where = b.gep(frame.place, [ir.Constant(I64, axis)], source_etype=I32)
         b.store(part, where, align=4)

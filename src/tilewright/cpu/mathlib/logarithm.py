@@ -25,6 +25,19 @@ _LOG32 = (
     0.1400471031665802,
     -0.12949754297733307,
 )
+# (log2(1 + t) - t / ln 2) / t**2 there.
+_LOG2_32 = (
+    -0.7213475704193115,
+    0.4808984100818634,
+    -0.36066868901252747,
+    0.2885305881500244,
+    -0.24070367217063904,
+    0.20643360912799835,
+    -0.17521020770072937,
+    0.15451329946517944,
+    -0.1880566030740738,
+    0.17545944452285767,
+)
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 as a polynomial in s**2, for factors of sqrt(1/2) to sqrt(2).
 _LOG64 = (
     0.6666666666666735,
@@ -109,9 +122,10 @@ def _natural64(f: Formulas, exponent: Value, factor: Value) -> Value:
 
 def _binary32(f: Formulas, exponent: Value, factor: Value) -> Value:
     t = factor - 1.0
-    square = t * t
-    top, lost = f.fast_two_sum(t, square * _LOG32[0])
-    return _to_base_2(f, exponent, top, f.fma(square * t, f.polynomial(t, _LOG32[1:]), lost))
+    high, low = _LOG2_E[32]
+    top, lost = f.two_product(t, f.number(high))
+    small = f.fma(t * t, f.polynomial(t, _LOG2_32), f.fma(t, low, lost))
+    return _sum(f, exponent, top, small)
 
 
 def _binary64(f: Formulas, exponent: Value, factor: Value) -> Value:
@@ -125,6 +139,11 @@ def _to_base_2(f: Formulas, exponent: Value, top: Value, rest: Value) -> Value:
     high, low = _LOG2_E[f.bits]
     product, product_error = f.two_product(top, f.number(high))
     small = product_error + f.fma(top, low, rest * high)
+    return _sum(f, exponent, product, small)
+
+
+def _sum(f: Formulas, exponent: Value, product: Value, small: Value) -> Value:
+    """Their sum; the product is not larger than any exponent but zero."""
     total, error = f.fast_two_sum(exponent, product)
     return total + (error + small)
 

@@ -13,7 +13,6 @@ from xdsl.ir import Operation
 
 from tilewright.cpu.abi import keys_symbol, symbol_of
 from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
-from tilewright.cpu.runtime.cache import disk_cache, key_of
 from tilewright.cpu.runtime.coroutine_scheduler import coroutine_symbols
 from tilewright.cpu.runtime.engine import (
     DEFAULT_LEVEL,
@@ -29,6 +28,7 @@ from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.waiting import waiting_symbols
 from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
+from tilewright.launching.disk_cache import disk_cache, key_of
 from tilewright.launching.modules import KernelOp
 from tilewright.nesting import deep_recursion
 

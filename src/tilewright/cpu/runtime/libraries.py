@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from tilewright.cpu.runtime.cache import disk_cache, key_of
 from tilewright.cpu.runtime.engine import DEFAULT_LEVEL, Library, compile_ir, load_object
 from tilewright.cpu.target import GENERIC, cpu_target
 from tilewright.diagnostics import TileIRError
+from tilewright.launching.disk_cache import disk_cache, key_of
 
 
 def library(ir: str, symbols: Iterable[str], imports: Mapping[str, int] | None = None) -> Library:

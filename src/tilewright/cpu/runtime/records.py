@@ -20,12 +20,12 @@ from xdsl.ir import Operation
 
 from tilewright.cpu.abi import symbol_of
 from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
-from tilewright.cpu.runtime.cache import DiskCache, key_of
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.target import cpu_target
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.control_flow import AssertOp
 from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
+from tilewright.launching.disk_cache import DiskCache, key_of
 from tilewright.launching.modules import KernelOp
 
 #: The rooms whose code decides on what a module becomes.

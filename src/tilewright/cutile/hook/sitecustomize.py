@@ -2,8 +2,9 @@
 
 ``tilewright run`` and the pytest plugin put the folder of this file into PYTHONPATH of the processes
 that they start, together with the variable that is read here. Python imports a module of this name
-when it starts. Without the variable nothing happens. With it, too, nothing of Tilewright is imported
-before the process imports cuTile, torch or cupy. A ``sitecustomize`` of the user's own comes next.
+when it starts. Without the variable nothing happens. With it, the processes that this one starts are told
+(``_tilewright_environment``), and nothing else of Tilewright is imported before the process imports cuTile, torch or
+cupy. A ``sitecustomize`` of the user's own comes next.
 """
 
 import sys
@@ -25,6 +26,16 @@ def _run_the_next() -> None:
         spec.loader.exec_module(module)
 
 
+def _environments():
+    name = "_tilewright_environment"
+    spec = PathFinder.find_spec(name, [_FOLDER])
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _begin_hosting() -> None:
     import os
 
@@ -38,10 +49,12 @@ def _begin_hosting() -> None:
     except (ValueError, TypeError, KeyError):
         return
 
+    environment = _environments()
+
     class Watcher:
         """Hosts the process when a module is about to be imported that makes a difference."""
 
-        names = {"torch", "cuda.tile", "cupy"}
+        names = {"torch", "cuda.tile", "cupy", "subprocess"}
         asking = set()
 
         def find_spec(self, fullname, path=None, target=None):
@@ -56,6 +69,9 @@ def _begin_hosting() -> None:
                 self.asking.discard(thread)
 
         def begin(self, fullname):
+            if fullname == "subprocess":
+                self.names.discard(fullname)
+                return environment.found_subprocess(text)
             if source not in sys.path:
                 # In front of another Tilewright, but behind the folder of the program.
                 sys.path.insert(1, source)
@@ -67,6 +83,9 @@ def _begin_hosting() -> None:
                 return None
             return begin(text, fullname)
 
+    environment.replace_in_os(text)
+    if "subprocess" in sys.modules:
+        environment.replace_in_subprocess(text)
     sys.meta_path.insert(0, Watcher())
 
 

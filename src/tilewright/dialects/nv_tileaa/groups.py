@@ -13,13 +13,13 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute
-from xdsl.irdl import AttrSizedOperandSegments, OptionalDef, VariadicDef
+from xdsl.irdl import AttrSizedOperandSegments
 from xdsl.parser import Parser, UnresolvedOperand
 
-from tilewright.dialects.declare import DeclaredOp, NamedConstraint
+from tilewright.dialects.declare import DeclaredOp, Group
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.engine import ParseState, value_constraint
+from tilewright.dialects.syntax.engine import ParseState
 from tilewright.dialects.syntax.tokens import fail, previous_end
 
 SEGMENTS = "operandSegmentSizes"
@@ -43,16 +43,6 @@ class GroupedOp(DeclaredOp):
     def fits(cls, sizes: Mapping[str, int], results: Sequence[Attribute]) -> bool:
         """Whether operands divided so can be meant, given the types of the results."""
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Consecutive operands under one name; ``most`` is None for any number."""
-
-    name: str
-    constraint: NamedConstraint
-    least: int
-    most: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +128,10 @@ class Groups:
 def groups_of(cls: type[GroupedOp]) -> Groups:
     """The operand groups of an operation class."""
     definition = cls.get_irdl_definition()
-    found: list[Group] = []
-    for name, field in definition.operands:
-        constraint = value_constraint(field)
-        assert isinstance(constraint, NamedConstraint), f"{cls.name}.{name}"
-        least = 0 if isinstance(field, VariadicDef) else 1
-        most = None if least == 0 and not isinstance(field, OptionalDef) else 1
-        found.append(Group(name, constraint, least, most))
+    found = tuple(Group.of(name, field) for name, field in definition.operands)
     segmented = [o for o in definition.options if isinstance(o, AttrSizedOperandSegments)]
     leaves_out = bool(segmented) and type(segmented[0]) is not AttrSizedOperandSegments
-    return Groups(tuple(found), tuple(name for name, _ in definition.results), leaves_out)
+    return Groups(found, tuple(name for name, _ in definition.results), leaves_out)
 
 
 def take_written(

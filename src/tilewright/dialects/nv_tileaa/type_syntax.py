@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 import tilewright.dialects.nv_tileaa.types as T
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling
 from tilewright.dialects.cuda_tile.types import DYNAMIC, ELEMENT_NAMES, DimsAttr
+from tilewright.dialects.syntax import types
 from tilewright.dialects.syntax.tokens import (
     consume,
     fail,
@@ -27,7 +28,7 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
-from tilewright.dialects.syntax.types import INVALID_TYPE, UNKNOWN_TYPE, TypeSyntax
+from tilewright.dialects.syntax.types import INVALID_TYPE, TypeSyntax
 
 
 def parse_type(parser: AttrParser) -> Attribute:
@@ -44,14 +45,7 @@ def parse_type(parser: AttrParser) -> Attribute:
         if (element := element_by_spelling(text)) is not None:
             consume(parser)
             return element
-    try:
-        found = parser.parse_optional_type()
-    except VerifyException as error:
-        fail(parser, str(error), start, previous_end(parser), code=INVALID_TYPE)
-    if found is None:
-        shown = f"'{text}'" if text else "the end of the file"
-        fail(parser, f"expected a type, found {shown}", code=UNKNOWN_TYPE)
-    return found
+    return types.parse_type(parser)
 
 
 @lru_cache(maxsize=4096)

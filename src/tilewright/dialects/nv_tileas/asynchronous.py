@@ -61,7 +61,7 @@ def check_ahead(op: TileAAOp, report: Report, stages: int | None = None) -> None
         report.error(AHEAD, f"ahead is at least 1 iteration{most}, got {rounds}", attr("ahead"))
 
 
-class CopyAhead(TileAAOp):
+class AsyncCopy(TileAAOp):
     """Rules of copies from global to shared memory that threads start."""
 
     target = operand_def(STORAGE)
@@ -96,7 +96,7 @@ class CopyAhead(TileAAOp):
 
 
 @schedule_op("async.tiled_load", group=GROUP)
-class AsyncTiledLoadOp(CopyAhead):
+class AsyncTiledLoadOp(AsyncCopy):
     """Starts to bring a tile of a view from global to shared memory; outside of the view zeros.
 
     ``vector`` neighbours, which are aligned in both, go by one copy. With ``proven`` only so many are known
@@ -152,7 +152,7 @@ class AsyncTiledLoadOp(CopyAhead):
 
 
 @schedule_op("async.load", group=GROUP)
-class AsyncLoadOp(CopyAhead):
+class AsyncLoadOp(AsyncCopy):
     """Starts to bring what a tile of pointers points to from global to shared memory; zeros where the mask is off.
 
     Each thread copies what it holds the pointers of: ``vector`` neighbours, which are aligned and lie side by side in

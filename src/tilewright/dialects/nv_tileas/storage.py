@@ -14,9 +14,9 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import is_of_other_agent, main_block
 from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncCopy,
     AsyncDotOp,
     AsyncGroupOp,
-    CopyAhead,
     FutureWaitOp,
 )
 from tilewright.dialects.nv_tileas.types import TiledViewType
@@ -120,7 +120,7 @@ def is_ring(storage: SSAValue) -> bool:
         return True
     slices = [op for op in users if isinstance(op, S.ExtractSliceOp)]
     readers = [use.operation for op in slices for use in op.result.uses]
-    copies = [op for op in readers if isinstance(op, CopyAhead)]
+    copies = [op for op in readers if isinstance(op, AsyncCopy)]
     if len(copies) != 1:
         return bool(copies)
     # One copy is a ring's, too, where it shall start ahead, or those that read the stage are not all behind it in its block.
@@ -147,7 +147,7 @@ def _lifetime(
         return Lifetime(0, max(numbers[op] for op in ending.walk()), is_ring=True)
     block = common_block(ops)
     begins = ops[0]
-    writes = isinstance(begins, S.CopyOp | CopyAhead) and base_of(begins.target) is storage
+    writes = isinstance(begins, S.CopyOp | AsyncCopy) and base_of(begins.target) is storage
     if not (begins.parent is block and writes):
         block = main_block(func)
     first, last = (at_level(op, block) for op in (ops[0], ops[-1]))

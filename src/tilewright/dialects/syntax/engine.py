@@ -27,7 +27,7 @@ from xdsl.printer import Printer
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.source_map import Part
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
 from tilewright.dialects.syntax.types import MLIR_TYPES, TypeSyntax
 
 COUNT_MISMATCH = define_code(
@@ -207,6 +207,15 @@ def value_constraint(group_def: OperandDef | ResultDef) -> AttrConstraint:
 
 def _is_constraint(value: object) -> TypeGuard[AttrConstraint]:
     return isinstance(value, AttrConstraint)
+
+
+def parse_results(parser: Parser, state: ParseState) -> list[Attribute]:
+    """The types of results behind an arrow: one, or any number in parentheses."""
+    if token_text(parser) != "(":
+        return [state.type_syntax.parse(parser)]
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: state.type_syntax.parse(parser)
+    )
 
 
 def type_syntax_of(cls: type[Operation]) -> TypeSyntax:

@@ -34,6 +34,7 @@ from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.remove_conversions import RemoveConversions, remove_conversions
 from tilewright.passes.tileas.schedule import Schedule, schedule_products
 from tilewright.passes.tileas.specialize import Specialize, specialize
+from tilewright.passes.tileas.split_depths import SplitDepths, split_depths
 from tilewright.passes.tileas.split_tiles import SplitTiles, split_tiles
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import TmaPipelines
@@ -102,6 +103,7 @@ def _specialize(work: _Work) -> None:
 STEPS: Mapping[str, Callable[[_Work], object]] = {
     OrderBlocks.name: _order_blocks,
     SplitTiles.name: lambda work: split_tiles(work.func, work.warps, work.remarks),
+    SplitDepths.name: lambda work: split_depths(work.func, work.target.shared_bytes, work.remarks),
     LimitResidency.name: _limit_residency,
     AssignLayouts.name: _assign_layouts,
     AvoidConflicts.name: lambda work: avoid_conflicts(work.func),

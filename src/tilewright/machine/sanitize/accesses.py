@@ -124,7 +124,7 @@ def _load_hook(
 def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
     """Behind a store or an atomic without result: its event; uninitialized values are reported."""
     t, op, find = event.t, event.op, event.area
-    slot, findings = t.taint(value), t.findings
+    slot, collector = t.taint(value), t.collector
 
     def hook(regs: Registers) -> None:
         area, uncertain = find(regs), event.guard.uncertain(regs)
@@ -135,7 +135,7 @@ def _store_hook(event: _Event, value: SSAValue, what: str) -> Hook:
             if uncertain is not None:
                 mask = mask & ~uncertain.mask
             if mask.any():
-                findings.uninitialized(op, taint, mask, what)
+                collector.uninitialized(op, taint, mask, what)
         event.record(regs, area, uncertain)
         if t.fresh:
             area.mark_written(t.fresh)

@@ -65,14 +65,14 @@ def _truncation(op: TileOp, t: SanitizingTranslator) -> Hook | None:
 def _flagged(
     op: TileOp, t: SanitizingTranslator, flag: str, wraps: Callable[..., tuple[Array, Array]]
 ) -> Hook:
-    slots, taints, findings = t.slots(op.operands), t.taints(op.operands), t.findings
+    slots, taints, collector = t.slots(op.operands), t.taints(op.operands), t.collector
 
     def hook(regs: Registers) -> None:
         operands = [regs[slot] for slot in slots]
         lanes = int_ops.breaks_overflow_flag(flag, *wraps(*operands))
         if lanes.any() and (lanes := _determined(regs, lanes, taints)).any():
             shown = " and ".join(str(_first(value, lanes)) for value in operands)
-            findings.add(
+            collector.add(
                 OVERFLOW_FLAG,
                 f"{op.mnemonic()} of {shown} overflows, but is marked {flag}{show_index(lanes)}",
                 op,
@@ -84,14 +84,14 @@ def _flagged(
 @before(integer.ShLIOp, integer.ShRIOp)
 def _shift(op: TileOp, t: SanitizingTranslator) -> Hook:
     value, amount = t.slots(op.operands)
-    taints, findings = t.taints(op.operands), t.findings
+    taints, collector = t.taints(op.operands), t.collector
     element = tile_type(op.operands[0]).element
     mask = FORMATS[element].mask
 
     def hook(regs: Registers) -> None:
         lanes = int_ops.shift_too_far(regs[value], regs[amount], element)
         if lanes.any() and (lanes := _determined(regs, lanes, taints)).any():
-            findings.add(
+            collector.add(
                 SHIFT_TOO_FAR,
                 f"a shift by {int(_first(regs[amount], lanes)) & mask} of an element of "
                 f"{FORMATS[element].bits} bits{show_index(lanes)}",
@@ -107,13 +107,13 @@ def _scales(op: TileOp, t: SanitizingTranslator) -> Hook | None:
     if tile_type(op.lhs_scale).element != "f8E4M3FN":
         return None
     scales = [(t.slot(v), t.taint(v)) for v in (op.lhs_scale, op.rhs_scale)]
-    findings = t.findings
+    collector = t.collector
 
     def hook(regs: Registers) -> None:
         for slot, taint in scales:
             negative = regs[slot].astype(np.float32) < 0
             if (lanes := _determined(regs, negative, (taint,))).any():
-                findings.add(
+                collector.add(
                     NEGATIVE_SCALE,
                     f"the scale {float(regs[slot].astype(np.float32)[lanes].flat[0]):g} is "
                     f"negative{show_index(lanes)}",
@@ -126,13 +126,13 @@ def _scales(op: TileOp, t: SanitizingTranslator) -> Hook | None:
 @before(misc.AssumeOp)
 def _assume(op: TileOp, t: SanitizingTranslator) -> Hook | None:
     predicate = op.properties["predicate"]
-    value, taint, findings = t.slot(op.operands[0]), t.taint(op.operands[0]), t.findings
+    value, taint, collector = t.slot(op.operands[0]), t.taint(op.operands[0]), t.collector
     broken = _checker(predicate, op.operands[0].type)
 
     def hook(regs: Registers) -> None:
         lanes, explain = broken(regs[value])
         if lanes.any() and (lanes := _determined(regs, lanes, (taint,))).any():
-            findings.add(BROKEN_ASSUME, f"{explain(lanes)}{show_index(lanes)}", op)
+            collector.add(BROKEN_ASSUME, f"{explain(lanes)}{show_index(lanes)}", op)
 
     return hook
 

@@ -138,7 +138,7 @@ def _some(taint: Taint | None) -> Taint | None:
 )
 def _guarded(op: TileOp, t: SanitizingTranslator) -> Hook:
     """No element may be touched nobody knows where, and none be written perhaps."""
-    guard, findings = guard_of(op, t), t.findings
+    guard, collector = guard_of(op, t), t.collector
     is_load = type(op) in LOADS
     whether_name, where_name = guard.names
     # A view that is uninitialized was reported where it was made.
@@ -150,7 +150,7 @@ def _guarded(op: TileOp, t: SanitizingTranslator) -> Hook:
         for part, name in parts:
             taint = part(regs)
             if taint is not None:
-                findings.uninitialized(op, taint, taint.mask, name)
+                collector.uninitialized(op, taint, taint.mask, name)
 
     return inline(f"if not ({none_of(guard.operands)}): {{hook}}(regs)", hook=hook)
 

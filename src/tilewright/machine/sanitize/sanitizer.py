@@ -96,8 +96,8 @@ class SanitizingProgram(Program):
         arithmetic: Arithmetic = REFERENCE,
     ):
         super().__init__(module, LaunchOptions(arithmetic=arithmetic))
-        self.findings = DiagnosticCollector(self._machine, seed)
-        self._detector = RaceDetector(self.findings.race) if races else None
+        self.collector = DiagnosticCollector(self._machine, seed)
+        self._detector = RaceDetector(self.collector.race) if races else None
 
     @property
     def can_wait(self) -> bool:
@@ -111,7 +111,7 @@ class SanitizingProgram(Program):
             self._machine,
             global_addresses,
             self.arithmetic,
-            findings=self.findings,
+            collector=self.collector,
             detector=self._detector,
         )
 
@@ -167,7 +167,7 @@ def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> San
             loaded.module, seed, races=options.races, arithmetic=options.arithmetic
         )
         program.share_memory_of(loaded)
-        program.findings.names = given.names
+        program.collector.names = given.names
         once = replace(
             options,
             seed=seed,
@@ -209,16 +209,16 @@ def _run(
             raise
         seed = options.seed
         note = (Note(f"found with schedule seed {seed}"),) if seed else ()
-        findings = program.findings
+        collector = program.collector
         # An access that is at fault is the one thing that its run ended for.
-        stray = findings.stray
+        stray = collector.stray
         accesses, conflict = ((stray.access,), stray.outside) if stray else ((), ())
         ended = [
             SanitizerDiagnostic(d.with_notes(*note), seed, accesses, conflict)
             for d in error.diagnostics
         ]
-        return [*findings.found, *ended], None
-    return program.findings.found, result
+        return [*collector.found, *ended], None
+    return program.collector.found, result
 
 
 def _describe_launch(entry: EntryOp, given: Given) -> Launch:

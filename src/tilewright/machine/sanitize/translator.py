@@ -35,7 +35,7 @@ class SanitizingTranslator(Translator):
     """Translates a kernel so that its findings are collected while it runs."""
 
     is_observed: ClassVar[bool] = True
-    findings: DiagnosticCollector = None  # pyright: ignore[reportAssignmentType]
+    collector: DiagnosticCollector = None  # pyright: ignore[reportAssignmentType]
     detector: RaceDetector | None = None
     fresh: dict[int, Array] = field(default_factory=dict[int, Array])
     """For alloca memory by base address: which bytes nobody has written yet."""
@@ -64,31 +64,31 @@ class SanitizingTranslator(Translator):
         assert isinstance(op, TileOp)
         site = access_site(op, self)
         if site is not None:
-            step = _watched(op, step, site, self.findings)
+            step = _watched(op, step, site, self.collector)
         before = _hooks(BEFORE, op, self)
         after = _hooks(AFTER, op, self)
         return surround(op, step, before, after)
 
     def sink(self, op: TileOp, value: SSAValue, what: str) -> Hook:
         """A hook that reports uninitialized elements of an operand."""
-        slot, findings = self.taint(value), self.findings
+        slot, collector = self.taint(value), self.collector
 
         def hook(regs: Registers) -> None:
             if (taint := regs[slot]) is not None and taint.mask.any():
-                findings.uninitialized(op, taint, taint.mask, what)
+                collector.uninitialized(op, taint, taint.mask, what)
 
         return hook
 
     def sinks(self, op: TileOp, values: Iterable[SSAValue], what: str) -> Hook:
         """A hook that reports uninitialized elements of any of several operands."""
-        slots, findings = self.taints(values), self.findings
+        slots, collector = self.taints(values), self.collector
         if not slots:
             return inline("")
 
         def hook(regs: Registers) -> None:
             for slot in slots:
                 if (taint := regs[slot]) is not None and taint.mask.any():
-                    findings.uninitialized(op, taint, taint.mask, what)
+                    collector.uninitialized(op, taint, taint.mask, what)
 
         return inline(f"if not ({none_of(slots)}): {{hook}}(regs)", hook=hook)
 
@@ -108,15 +108,15 @@ def _watched(
     op: TileOp,
     step: Step | SwitchPoint | Nested | None,
     site: AccessSite,
-    findings: DiagnosticCollector,
+    collector: DiagnosticCollector,
 ) -> Step | SwitchPoint:
-    """The step of an access; when it is at fault, the findings are told what it was to touch."""
+    """The step of an access; when it is at fault, the collector is told what it was to touch."""
     assert step is not None and not isinstance(step, Nested)
     access = step.step if isinstance(step, SwitchPoint) else step
     inner = as_inline(access)
     run = inline(
         f"try:\n{indent(inner.text, '    ')}\nexcept Fault:\n    {{ended}}(regs)\n    raise",
-        ended=partial(findings.ended_by, op, site),
+        ended=partial(collector.ended_by, op, site),
         **inner.parts,
     )
     return SwitchPoint(run) if isinstance(step, SwitchPoint) else run

@@ -13,6 +13,7 @@ from tilewright.passes.canonicalize import Rule, apply_rules
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.cleanup import erase_dead
 from tilewright.passes.tileaa.effects import is_dead
+from tilewright.passes.tileaa.rules_control import CONTROL_RULES
 from tilewright.passes.tileaa.rules_folding import FOLDING_RULES, fold_constants
 from tilewright.passes.tileaa.rules_memory import MEMORY_RULES
 from tilewright.passes.tileaa.rules_queues import QUEUE_RULES
@@ -24,7 +25,7 @@ def _all_rules() -> dict[type[Operation], tuple[Rule, ...]]:
     rules: dict[type[Operation], tuple[Rule, ...]] = {
         cls: (fold_constants,) for cls in arith.OPERATIONS.values() if cls is not arith.ConstantOp
     }
-    for table in (FOLDING_RULES, SHAPE_RULES, MEMORY_RULES, QUEUE_RULES):
+    for table in (FOLDING_RULES, SHAPE_RULES, MEMORY_RULES, QUEUE_RULES, CONTROL_RULES):
         for cls, more in table.items():
             rules[cls] = (*rules.get(cls, ()), *more)
     return rules
@@ -39,7 +40,8 @@ class TileAACanonicalize(TileAAPass):
 
     Folds constants; merges consecutive splats, views, permutations, assumptions, casts and pointer
     offsets; extracts elements before doing arithmetic on them; drops constant masks and unused queue
-    values; turns atomics that write nothing into reads; flattens token joins. Results are
+    values; turns atomics that write nothing into reads; flattens token joins; takes the branch of a
+    constant condition, and puts the body of a loop that runs once in its place. Results are
     bit-identical. Cost: near-linear, since each rewrite shrinks the program or moves it closer to
     the normal form.
     """

@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 from xdsl.traits import IsTerminator, SymbolOpInterface, is_side_effect_free, is_speculatable
 
+from tilewright.analysis.preorder import operations
 from tilewright.analysis.tileaa import Ranges, synchronises
 from tilewright.analysis.tileaa.integers import width_of
 from tilewright.dialects.arith import FPToSIOp, FPToUIOp
@@ -34,7 +35,7 @@ def is_removable(op: Operation) -> bool:
         or inner.has_trait(IsTerminator)
         or isinstance(inner, TRANSPARENT)
         or (not inner.regions and is_side_effect_free(inner))
-        for inner in op.walk()
+        for inner in operations(op)
     )
 
 

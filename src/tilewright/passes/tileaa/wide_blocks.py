@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, i64
@@ -32,6 +31,7 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tilewright.analysis.tileaa.geometry import cut_by, int_array
 from tilewright.analysis.tileaa.integers import is_splat
+from tilewright.analysis.tileaa.slices import slicings
 from tilewright.dialects import facts
 from tilewright.dialects.arith import ConstantOp, IndexCastOp, IndexCastUIOp
 from tilewright.dialects.declare import enum_property, int_property
@@ -45,7 +45,6 @@ from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
     BlockTileOp,
     BroadcastOp,
-    PermuteOp,
     SplatOp,
 )
 from tilewright.dialects.syntax.engine import values_of
@@ -216,16 +215,13 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
         if not _is_plain(op):
             raise CannotWidenError(f"'{op.name}' may have effects")
         return None
-    for kind, rule in _RULES:
-        if isinstance(op, kind):
-            return rule(op, side)
-    if op.regions or not is_side_effect_free(op):
-        raise CannotWidenError(f"'{op.name}' uses tiles of several blocks")
-    if facts.elements(op) is Elements.SAME_POSITION:
-        return _at_place(op, side)
-    if facts.elements(op) is Elements.RESHAPED:
-        return _reshaped(op, side)
-    raise CannotWidenError(f"'{op.name}' uses tiles of several blocks")
+    for slicing in slicings(op):
+        if isinstance(op, DotOp) and (slicing.result == 0 or op.b not in side):
+            continue  # blocks share the left operand of a product
+        axes = slicing.operands
+        if all(side.get(v, axis) == axis for v, axis in zip(op.operands, axes, strict=True)):
+            return _Step(axes, [slicing.result] * len(op.results))
+    raise CannotWidenError(f"'{op.name}' makes its result of tiles of several blocks")
 
 
 def _is_plain(op: Operation) -> bool:
@@ -261,72 +257,6 @@ def _access(op: TiledLoadOp | TiledStoreOp, numbers: set[SSAValue]) -> _Step:
     needs = [place if value is moved else None for value in op.operands]
     gives = [place if value is moved else None for value in op.results]
     return _Step(needs, gives)
-
-
-def _common(op: Operation, side: dict[SSAValue, int]) -> int:
-    found = {side[value] for value in op.operands if value in side}
-    if len(found) != 1:
-        raise CannotWidenError("operands are batched along different axes")
-    return found.pop()
-
-
-def _at_place(op: Operation, side: dict[SSAValue, int]) -> _Step:
-    axis = _common(op, side)
-    tiles = [isinstance(value.type, T.TileType) for value in op.operands]
-    dims = {T.dims_of(v.type) for v in (*op.operands, *op.results) if T.dims_of(v.type)}
-    if len(dims) != 1:
-        raise CannotWidenError(f"'{op.name}' has operands of several shapes")
-    return _Step([axis if tile else None for tile in tiles], [axis] * len(op.results))
-
-
-def _reshaped(op: Operation, side: dict[SSAValue, int]) -> _Step:
-    axis = _common(op, side)
-    source, result = (T.dims_of(v.type) for v in (op.operands[0], op.results[0]))
-    before, extent = prod(source[:axis]), source[axis]
-    for place, other in enumerate(result):
-        if other == extent and prod(result[:place]) == before:
-            return _Step([axis], [place])
-    raise CannotWidenError("the axis along which blocks are batched is sliced")
-
-
-def _broadcast(op: Operation, side: dict[SSAValue, int]) -> _Step:
-    axis = _common(op, side)
-    source, result = (T.dims_of(v.type) for v in (op.operands[0], op.results[0]))
-    if source[axis] != result[axis]:
-        raise CannotWidenError("the axis along which blocks are batched is broadcast")
-    return _Step([axis], [axis])
-
-
-def _permuted(op: Operation, side: dict[SSAValue, int]) -> _Step:
-    axis = _common(op, side)
-    return _Step([axis], [int_array(op.properties["permutation"]).index(axis)])
-
-
-def _folded(op: Operation, side: dict[SSAValue, int]) -> _Step:
-    assert isinstance(op, ReduceOp | ScanOp)
-    axis, along = _common(op, side), int_property(op, "axis")
-    if axis == along:
-        raise CannotWidenError("a reduction is along the axis along which blocks are batched")
-    if not _is_plain(op):
-        raise CannotWidenError("the body of a reduction may have effects")
-    behind = axis - (along < axis) if isinstance(op, ReduceOp) else axis
-    return _Step([axis] * len(op.operands), [behind] * len(op.results))
-
-
-def _product(op: Operation, side: dict[SSAValue, int]) -> _Step:
-    assert isinstance(op, DotOp)
-    plain = op.sfa is None and len(T.dims_of(op.c.type)) == 2
-    if not plain or op.a in side or side.get(op.b) != 1 or side.get(op.c, 1) != 1:
-        raise CannotWidenError("a product is batched along an axis other than its columns")
-    return _Step([None, 1, 1], [1])
-
-
-_RULES = (
-    (BroadcastOp, _broadcast),
-    (PermuteOp, _permuted),
-    ((ReduceOp, ScanOp), _folded),
-    (DotOp, _product),
-)
 
 
 def _is_carried(value: SSAValue) -> bool:

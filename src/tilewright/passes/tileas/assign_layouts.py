@@ -28,7 +28,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
+from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp, FpToFpOp
 from tilewright.dialects.nv_tileaa.ops.shapes import CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import (
@@ -42,8 +42,9 @@ from tilewright.layouts.conversions import shared_between
 from tilewright.layouts.lane_moves import spread_out
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import joined_layout, part_layout, says_bits, with_all_parts
+from tilewright.layouts.repacking import narrow_layout, wide_layout
 from tilewright.passes.base import inherit_location
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
     WIDEST,
     Shape,
@@ -55,10 +56,9 @@ from tilewright.passes.tileas.access_layouts import (
 from tilewright.passes.tileas.decisions import FREE, Decisions
 from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.kinds import is_tile
 from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.operand_layouts import fastest_axis, operand_layouts, operand_storage
-from tilewright.passes.tileas.part_layouts import static_part
+from tilewright.passes.tileas.part_layouts import repacked_bits, static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.reduction_layouts import scan_layout, scans_well
@@ -71,6 +71,7 @@ from tilewright.passes.tileas.right_operands import (
 )
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
+from tilewright.passes.tileas.tile_ops import is_tile
 from tilewright.passes.tileas.warp_counts import check_warps
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 
@@ -129,12 +130,28 @@ def assign_layouts(
     remarks: Remarks | None = None,
     decisions: Decisions = FREE,
 ) -> None:
-    """Give every tile of a function a layout for a block of so many threads."""
+    """Give every tile of a function a layout, in place, for a block of ``threads`` threads, 32 for each warp.
+
+    A layout says for each thread and register of a tile which element it holds; the shape of the tile stays. The rules visit
+    operations in program order. An access proposes the layout in which its transactions are widest, a product that of its
+    instruction on ``target``, of ``Target()`` where none is given; element-wise operations and reductions take the layout of the
+    operand whose proposal is strongest, so that conversions stand where tiles are smaller or cheaper to move. Adds
+    ``convert_layout``, storage in shared memory for operands that products read from there, and clones of constants and other
+    sources; erases what nothing uses afterwards.
+
+    ``decisions`` replaces choices: ``width`` limits accesses to so many bytes per thread, ``grid`` says how warps share a product.
+    ``remarks`` gets the kinds ``layout``, ``rule``, ``product`` and ``grid``. An operation without a rule is no error: it works in
+    the default layout, in which threads hold chunks of 4 elements in turn (``Layout.dealt``).
+    """
     told = Remarks() if remarks is None else remarks
     _Assigner(func, threads, target or Target(), told, decisions).run()
 
 
 class _Assigner:
+    """The rules, by the names of operations (``_RULES``). A tile without an entry in ``layouts`` is computed again in each
+    layout that a user asks for; ``strength`` says how much a layout has in its favour where several meet: 0 nothing, 1 an
+    access, 2 an operand that threads compute, 3 a product."""
+
     def __init__(
         self, func: FuncOp, threads: int, target: Target, remarks: Remarks, decisions: Decisions
     ):
@@ -258,13 +275,13 @@ class _Assigner:
         rule = _RULES.get(op.name)
         if rule is not None:
             rule(self, op)
-        elif kinds.is_elementwise(op):
+        elif tile_ops.is_elementwise(op):
             self.elementwise(op)
-        elif not kinds.is_source(op) or any(map(is_tile, op.operands)):
+        elif not tile_ops.is_source(op) or any(map(is_tile, op.operands)):
             self.by_default(op)
 
     def elementwise(self, op: Operation) -> None:
-        tiles = kinds.tiles_of(op.operands)
+        tiles = tile_ops.tiles_of(op.operands)
         settled = [value for value in tiles if value in self.layouts]
         if not settled:
             return
@@ -295,7 +312,7 @@ class _Assigner:
             if is_tile(value)
         }
         self.give(op, layouts)
-        for result in kinds.tiles_of(op.results):
+        for result in tile_ops.tiles_of(op.results):
             self.settle(result, default_layout(result.type, self.threads))
 
     def broadcast(self, op: Operation) -> None:
@@ -316,6 +333,24 @@ class _Assigner:
             self.all_in(op, default_layout(source.type, self.threads))
         elif source in self.layouts:
             self.settle(result, self.layouts[source], self.strength[source])
+
+    def bitcast(self, op: Operation) -> None:
+        """Elements of another width are packed from what a thread holds, or taken apart by it."""
+        assert isinstance(op, BitcastOp)
+        bits, source, result = repacked_bits(op), op.source, op.result
+        if not bits:
+            self.elementwise(op)
+            return
+        own = self.layouts.get(source) or default_layout(source.type, self.threads)
+        if bits < 0:
+            layout = narrow_layout(own, -bits)
+        else:
+            layout = wide_layout(own, bits)
+            if layout is None:
+                wide = default_layout(result.type, self.threads)
+                own, layout = narrow_layout(wide, bits), wide
+        self.give(op, {0: own})
+        self.settle(result, layout, self.strength.get(source, 0))
 
     def load(self, op: Operation) -> None:
         assert isinstance(op, Access)
@@ -436,7 +471,7 @@ class _Assigner:
             layout, strength = coalesced(dims, self.threads, shape), 0
         self.all_in(op, layout)
         axis = int_property(op, "axis")  # pyright: ignore[reportArgumentType]
-        for result in kinds.tiles_of(op.results):
+        for result in tile_ops.tiles_of(op.results):
             self.settle(result, layout.sliced(dims, axis), strength)
 
     def scan(self, op: Operation) -> None:
@@ -450,7 +485,7 @@ class _Assigner:
             if scans_well(own, dims, axis):
                 layout, strength = own, self.strength[best]
         self.all_in(op, layout)
-        for result in kinds.tiles_of(op.results):
+        for result in tile_ops.tiles_of(op.results):
             self.settle(result, layout, strength)
 
     # Parts of tiles.
@@ -844,18 +879,19 @@ _SLOW = (ExtractOp, ExtractSliceOp, InsertSliceOp)
 
 _Rule = Callable[[_Assigner, Operation], None]
 _RULES: dict[str, _Rule] = {
-    kinds.BROADCAST: _Assigner.broadcast,
-    kinds.PERMUTE: _Assigner.permute,
-    **dict.fromkeys(kinds.RESHAPES, _Assigner.reshape),
-    **dict.fromkeys(kinds.LOADS, _Assigner.load),
-    **dict.fromkeys(kinds.STORES, _Assigner.store),
-    **dict.fromkeys(kinds.ATOMICS, _Assigner.atomic),
-    kinds.REDUCE: _Assigner.reduce,
-    kinds.SCAN: _Assigner.scan,
+    tile_ops.BROADCAST: _Assigner.broadcast,
+    tile_ops.PERMUTE: _Assigner.permute,
+    **dict.fromkeys(tile_ops.RESHAPES, _Assigner.reshape),
+    BitcastOp.name: _Assigner.bitcast,
+    **dict.fromkeys(tile_ops.LOADS, _Assigner.load),
+    **dict.fromkeys(tile_ops.STORES, _Assigner.store),
+    **dict.fromkeys(tile_ops.ATOMICS, _Assigner.atomic),
+    tile_ops.REDUCE: _Assigner.reduce,
+    tile_ops.SCAN: _Assigner.scan,
     ExtractSliceOp.name: _Assigner.extract_slice,
     InsertSliceOp.name: _Assigner.insert_slice,
     CatOp.name: _Assigner.cat,
-    kinds.DOT: _Assigner.dot,
+    tile_ops.DOT: _Assigner.dot,
     "scf.for": _Assigner.loop,
     "scf.if": _Assigner.branch,
     "scf.while": _Assigner.while_loop,

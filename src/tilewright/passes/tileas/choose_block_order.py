@@ -88,8 +88,18 @@ def choose_order(
     )
     if isinstance(found, Order):
         order_blocks(func, found.band, found.limit)
-    band = found.band if isinstance(found, Order) else 0
-    remarks.add(_KIND, _told(found, target), func, band=band)
+        remarks.add(
+            _KIND,
+            _told(found, target),
+            func,
+            band=found.band,
+            limit=found.limit,
+            bytes=round(found.bands),
+            bytes_in_grid_order=round(found.rows),
+            busy=found.busy,
+        )
+    else:
+        remarks.add(_KIND, _told(found, target), func, band=0, busy=found)
 
 
 def _as_decided(func: FuncOp, band: int) -> str:

@@ -21,7 +21,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.asynchronous import AsyncGroupOp, AsyncWaitOp, CopyAhead
+from tilewright.dialects.nv_tileas.asynchronous import AsyncCopy, AsyncGroupOp, AsyncWaitOp
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.numerics.element_types import FORMATS
@@ -31,8 +31,8 @@ from tilewright.passes.tileas.allocate import peak
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.prefetched_loads import (
-    LoadAhead,
     Loads,
+    PrefetchedLoad,
     TileLoad,
     padding_of,
     read_from,
@@ -94,7 +94,7 @@ def direct_copies(
         wait.properties["pending"] = b.IntegerAttr(_pending(wait), b.i64)
 
 
-def _candidates(func: FuncOp, loads: Loads) -> Iterator[LoadAhead]:
+def _candidates(func: FuncOp, loads: Loads) -> Iterator[PrefetchedLoad]:
     """The loads whose tiles go to storage alone, by copies of 16 bytes."""
     ringed = _blocks_with_rings(func)
     for load in func.walk():
@@ -108,7 +108,7 @@ def _candidates(func: FuncOp, loads: Loads) -> Iterator[LoadAhead]:
         target = stage_of(load, readers[0])
         width = loads.width(load, target)
         if width * element_bytes(target.element_type) >= LEAST_BYTES:
-            yield LoadAhead(load, target, readers, (), width)
+            yield PrefetchedLoad(load, target, readers, (), width)
 
 
 def _blocks_with_rings(func: FuncOp) -> set[Block | None]:
@@ -135,7 +135,7 @@ def _can_be_copied(load: TileLoad, loads: Loads) -> bool:
     )
 
 
-def _start(func: FuncOp, found: LoadAhead, shared_bytes: int) -> Operation | None:
+def _start(func: FuncOp, found: PrefetchedLoad, shared_bytes: int) -> Operation | None:
     """The operation in front of which the copies of a load start: itself, or, where its storage must not be taken as early, the
     first that writes that; None where an access stands between the two."""
     load = found.load
@@ -152,7 +152,7 @@ def _start(func: FuncOp, found: LoadAhead, shared_bytes: int) -> Operation | Non
     )
 
 
-def _first_copy(found: LoadAhead) -> Operation:
+def _first_copy(found: PrefetchedLoad) -> Operation:
     """The first copy of a loaded tile to storage."""
     block = found.load.parent
     assert block is not None
@@ -160,7 +160,7 @@ def _first_copy(found: LoadAhead) -> Operation:
     return next(op for op in block.ops if op in copies)
 
 
-def _first_reader(found: LoadAhead) -> Operation:
+def _first_reader(found: PrefetchedLoad) -> Operation:
     """The operation beside a load in which its tile is read first."""
     block = found.load.parent
     assert block is not None
@@ -187,7 +187,7 @@ def _pending(wait: AsyncWaitOp) -> int:
     return found
 
 
-def _rewrite(func: FuncOp, found: LoadAhead, copy: CopyAhead, start: Operation) -> AsyncWaitOp:
+def _rewrite(func: FuncOp, found: PrefetchedLoad, copy: AsyncCopy, start: Operation) -> AsyncWaitOp:
     """Start the copies of a load in front of ``start``, and wait for them where the tile is read first; the wait."""
     first = _first_reader(found)
     target = found.target

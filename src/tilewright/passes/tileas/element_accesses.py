@@ -9,7 +9,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout
-from tilewright.passes.tileas.kinds import is_tile
+from tilewright.passes.tileas.tile_ops import is_tile
 
 _TILED = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 
 #: The instructions of an elementary function at most, of f32 and below.
 _FUNCTION = 6
@@ -21,12 +21,12 @@ def element_work(ops: Iterable[Operation]) -> float:
     their regions."""
     total = 0.0
     for op in ops:
-        tiles = kinds.tiles_of((*op.operands, *op.results))
+        tiles = tile_ops.tiles_of((*op.operands, *op.results))
         if not tiles or isinstance(op, Load | Store):
             continue
         elements = max(math.prod(T.dims_of(tile.type)) for tile in tiles)
-        if kinds.is_elementwise(op):
+        if tile_ops.is_elementwise(op):
             total += elements * min(facts.cost(op), _FUNCTION)
-        elif op.name == kinds.REDUCE:
+        elif op.name == tile_ops.REDUCE:
             total += elements
     return total

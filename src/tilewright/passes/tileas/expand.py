@@ -32,12 +32,12 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
-from tilewright.dialects.nv_tileas.asynchronous import AsyncGroupOp, AsyncWaitOp, CopyAhead
+from tilewright.dialects.nv_tileas.asynchronous import AsyncCopy, AsyncGroupOp, AsyncWaitOp
 from tilewright.dialects.nv_tileas.storage import at_level, base_of
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN, TiledViewType
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileaa.matching import integer_of
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.schedule_builder import (
@@ -49,7 +49,7 @@ from tilewright.passes.tileas.schedule_builder import (
     carrying,
 )
 
-_MOVES = (kinds.PERMUTE, *kinds.RESHAPES)
+_MOVES = (tile_ops.PERMUTE, *tile_ops.RESHAPES)
 #: The bits of a register.
 _WORD = 32
 
@@ -65,7 +65,15 @@ class Expand(FunctionPass):
 
 
 def expand(func: FuncOp) -> None:
-    """Expand the loops of a function whose copies say how many iterations ahead they start."""
+    """Expand the loops of a function whose copies say how many iterations ahead they start, in place.
+
+    Pipelines (copies by tensor maps) come before groups (``cp.async`` of threads), and outer loops before inner ones. Both read
+    ``ahead`` of the operation that closes the copies of an iteration, and remove it: it then starts the copies of ``ahead``
+    iterations in front of the loop, which carries one counter more, of the iteration whose copies start next.
+    A loop stays as it is, and so right but slower, where this order cannot be had: its commits have different ``ahead``, its
+    iterators or stages are not carried by the loop, or, with as many iterations ahead as there are stages, an iteration does not
+    release a stage exactly once. Nothing is raised.
+    """
     for op in list(func.walk()):
         if isinstance(op, scf.ForOp):
             _expand_groups(_expand_pipelines(op))
@@ -265,7 +273,7 @@ def _expand_groups(loop: scf.ForOp) -> None:
     if len(groups) != 1:
         return
     (group,) = groups
-    copies = [op for op in body.ops if isinstance(op, CopyAhead) and op.is_before_in_block(group)]
+    copies = [op for op in body.ops if isinstance(op, AsyncCopy) and op.is_before_in_block(group)]
     waits = [use.operation for use in group.result.uses]
     slots = {_slot(op) for op in copies}
     stages = min((_stages(op) for op in copies), default=0)
@@ -294,19 +302,19 @@ def _refilled(loop: scf.ForOp, group: AsyncGroupOp) -> _Refilled | None:
     copies: list[Operation] = []
     before = group.prev_op
     while before is not None and not isinstance(before, AsyncGroupOp):
-        if isinstance(before, CopyAhead):
+        if isinstance(before, AsyncCopy):
             copies.insert(0, before)
         before = before.prev_op
     waits = [use.operation for use in group.result.uses]
     if not copies or len(waits) != 1 or not isinstance(wait := waits[0], AsyncWaitOp):
         return None
-    storages = {base_of(op.target) for op in copies if isinstance(op, CopyAhead)}
+    storages = {base_of(op.target) for op in copies if isinstance(op, AsyncCopy)}
     if {_ahead(group), *(_stages_of(storage) for storage in storages)} != {1}:
         return None
     readers = {
         at_level(op, body)
         for op in body.walk()
-        if not isinstance(op, CopyAhead | S.ExtractSliceOp | S.PermuteViewOp)
+        if not isinstance(op, AsyncCopy | S.ExtractSliceOp | S.PermuteViewOp)
         and any(
             isinstance(value.type, TiledViewType) and base_of(value) in storages
             for value in op.operands
@@ -334,13 +342,13 @@ def _last_packed(load: Operation, order: Mapping[Operation, int]) -> Operation:
     there is none."""
     found, waiting = load, [load]
     while waiting:
-        for value in kinds.tiles_of(waiting.pop().results):
+        for value in tile_ops.tiles_of(waiting.pop().results):
             if FORMATS[T.element_name(T.element_of(value.type))].storage_bits >= _WORD:
                 continue
             for user in {use.operation for use in value.uses} & order.keys():
                 if not isinstance(user, scf.YieldOp):
                     found = max(found, user, key=order.__getitem__)
-                    if kinds.is_elementwise(user) or user.name in _MOVES:
+                    if tile_ops.is_elementwise(user) or user.name in _MOVES:
                         waiting.append(user)
     return found
 
@@ -387,7 +395,7 @@ def _refill(loop: scf.ForOp, found: Sequence[_Refilled]) -> None:
     carrying(loop, tokens)
 
 
-def _slot(copy: CopyAhead) -> SSAValue | None:
+def _slot(copy: AsyncCopy) -> SSAValue | None:
     """The number of the stage that a copy fills."""
     made = copy.target.owner
     return made.index if isinstance(made, S.ExtractSliceOp) else None
@@ -470,11 +478,11 @@ class _Ring:
         meanwhile, and where there is no product."""
         ops = list(self.starts.body.walk())
         return any(isinstance(op, S.Product) for op in ops) and not any(
-            op.name in kinds.LOADS for op in ops
+            op.name in tile_ops.LOADS for op in ops
         )
 
 
-def _stages(copy: CopyAhead) -> int:
+def _stages(copy: AsyncCopy) -> int:
     """The stages of the ring that a copy fills one of."""
     return _stages_of(base_of(copy.target))
 

@@ -15,7 +15,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import layout_of
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.remarks import Remarks
@@ -86,7 +86,7 @@ def _needs(load: Load, body: Block) -> Sequence[Operation] | None:
 
 def _is_large(value: SSAValue) -> bool:
     layout = layout_of(value.type)
-    return kinds.is_tile(value) and layout is not None and layout.registers > FEW_BYTES
+    return tile_ops.is_tile(value) and layout is not None and layout.registers > FEW_BYTES
 
 
 def _waits(load: Load, loop: scf.ForOp, facts: Facts) -> bool:

@@ -29,10 +29,10 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp
 from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncCopy,
     AsyncDotOp,
     AsyncWaitOp,
     BarrierOp,
-    CopyAhead,
     FutureWaitOp,
     waits_for_products,
 )
@@ -124,7 +124,7 @@ class _Walk:
             self.copied += [
                 replace(footprint, stage=None) for footprint in found if footprint.by_copy
             ]
-            if isinstance(op, CopyAhead) and is_set(op, "ordered"):
+            if isinstance(op, AsyncCopy) and is_set(op, "ordered"):
                 self.copied.append(Memory(op, copy=True))
             if isinstance(op, AsyncDotOp):
                 self.started += [footprint for footprint in found if footprint.ring is None]
@@ -292,7 +292,7 @@ class _Walk:
             both = [footprint_of(op.source, by_proxy=True)]
         elif isinstance(op, AsyncStoreWaitOp):
             return [], [footprint_of(op.storage)]
-        elif isinstance(op, CopyAhead):
+        elif isinstance(op, AsyncCopy):
             ordered: list[Footprint] = [Memory(op, copy=True)] if is_set(op, "ordered") else []
             layout = copy_layout(op, self.threads)
             copied = footprint_of(op.target, writes=True, layout=layout, by_copy=True)

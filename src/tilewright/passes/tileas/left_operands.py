@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.product_costs import size_of
 
@@ -40,9 +40,9 @@ def computed_left(load: Access) -> list[DotOp]:
                     return []
                 found.append(op)
                 is_computed |= changed[value]
-            elif op.name in kinds.RESHAPES or kinds.is_elementwise(op):
+            elif op.name in tile_ops.RESHAPES or tile_ops.is_elementwise(op):
                 for result in op.results:
                     if size_of(result) == size and result not in changed:
-                        changed[result] = changed[value] or op.name not in kinds.RESHAPES
+                        changed[result] = changed[value] or op.name not in tile_ops.RESHAPES
                         waiting.append(result)
     return found if is_computed else []

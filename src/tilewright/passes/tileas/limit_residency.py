@@ -28,7 +28,7 @@ from tilewright.dialects.nv_tileas.storage import SHARED_BYTES
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.model.choices import blocks_for_rereads, bytes_that_leave, gpu_of
 from tilewright.model.tables import Gpu
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.element_work import element_work
@@ -38,7 +38,7 @@ from tilewright.passes.tileas.target import Target
 
 _KIND = "residency"
 _Kind = TypeVar("_Kind", Load, Store)
-_OTHER_WORK = frozenset((kinds.DOT, kinds.SCAN)) | kinds.ATOMICS
+_OTHER_WORK = frozenset((tile_ops.DOT, tile_ops.SCAN)) | tile_ops.ATOMICS
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _is_inside(op: Operation, outer: Operation) -> bool:
 def _accesses(loop: scf.ForOp, kind: type[_Kind]) -> Iterator[_Kind]:
     """The loads, or stores, of tiles in a loop."""
     for op in loop.body.block.ops:
-        if isinstance(op, kind) and kinds.is_tile(op.moved):
+        if isinstance(op, kind) and tile_ops.is_tile(op.moved):
             yield op
 
 
@@ -137,7 +137,7 @@ def _operations(loop: scf.ForOp) -> float:
     """What a turn does for the elements of its tiles; infinite where that is no element-wise work."""
     ops = list(loop.body.block.ops)
     for op in ops:
-        tiles = kinds.tiles_of((*op.operands, *op.results))
+        tiles = tile_ops.tiles_of((*op.operands, *op.results))
         is_double = any(T.element_name(T.element_of(tile.type)) == "f64" for tile in tiles)
         if tiles and not isinstance(op, Load | Store) and (is_double or op.name in _OTHER_WORK):
             return math.inf

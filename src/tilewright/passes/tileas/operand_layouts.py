@@ -12,9 +12,9 @@ from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.layouts import Layout, SharedLayout
 from tilewright.layouts.conversions import ordered_for, shared_between
 from tilewright.layouts.layout import axis_bits
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import WIDEST
-from tilewright.passes.tileas.kinds import is_tile
+from tilewright.passes.tileas.tile_ops import is_tile
 
 
 def operand_storage(
@@ -63,12 +63,12 @@ def fastest_axis(layout: Layout, dims: Sequence[int]) -> int:
 def operand_layouts(op: Operation, layout: Layout) -> dict[int, Layout]:
     """The layouts of operands, by position, with which an operation gives its result in one: broadcasts, permutations,
     and what keeps elements at their places."""
-    if op.name == kinds.BROADCAST:
+    if op.name == tile_ops.BROADCAST:
         source = op.operands[0]
         if not is_tile(source):
             return {}
         return {0: spread_from(layout, T.dims_of(source.type), T.dims_of(op.results[0].type))}
-    if op.name == kinds.PERMUTE:
+    if op.name == tile_ops.PERMUTE:
         dims = T.dims_of(op.operands[0].type)
         order = int_list(op.properties["permutation"])
         inverse = [order.index(axis) for axis in range(len(order))]

@@ -26,11 +26,11 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import (
+    AsyncCopy,
     AsyncGroupOp,
     AsyncLoadOp,
     AsyncTiledLoadOp,
     AsyncWaitOp,
-    CopyAhead,
 )
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import (
@@ -58,13 +58,14 @@ from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.induction_variables import close_inductions
 from tilewright.passes.tileas.prefetched_loads import (
-    LoadAhead,
+    LEAST_BYTES,
     LoopLoads,
+    PrefetchedLoad,
     TileLoad,
     padding_of,
     read_from,
 )
-from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.remarks import Comparison, Remarks
 from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
 from tilewright.passes.tileas.shared_conversions import threads_of
@@ -73,7 +74,7 @@ from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 DEFAULT_STAGES = 3
 
 
-def copy_layout(op: CopyAhead, threads: int) -> Layout:
+def copy_layout(op: AsyncCopy, threads: int) -> Layout:
     """Which thread copies which elements of a tile: of pointers the one that holds them."""
     if isinstance(op, AsyncLoadOp):
         layout = layout_of(op.base.type)
@@ -119,15 +120,15 @@ def pipeline(
     many as hide the latency of its memory. Loops with products come first: others have what they leave of shared memory."""
     remarks = Remarks() if remarks is None else remarks
     close_inductions(func)
-    for kind in (LoopAhead, StreamAhead):
+    for pipeliner in (LoopPipeliner, StreamingLoopPipeliner):
         for op in list(func.walk()):
             if isinstance(op, scf.ForOp):
-                kind(func, op, stages, shared_bytes, remarks, gpu).run()
+                pipeliner(func, op, stages, shared_bytes, remarks, gpu).run()
     return [remark.message for remark in remarks.found if remark.kind == "pipeline"]
 
 
-class LoopAhead(LoopLoads):
-    """A loop while what it loads for products is brought ahead."""
+class LoopPipeliner(LoopLoads):
+    """Prefetches what a loop loads for its products."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class LoopAhead(LoopLoads):
         self.stages, self.shared_bytes, self.gpu = stages, shared_bytes, gpu
 
     def run(self) -> None:
-        """Rewrite the loop so that its loads go ahead in a ring, or remark that two stages do not
+        """Rewrite the loop so that it prefetches its loads into a ring, or remark that two stages do not
         fit."""
         loads = self.loads()
         if not loads:
@@ -151,8 +152,8 @@ class LoopAhead(LoopLoads):
         each = sum(load.bytes for load in loads)
         budget = self.room(each, others)
         stages = self.that_fit(each, budget)
-        figures = self.refills(loads, stages, others) if each <= budget else ""
-        if figures or (self.stages == 1 and stages == 1):
+        compared = self.refills(loads, stages, others) if each <= budget else None
+        if compared or (self.stages == 1 and stages == 1):
             stages = 1
         elif stages < 2:
             self.remarks.add(
@@ -160,13 +161,12 @@ class LoopAhead(LoopLoads):
                 f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
+                needed=2 * each + others,
             )
             return
         else:
-            stages, figures = self.asked(stages, each, others)
-        told = self.told(len(loads), "", stages, each, figures)
-        size = stages * each
-        self.remarks.add("ring", told, self.loop, tiles=len(loads), stages=stages, bytes=size)
+            stages, compared = self.asked(stages, each, others)
+        self.report(len(loads), "", stages, each, compared)
         self._rewrite(loads, stages)
 
     def budget(self, others: int) -> int:
@@ -193,26 +193,31 @@ class LoopAhead(LoopLoads):
         more = [n for n in RING_STAGES if self.stages < n <= min(wanted, fit)]
         return max(more, default=min(self.stages, fit))
 
-    @staticmethod
-    def told(tiles: int, how: str, stages: int, each: int, figures: str) -> str:
-        """A remark on a ring."""
+    def report(
+        self, tiles: int, how: str, stages: int, each: int, compared: Comparison | None
+    ) -> None:
+        """Remark on a ring of ``stages`` of ``each`` bytes."""
         what = "1 tile" if tiles == 1 else f"{tiles} tiles"
         found = f"a loop prefetches {what}{how} into {stages} stages"
         if stages == 1:
             found = f"a loop prefetches {what}{how}, one stage each, refilled as soon as it is read"
-        return f"{found}, {stages * each / 1024:g} KiB" + (f"; {figures}" if figures else "")
+        size = stages * each
+        found = f"{found}, {size / 1024:g} KiB" + (f"; {compared}" if compared else "")
+        self.remarks.add("ring", found, self.loop, compared, tiles=tiles, stages=stages, bytes=size)
 
-    def refills(self, loads: Sequence[LoadAhead], stages: int, others: int) -> str:
-        """The figures, if each tile shall have one stage by the tables of the performance model."""
+    def refills(
+        self, loads: Sequence[PrefetchedLoad], stages: int, others: int
+    ) -> Comparison | None:
+        """The comparison, if each tile shall have one stage by the tables of the performance model."""
         ops = list(self.body.ops)
         if self.gpu is None:
-            return ""
+            return None
         products = [op for op in ops if isinstance(op, S.Product)]
         spans: list[tuple[int, list[S.Product], float]] = []
         for load in loads:
             places = [n for n, op in enumerate(ops) if op in self._readers(load)]
             if not places:
-                return ""
+                return None
             within = ops[places[0] : places[-1] + 1]
             inside = [op for op in within if isinstance(op, S.Product)]
             spans.append((load.bytes, inside, element_work(within)))
@@ -222,23 +227,23 @@ class LoopAhead(LoopLoads):
             self.gpu, Ring(products, warps, each, others, element_work(ops), spans), stages
         )
 
-    def asked(self, stages: int, each: int, others: int) -> tuple[int, str]:
-        """The stages of a ring by the tables of the performance model, and its figures."""
+    def asked(self, stages: int, each: int, others: int) -> tuple[int, Comparison | None]:
+        """The stages of a ring by the tables of the performance model, and what these compared."""
         if self.gpu is None:
-            return stages, ""
+            return stages, None
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
         return stages_of_ring(
             self.gpu, Ring(products, threads_of(self.func) // 32, each, others), stages
         )
 
-    def beside(self, loads: Iterable[LoadAhead]) -> int:
+    def beside(self, loads: Iterable[PrefetchedLoad]) -> int:
         """What the storages of the kernel take together, without those that a ring of these loads replaces."""
         replaced = {reader.storage for load in loads for reader in load.readers}
         return peak(self.func, replaced)
 
     # The rewrite.
 
-    def _rewrite(self, loads: Sequence[LoadAhead], stages: int) -> None:
+    def _rewrite(self, loads: Sequence[PrefetchedLoad], stages: int) -> None:
         if stages == 1:
             self._refill(loads)
             return
@@ -274,7 +279,7 @@ class LoopAhead(LoopLoads):
         end.operands = [*end.operands, following]
         self.replace_loop([first])
 
-    def _refill(self, loads: Sequence[LoadAhead]) -> None:
+    def _refill(self, loads: Sequence[PrefetchedLoad]) -> None:
         """Give each load one stage, and a group of copies of its own, which is waited for where the tile is read."""
         rings = [self.ring(load, 1) for load in loads]
         copies = self._copies(loads, rings)
@@ -302,13 +307,13 @@ class LoopAhead(LoopLoads):
             gone.detach()
             gone.erase()
 
-    def _readers(self, load: LoadAhead) -> set[Operation]:
+    def _readers(self, load: PrefetchedLoad) -> set[Operation]:
         """The operations of the body that read a tile from its storage, or in which that is done; where threads have it in
         registers, those that take it."""
         users = load.users or {use.operation for use in load.load.result.uses}
         return {at_level(user, self.body) for user in users}
 
-    def gathered(self, loads: Sequence[LoadAhead]) -> InsertPoint:
+    def gathered(self, loads: Sequence[PrefetchedLoad]) -> InsertPoint:
         """In front of the first of some loads; what says where the others lie is put there, too."""
         own = {load.load for load in loads}
         needs = {op for load in loads for op in load.needs}
@@ -321,7 +326,7 @@ class LoopAhead(LoopLoads):
                 Rewriter.insert_op(op, point)
         return point
 
-    def ring(self, load: LoadAhead, stages: int) -> SSAValue:
+    def ring(self, load: PrefetchedLoad, stages: int) -> SSAValue:
         """Storage of several stages, in the stead of that for one tile where there is one."""
         stage = load.target
         ty = TiledViewType(
@@ -332,7 +337,9 @@ class LoopAhead(LoopLoads):
         Rewriter.insert_op(new, InsertPoint.at_start(self.func.body.block))
         return new.results[0]
 
-    def _copies(self, loads: Sequence[LoadAhead], rings: Sequence[SSAValue]) -> list[CopyAhead]:
+    def _copies(
+        self, loads: Sequence[PrefetchedLoad], rings: Sequence[SSAValue]
+    ) -> list[AsyncCopy]:
         """The copies of loads, to their rings for now. Asked while the loop is as the analyses know it."""
         within = set(self.body.walk())
         return [
@@ -347,7 +354,11 @@ class LoopAhead(LoopLoads):
 
     @staticmethod
     def _start(
-        builder: ScheduleBuilder, copy: CopyAhead, load: LoadAhead, ring: SSAValue, slot: SSAValue
+        builder: ScheduleBuilder,
+        copy: AsyncCopy,
+        load: PrefetchedLoad,
+        ring: SSAValue,
+        slot: SSAValue,
     ) -> None:
         """Put a copy where the builder stands, to a stage of its ring."""
         stage = builder.stage(ring, slot, load.target)
@@ -355,7 +366,7 @@ class LoopAhead(LoopLoads):
         builder.add(copy)
 
     def _read_stage(
-        self, builder: ScheduleBuilder, load: LoadAhead, ring: SSAValue, slot: SSAValue
+        self, builder: ScheduleBuilder, load: PrefetchedLoad, ring: SSAValue, slot: SSAValue
     ) -> list[Operation]:
         """Let products read a stage of the ring, or load the tile from there; the operations that are
         in vain then."""
@@ -390,14 +401,20 @@ class LoopAhead(LoopLoads):
         return carrying(self.loop, more)
 
 
-class StreamAhead(LoopAhead):
-    """A loop without products while what it loads is brought ahead. Threads hide latency by then only as far as there
-    are registers for tiles and blocks on a multiprocessor: rings keep more bytes under way."""
+class StreamingLoopPipeliner(LoopPipeliner):
+    """Prefetches what a loop without products loads. Without a ring, threads hide latency only as far as there are registers
+    for tiles and blocks on a multiprocessor; rings keep more bytes in flight."""
 
     def is_wanted(self, load: TileLoad) -> bool:
         if layout_of(load.result.type) is None:
             return False
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
+
+    def loads(self, *, boxes: bool = False) -> list[PrefetchedLoad]:
+        """None if threads have less than a word each to wait for: a ring costs a barrier in each iteration."""
+        found = super().loads(boxes=boxes)
+        least = LEAST_BYTES * threads_of(self.func)
+        return found if sum(load.bytes for load in found) >= least else []
 
     def budget(self, others: int) -> int:
         """Half of the memory at most: two blocks shall share a multiprocessor."""

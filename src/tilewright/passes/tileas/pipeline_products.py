@@ -35,7 +35,7 @@ from tilewright.dialects.nv_tileas.asynchronous import AsyncDotOp, CreateNoneOp,
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
@@ -247,7 +247,7 @@ class _PipelinedLoop:
         filled = max((number for op, number in places.items() if fills(op)), default=-1)
         first = max(first, filled + 1)
         second = next(
-            (n + 1 for op, n in places.items() if n >= first and op.name == kinds.REDUCE), first
+            (n + 1 for op, n in places.items() if n >= first and op.name == tile_ops.REDUCE), first
         )
         ordered = list(places)
         for place in sorted(places[top] for top in tops if is_elementwise(top)):

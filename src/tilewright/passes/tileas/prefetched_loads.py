@@ -24,7 +24,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp, BroadcastOp, SplatOp
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.asynchronous import AsyncLoadOp, AsyncTiledLoadOp, CopyAhead
+from tilewright.dialects.nv_tileas.asynchronous import AsyncCopy, AsyncLoadOp, AsyncTiledLoadOp
 from tilewright.dialects.nv_tileas.base import is_within
 from tilewright.dialects.nv_tileas.types import (
     ASYNC_TOKEN,
@@ -42,7 +42,7 @@ from tilewright.layouts.conversions import (
     plan_shared_conversion,
 )
 from tilewright.numerics.element_types import FORMATS
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     access_shape,
@@ -82,7 +82,7 @@ class Reader:
     @property
     def order(self) -> list[int] | None:
         """The order of axes, where it changes."""
-        if not self.shapes or self.shapes[-1].name != kinds.PERMUTE:
+        if not self.shapes or self.shapes[-1].name != tile_ops.PERMUTE:
             return None
         return list(int_list(self.shapes[-1].properties["permutation"]))
 
@@ -97,8 +97,8 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadAhead:
-    """A load of the loop that can be brought ahead, and the operations that its indices, or its pointers and mask, come
+class PrefetchedLoad:
+    """A load of the loop that can be prefetched, and the operations that its indices, or its pointers and mask, come
     from, other loads among them.
 
     ``target`` is a stage, in the shape of what is loaded. Where all that takes the tile are copies to
@@ -203,7 +203,7 @@ class Loads:
             return own
         return enum_property(cutter, "padding_value")
 
-    def copy(self, load: TileLoad, target: SSAValue, width: int, *, ordered: bool) -> CopyAhead:
+    def copy(self, load: TileLoad, target: SSAValue, width: int, *, ordered: bool) -> AsyncCopy:
         """The copy of a loaded tile to storage, ``width`` elements at a time."""
         properties: dict[str, Attribute] = {"vector": b.IntegerAttr(width, b.i64)}
         if ordered:
@@ -225,15 +225,15 @@ class Loads:
 
 
 class LoopLoads(Loads):
-    """Finds what can be loaded ahead in a loop."""
+    """Finds what can be prefetched in a loop."""
 
     def __init__(self, func: FuncOp, loop: scf.ForOp, remarks: Remarks):
         super().__init__(func)
         self.loop, self.body = loop, loop.body.block
         self.remarks = remarks
 
-    def loads(self, *, boxes: bool = False) -> list[LoadAhead]:
-        """What can be loaded ahead, thread by thread, or in ``boxes``, for which neighbours need not be
+    def loads(self, *, boxes: bool = False) -> list[PrefetchedLoad]:
+        """What can be prefetched, thread by thread, or in ``boxes``, for which neighbours need not be
         aligned, and which products read as they come. Of threads remarks say why others cannot."""
         taken = TiledLoadOp if boxes else (TiledLoadOp, LoadOp)
         found = [
@@ -245,7 +245,7 @@ class LoopLoads(Loads):
         indices = {load for candidate in found for load in candidate.loaded}
         return [candidate for candidate in found if candidate.load not in indices]
 
-    def _candidate(self, load: TileLoad, boxes: bool) -> LoadAhead | None:
+    def _candidate(self, load: TileLoad, boxes: bool) -> PrefetchedLoad | None:
         if not self.is_wanted(load):
             return None
         readers = readers_of(load)
@@ -275,7 +275,7 @@ class LoopLoads(Loads):
             self.remarks.add("pipeline", f"'{name}' is not prefetched: {why}", load)
             return None
         assert needs is not None
-        return LoadAhead(load, target, readers, needs, width)
+        return PrefetchedLoad(load, target, readers, needs, width)
 
     def is_wanted(self, load: TileLoad) -> bool:
         """Whether a product of the loop's body takes what is loaded, or what is computed from it, and not only to find
@@ -314,7 +314,7 @@ class LoopLoads(Loads):
         return TiledViewType(dims, element, "smem", SharedAttr.of(shared))
 
     def _obstacle(self, load: TileLoad) -> str:
-        """Why a load cannot be brought ahead, whatever takes it."""
+        """Why a load cannot be prefetched, whatever takes it."""
         why = _of_view(load, self.loop) if isinstance(load, TiledLoadOp) else _of_pointers(load)
         if why:
             return why
@@ -424,7 +424,7 @@ def _computes(op: Operation) -> bool:
 
 def _has_tile(op: Operation) -> bool:
     """Whether an operation makes a tile of several elements, of which each thread holds some."""
-    return any(prod(T.dims_of(value.type)) > 1 for value in kinds.tiles_of(op.results))
+    return any(prod(T.dims_of(value.type)) > 1 for value in tile_ops.tiles_of(op.results))
 
 
 def _of_view(load: TiledLoadOp, loop: scf.ForOp) -> str:
@@ -438,7 +438,7 @@ def _of_view(load: TiledLoadOp, loop: scf.ForOp) -> str:
 def _of_pointers(load: LoadOp) -> str:
     if goes_by_element(load):
         return "it is ordered or volatile"
-    if not isinstance(T.element_of(load.base.type), T.PtrType) or not kinds.is_tile(load.base):
+    if not isinstance(T.element_of(load.base.type), T.PtrType) or not tile_ops.is_tile(load.base):
         return "it does not load through a tile of pointers"
     return ""
 
@@ -466,13 +466,13 @@ def readers_of(load: TileLoad) -> tuple[Reader, ...]:
     def follow(value: SSAValue, shapes: tuple[Operation, ...]) -> bool:
         for use in value.uses:
             op = use.operation
-            permuted = bool(shapes) and shapes[-1].name == kinds.PERMUTE
+            permuted = bool(shapes) and shapes[-1].name == tile_ops.PERMUTE
             if op.parent is not load.parent:
                 return False
             if isinstance(op, S.CopyOp):
                 found.append(Reader(op, shapes))
                 continue
-            kept = not permuted and op.name in (kinds.PERMUTE, *kinds.RESHAPES)
+            kept = not permuted and op.name in (tile_ops.PERMUTE, *tile_ops.RESHAPES)
             if not kept or not follow(op.results[0], (*shapes, op)):
                 return False
         return True
@@ -488,7 +488,7 @@ def stage_of(load: TileLoad, reader: Reader) -> TiledViewType:
     return TiledViewType(T.dims_of(load.result.type), ty.element_type, ty.residency.data, ty.layout)
 
 
-def read_from(builder: ScheduleBuilder, load: LoadAhead, stage: SSAValue) -> list[Operation]:
+def read_from(builder: ScheduleBuilder, load: PrefetchedLoad, stage: SSAValue) -> list[Operation]:
     """Let all that reads a tile from storage read a stage, its axes in their order; the operations
     that are in vain then, each behind its users."""
     storages: list[Operation] = []

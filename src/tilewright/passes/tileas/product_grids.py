@@ -10,7 +10,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of
 from tilewright.passes.tileas.product_costs import operands_loaded, plan_cost
 from tilewright.passes.tileas.products import TURNED_EXTENT, Plan
-from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.warpgroup_products import WARPS, WarpgroupPlan
 
@@ -47,15 +47,15 @@ def arranged(
     clocks = [clocks_per_iteration(gpu, plan_cost(each, chained, copied), 1) for each in every]
     best = min(range(len(every)), key=clocks.__getitem__)
     chosen = best if clocks[best] < WORTH * clocks[0] else 0
-    figures = ", ".join(
-        "{}x{}: {}".format(*each.warps, round(clock))
-        for each, clock in sorted(zip(every, clocks, strict=True), key=lambda pair: pair[1])
-    )
+    ordered = sorted(zip(every, clocks, strict=True), key=lambda pair: pair[1])
+    alternatives = [Alternative("{}x{}".format(*each.warps), clock) for each, clock in ordered]
+    figures = ", ".join(f"{each.choice}: {round(each.clocks)}" for each in alternatives)
     rows, columns = every[chosen].warps
     remarks.add(
         "grid",
         f"{rows}x{columns} warps per product: modelled clocks per iteration on {gpu.title}: {figures}",
         op,
+        Comparison(gpu.title, tuple(alternatives)),
     )
     return every[chosen]
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects.facts import cost
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 
 #: What an element takes at least that a routine computes, where an addition takes 1.
@@ -35,9 +35,9 @@ def _held(block: Block) -> Iterator[int]:
     numbers = {op: number for number, op in enumerate(block.ops)}
     starts: dict[int, int] = {}
     for number, op in enumerate(block.ops):
-        if kinds.is_source(op) or op.name == kinds.BROADCAST:
+        if tile_ops.is_source(op) or op.name == tile_ops.BROADCAST:
             continue
-        for value in kinds.tiles_of(op.results):
+        for value in tile_ops.tiles_of(op.results):
             last = max(
                 (_number_in(block, numbers, use.operation) for use in value.uses), default=number
             )
@@ -61,7 +61,11 @@ def _number_in(block: Block, numbers: dict[Operation, int], op: Operation) -> in
 
 
 def _is_routine(op: Operation) -> bool:
-    if not kinds.is_elementwise(op) or len(op.results) != 1 or not kinds.is_tile(op.results[0]):
+    if (
+        not tile_ops.is_elementwise(op)
+        or len(op.results) != 1
+        or not tile_ops.is_tile(op.results[0])
+    ):
         return False
     is_f64 = isinstance(T.element_of(op.results[0].type), Float64Type)
     return is_f64 and getattr(op, "COST", None) is not None and cost(op) >= ROUTINE

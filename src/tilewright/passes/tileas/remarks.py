@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
 from xdsl.ir import Operation
@@ -17,11 +17,40 @@ Figure: TypeAlias = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """A choice that the performance model compared, such as ``3 stages``. ``clocks``: of an iteration of its loop;
+    ``blocks``: how many share a multiprocessor, None where all alternatives have the same."""
+
+    choice: str
+    clocks: float
+    blocks: int | None = None
+
+    def __str__(self) -> str:
+        told = f"{self.choice}: {round(self.clocks)} clocks per iteration"
+        if self.blocks is None:
+            return told
+        return f"{told}, {self.blocks} {'block' if self.blocks == 1 else 'blocks'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the performance model says of the alternatives of a decision, on a GPU. Its text is the part of a message
+    that gives the reason."""
+
+    gpu: str
+    alternatives: tuple[Alternative, ...]
+
+    def __str__(self) -> str:
+        return f"modelled on {self.gpu}, {'; '.join(map(str, self.alternatives))}"
+
+
+@dataclass(frozen=True, slots=True)
 class Remark:
     """A decision of ``kind`` and its reason, at a location of the source.
 
     ``made_by`` is the pass that decided; empty for what no pass decides, such as what becomes of hints. ``figures`` are
-    the numbers of the message by name, in order: counts, and sizes in bytes.
+    the numbers of the message by name, in order: counts, and sizes in bytes. ``compared`` is what the performance model said,
+    if it was asked.
 
     Kinds for GPUs: ``layout`` (a layout conversion through shared memory), ``product`` (the instruction of a product),
     ``grid`` (its grid of warps), ``ring`` (prefetched tiles), ``pipeline`` (why there are none), ``early`` (hoisted
@@ -39,6 +68,7 @@ class Remark:
     location: SourceLocation | None = None
     made_by: str = ""
     figures: tuple[tuple[str, Figure], ...] = ()
+    compared: Comparison | None = None
 
 
 @dataclass(slots=True)
@@ -49,10 +79,17 @@ class Remarks:
     made_by: str = ""
     _seen: set[Remark] = field(default_factory=set[Remark])
 
-    def add(self, kind: str, message: str, op: Operation | None = None, **figures: Figure) -> None:
+    def add(
+        self,
+        kind: str,
+        message: str,
+        op: Operation | None = None,
+        compared: Comparison | None = None,
+        **figures: Figure,
+    ) -> None:
         """Add a remark at an operation, unless the same one at the same location was added before."""
         location = None if op is None else _place(op)
-        remark = Remark(kind, message, location, self.made_by, tuple(figures.items()))
+        remark = Remark(kind, message, location, self.made_by, tuple(figures.items()), compared)
         if remark not in self._seen:
             self._seen.add(remark)
             self.found.append(remark)
@@ -75,6 +112,7 @@ def to_json(remarks: Iterable[Remark]) -> list[dict[str, object]]:
             "pass": remark.made_by or None,
             "message": remark.message,
             "figures": dict(remark.figures),
+            "compared": None if remark.compared is None else asdict(remark.compared),
             **location_to_json(remark.location),
         }
         for remark in remarks

@@ -13,7 +13,7 @@ from tilewright.dialects.nv_tileas.types import layout_of, with_layout
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
 from tilewright.passes.tileas.assign_layouts import retype
 from tilewright.passes.tileas.element_accesses import goes_by_element
@@ -48,8 +48,8 @@ class Rematerialization:
         ``moves``: a value with a single user is then computed in the new layout only, so that the old computation is saved.
         """
         own = layout_of(value.type)
-        if own is None or not kinds.is_tile(value) or value in self._seen:
-            return not kinds.is_tile(value) or self._seen.get(value) == layout
+        if own is None or not tile_ops.is_tile(value) or value in self._seen:
+            return not tile_ops.is_tile(value) or self._seen.get(value) == layout
         if own == layout or (value, layout) in self._made:
             return True
         self._seen[value] = layout
@@ -88,11 +88,11 @@ class Rematerialization:
             if cost is None:
                 return None
             self.cost += cost
-            tiles = [n for n, operand in enumerate(op.operands) if kinds.is_tile(operand)]
+            tiles = [n for n, operand in enumerate(op.operands) if tile_ops.is_tile(operand)]
             return dict.fromkeys(tiles, layout)
         if len(op.results) != 1 or not _keeps_layouts(op):
             return None
-        self.cost += 0 if moves or op.name in kinds.RESHAPES else layout.registers
+        self.cost += 0 if moves or op.name in tile_ops.RESHAPES else layout.registers
         return operand_layouts(op, layout)
 
     def _of_load(self, op: Load, value: SSAValue, layout: Layout, moves: bool) -> int | None:
@@ -115,7 +115,7 @@ class Rematerialization:
 
     def make(self, value: SSAValue, layout: Layout) -> SSAValue:
         """Return the value in the layout; ``find`` must have accepted them."""
-        if not kinds.is_tile(value) or layout_of(value.type) == layout:
+        if not tile_ops.is_tile(value) or layout_of(value.type) == layout:
             return value
         if (value, layout) in self._made:
             return self._made[value, layout]
@@ -134,7 +134,7 @@ class Rematerialization:
     def _copy(self, op: Operation, value: SSAValue, layout: Layout) -> SSAValue:
         wanted = operand_layouts(op, layout)
         if isinstance(op, Load):
-            tiles = [n for n, operand in enumerate(op.operands) if kinds.is_tile(operand)]
+            tiles = [n for n, operand in enumerate(op.operands) if tile_ops.is_tile(operand)]
             wanted = dict.fromkeys(tiles, layout)
         new = op.clone({})
         for position, each in wanted.items():
@@ -168,8 +168,8 @@ def _follow(op: Load, again: Load) -> None:
 
 def _keeps_layouts(op: Operation) -> bool:
     """Whether the layouts of an operation's operands follow from that of its result."""
-    moves = op.name in (kinds.BROADCAST, kinds.PERMUTE, *kinds.RESHAPES)
-    return moves or kinds.is_source(op) or kinds.is_elementwise(op)
+    moves = op.name in (tile_ops.BROADCAST, tile_ops.PERMUTE, *tile_ops.RESHAPES)
+    return moves or tile_ops.is_source(op) or tile_ops.is_elementwise(op)
 
 
 def _converted(value: SSAValue, layout: Layout) -> SSAValue:

@@ -25,7 +25,7 @@ from tilewright.dialects.nv_tileas.types import layout_of, with_layout
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
@@ -103,9 +103,11 @@ def _narrowest(value: SSAValue) -> SSAValue:
     used for nothing else; or of as many bytes, if a loop has just loaded it. Itself where there is none."""
     found, size = value, element_bytes(value.type)
     while value.has_one_use() and isinstance(op := value.owner, Operation):
-        if len(op.results) != 1 or not (kinds.is_elementwise(op) or op.name in kinds.RESHAPES):
+        if len(op.results) != 1 or not (
+            tile_ops.is_elementwise(op) or op.name in tile_ops.RESHAPES
+        ):
             break
-        tiles = [operand for operand in kinds.tiles_of(op.operands) if not _is_constant(operand)]
+        tiles = [operand for operand in tile_ops.tiles_of(op.operands) if not _is_constant(operand)]
         if len(tiles) != 1 or prod(T.dims_of(tiles[0].type)) != prod(T.dims_of(value.type)):
             break
         (value,) = tiles
@@ -126,9 +128,9 @@ def _is_loaded_beside_product(value: SSAValue) -> bool:
 def _is_constant(value: SSAValue) -> bool:
     """Whether threads have a value without any tile: a constant, a range, a scalar for all elements."""
     owner = value.owner
-    while isinstance(owner, Operation) and owner.name in (kinds.BROADCAST, *kinds.RESHAPES):
+    while isinstance(owner, Operation) and owner.name in (tile_ops.BROADCAST, *tile_ops.RESHAPES):
         owner = owner.operands[0].owner
-    return isinstance(owner, Operation) and kinds.is_source(owner)
+    return isinstance(owner, Operation) and tile_ops.is_source(owner)
 
 
 def _is_exchanged(op: S.ConvertLayoutOp) -> bool:

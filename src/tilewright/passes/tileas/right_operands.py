@@ -17,7 +17,7 @@ from tilewright.dialects.nv_tileaa.ops.shapes import CatOp
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import axis_bits
 from tilewright.layouts.parts import Part, part_layout, says_bits
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     coalesced,
@@ -96,7 +96,7 @@ def computed_right(product: DotOp) -> Access | None:
             chain.add(op)
             size = size_of(value)
             whole = [each for each in op.operands if size_of(each) in (size, size // 2)]
-            waiting += [each for each in whole if kinds.is_tile(each)]
+            waiting += [each for each in whole if tile_ops.is_tile(each)]
     if len(found) != 1:
         return None
     (load,) = found
@@ -107,8 +107,8 @@ def computed_right(product: DotOp) -> Access | None:
 
 
 def _keeps_places(op: Operation) -> bool:
-    moves = op.name in (kinds.PERMUTE, *kinds.RESHAPES) or isinstance(op, CatOp)
-    return moves or kinds.is_elementwise(op)
+    moves = op.name in (tile_ops.PERMUTE, *tile_ops.RESHAPES) or isinstance(op, CatOp)
+    return moves or tile_ops.is_elementwise(op)
 
 
 def _leads_only_to(load: Access, chain: set[Operation]) -> bool:
@@ -125,7 +125,7 @@ def spread_of(load: Access, product: DotOp, plan: Plan, shape: Shape) -> int:
     while value is not load.moved:
         op = value.owner
         assert isinstance(op, Operation)
-        if op.name == kinds.PERMUTE:
+        if op.name == tile_ops.PERMUTE:
             return 0
         value = next(each for each in op.operands if _comes_from(each, load))
     if shape.axis != len(T.dims_of(load.moved.type)) - 1:
@@ -146,7 +146,7 @@ def layout_of_load(load: Access, product: DotOp, wanted: Layout, shape: Shape) -
             if not says_bits(layout, mask) or mask not in layout.register:
                 return None
             layout = part_layout(layout, Part(mask, 0))
-        elif op.name == kinds.PERMUTE:
+        elif op.name == tile_ops.PERMUTE:
             layout = operand_layouts(op, layout)[0]
         value = next(each for each in op.operands if _comes_from(each, load))
     dims = T.dims_of(load.moved.type)
@@ -160,4 +160,4 @@ def _comes_from(value: SSAValue, load: Access) -> bool:
         return True
     if not isinstance(op, Operation) or op.parent is not load.parent or not _keeps_places(op):
         return False
-    return any(_comes_from(each, load) for each in op.operands if kinds.is_tile(each))
+    return any(_comes_from(each, load) for each in op.operands if tile_ops.is_tile(each))

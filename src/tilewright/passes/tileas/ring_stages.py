@@ -6,7 +6,7 @@ attention, they overlap with the product that does not use them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -22,6 +22,7 @@ from tilewright.passes.tileas.product_costs import (
     registers_of,
     scheduled_product_cost,
 )
+from tilewright.passes.tileas.remarks import Alternative, Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,15 @@ class Ring:
     spans: Sequence[tuple[int, Sequence[S.Product], float]] = ()
 
 
-def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
+def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, Comparison | None]:
     """Two stages in the stead of ``stages``, where more blocks then share a multiprocessor and are modelled to be faster
-    together; and the figures, if that was a question.
+    together; and how they compare, if that was a question.
 
     Copies start at the end of an iteration, so that with two stages a block waits for all of the latency of memory in the next
     one, with three for what an iteration leaves of it; other blocks compute meanwhile.
     """
     if stages <= 2 or not ring.products:
-        return stages, ""
+        return stages, None
     costs = [scheduled_product_cost(op) for op in ring.products]
     copied = ring.stage_bytes / len(costs)
     costs = [replace(cost, copied=copied) for cost in costs]
@@ -64,23 +65,19 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, str]:
             clocks_per_iteration(gpu, cost, resident[count], waits) for cost in costs
         )
     if resident[2] <= resident[stages]:
-        return stages, ""
-    figures = "; ".join(
-        f"{count} stages: {round(each)} clocks per iteration, {_counted(resident[count], 'block')}"
-        for count, each in clocks.items()
-    )
+        return stages, None
     chosen = 2 if clocks[2] < WORTH * clocks[stages] else stages
-    return chosen, f"modelled on {gpu.title}, {figures}"
+    return chosen, _compared(gpu, clocks, resident)
 
 
-def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
-    """The figures, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
+def refills(gpu: Gpu, ring: Ring, stages: int) -> Comparison | None:
+    """The comparison, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
     so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone, or because there is no
-    other ring, and threads lack registers to bring the largest tile themselves; else nothing."""
+    other ring, and threads lack registers to bring the largest tile themselves; else None."""
     costs = {op: scheduled_product_cost(op) for op in ring.products}
     by_groups = any(cost.by_warpgroups for cost in costs.values())
     if not costs or (by_groups and stages > 1):
-        return ""
+        return None
     copied = ring.stage_bytes / len(costs)
     costs = {op: replace(cost, copied=copied) for op, cost in costs.items()}
     sums = sum(prod(T.dims_of(op.c.type)) for op in ring.products)
@@ -93,9 +90,9 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
     }
     if stages > 1 and resident[stages] > 1:
         # Of two blocks one computes while the other waits in any case.
-        return ""
+        return None
     if resident[1] <= 1 and (stages > 1 or (not by_groups and _go_through_registers(ring, sums))):
-        return ""
+        return None
     alone = {op: clocks_per_iteration(gpu, cost, 1) for op, cost in costs.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]
     rates = [max(clocks_per_iteration(gpu, cost, _MANY), 0.0) for cost in costs.values()]
@@ -112,12 +109,19 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> str:
         waits = max(gpu["hbm_latency"] - once * max(stages - 2, 1), 0.0)
         clocks[stages] = clocks_of_a_block(busy, once + waits, resident[stages])
         if clocks[1] >= WORTH * clocks[stages]:
-            return ""
-    figures = "; ".join(
-        f"{_counted(count, 'stage')}: {round(each)} clocks per iteration, {_counted(resident[count], 'block')}"
-        for count, each in clocks.items()
+            return None
+    return _compared(gpu, clocks, resident)
+
+
+def _compared(gpu: Gpu, clocks: Mapping[int, float], resident: Mapping[int, int]) -> Comparison:
+    """Clocks and resident blocks by the number of stages."""
+    return Comparison(
+        gpu.title,
+        tuple(
+            Alternative("1 stage" if count == 1 else f"{count} stages", each, resident[count])
+            for count, each in clocks.items()
+        ),
     )
-    return f"modelled on {gpu.title}, {figures}"
 
 
 def _go_through_registers(ring: Ring, sums: int) -> bool:
@@ -129,7 +133,3 @@ def _go_through_registers(ring: Ring, sums: int) -> bool:
 
 #: So many blocks that the one unit with most to do is always busy.
 _MANY = 16
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -43,7 +43,12 @@ from tilewright.layouts.reductions import index_bits_along, partials_layouts, to
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
-from tilewright.passes.tileas.part_layouts import cat_keeps_positions, part_keeps_positions
+from tilewright.passes.tileas.part_layouts import (
+    cat_keeps_positions,
+    part_keeps_positions,
+    repacked_bits,
+    repacking_keeps_positions,
+)
 
 #: The discardable attribute of an operation with scratch memory: the first of its bytes, and the one behind the last where
 #: that is known.
@@ -83,7 +88,7 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
     if isinstance(op, ExtractOp) and prod(T.dims_of(op.source.type)) == 1:
         kept = True
     if isinstance(op, BitcastOp):
-        kept = T.dims_of(op.source.type) == T.dims_of(op.result.type)
+        kept = not repacked_bits(op) or repacking_keeps_positions(op, threads)
     if kept or is_schedule_op(op) or not isinstance(op, TileAAOp) or not _has_tiles(op):
         return 0
     return None

@@ -37,16 +37,14 @@ from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.carried_values import Around, ops_around, with_results
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import registers_of, scheduled_product_cost
-from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
+from tilewright.passes.tileas.target import REGISTERS, RESERVED_BYTES, Target
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
-#: The registers of a multiprocessor, of 32 bits, and what each block takes of its shared memory beside its own.
-_REGISTERS, _RESERVED = 1 << 16, 1 << 10
-#: The registers of a thread: the most that it has, and takes; what is left to one that fills pipelines; what
-#: it holds beside sums.
+#: The registers of a thread: the most that it has, and takes; what is left to one of a producer; what it holds beside
+#: sums.
 _MOST, _MOST_TAKEN, _LEFT, _BESIDE_SUMS, _MANY_SUMS = 255, 240, 24, 88, 64
-#: What threads that fill would have to leave beside that, for those that compute to count on it.
+#: What threads of producers would have to leave beside that, for those of consumers to count on it.
 _SPARE = 16
 #: What ptxas asks for beside the sums of one ``wgmma``, of all threads alike (it told 154 for 128 sums).
 _BESIDE_INSTRUCTION = 26
@@ -59,19 +57,21 @@ _ENDS = (scf.YieldOp, scf.ConditionOp)
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The warps that compute and that fill pipelines; where they trade them, registers of a thread of each."""
+    """The consumer and producer warps of a block; where they trade them, registers of a thread of each."""
 
     warps: tuple[int, int]
     registers: tuple[int, int] | None = None
-    figures: str = field(default="", compare=False)
+    compared: Comparison | None = field(default=None, compare=False)
 
     def describe(self) -> str:
         """As remarks call it."""
-        compute, fill = self.warps
-        found = f"{compute} warps compute, and {fill} fill the pipelines"
+        consumers, producers = (
+            "1 {} warp" if count == 1 else f"{count} {{}} warps" for count in self.warps
+        )
+        found = f"{consumers.format('consumer')} and {producers.format('producer')}"
         if self.registers is not None:
-            found += ", with {} and {} registers for each thread".format(*self.registers)
-        return f"{found}; {self.figures}" if self.figures else found
+            found += ", with {} and {} registers per thread".format(*self.registers)
+        return found if self.compared is None else f"{found}; {self.compared}"
 
 
 def agents_for(
@@ -81,15 +81,15 @@ def agents_for(
     that takes these bytes of shared memory; None where there are not registers enough. ``widest``: the sums of one
     instruction, for which there must be registers before they are traded, too.
 
-    The assembler counts the warps of a block in fours. One warp that fills pipelines is enough, where
-    those that compute have as many registers as before; else a warpgroup gives most of its own to them. A block
+    The assembler counts the warps of a block in fours. One producer warp is enough, where
+    consumers have as many registers as before; else a warpgroup of producers gives most of its own to them. A block
     of several warpgroups with many sums has a multiprocessor for itself (``block_warps``).
     """
-    blocks = max(target.multiprocessor_bytes // (shared_bytes + _RESERVED), 1)
+    blocks = max(target.multiprocessor_bytes // (shared_bytes + RESERVED_BYTES), 1)
     if warps > _WARPGROUP and sums >= _MANY_SUMS:
         blocks = 1
     all_warps = warps + _WARPGROUP
-    share = _REGISTERS // (32 * blocks * all_warps) // 8 * 8
+    share = REGISTERS // (32 * blocks * all_warps) // 8 * 8
     if share >= _MOST or warps % _WARPGROUP:
         return Agents((warps, 1))
     taken, sure = (
@@ -105,7 +105,7 @@ def agents_for(
 
 @dataclass(frozen=True)
 class Specialize(FunctionPass):
-    """Gives the filling of pipelines to a warp of its own."""
+    """Gives the copies of pipelines to producer warps."""
 
     name: ClassVar[str] = "tileas-specialize"
 
@@ -128,19 +128,24 @@ def specialize(
     if agent_switch(func) is not None or not any(_fills(op) for op in func.walk()):
         return
     chosen = _choose(func, warps, target, wanted)
-    why = chosen if isinstance(chosen, str) else _split(func, chosen)
+    why = _split(func, chosen) if isinstance(chosen, Agents) else chosen
     if why:
-        remarks.add("agents", f"all warps fill the pipelines: {why}", func)
+        compared = why if isinstance(why, Comparison) else None
+        remarks.add("agents", f"no producer warps: {why}", func, compared)
     elif isinstance(chosen, Agents):
-        remarks.add("agents", chosen.describe(), func)
+        consumers, producers = chosen.warps
+        figures = {"consumer_warps": consumers, "producer_warps": producers}
+        remarks.add("agents", chosen.describe(), func, chosen.compared, **figures)
 
 
-def _choose(func: FuncOp, warps: int, target: Target, wanted: bool | None) -> Agents | str:
+def _choose(
+    func: FuncOp, warps: int, target: Target, wanted: bool | None
+) -> Agents | Comparison | str:
     """How to split a function, or why it stays whole."""
     if wanted is False:
         return "as decided"
     if any(_fills(op) and ops_around(op) is None for op in func.walk()):
-        return "something other than loops and branches is around one that loads ahead"
+        return "a loop that prefetches is in something other than loops and branches"
     products = [op for op in func.walk() if isinstance(op, S.Product)]
     sums = max((_sums_together(op) for op in products), default=0) // (32 * warps)
     if any(S.atom_of(op) != "wgmma" for op in products):
@@ -148,13 +153,13 @@ def _choose(func: FuncOp, warps: int, target: Target, wanted: bool | None) -> Ag
     widest = max((_sums_of_instruction(op) for op in products), default=0)
     found = agents_for(warps, sums, peak(func), target, widest)
     if found is None:
-        return f"the registers of {warps + _WARPGROUP} warps in each block would not do"
+        return f"a multiprocessor has not registers enough for {warps + _WARPGROUP} warps per block"
     return found if wanted else _asked(products, warps, found, peak(func), target)
 
 
 def _asked(
     products: Sequence[S.Product], warps: int, agents: Agents, shared: int, target: Target
-) -> Agents | str:
+) -> Agents | Comparison:
     """The agents, unless the tables of the performance model say that a block without them is faster. Without, a warp that
     computes fills stages, too: it waits until one is empty, and tells how many bytes will come."""
     gpu = gpu_of(target.compute)
@@ -171,10 +176,12 @@ def _asked(
     waits = gpu["barrier_latency"] + 2 * gpu["mbarrier_latency"]
     with_agents = sum(clocks_per_iteration(gpu, turn, split) for turn in turns)
     without = sum(clocks_per_iteration(gpu, turn, whole, waits) for turn in turns)
-    figures = f"modelled for {gpu.title}: {round(with_agents)} clocks per iteration with agents, {round(without)} without"
-    if without < WORTH * with_agents:
-        return figures
-    return replace(agents, figures=figures)
+    alternatives = (
+        Alternative("with them", with_agents, split),
+        Alternative("without", without, whole),
+    )
+    compared = Comparison(gpu.title, alternatives)
+    return compared if without < WORTH * with_agents else replace(agents, compared=compared)
 
 
 def _sums_of_instruction(op: S.Product) -> int:

@@ -23,18 +23,16 @@ from typing import ClassVar, TypeAlias
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tilewright.analysis.tileaa import Facts
-from tilewright.analysis.tileaa.geometry import cut_by
-from tilewright.dialects import arith, facts
+from tilewright.analysis.tileaa.slices import slicings
+from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ConstantOp
-from tilewright.dialects.declare import enum_property, int_property
-from tilewright.dialects.facts import Elements
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list, is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -48,10 +46,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import (
     TiledStoreOp,
 )
 from tilewright.dialects.nv_tileaa.ops.shapes import (
-    BlockTileOp,
-    BroadcastOp,
     MakeRangeOp,
-    PermuteOp,
     SplatOp,
 )
 from tilewright.dialects.syntax.engine import values_of
@@ -62,16 +57,18 @@ from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import BESIDE_ACCUMULATORS, MOST_REGISTERS
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
+from tilewright.passes.tileas.smaller_tiles import (
+    CannotSplitError,
+    check_view,
+    check_weak,
+    smaller_view,
+)
 from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
 
 #: The fewest rows or columns of a part.
 LEAST_EXTENT = 16
 Form: TypeAlias = int | None
 """The axis along which a value is needed in parts; None for the whole."""
-
-
-class CannotSplitError(Exception):
-    """A kernel cannot work part by part; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +189,6 @@ def _through(op: scf.ForOp | scf.IfOp, value: SSAValue, form: Form) -> list[tupl
 def _needs(op: Operation, axis: int) -> list[Form]:
     """In which forms an operation needs its operands for its result in parts along an axis."""
     whole: list[Form] = [None] * len(op.operands)
-    dims = T.dims_of(op.results[0].type)
     if isinstance(op, ConstantOp) and not op.properties["value"].is_splat:  # pyright: ignore[reportAttributeAccessIssue]
         raise CannotSplitError("a constant tile has several values")
     if isinstance(op, ConstantOp | SplatOp):
@@ -201,38 +197,16 @@ def _needs(op: Operation, axis: int) -> list[Form]:
         if op.bounds:
             raise CannotSplitError("a range has computed bounds")
         return whole
-    if isinstance(op, BroadcastOp):
-        return [None if T.dims_of(op.source.type)[axis] == 1 else axis]
-    if isinstance(op, PermuteOp):
-        return [int_list(op.properties["permutation"])[axis]]
-    if isinstance(op, ReduceOp | ScanOp):
-        along = int_property(op, "axis")
-        if isinstance(op, ScanOp) and axis == along:
-            raise CannotSplitError("a scan goes along the axis of the parts")
-        if any(
-            not is_side_effect_free(inner) and not inner.has_trait(IsTerminator)
-            for inner in op.walk()
-            if inner is not op
-        ):
-            raise CannotSplitError(f"the body of '{op.name}' has effects")
-        return [axis + (isinstance(op, ReduceOp) and axis >= along)] * len(op.operands)
-    if isinstance(op, DotOp):
-        if op.sfa is not None or len(dims) != 2:
-            raise CannotSplitError("a product has scales, or several matrices")
-        return [0, None, 0] if axis == 0 else [None, 1, 1]
     if isinstance(op, TiledLoadOp):
-        _check_view(op, op.result.type, axis)
+        check_view(op, op.result.type, axis)
         return whole
     if isinstance(op, LoadOp):
-        _check_weak(op)
-        return _same_place(op, dims, axis)
-    if op.regions or not is_side_effect_free(op):
-        raise CannotSplitError(f"'{op.name}' makes a tile as a whole")
-    if facts.elements(op) is Elements.SAME_POSITION:
-        return _same_place(op, dims, axis)
-    if facts.elements(op) is Elements.RESHAPED:
-        return [_axis_before(op, axis)]
-    raise CannotSplitError(f"'{op.name}' makes a tile as a whole")
+        check_weak(op)
+        return _same_place(op, T.dims_of(op.result.type), axis)
+    for slicing in slicings(op):
+        if slicing.result == axis:
+            return list(slicing.operands)
+    raise CannotSplitError(f"'{op.name}' makes a tile as a whole along the axis of the parts")
 
 
 def _same_place(op: Operation, dims: Sequence[int], axis: int) -> list[Form]:
@@ -242,43 +216,6 @@ def _same_place(op: Operation, dims: Sequence[int], axis: int) -> list[Form]:
     ):
         raise CannotSplitError(f"'{op.name}' takes tiles of several shapes")
     return [axis if tile else None for tile in tiles]
-
-
-def _axis_before(op: Operation, axis: int) -> int:
-    """The axis of the operand of a reshape that an axis of its result is."""
-    source, result = (T.dims_of(value.type) for value in (op.operands[0], op.results[0]))
-    before = 1
-    for extent in result[:axis]:
-        before *= extent
-    place = 1
-    for number, extent in enumerate(source):
-        if place == before and extent == result[axis]:
-            return number
-        place *= extent
-    raise CannotSplitError("a reshape cuts or joins the axis of the parts")
-
-
-def _check_weak(op: Load | Store) -> None:
-    if enum_property(op, "mem_semantic") not in ("", "weak") or is_set(op, "volatile"):
-        raise CannotSplitError(f"'{op.name}' is not weak")
-
-
-def _check_view(op: TiledLoadOp | TiledStoreOp, ty: Attribute, axis: int) -> None:
-    _check_weak(op)
-    cutter = cut_by(op.base)
-    cut = None if cutter is None else cutter.cut
-    if (
-        cut is None
-        or cutter is not op.base.owner
-        or cut.sparse_dim is not None
-        or op.mask is not None
-        or "multimem" in op.properties
-    ):
-        raise CannotSplitError(
-            f"'{op.name}' is masked, or goes through another view than of whole tiles"
-        )
-    if cut.steps[axis] != cut.tile_dims[axis] or T.dims_of(ty) != tuple(cut.tile_dims):
-        raise CannotSplitError("the tiles of a view overlap, or leave gaps")
 
 
 def _analyse(func: FuncOp, parts: int) -> _Demands:
@@ -296,7 +233,7 @@ def _analyse(func: FuncOp, parts: int) -> _Demands:
         elif not is_side_effect_free(op) and not isinstance(op, Load):
             raise CannotSplitError(f"'{op.name}' has an effect that is not of parts")
         elif isinstance(op, Load):
-            _check_weak(op)
+            check_weak(op)
     found = _Demands(parts)
     for store in stores:
         found = _with_store(found, store)
@@ -326,10 +263,10 @@ def _with_store(found: _Demands, op: TiledStoreOp | StoreOp) -> _Demands:
         tried = found.copy()
         try:
             if isinstance(op, TiledStoreOp):
-                _check_view(op, value.type, axis)
+                check_view(op, value.type, axis)
                 forms: Sequence[Form] = [axis if each is value else None for each in op.operands]
             else:
-                _check_weak(op)
+                check_weak(op)
                 forms = _same_place(op, dims, axis)
             for operand, form in zip(op.operands, forms, strict=True):
                 tried.need(operand, form)
@@ -689,21 +626,5 @@ class _Rewriting:
         """The view of an access with tiles of parts, beside it."""
         found = self.views.get((op.base, axis))
         if found is None:
-            cutter = op.base.owner
-            assert isinstance(cutter, BlockTileOp) and isinstance(op.base.type, T.TiledViewType)
-            new = cutter.clone()
-            dims = list(op.base.type.dims)
-            dims[axis] //= self.parts
-            groups = [1] * len(dims)
-            if "groupSizes" in cutter.properties:
-                groups = list(int_list(cutter.properties["groupSizes"]))
-            groups[axis] *= self.parts
-            steps = dict.fromkeys(("tileSizes", "traversalStrides"), dims)
-            for name, numbers in (*steps.items(), ("groupSizes", groups)):
-                if name in cutter.properties or name == "groupSizes":
-                    new.properties[name] = b.DenseArrayBase.from_list(b.i64, numbers)
-            new.result._type = T.TiledViewType(dims, op.base.type.source)
-            inherit_location(new, cutter)
-            Rewriter.insert_op(new, InsertPoint.after(cutter))
-            found = self.views[op.base, axis] = new.result
+            found = self.views[op.base, axis] = smaller_view(op, axis, self.parts)
         return found

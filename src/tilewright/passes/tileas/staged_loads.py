@@ -14,7 +14,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layout_of
 from tilewright.passes.base import inherit_location
-from tilewright.passes.tileas import kinds
+from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import reads_well
 from tilewright.passes.tileas.prefetched_loads import LoopLoads, TileLoad, readers_of
@@ -53,7 +53,7 @@ def stage_loads(loop: LoopLoads) -> list[StagedLoad]:
     """Stage the loads of a loop whose tiles threads compute with, where tensor maps bring boxes in an order in which threads
     read them without conflicts of banks, and bring all that the loop loads but some bytes of a thread, as scales of rows: where
     threads bring more themselves, they wait for that, and a ring of theirs holds the rest as well."""
-    loads = [op for op in loop.body.walk() if op.name in kinds.LOADS]
+    loads = [op for op in loop.body.walk() if op.name in tile_ops.LOADS]
     wanted: list[tuple[TiledLoadOp, TiledViewType]] = []
     for op in loads:
         if not isinstance(op, TiledLoadOp) or not loop.is_wanted(op):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: The shared memory that a block may take on every architecture from sm_80 on.
 LEAST_SHARED_BYTES = 99 << 10
+#: The registers of a multiprocessor, of 32 bits.
+REGISTERS = 1 << 16
+#: What each block takes of a multiprocessor's shared memory beside its own.
+RESERVED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,14 @@ class Target:
     @property
     def multiprocessor_bytes(self) -> int:
         """The shared memory of a multiprocessor, which the blocks on it share."""
-        return (100 if self.compute >= 120 else 228) << 10
+        if self.compute in (86, 89) or self.compute >= 120:
+            return 100 << 10
+        return (164 if self.compute < 90 else 228) << 10
+
+    def shared_by(self, blocks: int) -> Target:
+        """The target with what shared memory a block may take if so many of them share a multiprocessor."""
+        each = self.multiprocessor_bytes // max(blocks, 1) // 128 * 128 - RESERVED_BYTES
+        return replace(self, shared_bytes=max(min(self.shared_bytes, each), 0))
 
     def byte_floats(self, fast: bool) -> str:
         """How ``mma.sync`` makes products of floats of 8 bits, as ``nv_tileas.dot`` says it: by itself,

@@ -36,18 +36,17 @@ from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.carried_values import carry_through, ops_around
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, conversion_scratch
 from tilewright.passes.tileas.function_pass import FunctionPass
-from tilewright.passes.tileas.pipeline import LoopAhead, inner_axis
-from tilewright.passes.tileas.prefetched_loads import LoadAhead, TileLoad, read_from
+from tilewright.passes.tileas.pipeline import LoopPipeliner, inner_axis
+from tilewright.passes.tileas.prefetched_loads import PrefetchedLoad, TileLoad, read_from
 from tilewright.passes.tileas.products import WIDENED
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import ScheduleBuilder
 from tilewright.passes.tileas.staged_loads import StagedLoad, stage_loads, undo_others
-from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.target import RESERVED_BYTES, Target
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 from tilewright.passes.tileas.tma_stores import choose_tma_stores
 
 #: What each block takes of a multiprocessor beside what it asks for.
-_RESERVED = 1024
 DEFAULT_STAGES = 4
 
 
@@ -83,7 +82,7 @@ def tma_pipelines(
             _TmaLoop(func, op, stages, target.shared_bytes, remarks, gpu).run()
 
 
-def box_of(facts: Facts, load: LoadAhead) -> Box | str:
+def box_of(facts: Facts, load: PrefetchedLoad) -> Box | str:
     """The box by which a tile comes, or why a tensor map cannot bring it."""
     dims, element = T.dims_of(load.load.result.type), load.target.element_type
     found = tile_box(facts, load.load.base, dims, element)
@@ -92,7 +91,7 @@ def box_of(facts: Facts, load: LoadAhead) -> Box | str:
     return found
 
 
-class _TmaLoop(LoopAhead):
+class _TmaLoop(LoopPipeliner):
     """A loop while its loads are made pipelines."""
 
     def run(self) -> None:
@@ -134,7 +133,7 @@ class _TmaLoop(LoopAhead):
         return before
 
     def _should_be_by_threads(
-        self, staged: Sequence[StagedLoad], boxes: dict[LoadAhead, Box]
+        self, staged: Sequence[StagedLoad], boxes: dict[PrefetchedLoad, Box]
     ) -> bool:
         """Whether threads shall bring what they compute with, since they bring some of the loop anyhow. Their ring has three
         stages, so that a pipeline of all takes less room where it has two, and only the pipeline is then waited for."""
@@ -143,9 +142,9 @@ class _TmaLoop(LoopAhead):
         each = sum(load.bytes for load in boxes)
         return len(staged) == len(boxes) or self._stages(each, self.beside(boxes)) > 2
 
-    def _boxes(self) -> dict[LoadAhead, Box]:
+    def _boxes(self) -> dict[PrefetchedLoad, Box]:
         """The loads that tensor maps can bring, and by which boxes."""
-        boxes: dict[LoadAhead, Box] = {}
+        boxes: dict[PrefetchedLoad, Box] = {}
         within = set(self.body.walk())
         for load in self.loads(boxes=True):
             early = getattr(load.load.base.owner, "parent", None) is self.func.body.block
@@ -162,7 +161,7 @@ class _TmaLoop(LoopAhead):
                 self.remarks.add("tma", f"'{name}' is not loaded by TMA: {found}", load.load)
         return boxes
 
-    def _make(self, boxes: dict[LoadAhead, Box]) -> bool:
+    def _make(self, boxes: dict[PrefetchedLoad, Box]) -> bool:
         """Make pipelines of loads; whether that was done."""
         groups = list(self._groups(list(boxes)))
         each = sum(load.bytes for load in boxes)
@@ -182,8 +181,8 @@ class _TmaLoop(LoopAhead):
                 each + sum(load.bytes for load in threads), self.beside([*boxes, *threads])
             )
             stages = both if both >= 2 else stages
-        figures = "" if threads else self.refills(list(boxes), stages, others)
-        if (figures or self.stages == 1) and each <= self.room(each, others):
+        compared = None if threads else self.refills(list(boxes), stages, others)
+        if (compared or self.stages == 1) and each <= self.room(each, others):
             stages = 1
         elif stages < 2:
             self.remarks.add(
@@ -191,30 +190,29 @@ class _TmaLoop(LoopAhead):
                 f"loop not pipelined: two stages of {each} bytes and {others} other bytes exceed "
                 f"{self.shared_bytes} bytes of shared memory",
                 self.loop,
+                needed=2 * each + others,
             )
             return False
-        remark = self.told(len(boxes), " by TMA", stages, each, figures if stages == 1 else "")
-        size = stages * each
-        self.remarks.add("ring", remark, self.loop, tiles=len(boxes), stages=stages, bytes=size)
+        self.report(len(boxes), " by TMA", stages, each, compared if stages == 1 else None)
         self._rewrite_all(groups, boxes, stages)
         return True
 
-    def _is_mostly_by_threads(self, each: int, threads: Sequence[LoadAhead]) -> bool:
+    def _is_mostly_by_threads(self, each: int, threads: Sequence[PrefetchedLoad]) -> bool:
         """Whether threads bring as much of an iteration of ``mma.sync`` as boxes, of ``each`` bytes, would: it then waits for both, and
         the threads have a barrier for theirs in any case."""
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
         return all(map(_by_matrices, products)) and sum(load.bytes for load in threads) >= each
 
-    def _by_threads(self, boxes: Collection[LoadAhead]) -> list[LoadAhead]:
+    def _by_threads(self, boxes: Collection[PrefetchedLoad]) -> list[PrefetchedLoad]:
         """The loads without a box that threads can bring ahead."""
         mapped = {load.load for load in boxes}
-        loop = LoopAhead(self.func, self.loop, self.stages, self.shared_bytes, Remarks())
+        loop = LoopPipeliner(self.func, self.loop, self.stages, self.shared_bytes, Remarks())
         return [load for load in loop.loads() if load.load not in mapped]
 
     def _stages(self, each: int, others: int) -> int:
         """How many stages of ``each`` bytes there are room for, beside ``others``: with three or more in
         half of the memory, two blocks share a multiprocessor, and one computes while the other waits."""
-        half = (self.shared_bytes + _RESERVED) // 2 - _RESERVED - BESIDE_RINGS
+        half = (self.shared_bytes + RESERVED_BYTES) // 2 - RESERVED_BYTES - BESIDE_RINGS
         # What changes its layout behind the loop lies where the ring was.
         inside = any(isinstance(op, S.ConvertLayoutOp | ReduceOp) for op in self.body.walk())
         alone = not inside and isinstance(self.loop.parent_op(), FuncOp)
@@ -226,15 +224,18 @@ class _TmaLoop(LoopAhead):
                 break
         return stages
 
-    def _groups(self, loads: Sequence[LoadAhead]) -> list[list[LoadAhead]]:
+    def _groups(self, loads: Sequence[PrefetchedLoad]) -> list[list[PrefetchedLoad]]:
         """Loads that the same operations read."""
-        found: dict[frozenset[Operation], list[LoadAhead]] = {}
+        found: dict[frozenset[Operation], list[PrefetchedLoad]] = {}
         for load in loads:
             found.setdefault(frozenset(load.users), []).append(load)
         return list(found.values())
 
     def _rewrite_all(
-        self, groups: Sequence[Sequence[LoadAhead]], boxes: dict[LoadAhead, Box], stages: int
+        self,
+        groups: Sequence[Sequence[PrefetchedLoad]],
+        boxes: dict[PrefetchedLoad, Box],
+        stages: int,
     ) -> None:
         loop, body = self.loop, self.body
         around = ops_around(loop)
@@ -274,8 +275,8 @@ class _Pipeline:
         self,
         before: ScheduleBuilder,
         loop: _TmaLoop,
-        loads: Sequence[LoadAhead],
-        boxes: dict[LoadAhead, Box],
+        loads: Sequence[PrefetchedLoad],
+        boxes: dict[PrefetchedLoad, Box],
         stages: int,
     ):
         self.loop, self.loads = loop, loads

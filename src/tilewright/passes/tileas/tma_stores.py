@@ -73,8 +73,13 @@ class TmaStores(FunctionPass):
 
 
 def choose_tma_stores(func: FuncOp, target: Target, remarks: Remarks | None = None) -> None:
-    """Mark the stores of a function that tensor maps can make, and for which they are not worse: their
-    tiles go through shared memory anyway."""
+    """Mark the stores of a function that tensor maps can make, and for which they are not worse: their tiles of any shape go
+    through shared memory anyway, and a thread holds 128 bytes of them or more.
+
+    The mark is the attribute ``atom``, which ``store_by_maps`` reads: accesses are asked for their order here, while all
+    of them are still in the function. Remarks (``tma``) name each other store and what is against it. Without TMA on ``target``
+    nothing is marked.
+    """
     remarks = Remarks() if remarks is None else remarks
     if not target.has_tma:
         return
@@ -178,7 +183,13 @@ def _place_in_order(facts: Facts, func: FuncOp, op: TiledStoreOp) -> str:
 
 
 def store_by_maps(func: FuncOp, shared_bytes: int, remarks: Remarks | None = None) -> None:
-    """Make the chosen stores of a function, as far as there is shared memory for their tiles."""
+    """Store what ``choose_tma_stores`` has marked by tensor maps, in place, in program order and as far as a block with
+    ``shared_bytes`` bytes of shared memory has room for a whole tile.
+
+    A store may take the room of a conversion that it replaces, never more beside other exchanges, since these lie behind all
+    storages and would move up. One without room stays a store by threads, without the mark. Remarks (``tma``) say which, with
+    the bytes of its storage.
+    """
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if isinstance(op, TiledStoreOp) and (atom := _atom_of(op)):

@@ -1,4 +1,9 @@
-"""Chooses the number of warps of a block without a hint: enough that each thread's values stay in registers."""
+"""Chooses the number of warps of a block without a hint: enough that each thread's values stay in registers.
+
+A thread has 255 registers of 32 bits. Half of them are for the largest tile, or for the accumulators of products, which a loop holds all the
+time; the rest is for operands, addresses and what ptxas needs beside. More warps share the same tiles, so that each thread holds less, up
+to the count at which fragments cannot get smaller. Where that leaves two counts, the performance model compares their clocks per iteration.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ from tilewright.passes.tileas.product_costs import (
 )
 from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.register_pressure import pressure_of_routines, tile_registers
-from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
 from tilewright.passes.tileas.target import Target
 
 #: The registers of a thread that the sums of products may take, of 255.
@@ -47,8 +52,9 @@ MOST_WITH_PRODUCTS, MOST = 8, 16
 
 
 def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | None = None) -> int:
-    """The warps of a block of a kernel for which no hint says how many; a power of two. Where registers leave the choice, the
-    tables of the performance model are asked (``model.choices``)."""
+    """The warps of a block of a kernel for which no hint says how many: ``default`` or a power of two above it, at most 16 without
+    products and 8 with them. Where registers leave the choice, the tables of the performance model for ``target`` are asked
+    (``model.choices``). A remark (``warps``) says why it is not the default."""
     remarks = Remarks() if remarks is None else remarks
     products = [op for op in func.walk() if isinstance(op, DotOp)]
     warps = default
@@ -124,13 +130,15 @@ def _asked(
     ratio = clocks[0] / clocks[1]
     more = ratio > 1 / WORTH or (ratio >= WORTH and resident[0] == 1)
     chosen = counts[more]
-    figures = "; ".join(
-        f"{warps}: {round(each)} clocks per iteration, {blocks} {'block' if blocks == 1 else 'blocks'}"
-        for warps, each, blocks in zip(counts, clocks, resident, strict=True)
+    compared = Comparison(
+        gpu.title,
+        tuple(
+            Alternative(str(warps), each, blocks)
+            for warps, each, blocks in zip(counts, clocks, resident, strict=True)
+        ),
     )
     alike = ", which differ too little" if WORTH <= ratio <= 1 / WORTH else ""
-    told = f"{chosen} warps: modelled on {gpu.title}, {figures}{alike}"
-    remarks.add("warps", told, func, warps=chosen)
+    remarks.add("warps", f"{chosen} warps: {compared}{alike}", func, compared, warps=chosen)
     return chosen
 
 
@@ -146,7 +154,7 @@ def _tiles(func: FuncOp) -> list[SSAValue]:
 
 
 def accumulator_elements(op: Operation) -> int:
-    """The registers of the sums of a product, of those that are computed beside it in one block, and of tiles as large that
+    """The registers, of the whole block, of the sums of a product, of those that are computed beside it in one block, and of tiles as large that
     the loop around them carries beside these: sums of sums."""
     block, loop = op.parent, op.parent_op()
     assert block is not None
@@ -162,7 +170,8 @@ def accumulator_elements(op: Operation) -> int:
 
 
 def ring_bytes(op: DotOp) -> int:
-    """What the operands of a product in a loop take in all stages, and once more where they are widened."""
+    """The bytes that the operands of a product in a loop take of shared memory in all stages, and once more where they are widened; 0
+    outside of loops."""
     if not isinstance(op.parent_op(), scf.ForOp):
         return 0
     total = 0

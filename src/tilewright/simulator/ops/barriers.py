@@ -54,7 +54,7 @@ def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation
     """Arrive at a barrier of the block, for ``wanted`` threads or for all."""
     block = warp.block
     if barrier.warps and barrier.wanted != wanted:
-        block.shadow.findings.add(
+        block.shadow.collector.add(
             codes.BARRIER_STATE,
             f"{warp.name()} arrives at barrier {barrier.number} with {wanted} threads, but others "
             f"arrived with {barrier.wanted}",
@@ -340,7 +340,7 @@ def check_usable(warp: Warp, barrier: MBarrier, op: Operation) -> None:
             help="initialize it in one thread, followed by gpu.barrier",
         )
     if warp.clock[barrier.init_clock_index] < barrier.init_clock:
-        warp.launch.findings.add(
+        warp.launch.collector.add(
             codes.RACE,
             f"{op.name} of {warp.name()} uses {barrier.name}, unordered with the barrier's init",
             op,
@@ -366,7 +366,7 @@ def _init(op: Any, t: Translator) -> Step:
             if wanted is None or not 1 <= wanted <= MAX_COUNT:
                 raise Fault(codes.ARRIVALS, f"{barrier.name} cannot wait for {wanted} arrivals", op)
             if barrier.valid or np.count_nonzero(lanes) > 1:
-                warp.launch.findings.add(
+                warp.launch.collector.add(
                     codes.BARRIER_STATE,
                     f"{barrier.name} is initialized by {warp.name()} "
                     + (
@@ -402,7 +402,7 @@ def arrive(warp: Warp, barrier: MBarrier, count: int, op: Operation) -> None:
     lacking = (
         f"; {barrier.tx} bytes of the phase are still missing" if barrier.phase == phase else ""
     )
-    warp.launch.findings.add(
+    warp.launch.collector.add(
         codes.ARRIVALS,
         f"{op.name} of {warp.name()} arrives at {barrier.name} {count - taken} times more than "
         f"phase {phase} allows, which expects {barrier.expected} arrivals{lacking}",
@@ -498,7 +498,7 @@ def _test_wait(op: Any, t: Translator) -> Suspending:
             check_usable(warp, barrier, op)
             tokens = np.broadcast_to(np.asarray(r[token]), WARP_SIZE)[lanes]
             if (tokens < barrier.phase - 1).any() or (tokens > barrier.phase).any():
-                warp.launch.findings.add(
+                warp.launch.collector.add(
                     codes.BARRIER_STATE,
                     f"{op.name} of {warp.name()} asks about phase {int(tokens.min())} of "
                     f"{barrier.name}, which is in phase {barrier.phase}: only the current and the "
@@ -614,7 +614,7 @@ def _publish(warp: Warp) -> None:
 def check_published(warp: Warp, barrier: MBarrier, op: Operation) -> None:
     """Warn if a copy uses an mbarrier whose init may not be visible to the async proxy."""
     if not barrier.published:
-        warp.launch.findings.add(
+        warp.launch.collector.add(
             codes.PROXY_FENCE,
             f"{op.name} of {warp.name()} uses {barrier.name}, whose init is not visible to the "
             "async proxy",

@@ -87,7 +87,7 @@ def _check_group(warp: Warp, op: Operation) -> None:
     block = warp.block
     first = warp.index // WARPGROUP_WARPS * WARPGROUP_WARPS
     if len(block.warps) < first + WARPGROUP_WARPS:
-        block.cluster.launch.findings.add(
+        block.cluster.launch.collector.add(
             codes.DIVERGENT,
             f"'{op.name}' must be executed by the four warps of a warpgroup, but {warp.name()} is "
             f"in a group of {len(block.warps) - first}",
@@ -105,7 +105,7 @@ def check_trades(block: Block) -> None:
         for warp, trades in zip(warps, made, strict=True):
             if trades != longest:
                 at = next(n for n, op in enumerate([*trades, None]) if op is not longest[n])
-                block.cluster.launch.findings.add(
+                block.cluster.launch.collector.add(
                     codes.DIVERGENT,
                     f"'{longest[at].name}' must be executed by all four warps of a warpgroup, but "
                     f"{warp.name()} does not execute it",

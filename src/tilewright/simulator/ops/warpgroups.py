@@ -306,7 +306,7 @@ def _store(op: Any, t: Translator) -> Step:
         collective(warp, op)
         acc, memref = warp.regs[source], warp.regs[target]
         if acc.group > warp.products_done:
-            warp.launch.findings.add(
+            warp.launch.collector.add(
                 codes.UNWAITED_PRODUCT,
                 f"{op.name} of {warp.name()} reads an accumulator whose product has not been "
                 "waited for",

@@ -21,7 +21,15 @@ from tilewright.numerics.arrays import dtype_of
 Array = np.ndarray[Any, Any]
 Finish = Callable[[Builder, Value], Value]
 TILE = 32
-EXTENTS = ((65, 66, 67), (33, 17, 1), (1, 1, 33), (7, 130, 50), (64, 63, 64), (100, 40, 95))
+EXTENTS = (
+    (65, 66, 67),
+    (50, 50, 64),
+    (33, 17, 1),
+    (1, 1, 33),
+    (7, 130, 50),
+    (64, 63, 64),
+    (100, 40, 95),
+)
 
 
 def among_others(values: Array, filling: float) -> Array:
@@ -276,3 +284,35 @@ def test_few_columns_are_added_up_along_k(element: str, columns: int, rows: int)
     magnitude = np.abs(wide_a) @ np.abs(wide_b) + 0.5
     unit = 2.0**-52 if element == "f64" else 2.0**-24
     assert (np.abs(c - (wide_a @ wide_b + 0.5)) <= (2 * k + 2) * unit * magnitude).all()
+
+
+@pytest.mark.parametrize("rows", [40, 41])
+def test_rows_behind_the_end_are_not_written_where_the_right_factor_is_read_where_it_lies(
+    rows: int,
+) -> None:
+    """Few rows of which some lie behind their array, and a right factor all of which lies in its own."""
+    module = ModuleBuilder()
+    with module.entry("k", dict.fromkeys("qkc", ptr("f32")) | {"n": "i32"}) as k:
+        here, _, _ = k.get_tile_block_id()
+        q, keys, c = (
+            k.partition(
+                k.make_tensor_view(at, [extent, 32], [32, 1]), tile=(16, 32), padding="zero"
+            )
+            for at, extent in ((k.args.q, k.args.n), (k.args.k, 48), (k.args.c, k.args.n))
+        )
+        query = k.load_view_tko(q, [here, 0])[0]
+        with k.for_(3, total=k.zeros((16, 32), "f32")) as loop:
+            key = k.load_view_tko(keys, [loop.index, 0])[0]
+            scores = [
+                k.mma(query, k.permute(key, permutation=[1, 0]), k.zeros((16, 16), "f32"))
+                for _ in "ab"
+            ]
+            loop.total = k.mma(scores[0] * scores[1], key, loop.total)
+        k.store_view_tko(loop.total, c, [here, 0])
+    rng = np.random.default_rng(0)
+    q, keys = (rng.integers(-2, 3, (n, 32)).astype(np.float32) for n in (rows, 48))
+    around = among_others(np.zeros((rows, 32), np.float32), 3)
+    Program(lower_to_tileaa(module.build()).module).launch(None, (3,), (q, keys, around, rows))
+    np.testing.assert_array_equal(around, (q @ keys.T) ** 2 @ keys)
+    assert around.base is not None
+    assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()

@@ -495,3 +495,160 @@ def test_products_are_stored_where_they_belong_in_a_batch(
     program = Program(_of_a_batch(lead, between, dims), options=LaunchOptions(threads=1))
     program.launch(None, grid, (a, b, c, *extents))
     np.testing.assert_array_equal(c, a @ b)
+
+
+def _turned_in_a_batch(element: str, result: str, dims: Tiles):
+    """``c = a @ b.T`` of the matrices of a batch, each in one step."""
+    module, (m, n, k) = ModuleBuilder(), dims
+    with module.entry(
+        "k", {"a": ptr(element), "b": ptr(element), "c": ptr(result), "m": "i32", "n": "i32"}
+    ) as kernel:
+        args, zero = kernel.args, kernel.constant(0, "i32")
+        batch, row, column = kernel.get_tile_block_id()
+
+        def tiles(base: Value, rows: Value, columns: Any, shape: tuple[int, int]) -> Value:
+            whole = kernel.make_tensor_view(
+                base,
+                shape=[3, rows, columns],
+                strides=[kernel.muli(rows, kernel.constant(columns, "i32")), columns, 1]
+                if isinstance(columns, int)
+                else [kernel.muli(rows, columns), columns, 1],
+            )
+            return kernel.partition(whole, tile=(1, *shape), padding="zero")
+
+        left, _ = kernel.load_view_tko(tiles(args.a, args.m, k, (m, k)), [batch, row, zero])
+        right, _ = kernel.load_view_tko(tiles(args.b, args.n, k, (n, k)), [batch, column, zero])
+        left = kernel.reshape(left, shape=(m, k))
+        right = kernel.permute(kernel.reshape(right, shape=(n, k)), permutation=(1, 0))
+        start = kernel.constant(0, tile((m, n), result))
+        if element == "i8":
+            total = kernel.mmai(
+                left, right, start, signedness_lhs="signed", signedness_rhs="signed"
+            )
+        else:
+            total = kernel.mmaf(left, right, start)
+        to = tiles(args.c, args.m, args.n, (m, n))
+        kernel.store_view_tko(kernel.reshape(total, shape=(1, m, n)), to, [batch, row, column])
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", LEVELS)
+@pytest.mark.parametrize("dims", [(32, 32, 32), (16, 64, 64), (32, 16, 4), (8, 8, 16)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+def test_turned_factors_are_packed_as_they_lie(element: str, dims: Tiles, cpu: str):
+    """Also behind a reshape, without a copy in between; tiles end inside and behind their arrays."""
+    result = "i32" if element == "i8" else "f32"
+    module = _turned_in_a_batch(element, result, dims)
+    compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions(cpu=cpu))
+    assert not [remark for remark in compiled.remarks if remark.kind == "buffer"]
+    rng = np.random.default_rng(23)
+    for m, n in ((dims[0] * 2, dims[1]), (dims[0] + 3, dims[1] * 2 - 1)):
+        a, b = (rng.integers(-4, 5, (3, rows, dims[2])) for rows in (m, n))
+        c = np.full((3, m, n), -1, dtype_of(result))
+        grid = (3, -(-m // dims[0]), -(-n // dims[1]))
+        arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), c
+        Program(module, LaunchOptions(threads=1, cpu=cpu)).launch(None, grid, (*arrays, m, n))
+        np.testing.assert_array_equal(c, a @ b.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("begin", [0.0, 3.0])
+@pytest.mark.parametrize("dims", [(32, 32, 16), (8, 16, 64), (64, 1, 16)], ids=str)
+def test_a_product_without_a_loop_is_stored_where_it_belongs(
+    dims: Tiles, begin: float, reads: bool
+):
+    """At once, where nothing reads the array; where something does, what it read stays. Tiles end inside and behind arrays."""
+    module, (m, n, k) = ModuleBuilder(), dims
+    names = dict.fromkeys("abcd", ptr("f32"))
+    with module.entry("k", names | {"m": "i32", "n": "i32"}) as kernel:
+        args, zero = kernel.args, kernel.constant(0, "i32")
+        row, column, _ = kernel.get_tile_block_id()
+
+        def tiles(base: Value, rows: Value | int, columns: Value | int, shape: Any) -> Value:
+            whole = kernel.make_tensor_view(base, shape=[rows, columns], strides=[columns, 1])
+            return kernel.partition(whole, tile=shape, padding="zero")
+
+        left, _ = kernel.load_view_tko(tiles(args.a, args.m, k, (m, k)), [row, zero])
+        right, _ = kernel.load_view_tko(tiles(args.b, k, args.n, (k, n)), [zero, column])
+        to, before = tiles(args.c, args.m, args.n, (m, n)), None
+        if reads:
+            before, _ = kernel.load_view_tko(to, [row, column])
+        total = kernel.mmaf(left, right, kernel.constant(begin, tile((m, n), "f32")))
+        kernel.store_view_tko(total, to, [row, column])
+        if before is not None:
+            kernel.store_view_tko(before, tiles(args.d, args.m, args.n, (m, n)), [row, column])
+    program, rng = (
+        Program(module.build(), options=LaunchOptions(threads=1)),
+        np.random.default_rng(9),
+    )
+    for rows, columns in ((m * 2, n * 2), (m + 1, n + 1)):
+        a, b, c = (
+            rng.integers(-4, 5, shape).astype(np.float32)
+            for shape in ((rows, k), (k, columns), (rows, columns))
+        )
+        old, d = c.copy(), np.zeros_like(c)
+        program.launch(None, (2, 2), (a, b, c, d, rows, columns))
+        np.testing.assert_array_equal(c, a @ b + np.float32(begin))
+        assert not reads or (d == old).all()
+
+
+@pytest.mark.parametrize("rows", [1, 3, 9, 15])
+@pytest.mark.parametrize("dims", [(8, 64, 32), (16, 32, 32), (2, 64, 8), (4, 16, 32)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64"])
+def test_few_rows_are_not_written_behind_the_end_of_an_array(element: str, dims: Tiles, rows: int):
+    """The last tile ends behind it; the right operand, which lies inside, is read in place."""
+    result, (_, columns, _), k = "f64" if element == "f64" else "f32", dims, 64
+    rng = np.random.default_rng(31)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, k), (k, columns)))
+    around = np.full((rows + 2 * dims[0], columns), 7, dtype_of(result))
+    arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), around[:rows]
+    launch(product(element, result, dims), dims, arrays, k)
+    np.testing.assert_array_equal(around[:rows], a @ b)
+    assert (around[rows:] == 7).all()
+
+
+def _one_of_a_batch(element: str, result: str, dims: Tiles):
+    """``c = a @ b`` of the matrices of a batch, in one step; rows and columns of blocks along y and z."""
+    module, (m, n, k) = ModuleBuilder(), dims
+    names = {"a": ptr(element), "b": ptr(element), "c": ptr(result)}
+    with module.entry("k", names | dict.fromkeys("mnk", "i32")) as kernel:
+        args, zero = kernel.args, kernel.constant(0, "i32")
+        batch, row, column = kernel.get_tile_block_id()
+
+        def tiles(base: Value, rows: Value, columns: Value, shape: tuple[int, int]) -> Value:
+            whole = kernel.make_tensor_view(
+                base, shape=[5, rows, columns], strides=[kernel.muli(rows, columns), columns, 1]
+            )
+            return kernel.partition(whole, tile=(1, *shape), padding="zero")
+
+        left, _ = kernel.load_view_tko(tiles(args.a, args.m, args.k, (m, k)), [batch, row, zero])
+        right, _ = kernel.load_view_tko(
+            tiles(args.b, args.k, args.n, (k, n)), [batch, zero, column]
+        )
+        left, right = kernel.reshape(left, shape=(m, k)), kernel.reshape(right, shape=(k, n))
+        total = kernel.mmaf(left, right, kernel.constant(0, tile((m, n), result)))
+        to = tiles(args.c, args.m, args.n, (m, n))
+        kernel.store_view_tko(kernel.reshape(total, shape=(1, m, n)), to, [batch, row, column])
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("dims", [(32, 32, 32), (64, 64, 16), (32, 8, 64), (64, 16, 8)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "f64", "f16"])
+def test_right_operands_that_no_other_block_reads(element: str, dims: Tiles, cpu: str):
+    """They are read in place: whole tiles, such as end inside of arrays and behind them, and such as others read."""
+    result, (m, n, k) = "f64" if element == "f64" else "f32", dims
+    module, rng = _one_of_a_batch(element, result, dims), np.random.default_rng(41)
+    compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions(cpu=cpu))
+    told = str([remark.message for remark in compiled.remarks if remark.kind == "product"])
+    along_k = "vectors of terms" in told
+    assert ("read in place" in told) == (element != "f16" and not along_k)
+    program = Program(module, options=LaunchOptions(threads=1, cpu=cpu))
+    for rows, columns, terms in ((m, n, k), (m - 3, n - 1, k - 1), (2 * m, n, k), (m, 3 * n, k)):
+        a, b = (rng.integers(-4, 5, (5, *s)) for s in ((rows, terms), (terms, columns)))
+        around = np.full((6, rows, columns), -1, dtype_of(result))
+        arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), around[:5]
+        grid = (5, -(-rows // m), -(-columns // n))
+        program.launch(None, grid, (*arrays, rows, columns, terms))
+        np.testing.assert_array_equal(around[:5], a @ b)
+        assert (around[5:] == -1).all()

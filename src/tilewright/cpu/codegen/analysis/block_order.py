@@ -57,13 +57,12 @@ def order_of_blocks(ops: Sequence[Operation]) -> Order:
     x runs fastest where something could tell: atomics, accesses that are not weak, prints, and what
     else orders memory.
     """
-    if any(_tells_order(op) for op in ops):
+    if is_observed(ops):
         return ROW_BY_ROW
     nearer: dict[tuple[int, int], int] = {}
     steps = _steps(ops)
-    products = [op for op in ops if isinstance(op, DotOp)]
-    if products:
-        return _order_of_products(products, steps)
+    if moves := _moves_of_products(ops, steps):
+        return _order_of_products(moves)
     for op in ops:
         if isinstance(op, Access):
             found, size = _moves(op, steps), _bytes(op)
@@ -79,16 +78,35 @@ def order_of_blocks(ops: Sequence[Operation]) -> Order:
     return max(_ORDERS, key=agreement)
 
 
-def _order_of_products(products: Sequence[DotOp], steps: dict[SSAValue, _Steps]) -> Order:
+def is_observed(ops: Iterable[Operation]) -> bool:
+    """Whether something in a kernel could tell the order in which blocks run."""
+    return any(_tells_order(op) for op in ops)
+
+
+def moves_of_products(ops: Sequence[Operation]) -> list[tuple[set[int], set[int]]]:
+    """For each product the axes of the grid that move its left operand, and those that move the right one."""
+    return _moves_of_products(ops, _steps(ops))
+
+
+def axes_of_rights(ops: Sequence[Operation]) -> dict[DotOp, set[int]]:
+    """The axes of the grid that move the right operand of each product."""
+    products = [op for op in ops if isinstance(op, DotOp)]
+    return dict(zip(products, (right for _, right in moves_of_products(ops)), strict=True))
+
+
+def _moves_of_products(
+    ops: Sequence[Operation], steps: dict[SSAValue, _Steps]
+) -> list[tuple[set[int], set[int]]]:
+    products = [op for op in ops if isinstance(op, DotOp)]
+    return [(_moves_of_tile(op.a, steps), _moves_of_tile(op.b, steps)) for op in products]
+
+
+def _order_of_products(moves: Sequence[tuple[set[int], set[int]]]) -> Order:
     """Of the axes that move an operand of a product, those that move the fewest right ones run fastest, and of
     these those that move the fewest left ones."""
-    lefts, rights = (
-        [_moves_of_tile(side, steps) for side in sides]
-        for sides in zip(*((op.a, op.b) for op in products), strict=True)
-    )
 
     def moved(axis: int) -> tuple[bool, int, int]:
-        left, right = (sum(axis in found for found in side) for side in (lefts, rights))
+        left, right = (sum(axis in found for found in side) for side in zip(*moves, strict=True))
         return not left and not right, right, left if right else 0
 
     x, y, z = sorted(ROW_BY_ROW, key=moved)

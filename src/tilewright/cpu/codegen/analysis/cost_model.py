@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from xdsl.dialects import scf, ub
 from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import facts
 from tilewright.dialects.arith import ConstantOp
@@ -15,7 +17,12 @@ from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.pointers import BitcastOp
-from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp, PermuteOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    ExpandDimsOp,
+    GenerateOp,
+    PermuteOp,
+    ViewOp,
+)
 
 _WITH_BODIES = (ReduceOp, ScanOp, GenerateOp)
 #: What bodies may hold, beside arithmetic on scalars, to run on many elements at once.
@@ -88,9 +95,28 @@ def works_in_place(op: Operation) -> bool:
 
 def _is_transposed_factor(op: Operation) -> bool:
     """Whether a permutation of what was loaded goes into products only, which pack it as it lies."""
-    loaded = isinstance(op.operands[0].owner, TiledLoadOp)
-    uses = list(op.results[0].uses)
-    return loaded and all(isinstance(use.operation, DotOp) and use.index in (0, 1) for use in uses)
+    source = op.operands[0].owner
+    while _adds_axes(source):
+        source = source.operands[0].owner
+    return isinstance(source, TiledLoadOp) and _goes_to_products(op.results[0])
+
+
+def _goes_to_products(value: SSAValue) -> bool:
+    """Whether a tile is a factor of products, and nothing else, behind reshapes that add and drop axes."""
+    return all(
+        use.index in (0, 1)
+        if isinstance(use.operation, DotOp)
+        else _adds_axes(use.operation) and _goes_to_products(use.operation.results[0])
+        for use in value.uses
+    )
+
+
+def _adds_axes(op: object) -> TypeGuard[Operation]:
+    """Whether an operation does nothing to a tile but add or drop axes of one element."""
+    if not isinstance(op, ViewOp | ExpandDimsOp):
+        return False
+    both = [T.dims_of(value.type) for value in (op.operands[0], op.results[0])]
+    return len({tuple(extent for extent in dims if extent > 1) for dims in both}) == 1
 
 
 def needs_buffer(user: Operation, index: int) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise import directed
-from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, widen
+from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, narrow_slow, widen
 from tilewright.cpu.codegen.elementwise.table import emitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import FLOAT, I32, Element, float_constant
@@ -51,7 +51,9 @@ def _rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: s
         return directed.rounded(op, b, values, element, rounding)
     if not half:
         return _nearest(op, b, *values)
-    return narrow_result(b, _nearest(op, b, *(widen(b, v, element) for v in values)), element)
+    found = _nearest(op, b, *(widen(b, v, element) for v in values))
+    back = narrow_slow if op in ("divf", "sqrt") else narrow_result
+    return back(b, found, element)
 
 
 def _arithmetic(

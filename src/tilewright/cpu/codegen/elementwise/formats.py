@@ -126,6 +126,9 @@ def _decode_e8m0(b: B, x: V, single: Type) -> V:
     return b.bitcast(b.select(is_nan, llvm.number(words, 0x7FC00000), found), single)
 
 
+#: The lanes of f32 in the widest vectors of x86.
+_LANES_512 = 16
+
 _DECODERS = {
     "bf16": _decode_bf16,
     "f8E4M3FN": _through_half(0x7F, 7, 8, 0x7F),
@@ -164,6 +167,19 @@ def narrow_result(b: B, x: V, to: Element) -> V:
     if to.name != "bf16":
         return narrow(b, x, to)
     return _upper_half(b, _rounded_to_bf16(b, x))
+
+
+def narrow_slow(b: B, x: V, to: Element) -> V:
+    """The quotient or root of numbers of a format, which it has in f32, rounded to the format. LLVM would divide f16 by the
+    instruction that there is for it if it saw what is done, which takes one and a half times as long."""
+    target, lanes = llvm.target_of(b), llvm.lanes_of(x.type)
+    if to.name != "f16" or lanes != _LANES_512 or not target.has("avx512fp16"):
+        return narrow_result(b, x, to)
+    halves, mask = ir.VectorType(I16, lanes), ir.IntType(lanes)
+    types = [x.type, I32, halves, mask]
+    function = llvm.declare(b.module, "llvm.x86.avx512.mask.vcvtps2ph.512", halves, types)
+    arguments = [x, ir.Constant(I32, 0), llvm.number(halves, 0), ir.Constant(mask, -1)]
+    return b.bitcast(b.call(function, arguments), ir.VectorType(HALF, lanes))
 
 
 def _nearest_bf16(b: B, x: V) -> V:

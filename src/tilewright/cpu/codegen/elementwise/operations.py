@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -329,7 +329,19 @@ def view(f: FunctionEmitter, op: S.ViewOp | S.ExpandDimsOp) -> None:
     if not isinstance(result.type, T.TileType):
         f.values[result] = f.element(source, [Index(0, None, 1 << 62)] * len(source.dims))
     else:
-        _mapped(f, op, source, reshaped(source.dims, result.type.dims))
+        dims = result.type.dims
+        _mapped(f, op, source, reshaped(source.dims, dims), _along_in(source, dims))
+
+
+def _along_in(source: Tile, dims: Sequence[int]) -> int | None:
+    """The axis along which a tile lies, under a shape that only has other axes of one element; None where that is
+    another shape."""
+    before = [axis for axis, extent in enumerate(source.dims) if extent > 1]
+    after = [axis for axis, extent in enumerate(dims) if extent > 1]
+    if [source.dims[axis] for axis in before] != [dims[axis] for axis in after]:
+        return None
+    along = source.lies_along
+    return after[before.index(along)] if along in before else None
 
 
 def _viewed(f: FunctionEmitter, op: Operation, result: T.MemrefType) -> Memref:

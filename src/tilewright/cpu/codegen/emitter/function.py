@@ -106,6 +106,8 @@ class Unit:
     global_pointers: dict[str, Value] = field(default_factory=dict)
     order: block_order.Order = block_order.ROW_BY_ROW
     """In which order the blocks of the grid are numbered."""
+    right_axes: Mapping[DotOp, Collection[int]] = field(default_factory=dict)
+    """Along which axes of the grid blocks differ in the right operand of a product, where something is known."""
     has_non_temporal_stores: bool = False
     """Whether there are stores past the caches."""
     memory: NoaliasRanges | None = None
@@ -144,6 +146,8 @@ class Frame:
     """Where the number of the last block lies that the call has begun, if blocks take over others."""
     end: Value
     """The number of the first block that is not the call's."""
+    in_bands: Value | None = None
+    """Whether blocks run in more than one band (``block_bands``); None where there are no bands."""
 
 
 Body = Callable[[LoopNest, Coords], None]
@@ -675,11 +679,25 @@ def block_coordinates(
     grid: tuple[Value, Value, Value],
     linear: Value,
     order: block_order.Order = block_order.ROW_BY_ROW,
+    height: Value | None = None,
 ) -> tuple[Value, Value, Value]:
-    """The place in the grid of the block with a number, if blocks are numbered in that order."""
+    """The place in the grid of the block with a number, if blocks are numbered in that order; ``height``: in bands of so
+    many blocks along the first axis."""
     first, second = (b.zext(grid[axis], I64) for axis in order[:2])
-    rest = b.udiv(linear, first)
-    parts = b.urem(linear, first), b.urem(rest, second), b.udiv(rest, second)
+    if height is None:
+        rest = b.udiv(linear, first)
+        parts = b.urem(linear, first), b.urem(rest, second), b.udiv(rest, second)
+    else:
+        plane = b.mul(first, second)
+        inside, size = b.urem(linear, plane), b.mul(height, second)
+        begin = b.mul(b.udiv(inside, size), height)
+        here = llvm.intrinsic(b, "umin", [height, b.sub(first, begin)])
+        inside = b.urem(inside, size)
+        parts = (
+            b.add(begin, b.urem(inside, here)),
+            b.udiv(inside, here),
+            b.udiv(linear, plane),
+        )
     x, y, z = (b.trunc(parts[order.index(axis)], I32) for axis in range(3))
     return x, y, z
 

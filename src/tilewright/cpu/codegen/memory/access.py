@@ -384,6 +384,17 @@ def store_lanes(
         llvm.masked_store(b, args)
 
 
+def ask_for_next_target(nest: LoopNest, place: TilePosition, coords: Coords) -> None:
+    """Fetch what the next tile block writes where this one writes a vector: short pieces of many rows are no stream
+    that the processor sees."""
+    if place.ahead is None or nest.masked:
+        return
+    offset, _ = element_offset(nest, place, coords)
+    where, unit = address_of(nest, place, offset).value, place.element.buffer
+    b = nest.inner
+    llvm.prefetch(b, b.gep(where, [as_value(place.ahead)], source_etype=unit), write=True)
+
+
 def store_beside(
     nest: LoopNest, place: TilePosition, coords: Coords, parts: Sequence[tuple[int, Value]]
 ) -> None:

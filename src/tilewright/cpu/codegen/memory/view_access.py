@@ -31,6 +31,7 @@ from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
+    ask_for_next_target,
     indices_of,
     non_temporal_where,
     padding_of,
@@ -101,11 +102,13 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
         chosen = None if mask is None else nest.eval(mask, coords)
         store_lanes(nest, place, coords, found, chosen)
 
+    def across(nest: LoopNest, coords: Coords, data: Value) -> None:
+        ask_for_next_target(nest, place, coords)
+        store_lanes(nest, place, coords, data, None)
+
     axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
     guard = [] if place.inside is None else [place.inside]
-    if mask is not None or not f.transposes(
-        value, axis, lambda nest, at, data: store_lanes(nest, place, at, data, None), guard
-    ):
+    if mask is not None or not f.transposes(value, axis, across, guard):
         past = None if mask is not None else bypasses
         loose = [place.loose] if strided and place.loose is not None else []
         into = Into(past, place.limits, loose, strided)

@@ -30,6 +30,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Tile,
     Uniform,
     by_slot,
+    is_run,
     only_in_step,
     reads_any,
     store_at,
@@ -41,18 +42,20 @@ from tilewright.cpu.codegen.products.accumulation import (
     widening,
 )
 from tilewright.cpu.codegen.products.deferred import put_off, room_for
-from tilewright.cpu.codegen.products.direct_operands import matrix_there
+from tilewright.cpu.codegen.products.direct_operands import There, matrix_there
 from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
 from tilewright.cpu.codegen.products.factors import Entry
 from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
-from tilewright.cpu.codegen.products.running_sums import Target, is_fresh, target_of
+from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
 from tilewright.cpu.codegen.products.state import Extents
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
 #: Up to how many rows the right operand is read where it lies, instead of being packed.
 _FEW_ROWS = 16
+#: The same where no other tile block reads it; and how many of them the kernel for that makes at once.
+_SOME_ROWS, _ROWS_IN_PLACE = 64, 6
 #: So many products of a batch are made one by one.
 _FEW_BATCHES = 2
 
@@ -73,6 +76,8 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
             accumulation.accumulator, dims, (c,), widening(c.element, accumulation.accumulator)
         )
         f.fill([(accumulator, c if c.element == accumulation.accumulator else convert)])
+    if (sum_ := f.sums.get(op)) is not None and sum_.loop is None:
+        destinations(f, {op: sum_})
     _products(f, op, accumulation, (a, b), accumulator, fresh)
     if element == accumulation.accumulator:
         f.values[op.result] = accumulator
@@ -181,15 +186,17 @@ def _product(
         return
     offset = _times(f.builder, batch, m * row_bytes)
     source = f.builder.gep(accumulator.pointer, [offset], source_etype=I8)
+    there = None if shape.along_k else _in_place(work, op, right)
+    few = m <= _FEW_ROWS
     target = Target(source, ir.Constant(I64, row_bytes))
     if len(a.dims) == 2:
-        target = target_of(f, op, accumulator, row_bytes)
+        whole = None
+        if few and there is not None:  # All rows and columns are written.
+            whole = is_whole(f.builder, replace(work.extents, depth=None), shape.dims)
+        target = target_of(f, op, accumulator, row_bytes, whole)
     rest = [source, target.pointer, target.step, fresh]
-    there = None
-    plain = accumulation.group == 1 and accumulation.convert_right is None
-    if plain and m <= _FEW_ROWS and not shape.along_k:
-        there = matrix_there(f, right)
-    left = left_rows(work if there is None else work.without_extents, left_matrix)
+    padded = few and there is not None
+    left = left_rows(work.without_extents if padded else work, left_matrix)
 
     def packed() -> None:
         panel = right_panel(work, op, right)
@@ -200,7 +207,9 @@ def _product(
         packed()
         return
     f.flush()
-    kernel = kernel_function(f.unit, accumulation, shape, there.element)
+    # With more rows LLVM loads elements long before their turn, to have addresses out of its registers.
+    low = shape if few else replace(shape, rows=min(shape.rows, _ROWS_IN_PLACE))
+    kernel = kernel_function(f.unit, accumulation, low, there.element)
     arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
     if there.inside is None:
         f.builder.call(kernel, arguments)
@@ -210,6 +219,36 @@ def _product(
             f.builder.call(kernel, arguments)
         with edge:
             packed()
+
+
+def _in_place(work: Work, op: DotOp, right: Tile) -> There | None:
+    """Where the right operand lies, if it is better read there than packed: for few rows, and for more of them if no
+    other block reads it, rows are near one another, and all of the product is computed."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
+    if accumulation.group > 1 or accumulation.convert_right is not None:
+        return None
+    if shape.m <= _FEW_ROWS:
+        return matrix_there(f, right)
+    moving, alike = f.unit.right_axes.get(op), right.element.name == accumulation.panel.name
+    if shape.m > _SOME_ROWS or not alike or not moving:
+        return None
+    there = matrix_there(f, right)
+    if there is None:
+        return None
+    f.unit.remarks.add(
+        "product", "the right operand is read in place where no other block reads it", op
+    )
+    b, one = f.builder, ir.Constant(I32, 1)
+    near = ir.Constant(I64, 2 * shape.n * there.element.buffer_bytes)
+    conditions = [b.icmp_unsigned("<=", there.step, near)]
+    conditions += [
+        b.icmp_unsigned("==", extent, one)
+        for axis, extent in enumerate(f.frame.grid)
+        if axis not in moving
+    ]
+    whole = is_whole(b, work.extents, shape.dims)
+    conditions += [each for each in (there.inside, whole) if each is not None]
+    return replace(there, inside=llvm.all_of(b, conditions))
 
 
 def _tell(work: Work, op: DotOp) -> None:
@@ -230,6 +269,8 @@ def _tell(work: Work, op: DotOp) -> None:
     ]
     if left_out:
         text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
+    if op in work.f.destinations:
+        text += "; results are written to their array at once"
     work.f.unit.remarks.add("product", text, op)
 
 
@@ -475,24 +516,12 @@ def _pack(work: Work, b: Tile, pointer: Value) -> None:
         return
     rows, columns = shape.k // accumulation.group, shape.columns
     if accumulation.group > 1:
-        if source.lies_along == 0:
-            source = groups_as_they_lie(f, accumulation, source)
-        else:
-            source = Grouped(accumulation.unit, (rows, shape.n), source, accumulation.group)
+        kind = GroupedAlong if source.lies_along == 0 else Grouped
+        source = kind(accumulation.unit, (rows, shape.n), source, accumulation.group)
     strides = row_major((shape.n // columns, rows, columns))
     # As the matrix that it was, so that rows are read as they lie.
     strips = _Strips(accumulation.unit, source.dims, pointer, strides, None, columns)
     f.fill([(strips, source)], limits=work.right_limits)
-
-
-def groups_as_they_lie(f: FunctionEmitter, accumulation: AccumulationKernel, source: Tile) -> Tile:
-    """The groups of a matrix whose columns lie densely: copied, they are side by side already."""
-    k, n = source.dims
-    slot = f.scratch(k * n * accumulation.panel.buffer_bytes)
-    pointer = f.pointer_to(slot)
-    _fill_columns(f, source, pointer)
-    groups = k // accumulation.group
-    return Strided(accumulation.unit, (groups, n), pointer, (1, groups))
 
 
 def _fill_columns(
@@ -527,6 +556,27 @@ class Grouped(Tile):
         ]
         lanes = lanes_in(coords)
         return nest.emit([nest.widened(part, lanes) for part in parts], joined)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedAlong(Grouped):
+    """The same of a matrix whose columns lie densely, in which neighbours are side by side already."""
+
+    @property
+    def lies_along(self) -> int | None:
+        return 0
+
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        row, column = coords
+        offsets, group = row.offsets, self.group
+        if offsets is None or not is_run(offsets):
+            return Grouped.at(self, nest, coords)
+        first = nest.times(Index(row.base, None, row.align), group)
+        begin, count = offsets[0] * group, len(offsets) * group
+        terms = Index(first.base, tuple(range(begin, begin + count)), first.align)
+        found = nest.widened(nest.eval(self.source, (terms, column)), count)
+        words = ir.VectorType(I32, len(offsets))
+        return nest.emit([found], lambda b, value: b.bitcast(value, words))
 
 
 def joined(b: Builder, *values: Value) -> Value:

@@ -34,9 +34,9 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load
 
 #: How deep products are made: the bytes of a row of the left operand, so that some rows stay in the first cache.
 _ROW_BYTES = 2048
-#: The same where registers have two axes: all rows of a block are read at once, and for each strip again.
-_ROW_BYTES_OF_TWO_AXES = 1024
-_MOST_ROUNDS = 16
+#: The same where registers have two axes: rows come from the second cache anyway, and sums are loaded and stored less often.
+_ROW_BYTES_OF_TWO_AXES = 4096
+_MOST_ROUNDS, _MOST_ROUNDS_OF_TWO_AXES = 16, 64
 #: Products of fewer rows read the right operand where it lies.
 _FEWEST_ROWS = 32
 
@@ -55,8 +55,10 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
             continue
         size = accumulation.panel.buffer_bytes
         two_axes = accumulation.in_tiles(target, m, n, k)
-        row_bytes = _ROW_BYTES_OF_TWO_AXES if two_axes else _ROW_BYTES
-        most = min(row_bytes // (k * size), _MOST_ROUNDS)
+        row_bytes, rounds = _ROW_BYTES, _MOST_ROUNDS
+        if two_axes:
+            row_bytes, rounds = _ROW_BYTES_OF_TWO_AXES, _MOST_ROUNDS_OF_TWO_AXES
+        most = min(row_bytes // (k * size), rounds)
         loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
         if most < 2 or None in loads or any(map(_may_write, loop.walk())):
             continue

@@ -40,7 +40,7 @@ from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, Vi
 
 #: The part of the last cache that panels of one kernel may take, and the slots of one product.
 _SHARE_OF_CACHE = 8
-MOST_SLOTS = 256
+MOST_SLOTS = 1024
 FEWEST_SLOTS = 2
 _WORD = 8
 #: How many limits of what is packed a tag has.
@@ -123,8 +123,8 @@ def _forget_old(f: FunctionEmitter, kept: Iterable[PackedOperand]) -> None:
     with b.if_then(b.icmp_unsigned("==", ready, ir.Constant(I64, 0)), likely=False):
         for one in kept:
             nest = LoopNest(b)
-            number = nest.loop(one.slots * one.words)
-            at = _at(f, nest.inner, one.tags_at, nest.position(number).value, _WORD)
+            number = nest.position(nest.loop(one.slots)).value
+            at = _at(f, nest.inner, one.tags_at, number, one.words * _WORD)
             nest.inner.store(ir.Constant(I64, -1), at, align=_WORD)
             nest.close_all()
         b.store(ir.Constant(I64, 1), ready_at, align=_WORD)
@@ -140,16 +140,21 @@ def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Valu
     for op, kept in f.packed_panels.items():
         if kept.loop is not loop:
             continue
-        b = f.builder
+        b, bands = f.builder, f.frame.in_bands
         lower, upper, step = bounds
         span = b.add(b.sub(upper, lower), b.sub(step, ir.Constant(step.type, 1)))
         rounds = _divided(b, span, step)
         groups = b.udiv(ir.Constant(I64, kept.slots), _at_least_one(b, rounds))
         number: Value = ir.Constant(I64, 0)
         for index in kept.load.indices:
-            if can_be_made_before(loop, index, f.plan) and _may_change_soon(index):
+            soon = _may_change_soon(index)
+            if (soon or bands is not None) and can_be_made_before(loop, index, f.plan):
                 make_early(f, index)
-                number = b.add(number, f.as_index(index))
+                moved = f.as_index(index)
+                if not soon:
+                    # It comes again in the next band, if there is one.
+                    moved = b.select(bands, moved, ir.Constant(I64, 0))
+                number = b.add(number, moved)
         group = b.urem(number, _at_least_one(b, groups))
         f.first_slots[op] = b.mul(group, rounds)
 

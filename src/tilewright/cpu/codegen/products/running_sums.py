@@ -51,17 +51,23 @@ _RESHAPES = (ViewOp, ExpandDimsOp)
 def find_sums(
     ops: Iterable[Operation], plan: Plan, target: CpuTarget, *, checked: bool
 ) -> dict[DotOp, RunningSum]:
-    """The products of a function that add to what a loop carries."""
+    """The products of a function that add to what a loop carries, or that are all that a store writes."""
     found: dict[DotOp, RunningSum] = {}
     every = list(ops)
     for op in every:
-        argument = plan.in_place.get(op.results[0]) if isinstance(op, DotOp) else None
-        if not isinstance(op, DotOp) or not isinstance(argument, BlockArgument):
+        if not isinstance(op, DotOp):
+            continue
+        if accumulation_kernel_of(target, op).accumulator != element_of(op.result.type):
+            continue
+        argument = plan.in_place.get(op.result)
+        if argument is None and not checked:
+            store = _only_store(op, None, op.result, plan, every)
+            if store is not None:
+                found[op] = RunningSum(None, 0, False, store)
+        if not isinstance(argument, BlockArgument):
             continue
         loop = argument.owner.parent_op()
-        if loop is None or accumulation_kernel_of(target, op).accumulator != element_of(
-            op.result.type
-        ):
+        if loop is None:
             continue
         position = argument.index - 1
         fresh = (
@@ -69,7 +75,8 @@ def find_sums(
             and len(list(argument.uses)) == 1
             and _is_zero(loop.operands[3 + position])
         )
-        store = None if checked else _only_store(op, loop, position, plan, every)
+        result = loop.results[position]
+        store = None if checked else _only_store(op, loop, result, plan, every)
         if fresh or store is not None:
             found[op] = RunningSum(loop, position, fresh, store)
     return found
@@ -81,17 +88,18 @@ def _is_zero(value: SSAValue) -> bool:
 
 
 def _only_store(
-    dot: DotOp, loop: Operation, position: int, plan: Plan, ops: Sequence[Operation]
+    dot: DotOp, loop: Operation | None, result: SSAValue, plan: Plan, ops: Sequence[Operation]
 ) -> M.TiledStoreOp | None:
-    """The store that is all that becomes of a sum, if it may be done while the loop runs."""
+    """The store that is all that becomes of a product, or of the result of the loop that adds it up, if it may be done where
+    the product is made."""
     if len(list(dot.result.uses)) != 1 or len(T.dims_of(dot.result.type)) != 2:
         return None
-    total = _with_more_axes(loop.results[position])
+    total, maker = _with_more_axes(result), dot if loop is None else loop
     users = [use.operation for use in total.uses]
     if len(users) != 1 or _axes_of_matrix(dot, total) is None:
         return None
     store = users[0]
-    if not isinstance(store, M.TiledStoreOp) or store.parent is not loop.parent:
+    if not isinstance(store, M.TiledStoreOp) or store.parent is not maker.parent:
         return None
     if store not in plan.non_temporal or not cost_model.is_weak(store) or store.mask is not None:
         return None
@@ -101,7 +109,7 @@ def _only_store(
     if any(effects.may_write(op, root) for op in ops if op is not store):
         return None
     sources = [store.operands[0], *store.indices]
-    return store if all(can_be_made_before(loop, v, plan) for v in sources) else None
+    return store if all(can_be_made_before(maker, v, plan) for v in sources) else None
 
 
 def _with_more_axes(value: SSAValue) -> SSAValue:
@@ -139,7 +147,7 @@ def can_be_made_before(loop: Operation, value: SSAValue, plan: Plan) -> bool:
 
 
 def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
-    """Before a loop: find out where its last products write."""
+    """Before a loop, or a product that is in none: find out where the last products write."""
     for op, running in sums.items():
         store = running.store
         if store is None:
@@ -212,15 +220,24 @@ class Target:
     step: Value
 
 
-def target_of(f: FunctionEmitter, dot: DotOp, buffer: Strided, row_bytes: int) -> Target:
-    """Where the product of this round writes: the buffer, or in the last round the destination."""
+def target_of(
+    f: FunctionEmitter, dot: DotOp, buffer: Strided, row_bytes: int, whole: Value | None = None
+) -> Target:
+    """Where the product of this round writes: the buffer, or in the last round the destination; with ``whole`` only
+    if that holds."""
     own = Target(buffer.pointer, ir.Constant(I64, row_bytes))
     place, b = f.destinations.get(dot), f.builder
-    if place is None or buffer is not f.targets.get(dot.result):
+    if place is None:
         return own
-    now = f.rounds[f.sums[dot].loop]
-    last = b.icmp_unsigned("<=", b.sub(now.upper, now.counter), now.step)
-    there = b.and_(last, place.possible)
+    loop, there = f.sums[dot].loop, place.possible
+    if loop is not None:
+        if buffer is not f.targets.get(dot.result):
+            return own
+        now = f.rounds[loop]
+        last = b.icmp_unsigned("<=", b.sub(now.upper, now.counter), now.step)
+        there = b.and_(last, place.possible)
+    if whole is not None:
+        there = b.and_(there, whole)
     b.store(there, place.there)
     return Target(
         b.select(there, place.pointer, own.pointer), b.select(there, place.step, own.step)
@@ -232,6 +249,7 @@ def is_fresh(f: FunctionEmitter, dot: DotOp) -> Value:
     running = f.sums.get(dot)
     if running is None or not running.fresh:
         return ir.Constant(I1, 0)
+    assert running.loop is not None
     now = f.rounds[running.loop]
     return f.builder.icmp_signed("==", now.counter, now.lower)
 

@@ -60,13 +60,13 @@ class PackedOperand:
 
 @dataclass(frozen=True, slots=True)
 class RunningSum:
-    """A product that adds to what its loop hands on at a position.
+    """A product that adds to what its loop hands on at a position; without a loop one that is made at once.
 
     ``fresh``: the loop begins with zero, which only the product reads. ``store``: takes the sum when
     the loop is over, and nothing else does.
     """
 
-    loop: Operation
+    loop: Operation | None
     position: int
     fresh: bool
     store: TiledStoreOp | None

@@ -71,8 +71,8 @@ from tilewright.dialects.nv_tileaa.signature import (
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import SymbolField, format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState, property_of
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.engine import Directive, ParseState, parse_results, property_of
+from tilewright.dialects.syntax.tokens import fail, previous_end, token_start
 
 GROUP = "structure"
 
@@ -94,7 +94,7 @@ class FunctionHead(Directive):
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         results: list[Attribute] = []
         if parser.parse_optional_punctuation("->"):
-            results = self._results(parser, state)
+            results = parse_results(parser, state)
         Dictionary("attributes").parse(parser, state)
         types = [a.type for a in arguments]
         state.properties["function_type"] = FunctionType.from_lists(types, results)
@@ -105,13 +105,6 @@ class FunctionHead(Directive):
         ensure_terminator(region, ReturnOp)
         state.mark(("region", "", 0), start, previous_end(parser))
         state.regions.append(region)
-
-    def _results(self, parser: Parser, state: ParseState) -> list[Attribute]:
-        if token_text(parser) != "(":
-            return [state.type_syntax.parse(parser)]
-        return parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: state.type_syntax.parse(parser)
-        )
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         assert isinstance(op, FuncOp)

@@ -36,7 +36,7 @@ from xdsl.traits import (
 from tilewright.dialects.declare import Report, attr, examples
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import TypedValues, format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState
+from tilewright.dialects.syntax.engine import Directive, ParseState, parse_results
 from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
@@ -159,7 +159,7 @@ class FunctionTail(Directive):
         inputs = [argument.type for argument in arguments]
         results: list[Attribute] = []
         if parser.parse_optional_punctuation("->"):
-            results = self._results(parser, state)
+            results = parse_results(parser, state)
         state.properties["function_type"] = FunctionType.from_lists(inputs, results)
         if parser.parse_optional_keyword("workgroup"):
             found = self._arguments(parser, state, "workgroup_attrib_attrs")
@@ -197,13 +197,6 @@ class FunctionTail(Directive):
         if any(dictionary.data for dictionary in dictionaries):
             state.properties[attributes] = ArrayAttr(dictionaries)
         return arguments
-
-    def _results(self, parser: Parser, state: ParseState) -> list[Attribute]:
-        if token_text(parser) != "(":
-            return [state.type_syntax.parse(parser)]
-        return parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: state.type_syntax.parse(parser)
-        )
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         assert isinstance(op, FuncOp)

@@ -1,4 +1,4 @@
-"""How operations treat layouts: which keep the layout of their operands, which pass it on, and which need a particular one."""
+"""What the passes on layouts ask of an operation: which keep the layout of their operands, which pass it on, and which need one of their own."""
 
 from __future__ import annotations
 

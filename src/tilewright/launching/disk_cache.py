@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -89,19 +90,9 @@ class DiskCache:
 
     def put(self, key: str, contents: bytes) -> None:
         """Store an entry; one that is there already is replaced."""
-        path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
+            _write(self._path(key), _head(key, contents) + contents)
         except OSError:
-            return
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(_head(key, contents) + contents)
-            os.replace(temporary, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
             return
         self._make_room(len(contents))
 
@@ -116,13 +107,7 @@ class DiskCache:
 
     def set_limit(self, limit_bytes: int) -> None:
         """Change the limit for all processes, and keep to it; an OSError where that fails."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / _LIMIT_FILE
-        # A new file, not one that someone has laid there.
-        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(f"{limit_bytes}\n")
-        os.replace(temporary, path)
+        _write(self.directory / _LIMIT_FILE, b"%d\n" % limit_bytes)
         self._evict(limit_bytes)
 
     def use(self) -> CacheUse:
@@ -132,12 +117,21 @@ class DiskCache:
         return CacheUse(self.directory, len(files), sizes, self.limit)
 
     def clear(self) -> CacheUse:
-        """Remove every entry; gives what there was."""
-        before = self.use()
-        for _, _, path in self._files():
-            with contextlib.suppress(OSError):
+        """Remove every entry; gives what was removed. An OSError where one cannot be."""
+        limit, removed, size = self.limit, 0, 0
+        failure: OSError | None = None
+        for _, size_bytes, path in self._files():
+            try:
                 path.unlink()
-        return before
+            except FileNotFoundError:  # by another process
+                continue
+            except OSError as error:
+                failure = error
+            else:
+                removed, size = removed + 1, size + size_bytes
+        if failure is not None:
+            raise failure
+        return CacheUse(self.directory, removed, size, limit)
 
     def _path(self, key: str) -> Path:
         return self.directory / key[:2] / f"{key}{_SUFFIX}"
@@ -154,7 +148,8 @@ class DiskCache:
         for path in self._glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError):
                 facts = path.lstat()
-                found.append((facts.st_mtime, facts.st_size, path))
+                if not stat.S_ISDIR(facts.st_mode):  # that is none of ours
+                    found.append((facts.st_mtime, facts.st_size, path))
         return sorted(found)
 
     def _glob(self, pattern: str) -> list[Path]:
@@ -198,6 +193,21 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 if now - path.lstat().st_mtime > _STALE_SECONDS:
                     path.unlink()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Lay down a new file with these bytes, not in one that someone has laid there; an OSError, and nothing is left
+    behind, where that fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def _head(key: str, contents: bytes) -> bytes:

@@ -1,0 +1,66 @@
+"""What passes share that put smaller tiles in the place of a tile: views with such tiles, and what may not be split."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin as b
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tilewright.analysis.tileaa.geometry import cut_by
+from tilewright.dialects.declare import enum_property
+from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.ops.memory import Load, Store, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
+from tilewright.passes.base import inherit_location
+
+
+class CannotSplitError(Exception):
+    """A kernel cannot work part by part; the message says why."""
+
+
+def check_weak(op: Load | Store) -> None:
+    """Raise ``CannotSplitError`` for an access that orders others, or is volatile."""
+    if enum_property(op, "mem_semantic") not in ("", "weak") or is_set(op, "volatile"):
+        raise CannotSplitError(f"'{op.name}' is not weak")
+
+
+def check_view(op: TiledLoadOp | TiledStoreOp, ty: Attribute, axis: int) -> None:
+    """Raise ``CannotSplitError`` unless an access goes through a view of whole tiles that do not overlap along an axis."""
+    check_weak(op)
+    cutter = cut_by(op.base)
+    cut = None if cutter is None else cutter.cut
+    if (
+        cut is None
+        or cutter is not op.base.owner
+        or cut.sparse_dim is not None
+        or op.mask is not None
+        or "multimem" in op.properties
+    ):
+        raise CannotSplitError(
+            f"'{op.name}' is masked, or goes through another view than of whole tiles"
+        )
+    if cut.steps[axis] != cut.tile_dims[axis] or T.dims_of(ty) != tuple(cut.tile_dims):
+        raise CannotSplitError("the tiles of a view overlap, or leave gaps")
+
+
+def smaller_view(op: TiledLoadOp | TiledStoreOp, axis: int, parts: int) -> SSAValue:
+    """A view like that of an access, beside it, whose tiles are split into so many along an axis: tile ``i`` of before is
+    made of tiles ``i * parts`` and following."""
+    cutter = op.base.owner
+    assert isinstance(cutter, BlockTileOp) and isinstance(op.base.type, T.TiledViewType)
+    new = cutter.clone()
+    dims = list(op.base.type.dims)
+    dims[axis] //= parts
+    groups = [1] * len(dims)
+    if "groupSizes" in cutter.properties:
+        groups = list(int_list(cutter.properties["groupSizes"]))
+    groups[axis] *= parts
+    steps = dict.fromkeys(("tileSizes", "traversalStrides"), dims)
+    for name, numbers in (*steps.items(), ("groupSizes", groups)):
+        if name in cutter.properties or name == "groupSizes":
+            new.properties[name] = b.DenseArrayBase.from_list(b.i64, numbers)
+    new.result._type = T.TiledViewType(dims, op.base.type.source)
+    inherit_location(new, cutter)
+    Rewriter.insert_op(new, InsertPoint.after(cutter))
+    return new.result

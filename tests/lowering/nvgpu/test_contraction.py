@@ -110,7 +110,7 @@ class Product:
         lines += [
             f"    continue {result} : tile<{tiles[2]}>",
             "  }",
-            f"  %t = store_view_tko weak %sum, %pc[{where}] : tile<{tiles[2]}>, "
+            f"  %t = store_view_tko weak %sum, %pc[{where}] token = %t0 : tile<{tiles[2]}>, "
             f"{self._partition(2, 1)}, tile<i32> -> token",
             "  return",
             "}",

@@ -58,7 +58,7 @@ from tilewright.passes.tileas.element_accesses import goes_by_element, updates_i
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.left_operands import computed_left
 from tilewright.passes.tileas.operand_layouts import fastest_axis, operand_layouts, operand_storage
-from tilewright.passes.tileas.part_layouts import repacked_bits, static_part
+from tilewright.passes.tileas.part_layouts import can_repack, repacked_bits, static_part
 from tilewright.passes.tileas.product_grids import P, arranged, other_grids
 from tilewright.passes.tileas.products import WIDENED, WIDER, Plan, chained_products, plan_product
 from tilewright.passes.tileas.reduction_layouts import scan_layout, scans_well
@@ -340,6 +340,9 @@ class _Assigner:
         bits, source, result = repacked_bits(op), op.source, op.result
         if not bits:
             self.elementwise(op)
+            return
+        if not can_repack(op):
+            self.by_default(op)
             return
         own = self.layouts.get(source) or default_layout(source.type, self.threads)
         if bits < 0:

@@ -65,11 +65,21 @@ def repacked_bits(op: BitcastOp) -> int:
     return source.bit_length() - result.bit_length()
 
 
+def can_repack(op: BitcastOp) -> bool:
+    """Whether threads can pack, or take apart, elements of these widths by themselves."""
+    bits = repacked_bits(op)
+    narrow, wide = (op.source, op.result) if bits > 0 else (op.result, op.source)
+    widths = [
+        FORMATS[T.element_name(T.element_of(value.type))].storage_bits for value in (narrow, wide)
+    ]
+    return widths[0] in _PACKED_WIDTHS and widths[0] << abs(bits) == widths[1]
+
+
 def repacking_keeps_positions(op: BitcastOp, threads: int) -> bool:
     """Whether each thread holds all that the elements are packed from, or taken apart into, which it holds."""
     bits = repacked_bits(op)
     narrow, wide = (op.source, op.result) if bits > 0 else (op.result, op.source)
-    if FORMATS[T.element_name(T.element_of(narrow.type))].storage_bits not in _PACKED_WIDTHS:
+    if not can_repack(op):
         return False
     given, made = (layout_or_dealt(value.type, threads) for value in (narrow, wide))
     return wide_layout(given, abs(bits)) == made

@@ -1,0 +1,1 @@
+"""What Tilewright uses of torch._subclasses, loosely typed."""

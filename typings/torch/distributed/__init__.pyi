@@ -1,0 +1,6 @@
+"""What Tilewright uses of torch.distributed, loosely typed."""
+
+from typing import Any
+
+def is_available() -> bool: ...
+def __getattr__(name: str) -> Any: ...

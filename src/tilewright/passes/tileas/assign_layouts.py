@@ -338,11 +338,8 @@ class _Assigner:
         """Elements of another width are packed from what a thread holds, or taken apart by it."""
         assert isinstance(op, BitcastOp)
         bits, source, result = repacked_bits(op), op.source, op.result
-        if not bits:
-            self.elementwise(op)
-            return
-        if not can_repack(op):
-            self.by_default(op)
+        if not bits or not can_repack(op):
+            (self.by_default if bits else self.elementwise)(op)
             return
         own = self.layouts.get(source) or default_layout(source.type, self.threads)
         if bits < 0:

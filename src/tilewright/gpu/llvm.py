@@ -15,8 +15,6 @@ from tilewright.launching.disk_cache import disk_cache, key_of
 from tilewright.launching.native_code import binding as llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
-
-
 #: The names of functions of libdevice.
 _IS_OF_LIBRARY = re.compile("__nv_").match
 
@@ -48,6 +46,7 @@ def _library_function(path: Path, name: str) -> bytes | None:
 
 
 def _cut_out(contents: bytes, name: str) -> bytes:
+    """Bitcode of a function and what it calls; empty if the library does not have it."""
     library = llvm.parse_bitcode(contents, llvm.create_context())
     if all(function.name != name or function.is_declaration for function in library.functions):
         return b""

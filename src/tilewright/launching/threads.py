@@ -39,6 +39,7 @@ from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_locations
 from tilewright.passes.tileas.decisions import FREE, Decisions
+from tilewright.passes.tileas.limit_residency import blocks_wanted
 from tilewright.passes.tileas.progress import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
 from tilewright.passes.tileas.target import REGISTERS, Target
@@ -174,7 +175,7 @@ class LoweredProgram:
         multiprocessor as the kernel asks for, unless a loop of it then has no room for a ring, or its agents take the
         registers of more."""
         warps = self._options.num_warps
-        blocks = _blocks_wanted(_function(module, name))
+        blocks = blocks_wanted(_function(module, name))
         limited = target.shared_by(blocks)
         if limited != target and not is_scheduled(_function(module, name)):
             told = Remarks(list(remarks.found))
@@ -308,12 +309,6 @@ def _blocks_of_agents(func: FuncOp) -> float:
     if switch is None or (registers := switch.registers_at_launch) is None:
         return inf
     return REGISTERS // (32 * sum(switch.warps) * registers)
-
-
-def _blocks_wanted(func: FuncOp) -> int:
-    """The blocks that the author wants on a multiprocessor at least."""
-    spec = func.properties.get("kernel_spec")
-    return max(spec.integer("occupancy"), 1) if isinstance(spec, KernelSpecAttr) else 1
 
 
 def _set_warps(module: BuiltinModuleOp, name: str, warps: int) -> None:

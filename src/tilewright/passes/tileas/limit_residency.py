@@ -73,7 +73,7 @@ def limit_residency(
         why = "its loops reread data, which then stays in L2"
     if blocks is None:
         return
-    blocks = max(blocks, _wanted(func))
+    blocks = max(blocks, blocks_wanted(func))
     size = bytes_that_leave(gpu, blocks)
     if blocks * warps >= gpu["warps"] or blocks >= gpu["blocks"] or size > target.shared_bytes:
         return
@@ -81,10 +81,10 @@ def limit_residency(
     remarks.add(_KIND, f"at most {blocks} blocks per multiprocessor: {why}", func, blocks=blocks)
 
 
-def _wanted(func: FuncOp) -> int:
-    """The blocks that the author wants on a multiprocessor at least."""
+def blocks_wanted(func: FuncOp) -> int:
+    """The blocks that the author wants on a multiprocessor at least (the hint ``occupancy``), 1 or more."""
     spec = func.properties.get("kernel_spec")
-    return spec.integer("occupancy") if isinstance(spec, KernelSpecAttr) else 1
+    return max(spec.integer("occupancy"), 1) if isinstance(spec, KernelSpecAttr) else 1
 
 
 def _enough(func: FuncOp, gpu: Gpu) -> int | None:

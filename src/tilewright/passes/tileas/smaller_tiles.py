@@ -44,6 +44,14 @@ def check_view(op: TiledLoadOp | TiledStoreOp, ty: Attribute, axis: int) -> None
         raise CannotSplitError("the tiles of a view overlap, or leave gaps")
 
 
+def part_type(ty: Attribute, axis: int, parts: int) -> T.TileType:
+    """The type of one of so many parts of a tile along an axis."""
+    assert isinstance(ty, T.TileType)
+    dims = list(ty.dims)
+    dims[axis] //= parts
+    return T.TileType(dims, ty.element_type)
+
+
 def smaller_view(op: TiledLoadOp | TiledStoreOp, axis: int, parts: int) -> SSAValue:
     """A view like that of an access, beside it, whose tiles are split into so many along an axis: tile ``i`` of before is
     made of tiles ``i * parts`` and following."""

@@ -34,7 +34,12 @@ from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
-from tilewright.passes.tileas.smaller_tiles import CannotSplitError, check_view, smaller_view
+from tilewright.passes.tileas.smaller_tiles import (
+    CannotSplitError,
+    check_view,
+    part_type,
+    smaller_view,
+)
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 #: The least depth of a part in elements and in bytes, that of the widest instruction; the most parts, which are written out.
@@ -251,8 +256,4 @@ class _Depths:
         return [load.result for load in made]
 
     def _type(self, value: SSAValue, axis: int) -> T.TileType:
-        ty = value.type
-        assert isinstance(ty, T.TileType)
-        dims = list(ty.dims)
-        dims[axis] //= self.parts
-        return T.TileType(dims, ty.element_type)
+        return part_type(value.type, axis, self.parts)

@@ -61,6 +61,7 @@ from tilewright.passes.tileas.smaller_tiles import (
     CannotSplitError,
     check_view,
     check_weak,
+    part_type,
     smaller_view,
 )
 from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
@@ -569,11 +570,7 @@ class _Rewriting:
         return self.made[value, form]
 
     def _type(self, value: SSAValue, axis: int) -> T.TileType:
-        ty = value.type
-        assert isinstance(ty, T.TileType)
-        dims = list(ty.dims)
-        dims[axis] //= self.parts
-        return T.TileType(dims, ty.element_type)
+        return part_type(value.type, axis, self.parts)
 
     def _added(self, new: Operation, old: Operation, block: Block) -> Operation:
         for mine, other in zip(new.walk(), old.walk(), strict=False):

@@ -128,7 +128,7 @@ def test_data_parallel() -> None:
 
 
 def test_streams_by_number() -> None:
-    get: Any = getattr(torch._C, "_cuda_getCurrentRawStream")  # noqa: B009
+    get: Any = torch._C._cuda_getCurrentRawStream
     assert get(0) == 0
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

@@ -83,7 +83,7 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 
 
 def _part(tensor: torch.Tensor) -> torch.Tensor | None:
-    functorch: Any = getattr(torch._C, "_functorch")  # noqa: B009
+    functorch: Any = torch._C._functorch
     if functorch.is_functorch_wrapped_tensor(tensor):
         return functorch.get_unwrapped(tensor)
     if tensor.layout == torch.sparse_coo:

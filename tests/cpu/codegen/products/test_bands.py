@@ -80,7 +80,7 @@ def _orders(module: Any) -> list[str]:
     return [remark.message for remark in compiled.remarks if remark.kind == "order"]
 
 
-@pytest.mark.skipif(not _AMX, reason="bands are for registers with two axes")
+@pytest.mark.skipif(not _AMX, reason="this processor has no AMX, for which alone there are bands")
 def test_which_products_run_in_bands() -> None:
     (told,) = _orders(product("bf16", "f32", (32, 32, 32)))
     assert told.startswith("blocks run in bands along y, of as many along x")

@@ -60,6 +60,7 @@ def test_what_is_reserved_stays_until_the_cache_is_emptied() -> None:
 
 
 def test_statistics_and_their_summary() -> None:
+    torch.cuda.reset_accumulated_memory_stats()
     x = [torch.empty(3, device="cuda") for _ in range(4)]
     stats = torch.cuda.memory_stats()
     assert stats["allocated_bytes.all.current"] == torch.cuda.memory_allocated()
@@ -193,3 +194,93 @@ def test_devices_of_tensors_without_memory_of_their_own() -> None:
     assert torch.ones(2).type_as(there).is_cuda
     assert not there.type_as(torch.ones(2)).is_cuda
     assert there.type_as(torch.ones(2)).data_ptr() != there.data_ptr()
+
+
+GIB = 1 << 30
+
+
+def _until_it_is_refused(allocate: Any) -> int:
+    """The number of allocations before the one that there is no memory for."""
+    kept = []
+    with pytest.raises(torch.cuda.OutOfMemoryError, match=r"^CUDA out of memory\. Tried to"):
+        while len(kept) < 1000:
+            kept.append(allocate())
+    return len(kept)
+
+
+def test_the_device_is_full_at_its_size() -> None:
+    free, total = torch.cuda.mem_get_info()
+    torch.cuda.reset_accumulated_memory_stats()
+    most = free // (10 * GIB)
+    count = _until_it_is_refused(lambda: torch.empty(10 * GIB, dtype=torch.uint8, device="cuda"))
+    assert count == most
+    assert torch.cuda.memory_stats()["num_ooms"] == 1
+    gc.collect()
+    assert torch.cuda.memory_allocated() < GIB
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"200\.00 GiB\. GPU 0 has a total capacity of 180"
+    ):
+        torch.empty(200 * GIB, dtype=torch.uint8, device="cuda")
+    assert total == 180 * GIB
+
+
+def test_a_fraction_of_the_memory_can_be_set() -> None:
+    torch.cuda.set_per_process_memory_fraction(0.25)
+    try:
+        assert torch.cuda.get_per_process_memory_fraction() == 0.25
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.zeros(46 * GIB, dtype=torch.uint8, device="cuda")
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    with pytest.raises(ValueError, match="Invalid fraction value"):
+        torch.cuda.set_per_process_memory_fraction(1.5)
+    with pytest.raises(TypeError, match="must be `float`"):
+        torch.cuda.set_per_process_memory_fraction(1)
+
+
+# What takes far more than its arguments; a host that has it would say nothing.
+ENORMOUS = {
+    "ones": lambda: torch.ones(1 << 20, 1 << 20, device="cuda"),
+    "full": lambda: torch.full((1 << 40,), 2.0, device="cuda"),
+    "new_ones": lambda: torch.ones(1, device="cuda").new_ones(1 << 40),
+    "arange": lambda: torch.arange(1 << 40, device="cuda"),
+    "repeat": lambda: torch.ones(1 << 10, device="cuda").repeat(1 << 30),
+    "outer": lambda: torch.outer(*[torch.ones(1 << 20, device="cuda")] * 2),
+    "matmul": lambda: torch.ones(1 << 20, 1, device="cuda") @ torch.ones(1, 1 << 20, device="cuda"),
+    "add": lambda: torch.ones(1 << 20, 1, device="cuda") + torch.ones(1 << 20, device="cuda"),
+    "contiguous": lambda: torch.ones(1, device="cuda").expand(1 << 40).contiguous(),
+    "cat": lambda: torch.cat([torch.ones(1, device="cuda").expand(1 << 39)] * 2),
+    "to": lambda: torch.ones(1).expand(1 << 40).to("cuda"),
+    "cuda": lambda: torch.ones(1).expand(1 << 40).cuda(),
+    "parameters": lambda: torch.nn.Linear(1 << 20, 1 << 20, device="cuda"),
+}
+
+
+@pytest.mark.parametrize("allocate", ENORMOUS.values(), ids=ENORMOUS)
+def test_what_is_far_too_large_is_refused_before_it_is_tried(allocate: Any) -> None:
+    """Its size is known from tensors without elements."""
+    with pytest.raises(torch.OutOfMemoryError, match=r"GPU 0 has a total capacity"):
+        allocate()
+
+
+def test_what_the_host_does_not_have_is_missing_on_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the process would be killed."""
+    monkeypatch.setattr("tilewright.cutile.torch_capacity.host_available", lambda: GIB)
+    doubled = torch.ones(32 * MIB, device="cuda")
+    with pytest.raises(torch.OutOfMemoryError, match=r"host memory, of which 1\.00 GiB"):
+        while True:
+            doubled = torch.cat([doubled, doubled])
+    assert doubled.numel() == 256 * MIB
+    # Of these the host gives pages when they are used.
+    assert torch.zeros(2 * GIB, dtype=torch.uint8, device="cuda")[-1] == 0
+    # The host's own tensors are its own matter.
+    assert torch.ones(2 * GIB, dtype=torch.uint8).sum() == 2 * GIB
+
+
+def test_what_the_host_has_is_known() -> None:
+    from tilewright.cutile.torch_capacity import host_available
+
+    available = host_available()
+    assert available is None or 0 <= available < 1 << 50

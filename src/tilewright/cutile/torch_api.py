@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tilewright.cutile import torch_memory, torch_tools
+from tilewright.cutile import torch_fakes, torch_memory, torch_script, torch_tools
 from tilewright.cutile.frontend import COMPUTE_CAPABILITY
 from tilewright.cutile.torch_callbacks import Holding
 from tilewright.cutile.torch_callbacks import tables as tables_of_callbacks
@@ -274,7 +274,6 @@ _DOES_NOTHING = (
     "_lazy_init",
     "ipc_collect",
     "set_sync_debug_mode",
-    "set_per_process_memory_fraction",
     "caching_allocator_delete",
     "check_error",
 )
@@ -333,7 +332,6 @@ def _cuda() -> Mapping[str, Any]:
         **torch_memory.functions(),
         **_random_state(),
         "host_memory_stats": _Zeros,
-        "get_per_process_memory_fraction": _always(1.0),
         "default_generators": (torch.default_generator,),
         "CUDAGraph": CUDAGraph,
         "graph": graph,
@@ -448,6 +446,8 @@ def patched_api(mode: Any, host: Host) -> Iterator[None]:
         *tables_of_callbacks(holding),
         *tables_of_programs(host, holding),
         *torch_tools.tables(host),
+        *torch_fakes.tables(host, holding.is_on),
+        *torch_script.tables(host),
     ]
     if hasattr(torch, "accelerator"):
         tables.append((torch.accelerator, _ACCELERATOR))

@@ -36,7 +36,7 @@ class Holding:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self._is_on():
+            if self.is_on():
                 return function(*args, **kwargs)
             with self._mode():
                 return function(*args, **kwargs)
@@ -54,7 +54,8 @@ class Holding:
 
         return call
 
-    def _is_on(self) -> bool:
+    def is_on(self) -> bool:
+        """Whether calls of torch are seen by the mode here: they are the program's, not torch's own."""
         depth = torch._C._len_torch_function_stack()
         modes = (torch._C._get_function_stack_at(level) for level in range(depth))
         return any(isinstance(mode, self._mode) for mode in modes)

@@ -9,7 +9,6 @@ such as gradients, count as on ``cuda``.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tilewright.cutile.torch_api import patched_api
+from tilewright.cutile.torch_capacity import check_capacity, clone_to_device, refuse_if_missing
 from tilewright.cutile.torch_devices import check_index
 from tilewright.cutile.torch_memory import device_memory
 from tilewright.cutile.torch_programs import is_own_operation
@@ -148,7 +148,7 @@ class CudaOnHost(TorchFunctionMode):
             args, kwargs = _from_device_memory(args, kwargs)
         if func in _LEFT_ALONE:
             return func(*args, **kwargs)
-        func = _REPLACED.get(func, func)
+        asked, func = func, _REPLACED.get(func, func)
         wanted = _requested(func, args, kwargs)
         if wanted is CUDA:
             args = tuple(CPU if _is_cuda(a) else a for a in args)
@@ -162,32 +162,31 @@ class CudaOnHost(TorchFunctionMode):
         sources = _tensors((*args, *kwargs.values()))
         if torch.is_autocast_enabled("cuda") and getattr(func, "__name__", None) in _IN_FLOAT32:
             args, kwargs = _in_float32(args, kwargs)
+        if wanted is not None:
+            on_host = wanted.type == "cpu"
+        else:
+            # Something new from tensors of the host only is on the host, as is what nothing says.
+            on_host = all(t in _host for t in sources) if sources else self.default.type == "cpu"
         try:
+            if not on_host:
+                check_capacity(asked, args, kwargs, sources)
             result = func(*args, **kwargs)
+            if wanted is not None and func in _MOVES:
+                result = _moved(result, sources, wanted)
         except RuntimeError as error:
-            if (wanted is not None and wanted.type == "cpu") or "DefaultCPUAllocator" not in str(
-                error
-            ):
+            if on_host:
                 raise
-            raise torch.OutOfMemoryError(_out_of_memory(str(error))) from None
+            refuse_if_missing(error)
+            raise
         if is_own_operation(func):
             return result  # its own function has said where things are
         if pinned:
             _page_locked.add(result)
-        if wanted is None:
-            on_host = all(t in _host for t in sources) if sources else self.default.type == "cpu"
-            # Something new from tensors of the host only is on the host, as is what nothing says.
-            if on_host:
-                _keep_on_host(result, sources)
-            else:
-                _count(result)
-            return result
-        moved = _moved(result, sources, wanted) if func in _MOVES else result
-        if wanted.type == "cpu":
-            _keep_on_host(moved, sources)
+        if on_host:
+            _keep_on_host(result, sources)
         else:
-            _count(moved)
-        return moved
+            _count(result)
+        return result
 
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -276,13 +275,6 @@ def _from_device_memory(
     return (view, *args[1:]), {"device": CUDA, **kwargs}
 
 
-def _out_of_memory(message: str) -> str:
-    """The words of CUDA for memory that there is not."""
-    found = re.search(r"allocate (\d+) bytes", message)
-    tried = f" Tried to allocate {int(found[1]) / (1 << 30):.2f} GiB." if found else ""
-    return f"CUDA out of memory.{tried}"
-
-
 def _requested(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.device | None:
@@ -297,8 +289,8 @@ def _requested(
             and isinstance(args[1], torch.Tensor)
         ):
             device = CPU if args[1] in _host else CUDA
-    if device is None:
-        return None
+    if not isinstance(device, int | str | torch.device):
+        return None  # none, or what only stands for one (torch.fx)
     if not isinstance(device, int) and not _is_cuda(device):
         return torch.device(device)
     check_index(device)
@@ -347,7 +339,7 @@ def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any
     check_index(device)
     if tensor not in _host:
         return tensor
-    copied = tensor.clone()
+    copied = clone_to_device(tensor)
     _count(copied)
     return copied
 

@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -20,6 +20,7 @@ from tilewright.cutile.torch_devices import check_index
 
 #: What the GPU has: that of a B200.
 TOTAL_BYTES = 180 << 30
+_GIB = 1 << 30
 #: Sizes of CUDA's caching allocator: what allocations are rounded to, what is the largest small one, and what is taken
 #: from the device at once.
 _GRAIN, _SMALL, _SEGMENT = 512, 1 << 20, 2 << 20
@@ -98,8 +99,8 @@ class _Held(weakref.ref[torch.UntypedStorage]):
     size: int
 
 
-#: So many sizes are kept until they are counted.
-_MOST_EVENTS = 100_000
+#: So many sizes, and bytes of them, are kept until they are counted.
+_MOST_EVENTS, _MOST_UNCOUNTED = 100_000, 1 << 28
 
 
 class DeviceMemory:
@@ -114,11 +115,15 @@ class DeviceMemory:
         self._events: deque[int] = deque()
         self._lock = threading.Lock()
         self._statistics = _Statistics()
+        #: Bytes that have come since they were counted.
+        self._uncounted = 0
+        self._fraction = 1.0
+        self._failures = 0
         #: Whether the program has asked for any of it.
         self.is_asked_for = False
 
     def add(self, storage: torch.UntypedStorage) -> None:
-        """A storage is on the device."""
+        """A storage is on the device; ``torch.OutOfMemoryError`` if that has no room for it."""
         address = storage._cdata
         if address in self._held:
             return
@@ -129,9 +134,44 @@ class DeviceMemory:
         held.address, held.size = address, size
         if self._held.setdefault(address, held) is held:
             self._events.append(size)
-        if len(self._events) > _MOST_EVENTS:
-            with self._lock:
-                self._settle()
+        self._uncounted += size
+        if self._uncounted > _MOST_UNCOUNTED or len(self._events) > _MOST_EVENTS:
+            self._make_room(held)
+
+    def _make_room(self, held: _Held) -> None:
+        """Count everything; the newest storage is not to stay where there is too much."""
+        if self.free_bytes() >= 0:
+            return
+        storage = held()
+        if storage is not None:
+            self.remove(storage)
+        self.refuse(held.size)
+
+    def free_bytes(self) -> int:
+        """How much more the program may have."""
+        with self._lock:
+            self._settle()
+            return self.limit - self._statistics.allocated["all"].current
+
+    @property
+    def limit(self) -> int:
+        """The bytes that the program may have at a time."""
+        return int(TOTAL_BYTES * self._fraction)
+
+    def check(self, size: int) -> None:
+        """``torch.OutOfMemoryError`` if there is no room for so many bytes."""
+        if size > self.free_bytes():
+            self.refuse(size)
+
+    def refuse(self, size: int, reason: str = "") -> NoReturn:
+        """Raise the error of CUDA's allocator for so many bytes that cannot be had."""
+        self._failures += 1
+        free = max(self.free_bytes(), 0)
+        raise torch.OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {size / _GIB:.2f} GiB. GPU 0 has a total capacity of "
+            f"{TOTAL_BYTES / _GIB:.2f} GiB of which {free / _GIB:.2f} GiB is free."
+            + (f" ({reason})" if reason else "")
+        )
 
     def _freed(self, held: Any) -> None:
         # Before the address can be that of another storage.
@@ -155,6 +195,7 @@ class DeviceMemory:
 
     def _settle(self) -> None:
         """Count what has come and gone; to be called with the lock."""
+        self._uncounted = 0
         while self._events:
             self._statistics.change(self._events.popleft())
 
@@ -183,6 +224,7 @@ class DeviceMemory:
             "oversize_segments": _Count().told(),
             "max_split_size": -1,
             **dict.fromkeys(_EVENTS, 0),
+            "num_ooms": self._failures,
             "num_device_alloc": segments["allocated"],
             "num_device_free": segments["freed"],
         }
@@ -201,6 +243,7 @@ class DeviceMemory:
         check_index(device)
         with self._lock:
             self._settle()
+            self._failures = 0
             for count in self._statistics.every():
                 count.allocated = count.freed = 0
 
@@ -211,6 +254,20 @@ class DeviceMemory:
             unused = self._statistics.needed - self._statistics.reserved.current
             if unused:
                 self._statistics.reserved.change(unused)
+
+    def set_fraction(self, fraction: float, device: Any = None) -> None:
+        """As ``torch.cuda.set_per_process_memory_fraction``."""
+        check_index(device)
+        if not isinstance(fraction, float):
+            raise TypeError("Invalid type for fraction argument, must be `float`")
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        self._fraction = fraction
+
+    def fraction(self, device: Any = None) -> float:
+        """As ``torch.cuda.get_per_process_memory_fraction``."""
+        check_index(device)
+        return self._fraction
 
     def free_and_total(self, device: Any = None) -> tuple[int, int]:
         """As ``torch.cuda.mem_get_info``."""
@@ -243,4 +300,6 @@ def functions() -> Mapping[str, Callable[..., Any]]:
         "empty_cache": memory.empty_cache,
         "mem_get_info": memory.free_and_total,
         "device_memory_used": memory.used,
+        "set_per_process_memory_fraction": memory.set_fraction,
+        "get_per_process_memory_fraction": memory.fraction,
     }

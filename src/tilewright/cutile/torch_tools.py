@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import torch.utils.dlpack
 from numpy.typing import NDArray
-from torch._subclasses.meta_utils import MetaTensorDescriber
 
 from tilewright.cutile import torch_native
 from tilewright.cutile.torch_devices import check_index
@@ -204,18 +203,6 @@ def host_view(owner: Any) -> NDArray[Any]:
     return np.asarray(_HostView(owner))
 
 
-def _described() -> Callable[..., Any]:
-    """How torch describes tensors for those without elements (``FakeTensor``): its native code knows only devices
-    that there are."""
-    native = MetaTensorDescriber.describe_tensor
-
-    def describe_tensor(*args: Any, **kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction():
-            return native(*args, **kwargs)
-
-    return describe_tensor
-
-
 _native_parse_to: Callable[..., Any] = getattr(torch._C._nn, "_parse_to")  # noqa: B009
 
 
@@ -250,7 +237,6 @@ def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
     return [
         (torch, {"compile": _compile, **from_dlpack}),
         (torch.utils.dlpack, from_dlpack),
-        (MetaTensorDescriber, {"describe_tensor": _described()}),
         (torch.backends.cuda, {"is_built": lambda: True}),
         (torch.cuda.memory, memory),
         (torch.cuda.nvtx, {"range": _range}),

@@ -218,3 +218,54 @@ def test_a_variable_that_says_nothing(text: str) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280
     )
     assert (done.stdout, done.stderr) == ("None\n", "")
+
+
+def test_options_that_leave_the_environment_aside(asking: Path, tmp_path: Path) -> None:
+    """They hold, and the children are hosts all the same."""
+    telling = asking.with_name("telling.py")
+    telling.write_text(
+        "import os, sys\n"
+        "print(sys.flags.safe_path, sys.flags.optimize, os.environ.get('PYTHONOPTIMIZE'), sys.argv[1:])\n"
+        + ASKING
+    )
+    program = f"""
+        import os, subprocess, sys
+        os.environ["PYTHONOPTIMIZE"] = "2"
+        child = [{str(telling)!r}, "-I", "-E"]
+        for options in (["-I"], ["-E"], ["-uEs"], ["-X", "dev", "-WI", "-I"]):
+            subprocess.run([sys.executable, *options, *child], check=True)
+        subprocess.run(args=("python", "-I", *child), executable=sys.executable, env={{}}, check=True)
+        command = [sys.executable, "-I", *child]
+        os.spawnv(os.P_WAIT, command[0], command)
+        os.waitpid(os.posix_spawn(command[0], command, os.environ), 0)
+    """
+    done = run(program.replace('"python"', "sys.executable"), tmp_path, "--resident", "5")
+    told = [
+        f"{is_safe} 0 {optimize} ['-I', '-E']\nreference 5 False\n"
+        for is_safe, optimize in (
+            (True, 2),
+            (False, 2),
+            (False, 2),
+            (True, 2),
+            (True, None),
+            (True, 2),
+            (True, 2),
+        )
+    ]
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(told)
+
+
+def test_options_of_others_are_theirs(tmp_path: Path) -> None:
+    program = """
+        import subprocess, sys
+        subprocess.run(["echo", "-I", "-E"])
+        subprocess.run("echo -I", shell=True)
+        subprocess.run([sys.executable, "-c", "import sys; print(sys.argv)", "-I"])
+        subprocess.run([sys.executable, "-m", "calendar", "-h"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([sys.executable, "-S", "-c", "print(1)"])
+        subprocess.run([sys.executable, "-IS", "-c", "print(2)"])
+    """
+    done = run(program, tmp_path)
+    assert done.stdout == "-I -E\n-I\n['-c', '-I']\n1\n2\n"
+    assert done.stderr.count("tilewright: Python with -S") == 1

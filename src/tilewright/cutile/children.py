@@ -3,8 +3,8 @@
 Those of ``multiprocessing`` get the settings with the data that they begin with. Others get them by
 their environment: a variable with the settings, and a folder in PYTHONPATH whose ``sitecustomize``
 reads it (``hook/sitecustomize.py``); an environment that a program makes for a process is completed
-(``hook/_tilewright_environment.py``). A process that is started by others with an empty environment, or with an option of
-Python that leaves it aside (``-I``, ``-E``, ``-S``), is on its own.
+(``hook/_tilewright_environment.py``), also for Python with an option that leaves it aside (``-I``, ``-E``). A process that is
+started by others without it, and Python with ``-S``, are on their own.
 """
 
 from __future__ import annotations

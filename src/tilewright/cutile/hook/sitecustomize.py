@@ -50,6 +50,7 @@ def _begin_hosting() -> None:
         return
 
     environment = _environments()
+    environment.found_again()
 
     class Watcher:
         """Hosts the process when a module is about to be imported that makes a difference."""

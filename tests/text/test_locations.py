@@ -331,3 +331,53 @@ def location_of_chain(kind: str) -> Attribute:
     last = module_of(chain(1000, *CHAINS[kind])).entry().block.last_op
     assert last is not None
     return last.location
+
+
+ARGUMENTS = {
+    "cuda_tile": """
+        entry @k(%a: tile<i32> loc("a"), %b: tile<i32> {x.y = 1 : i32} loc(#l)) {
+          return
+        }
+    """,
+    "generic": """
+        "cuda_tile.module"() <{sym_name = "m"}> ({
+          "cuda_tile.entry"() <{function_type = (!cuda_tile.tile<i32>) -> (), sym_name = "k"}> ({
+          ^bb0(%a: !cuda_tile.tile<i32> loc("a"("k.py":1:2))):
+            "cuda_tile.return"() : () -> ()
+          }) : () -> ()
+        }) : () -> ()
+    """,
+    "nv_tileaa": """
+        nv_tileaa.func @k(%a: tile<4xi32> loc("a"), %b: tile<4x!nv_tileaa.ptr<f32>> loc(#l)) {
+          nv_tileaa.return
+        }
+    """,
+    "nvgpu": """
+        gpu.module @m {
+          gpu.func @k(%a: memref<16xf32> loc("a"), %b: i32 {x.y = 1 : i32} loc(#l)) workgroup(%c: memref<4xf32, 3> loc("c")) kernel {
+            gpu.return
+          }
+          func.func @f(%a: i32 {x.y = 1 : i32} loc("a")) {
+            return
+          }
+        }
+    """,
+}
+
+
+@pytest.mark.parametrize("text", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_locations_of_arguments_stay(text: str) -> None:
+    """As MLIR writes them with ``-mlir-print-debuginfo``."""
+    module = parse(text + '\n#l = loc("k.py":1:2)')
+    found = [
+        argument.location
+        for op in module.walk()
+        for region in op.regions
+        for block in region.blocks
+        for argument in block.args
+    ]
+    assert found and not any(isinstance(location, UnknownLoc) for location in found)
+    shown = print_text(module, locations=True)
+    again = parse(shown)
+    assert same_module(module, again, locations=True) is None
+    assert print_text(again, locations=True) == shown

@@ -17,9 +17,14 @@ from tilewright.dialects.syntax.tokens import (
 _FUNCTIONS = ("func.func", "llvm.func")
 
 
+def is_function(op: Operation) -> bool:
+    """Whether an operation is a function of upstream, whose form is xDSL's."""
+    return op.name in _FUNCTIONS
+
+
 def is_declaration(op: Operation) -> bool:
     """Whether an operation is an upstream function without a body."""
-    return op.name in _FUNCTIONS and not op.regions[0].blocks
+    return is_function(op) and not op.regions[0].blocks
 
 
 def has_lost_attributes(op: Operation) -> bool:

@@ -41,7 +41,7 @@ from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits, format_float
-from tilewright.text.declarations import has_lost_attributes
+from tilewright.text.declarations import has_lost_attributes, is_function
 from tilewright.text.layout_aliases import with_layout_aliases
 from tilewright.text.location_printing import AliasTable, alias_name, location_text
 from tilewright.text.locations import LOCATIONS
@@ -134,6 +134,8 @@ class TilePrinter(Printer):
         self._pieces: list[str] = []
         self._line = "\n"
         self._elides = False
+        # Whether the head of a function of upstream is printed, where locations are those of its arguments.
+        self._in_head = False
         self._format_tile: Callable[[Attribute], str] | None = None
         self._names = Names()
         self._aliases: dict[Attribute, str] = {}
@@ -318,6 +320,7 @@ class TilePrinter(Printer):
         if results is not None:
             pieces.append(results)
         outer = self._elides
+        self._in_head = False
         if isinstance(op, TileOp) and self._prints_custom_form(op):
             kind = type(op)
             name = self._spellings.get(kind)
@@ -353,7 +356,9 @@ class TilePrinter(Printer):
 
                 print_while(self, op)  # pyright: ignore[reportArgumentType]
             else:
+                self._in_head = is_function(op)
                 op.print(self)
+                self._in_head = False
             return
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         self._pieces.append(quote(name))
@@ -372,7 +377,9 @@ class TilePrinter(Printer):
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute by its alias, as the reference tools do, or as xDSL does."""
         alias = self._aliases.get(attribute) if self._aliases else None
-        if alias is not None:
+        if self._in_head and isinstance(attribute, LOCATIONS):
+            self._pieces.append(self._location(attribute))
+        elif alias is not None:
             self._pieces.append(alias)
         elif isinstance(attribute, LOCATIONS) and alias_name(attribute) is not None:
             self._pieces.append(self._inline_location(attribute))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.builtin import i32 as builtin_i32
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
     AttrSizedOperandSegments,
@@ -216,6 +216,13 @@ def parse_results(parser: Parser, state: ParseState) -> list[Attribute]:
     return parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: state.type_syntax.parse(parser)
     )
+
+
+def print_argument_location(printer: Printer, argument: BlockArgument) -> None:
+    """The location of an argument behind its type, where locations are printed; printers of others have none."""
+    print_location = getattr(printer, "print_argument_location", None)
+    if print_location is not None:
+        print_location(argument)
 
 
 def type_syntax_of(cls: type[Operation]) -> TypeSyntax:

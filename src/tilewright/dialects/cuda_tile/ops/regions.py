@@ -15,7 +15,7 @@ from tilewright.dialects.cuda_tile.type_syntax import format_type, parse_type
 from tilewright.dialects.declare import ensure_terminator
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import parse_operand, parse_type_into, parse_types
-from tilewright.dialects.syntax.engine import ParseState, values_of
+from tilewright.dialects.syntax.engine import ParseState, print_argument_location, values_of
 from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
 
 
@@ -70,7 +70,6 @@ def print_typed_arguments(
 ) -> None:
     """``(%a: T, %b: T)``, with a dictionary behind each type where there are some."""
     shown = dictionaries.data if is_array(dictionaries) else ()
-    print_location = getattr(printer, "print_argument_location", None)
     printer.print_string("(")
     for index, argument in enumerate(block.args):
         printer.print_string(", " if index else "")
@@ -79,8 +78,7 @@ def print_typed_arguments(
         entry = shown[index] if index < len(shown) else None
         if isinstance(entry, DictionaryAttr):
             printer.print_op_attributes(entry.data)
-        if print_location is not None:
-            print_location(argument)
+        print_argument_location(printer, argument)
     printer.print_string(")")
 
 

@@ -71,7 +71,13 @@ from tilewright.dialects.nv_tileaa.signature import (
 )
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 from tilewright.dialects.syntax.directives import SymbolField, format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState, parse_results, property_of
+from tilewright.dialects.syntax.engine import (
+    Directive,
+    ParseState,
+    parse_results,
+    print_argument_location,
+    property_of,
+)
 from tilewright.dialects.syntax.tokens import fail, previous_end, token_start
 
 GROUP = "structure"
@@ -90,6 +96,7 @@ class FunctionHead(Directive):
             start = token_start(parser)
             arguments.append(unresolved.resolve(state.type_syntax.parse(parser)))
             state.mark(("type", "argument", len(arguments) - 1), start, previous_end(parser))
+            arguments[-1].location = parser.parse_optional_location()
 
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         results: list[Attribute] = []
@@ -113,6 +120,7 @@ class FunctionHead(Directive):
             printer.print_string(", " if index else "")
             printer.print_ssa_value(argument)
             printer.print_string(f": {format_type(argument.type)}")
+            print_argument_location(printer, argument)
         printer.print_string(")")
         if results := op.signature.outputs.data:
             printer.print_string(f" -> {show_types(results)}")

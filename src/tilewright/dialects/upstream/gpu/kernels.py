@@ -36,7 +36,12 @@ from xdsl.traits import (
 from tilewright.dialects.declare import Report, attr, examples
 from tilewright.dialects.narrowing import is_array
 from tilewright.dialects.syntax.directives import TypedValues, format_symbol
-from tilewright.dialects.syntax.engine import Directive, ParseState, parse_results
+from tilewright.dialects.syntax.engine import (
+    Directive,
+    ParseState,
+    parse_results,
+    print_argument_location,
+)
 from tilewright.dialects.syntax.tokens import previous_end, token_start, token_text
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.base import codes
@@ -192,6 +197,7 @@ class FunctionTail(Directive):
             arguments.append(unresolved.resolve(state.type_syntax.parse(parser)))
             state.mark(("type", attributes, len(arguments) - 1), start, previous_end(parser))
             dictionaries.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+            arguments[-1].location = parser.parse_optional_location()
 
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         if any(dictionary.data for dictionary in dictionaries):
@@ -230,6 +236,7 @@ class FunctionTail(Directive):
             entries = dictionaries[index] if index < len(dictionaries) else None
             if isinstance(entries, DictionaryAttr):
                 printer.print_op_attributes(entries.data)
+            print_argument_location(printer, argument)
         printer.print_string(")")
 
     def grammar(self) -> str:

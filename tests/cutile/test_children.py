@@ -233,7 +233,8 @@ def test_options_that_leave_the_environment_aside(asking: Path, tmp_path: Path) 
         os.environ["PYTHONOPTIMIZE"] = "2"
         child = [{str(telling)!r}, "-I", "-E"]
         for options in (["-I"], ["-E"], ["-uEs"], ["-X", "dev", "-WI", "-I"]):
-            subprocess.run([sys.executable, *options, *child], check=True)
+            command = [sys.executable, *options, *child]
+            assert subprocess.run(command, check=True).args is command
         subprocess.run(args=("python", "-I", *child), executable=sys.executable, env={{}}, check=True)
         command = [sys.executable, "-I", *child]
         os.spawnv(os.P_WAIT, command[0], command)

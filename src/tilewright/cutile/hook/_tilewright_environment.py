@@ -167,7 +167,7 @@ def replace_in_subprocess(text, before=lambda: None):
         given = args[place] if len(args) > place else keywords.get("env")
         # A program may have cleared its own.
         given = os.environ if given is None else given
-        command = args[0] if args else keywords.get("args")
+        told = command = args[0] if args else keywords.get("args")
         if keywords.get("shell") or len(args) > _SHELL_IN_POPEN:
             environment = completed(given, text)
         else:
@@ -183,6 +183,7 @@ def replace_in_subprocess(text, before=lambda: None):
         else:
             keywords["env"] = environment
         native(self, *args, **keywords)
+        self.args = told
 
     popen.__init__ = start
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?([diuoxXcfFeEgGs%])")
+from tilewright.dialects.print_formats import Conversion, number_letter
+
+_DIRECTIVE = re.compile(r"%([-+ #0]*\d*(?:\.\d*)?)(?:hh|h|ll|l|z)?([diuoxXcfFeEgGaAsp%])")
+_FLOAT, _UNSIGNED = frozenset("fFeEgGaA"), frozenset("uoxXp")
 
 
 def formatted(text: str, values: Sequence[Any], widths: Sequence[int]) -> str:
@@ -14,15 +17,16 @@ def formatted(text: str, values: Sequence[Any], widths: Sequence[int]) -> str:
     rest = list(zip(values, widths, strict=True))
 
     def one(match: re.Match[str]) -> str:
-        if match[1] == "%":
+        if match[2] == "%":
             return "%"
         if not rest:
             return match[0]
         value, width = rest.pop(0)
-        form = re.sub(r"hh|ll|[hlz]", "", match[0])
-        if match[1] in "fFeEgG":
-            return form % float(value)
-        unsigned = match[1] in "uoxX"
-        return form % (int(value) & ((1 << width) - 1) if unsigned else int(value))
+        letter = number_letter(match[2], is_float=isinstance(value, float))
+        if letter in _FLOAT:
+            value = float(value)
+        else:
+            value = int(value) & ((1 << width) - 1) if letter in _UNSIGNED else int(value)
+        return Conversion(match[1], letter)(value)
 
     return _DIRECTIVE.sub(one, text)

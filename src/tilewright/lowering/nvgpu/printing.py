@@ -10,11 +10,12 @@ from math import prod
 from xdsl.dialects import arith as A
 from xdsl.dialects import builtin as b
 from xdsl.dialects import memref, scf
+from xdsl.dialects.arith import BitcastOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import TileAAOp
-from tilewright.dialects.print_formats import Conversion, parse_format
+from tilewright.dialects.print_formats import Conversion, number_letter, parse_format
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.lowering.nvgpu.elementwise import float_cast
@@ -23,7 +24,7 @@ from tilewright.lowering.nvgpu.pieces import cut, dealt, fits
 from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion, held_bytes
 from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.table import lowers
-from tilewright.lowering.nvgpu.types import I64, scalar_of
+from tilewright.lowering.nvgpu.types import I64, scalar_of, width_of
 
 _FLOAT, _UNSIGNED = frozenset("eEfFgGaA"), frozenset("uoxXp")
 
@@ -139,8 +140,7 @@ def _print_part(
         held = buffer.memory.type
         assert isinstance(held, b.MemRefType)
         number = low.one(memref.LoadOp, (buffer.memory, low.as_index(start)), held.element_type)
-        if T.element_name(T.element_of(value.type)) == "i1":
-            number = low.one(V.TruncIOp, (number,), b.IntegerType(1))
+        number = _narrowed(low, number, buffer.element)
         _print_number(low, piece, number, element_name(value))
 
     def rows(dims: Sequence[int], start: SSAValue, place: tuple[int, int]) -> None:
@@ -189,24 +189,38 @@ def _loop(low: ThreadLowering, count: int, turn: Callable[[SSAValue], None]) -> 
 
 def _print_number(low: ThreadLowering, piece: Conversion, value: SSAValue, name: str) -> None:
     """Print a number, converted to the type of its conversion: floats are truncated for an integer conversion."""
-    if piece.letter in "n%":
-        return
     is_float = not (name[0] == "i" or name == "ptr")
+    letter = number_letter(piece.letter, is_float=is_float)
+    if letter in "n%":
+        return
     wide: Attribute = I64
-    if piece.letter in _FLOAT:
+    if letter in _FLOAT:
         wide = b.Float64Type()
         if is_float:
             value = value if value.type == wide else _to_f64(low, value, name)
         else:
-            value = low.one(V.SIToFPOp, (value,), wide)
-        _say(low, f"%{piece.options}{piece.letter}", value)
+            value = low.one(V.UIToFPOp if name == "i1" else V.SIToFPOp, (value,), wide)
+        _say(low, f"%{piece.options}{letter}", value)
         return
     if is_float:
         value = low.one(V.FPToSIOp, (_to_f64(low, value, name),), wide)
     elif isinstance(value.type, b.IntegerType) and value.type.width.data < 64:
-        unsigned = piece.letter in _UNSIGNED and value.type.width.data > 1
-        value = low.one(V.ExtUIOp if unsigned else V.ExtSIOp, (value,), wide)
-    _say(low, f"%{piece.options}ll{piece.letter}", value)
+        is_unsigned = letter in _UNSIGNED or name == "i1"
+        value = low.one(V.ExtUIOp if is_unsigned else V.ExtSIOp, (value,), wide)
+    if letter == "c":
+        _say(low, f"%{piece.options}c", low.one(V.TruncIOp, (value,), b.i32))
+    elif letter == "p":
+        _say(low, "0x%llx", value)
+    else:
+        _say(low, f"%{piece.options}ll{letter}", value)
+
+
+def _narrowed(low: ThreadLowering, number: SSAValue, element: Attribute) -> SSAValue:
+    """An element of less than 8 bits, of which each takes a byte in shared memory."""
+    if number.type == element:
+        return number
+    bits = low.one(V.TruncIOp, (number,), b.IntegerType(width_of(element)))
+    return bits if bits.type == element else low.one(BitcastOp, (bits,), element)
 
 
 def _to_f64(low: ThreadLowering, value: SSAValue, name: str) -> SSAValue:

@@ -263,3 +263,47 @@ def test_groups_of_processes(backend: str | None, tmp_path: Path) -> None:
         assert model.module.weight.grad.is_cuda
     finally:
         distributed.destroy_process_group()
+
+
+def test_tensors_in_texts_tell_their_device() -> None:
+    x = torch.ones(2, device="cuda")
+    assert f"{x}" == "{}".format(x) == "tensor([1., 1.], device='cuda:0')"  # noqa: UP032
+    assert f"{torch.ones(2)}" == "tensor([1., 1.])"
+    assert f"{torch.tensor(1.5, device='cuda'):.2f}" == "1.50"
+    assert "device='cuda:0'" in f"{torch.nn.Parameter(torch.tensor(1.5, device='cuda'))}"
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{x:.2f}"
+    event = torch.cuda.Event()
+    assert repr(event) == "<torch.cuda.Event uninitialized>"
+    event.record()
+    assert repr(event) == f"<torch.cuda.Event {event.cuda_event:#x}>"
+
+
+@pytest.mark.parametrize("move", [lambda m: m.cuda(), lambda m: m.to("cuda")], ids=["cuda", "to"])
+def test_modules_without_shapes_are_moved(move: Any) -> None:
+    module = move(torch.nn.LazyLinear(3))
+    assert module(torch.ones(2, 4, device="cuda")).is_cuda
+    assert module.weight.shape == (3, 4) and module.weight.is_cuda and module.bias.is_cuda
+    back = torch.nn.LazyLinear(3, device="cuda").cpu()
+    assert not back(torch.ones(2, 4)).is_cuda and not back.weight.is_cuda
+    norm = move(torch.nn.LazyBatchNorm1d())
+    assert norm(torch.ones(2, 4, device="cuda")).is_cuda and norm.running_mean.is_cuda
+
+
+def test_tensors_of_a_programs_own_kind_are_asked_only_by_the_program() -> None:
+    seen: list[str] = []
+
+    class Recording(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):  # pyright: ignore
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2, device="cuda").as_subclass(Recording)
+    seen.clear()
+    assert (x + 1) is not None
+    assert seen == ["add"]
+
+
+def test_the_version_of_nccl() -> None:
+    assert torch.cuda.nccl.version()[0] == 2

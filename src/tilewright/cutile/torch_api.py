@@ -165,6 +165,10 @@ class Event:
         self._recorded: float | None = None
         self.cuda_event = next(_numbers) << 4
 
+    def __repr__(self) -> str:
+        told = "uninitialized" if self._recorded is None else f"{self.cuda_event:#x}"
+        return f"<torch.cuda.Event {told}>"
+
     def record(self, stream: Any = None) -> None:
         """Remember the time."""
         self._recorded = time.perf_counter()

@@ -22,6 +22,7 @@ from tilewright.cutile.torch_memory import device_memory
 _MUCH = 128 << 20
 _MANY = _MUCH // 8
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _META = torch.device("meta")
 _CALLED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 #: Of what torch makes without writing it, the host gives pages when they are used.
@@ -70,11 +71,18 @@ def refuse_if_missing(error: RuntimeError) -> None:
         device_memory.refuse(int(found[1]) if found else 0)
 
 
+def clone(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of a tensor; of a parameter that has no shape yet, which nothing can be copied of, another one."""
+    if not torch.nn.parameter.is_lazy(tensor):
+        return tensor.clone()
+    return type(tensor)(requires_grad=tensor.requires_grad, dtype=tensor.dtype)
+
+
 def clone_to_device(tensor: torch.Tensor) -> torch.Tensor:
     """A copy of a tensor for the device, if that has room for it."""
     check_capacity(torch.clone, (tensor,), {}, (tensor,))
     try:
-        return tensor.clone()
+        return clone(tensor)
     except RuntimeError as error:
         refuse_if_missing(error)
         raise
@@ -89,6 +97,8 @@ def _may_take_much(
     """Whether the results may be large; asked at each call."""
     product = 1
     for source in sources:
+        if type(source) not in _PLAIN:
+            return False  # what a program's own kind of tensor is asked for, it may record
         elements = source.numel()
         if type(elements) is not int:  # a symbol, or what TorchScript traces
             return False
@@ -158,7 +168,7 @@ def _taken(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str,
 def _without_elements(value: Any, given: set[int]) -> Any:
     """An argument with tensors of the same form that have no elements; the addresses of their storages are added to ``given``."""
     if isinstance(value, torch.Tensor):
-        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+        if type(value) not in _PLAIN or value.layout != torch.strided:
             raise _UnknownError
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_META)
         given.add(made.untyped_storage()._cdata)

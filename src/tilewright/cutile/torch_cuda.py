@@ -19,7 +19,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from tilewright.cutile.torch_api import patched_api
-from tilewright.cutile.torch_capacity import check_capacity, clone_to_device, refuse_if_missing
+from tilewright.cutile.torch_capacity import (
+    check_capacity,
+    clone,
+    clone_to_device,
+    refuse_if_missing,
+)
 from tilewright.cutile.torch_devices import check_index
 from tilewright.cutile.torch_memory import device_memory
 from tilewright.cutile.torch_programs import is_own_operation
@@ -332,7 +337,7 @@ def _moved(result: Any, sources: list[torch.Tensor], wanted: torch.device) -> An
     source = sources[0]
     if not isinstance(result, torch.Tensor) or _address(result) != _address(source):
         return result
-    return result if (source in _host) == (wanted.type == "cpu") else result.clone()
+    return result if (source in _host) == (wanted.type == "cpu") else clone(result)
 
 
 def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -347,9 +352,17 @@ def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any
 def _to_cpu(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if tensor in _host:
         return tensor
-    copied = tensor.clone()
+    copied = clone(tensor)
     _host.add(copied)
     return copied
+
+
+def _formatted(tensor: torch.Tensor, spec: str) -> str:
+    """A number as numbers are, anything else as it is printed."""
+    if spec or (tensor.dim() == 0 and type(tensor) is torch.Tensor):
+        return torch.Tensor.__format__(tensor, spec)
+    with CudaOnHost():
+        return str(tensor)
 
 
 def _type_as(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -458,6 +471,7 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     torch.Tensor.__repr__: lambda tensor, **k: representation(
         tensor, _device_of(tensor).type == "cuda", **k
     ),
+    torch.Tensor.__format__: _formatted,
     _getter("device"): _device_of,
     _getter("is_cuda"): lambda tensor, *_: _device_of(tensor).type == "cuda",
     _getter(CUDA_INTERFACE): lambda tensor, *_: cuda_interface(tensor, tensor in _host),

@@ -117,6 +117,9 @@ _PARTS: Mapping[str, Callable[..., Any]] = {
     "_cuda_hasPrimaryContext": lambda device: device == 0,
     "_cuda_canDeviceAccessPeer": lambda device, other: False,
     "_cuda_getCompiledVersion": lambda: 13000,
+    # Versions of NCCL, which Gloo stands for.
+    "_nccl_version": lambda: 2 << 32 | 27 << 16 | 3,
+    "_nccl_version_suffix": lambda: b"",
     "_cuda_synchronize": _nothing,
     "_cuda_init": _nothing,
     "_cuda_clearCublasWorkspaces": _nothing,

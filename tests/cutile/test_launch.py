@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import array
 import ctypes
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -419,3 +421,37 @@ def test_a_launch_that_failed_leaves_nothing_behind() -> None:
         else:
             with pytest.raises(KernelError, match="too large"):
                 launch(0, (1,), refuses, (x, y))
+
+
+@ct.kernel
+def asserting(x, limit: ct.Constant[float]):
+    t = ct.load(x, (0,), (4,))
+    ct.assert_(t < limit, "too large")
+    ct.printf("%f", ct.sum(t))
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [((9.0,), None), ((0.5,), KernelError), (("a",), TypeError), ((), TypeError)],
+    ids=["passes", "fails", "type", "number"],
+)
+def test_a_launch_keeps_no_array(more: tuple[object, ...], error: type[Exception] | None) -> None:
+    """Not until the garbage is collected either: programs count the memory that is free."""
+
+    def launched() -> tuple[weakref.ref[Any], type[Exception] | None]:
+        x = np.ones(4, np.float32)
+        raised = None
+        try:
+            launch(0, (1,), asserting, (x, *more))
+        except Exception as found:  # noqa: BLE001
+            raised = type(found)
+        return weakref.ref(x), raised
+
+    launched()  # the first launch of a process imports much
+    gc.collect()
+    gc.disable()
+    try:
+        left, raised = launched()
+        assert raised is error and left() is None
+    finally:
+        gc.enable()

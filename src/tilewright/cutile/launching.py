@@ -268,10 +268,13 @@ class Dispatcher:
             wrong = error
         else:
             return key, values
-        # cuTile looks at the types of all arguments before it looks into any.
-        for parameter, value in zip(parameters, kernel_args, strict=True):
-            parameter.classify(value)
-        raise wrong
+        try:
+            # cuTile looks at the types of all arguments before it looks into any.
+            for parameter, value in zip(parameters, kernel_args, strict=True):
+                parameter.classify(value)
+            raise wrong
+        finally:
+            del wrong  # or the arguments would live until the garbage is collected
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
         """cuTile's constraints that the kernel is compiled for, given these arguments."""

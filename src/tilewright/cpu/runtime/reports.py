@@ -52,6 +52,7 @@ class Reports:
         self._number = next(_numbers)
         self.printed: list[str] = []
         self.failures: list[AssertionFailure] = []
+        self._hook = self._hook_before = None
         self.error: BaseException | None = None
         """What ended the launch: a failed check, or what ``print_to`` raised."""
 
@@ -65,6 +66,8 @@ class Reports:
     def __exit__(self, *_: object) -> None:
         if _active.pop(self._number, None) is not None and sys.unraisablehook is self._hook:
             sys.unraisablehook = self._hook_before
+        # The hook holds this object, which holds the arrays of the launch.
+        self._hook = self._hook_before = None
 
     def _keep_lost_errors(self) -> Callable[[Any], object]:
         """What the handler of a signal raises where a report begins or ends, outside of every ``try``,

@@ -232,7 +232,7 @@ def test_options_that_leave_the_environment_aside(asking: Path, tmp_path: Path) 
         import os, subprocess, sys
         os.environ["PYTHONOPTIMIZE"] = "2"
         child = [{str(telling)!r}, "-I", "-E"]
-        for options in (["-I"], ["-E"], ["-uEs"], ["-X", "dev", "-WI", "-I"]):
+        for options in (["-I"], ["-E"], ["-uEs"], ["-X", "dev", "-WI", "--check-hash-based-pycs", "never", "-I"]):
             command = [sys.executable, *options, *child]
             assert subprocess.run(command, check=True).args is command
         subprocess.run(args=("python", "-I", *child), executable=sys.executable, env={{}}, check=True)

@@ -60,6 +60,10 @@ def _without_isolation(arguments):
     rest = list(arguments[1:])
     while rest:
         option = os.fsdecode(rest[0])
+        if option == "--check-hash-based-pycs":
+            made += rest[:2]
+            del rest[:2]
+            continue
         if len(option) < 2 or option[0] != "-" or option[1] == "-":
             break
         end = min([at for at, letter in enumerate(option) if letter in "cmWX"], default=len(option))

@@ -180,7 +180,8 @@ def test_arguments_that_are_not_given_are_not_known() -> None:
         Walker(found, launch).walk(0, (0, 0, 0))
 
 
-def test_endless_loops_end() -> None:
+def test_endless_loops_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.model.walk._MOST_STEPS", 20_000)
     found = kernel(f"mov.u32 %r3, 0; L: {_WORK} bra L;")
     with pytest.raises(TileIRError, match="how often loop L0"):
         Walker(found, _launch(found, (1, 1, 1))).walk(0, (0, 0, 0))

@@ -125,11 +125,17 @@ def room_of(path: Path) -> str:
 
 
 @cache
+def nodes(name: str) -> tuple[ast.AST, ...]:
+    """All that is in a file. There are a million nodes, which several tests look at."""
+    return tuple(ast.walk(FILES[name]))
+
+
+@cache
 def imported_rooms(path: Path, package: str = "tilewright") -> frozenset[str]:
     """The rooms of a package that a file imports, also within functions."""
     rooms: set[str] = set()
     inside = package.split(".")
-    for node in ast.walk(FILES[path.relative_to(SOURCE).as_posix()]):
+    for node in nodes(path.relative_to(SOURCE).as_posix()):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -182,8 +188,8 @@ def test_files_stay_reviewable() -> None:
     assert not long
 
 
-def _functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+def _functions(name: str) -> Iterator[Function]:
+    return (node for node in nodes(name) if isinstance(node, Function))
 
 
 def _parameters(function: Function) -> int:
@@ -196,8 +202,8 @@ def _parameters(function: Function) -> int:
 def test_functions_stay_readable() -> None:
     found = {
         f"{name}:{function.name}"
-        for name, tree in FILES.items()
-        for function in _functions(tree)
+        for name in FILES
+        for function in _functions(name)
         if (function.end_lineno or 0) - function.lineno + 1 > MAX_FUNCTION_LINES
     }
     assert found <= LONG_FUNCTIONS, f"over {MAX_FUNCTION_LINES} lines: {found - LONG_FUNCTIONS}"
@@ -207,8 +213,8 @@ def test_functions_stay_readable() -> None:
 def test_functions_take_few_parameters() -> None:
     found = {
         f"{name}:{function.name}"
-        for name, tree in FILES.items()
-        for function in _functions(tree)
+        for name in FILES
+        for function in _functions(name)
         if _parameters(function) > MAX_PARAMETERS
     }
     assert found <= MANY_PARAMETERS, f"over {MAX_PARAMETERS}: {found - MANY_PARAMETERS}"
@@ -367,9 +373,9 @@ def test_nothing_below_asks_the_root() -> None:
     """The root's lazy names lead upwards; below, only the version is of use."""
     found = [
         f"{name}:{node.lineno}"
-        for name, tree in FILES.items()
+        for name in FILES
         if name != "__init__.py" and not name.startswith("cli/")
-        for node in ast.walk(tree)
+        for node in nodes(name)
         if (
             isinstance(node, ast.ImportFrom)
             and node.module == "tilewright"
@@ -386,9 +392,9 @@ def test_nothing_below_asks_the_root() -> None:
 def test_private_names_of_parser_and_printer_stay_in_one_place() -> None:
     found = {
         f"{name}:{node.lineno}"
-        for name, tree in FILES.items()
+        for name in FILES
         if name != "dialects/syntax/tokens.py" and not name.startswith(("text/", "cli/"))
-        for node in ast.walk(tree)
+        for node in nodes(name)
         if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
         if isinstance(node.value, ast.Name) and node.value.id in {"parser", "printer"}
     }

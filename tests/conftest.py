@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests make many objects and hardly any cycles; like the command, they save a tenth of their time.
-gc.set_threshold(100_000)
+gc.set_threshold(300_000, 10, 30)
 
 # Tests start hundreds of Python processes, each of which would compile again what it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

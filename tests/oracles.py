@@ -114,10 +114,11 @@ def disassemble(
     Raises `OracleRejected` where the tool refuses the bytes, `OracleTimeout` where it hangs.
     """
     flags = ["--print-debug-info"] if locations else []
-    with tempfile.TemporaryDirectory(prefix="tileirdisasm-") as directory:
-        source = Path(directory, "input.tileirbc")
-        source.write_bytes(bytecode)
-        return _run("tileirdisasm", [*flags, str(source)], directory, timeout_s)
+    # It only reads its input, and is called so often that a folder for each call would cost as much as the call.
+    with tempfile.NamedTemporaryFile(prefix="tileirdisasm-", suffix=".tileirbc") as source:
+        source.write(bytecode)
+        source.flush()
+        return _run("tileirdisasm", [*flags, source.name], tempfile.gettempdir(), timeout_s)
 
 
 def assemble(

@@ -8,7 +8,7 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -125,11 +125,17 @@ def room_of(path: Path) -> str:
 
 
 @cache
+def nodes(name: str) -> tuple[ast.AST, ...]:
+    """All that is in a file. There are a million nodes, which several tests look at."""
+    return tuple(ast.walk(FILES[name]))
+
+
+@cache
 def imported_rooms(path: Path, package: str = "tilewright") -> frozenset[str]:
     """The rooms of a package that a file imports, also within functions."""
     rooms: set[str] = set()
     inside = package.split(".")
-    for node in ast.walk(FILES[path.relative_to(SOURCE).as_posix()]):
+    for node in nodes(path.relative_to(SOURCE).as_posix()):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -144,33 +150,34 @@ def imported_rooms(path: Path, package: str = "tilewright") -> frozenset[str]:
     return frozenset(room for room in rooms if f"{package}.{room}" in MODULES)
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.name))
-def test_imports_point_down(path: Path) -> None:
-    room = room_of(path)
-    if room in ROOT:
-        return
-    assert room in LEVEL, f"{room} stands on no floor"
-    for other in imported_rooms(path) - {room}:
-        assert LEVEL[other] < LEVEL[room], (
-            f"{path.relative_to(SOURCE)} imports {other}, which is not below {room}"
-        )
+def _upward(
+    paths: Iterable[Path], root: Path, package: str, levels: Mapping[str, int]
+) -> list[str]:
+    """The imports that do not lead to a lower floor."""
+    found: list[str] = []
+    for path in paths:
+        room = path.relative_to(root).with_suffix("").parts[0]
+        if room not in levels:
+            found.append(f"{room} stands on no floor")
+            continue
+        name = path.relative_to(root).as_posix()
+        found += [
+            f"{name} imports {other}, which is not below {room}"
+            for other in imported_rooms(path, package) - {room}
+            if levels.get(other, -1) >= levels[room]
+        ]
+    return found
 
 
-DIALECTS = SOURCE / "dialects"
+def test_imports_point_down() -> None:
+    paths = [path for path in SOURCE.rglob("*.py") if room_of(path) not in ROOT]
+    assert _upward(paths, SOURCE, "tilewright", LEVEL) == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted({*DIALECTS.rglob("*.py")} - {DIALECTS / "__init__.py"}),
-    ids=lambda p: p.relative_to(DIALECTS).as_posix(),
-)
-def test_imports_between_dialects_point_down(path: Path) -> None:
-    room = path.relative_to(DIALECTS).with_suffix("").parts[0]
-    assert room in DIALECT_LEVEL, f"{room} stands on no floor"
-    for other in imported_rooms(path, "tilewright.dialects") - {room}:
-        assert DIALECT_LEVEL[other] < DIALECT_LEVEL[room], (
-            f"{path.relative_to(DIALECTS)} imports {other}, which is not below {room}"
-        )
+def test_imports_between_dialects_point_down() -> None:
+    root = SOURCE / "dialects"
+    paths = {*root.rglob("*.py")} - {root / "__init__.py"}
+    assert _upward(paths, root, "tilewright.dialects", DIALECT_LEVEL) == []
 
 
 def test_files_stay_reviewable() -> None:
@@ -182,8 +189,8 @@ def test_files_stay_reviewable() -> None:
     assert not long
 
 
-def _functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+def _functions(name: str) -> Iterator[Function]:
+    return (node for node in nodes(name) if isinstance(node, Function))
 
 
 def _parameters(function: Function) -> int:
@@ -196,8 +203,8 @@ def _parameters(function: Function) -> int:
 def test_functions_stay_readable() -> None:
     found = {
         f"{name}:{function.name}"
-        for name, tree in FILES.items()
-        for function in _functions(tree)
+        for name in FILES
+        for function in _functions(name)
         if (function.end_lineno or 0) - function.lineno + 1 > MAX_FUNCTION_LINES
     }
     assert found <= LONG_FUNCTIONS, f"over {MAX_FUNCTION_LINES} lines: {found - LONG_FUNCTIONS}"
@@ -207,8 +214,8 @@ def test_functions_stay_readable() -> None:
 def test_functions_take_few_parameters() -> None:
     found = {
         f"{name}:{function.name}"
-        for name, tree in FILES.items()
-        for function in _functions(tree)
+        for name in FILES
+        for function in _functions(name)
         if _parameters(function) > MAX_PARAMETERS
     }
     assert found <= MANY_PARAMETERS, f"over {MAX_PARAMETERS}: {found - MANY_PARAMETERS}"
@@ -367,9 +374,9 @@ def test_nothing_below_asks_the_root() -> None:
     """The root's lazy names lead upwards; below, only the version is of use."""
     found = [
         f"{name}:{node.lineno}"
-        for name, tree in FILES.items()
+        for name in FILES
         if name != "__init__.py" and not name.startswith("cli/")
-        for node in ast.walk(tree)
+        for node in nodes(name)
         if (
             isinstance(node, ast.ImportFrom)
             and node.module == "tilewright"
@@ -386,9 +393,9 @@ def test_nothing_below_asks_the_root() -> None:
 def test_private_names_of_parser_and_printer_stay_in_one_place() -> None:
     found = {
         f"{name}:{node.lineno}"
-        for name, tree in FILES.items()
+        for name in FILES
         if name != "dialects/syntax/tokens.py" and not name.startswith(("text/", "cli/"))
-        for node in ast.walk(tree)
+        for node in nodes(name)
         if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
         if isinstance(node.value, ast.Name) and node.value.id in {"parser", "printer"}
     }

@@ -3,9 +3,9 @@
     python tools/check_wheel.py [WORD]
 
 Builds the wheel, installs it with its documented extras into a fresh environment outside of the
-clone, and runs the commands there, in a folder that has the examples and the files that the
-documents name; with WORD only those commands that contain it. Then runs two programs with the oldest
-cuTile. Ends with exit status 1 where a command does not do what its document says.
+clone, and runs the commands there, those of a document one after the other in a folder of its own
+that has the examples and the files that documents name, one document on each processor; with WORD
+only those commands that contain it. Then runs two programs with the oldest cuTile. Ends with exit status 1 where a command does not do what its document says.
 
 What a command needs beyond ``tilewright[cutile]`` and pytest stands behind it as a comment: ``# needs
 torch``. Such a command is run all the same, and must work or end with the message that NEEDS has.
@@ -21,7 +21,8 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,18 +131,16 @@ def _command(where: str, line: str) -> Iterator[Command]:
 
 
 class Environment:
-    """A fresh environment with the wheel in it, and a folder to work in."""
+    """A fresh environment with the wheel in it, and a folder to work in, called ``name``."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, name: str = "work"):
         self.folder = folder
-        self.work = folder / "work"
+        self.work = folder / name
         scripts = "Scripts" if os.name == "nt" else "bin"
         self.scripts = folder / "environment" / scripts
-        home = folder / "home"
-        for path in (self.work, home):
-            path.mkdir()
-        for name in (".local/share/bash-completion/completions", ".config/fish/completions"):
-            (home / name).mkdir(parents=True)
+        home = folder / f"{name}-home"
+        for path in (".local/share/bash-completion/completions", ".config/fish/completions"):
+            (home / path).mkdir(parents=True)
         self.variables = {
             key: value
             for key, value in os.environ.items()
@@ -149,7 +148,7 @@ class Environment:
         } | {
             "PATH": os.pathsep.join([str(self.scripts), os.environ["PATH"]]),
             "HOME": str(home),
-            "TILEWRIGHT_CACHE_DIR": str(folder / "cache"),
+            "TILEWRIGHT_CACHE_DIR": str(folder / f"{name}-cache"),
         }
 
     def install(self) -> None:
@@ -181,8 +180,15 @@ class Environment:
             check=False,
         )
 
+    def beside(self, name: str) -> Environment:
+        """The same environment, with a folder to work in that has what this one has now."""
+        other = Environment(self.folder, name)
+        shutil.copytree(self.work, other.work)
+        return other
+
     def fill(self) -> None:
         """The examples, and under the names that documents use, kernels and a program."""
+        self.work.mkdir()
         shutil.copytree(ROOT / "examples", self.work / "examples")
         kernel = _DOUBLE
         for name in ("kernel.tileir", "kernels.tileir", "other.tileir"):
@@ -258,26 +264,36 @@ def check_oldest(environment: Environment) -> int:
     return failed
 
 
+def check_all(environment: Environment, wanted: Sequence[Command]) -> int:
+    """How many of the commands of a document fail, each of which is told."""
+    failed = 0
+    for command in wanted:
+        started = time.perf_counter()
+        problem = check(environment, command)
+        failed += bool(problem)
+        seconds = time.perf_counter() - started
+        needs = f"  (without {command.needs})" if command.needs else ""
+        mark = "FAILED" if problem else "ok"
+        line = f"{mark:6} {seconds:5.1f} s  {command.where}: {command.line[:110]}{needs}"
+        print("\n".join(filter(None, (line, problem))), flush=True)
+    return failed
+
+
 def main(word: str = "") -> int:
     wanted = [command for command in commands() if word in command.line]
+    documents: dict[str, list[Command]] = {}
+    for command in wanted:
+        documents.setdefault(command.where, []).append(command)
     with tempfile.TemporaryDirectory(prefix="tilewright-wheel-") as name:
         environment = Environment(Path(name))
         environment.install()
         environment.fill()
-        failed = 0
-        for command in wanted:
-            started = time.perf_counter()
-            problem = check(environment, command)
-            failed += bool(problem)
-            seconds = time.perf_counter() - started
-            needs = f"  (without {command.needs})" if command.needs else ""
-            mark = "FAILED" if problem else "ok"
-            print(
-                f"{mark:6} {seconds:5.1f} s  {command.where}: {command.line[:110]}{needs}",
-                flush=True,
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            # The longest first, so that in the end no processor waits for one of them.
+            longest = sorted(documents.items(), key=lambda item: -len(item[1]))
+            failed = sum(
+                pool.map(lambda item: check_all(environment.beside(item[0]), item[1]), longest)
             )
-            if problem:
-                print(problem, flush=True)
         failed_with_oldest = check_oldest(environment)
     print(f"commands: {len(wanted) - failed} passed, {failed} failed")
     return 1 if failed or failed_with_oldest or not wanted else 0

@@ -62,7 +62,8 @@ def install(extras: str, *, optional: bool = False) -> None:
     if not interpreter().exists():
         make_environment()
     pip = (interpreter(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    command = [str(part) for part in (*pip, "--editable", f".{extras}")]
+    # Of thousands of modules few are ever imported; those are compiled then.
+    command = [str(part) for part in (*pip, "--no-compile", "--editable", f".{extras}")]
     result = subprocess.run(command, cwd=ROOT, check=False)
     if not result.returncode:
         stamp.write_text(digest)

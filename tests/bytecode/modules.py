@@ -376,14 +376,18 @@ def differences(first: Operation, second: Operation) -> Iterator[str]:
     """How two modules differ, locations included; nothing where they are the same."""
     if not first.is_structurally_equivalent(second):
         yield "the structure"
+    # Operations share locations, each of which is a tree.
+    same: set[tuple[int, int]] = set()
     for a, b in zip(first.walk(), second.walk(), strict=False):
         if type(a) is not type(b):
             yield f"{a.name} against {b.name}"
             return
         if a.properties != b.properties:
             yield f"properties of {a.name}: {a.properties} against {b.properties}"
-        if a.location != b.location:
-            yield f"location of {a.name}: {a.location} against {b.location}"
+        if (places := (id(a.location), id(b.location))) not in same:
+            if a.location != b.location:
+                yield f"location of {a.name}: {a.location} against {b.location}"
+            same.add(places)
         if [r.type for r in a.results] != [r.type for r in b.results]:
             yield f"result types of {a.name}"
 

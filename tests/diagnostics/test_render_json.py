@@ -82,7 +82,9 @@ def test_schema_of_a_binary_diagnostic() -> None:
     assert (entry["file"], entry["line"], entry["start"]) == ("k.tileirbc", None, None)
 
 
-text = st.text(max_size=8)
+# Any that UTF-8 can encode; hypothesis finds them by trying a million where it is not told which.
+characters = st.characters(exclude_categories=["Cs"])
+text = st.text(characters, max_size=8)
 offsets = st.integers(0, len(FILE.text))
 places = st.one_of(
     st.none(),
@@ -151,7 +153,7 @@ def test_keys_of_later_versions_are_ignored() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    st.none() | st.booleans() | st.integers() | st.text(characters, max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD]), inner),
     max_leaves=10,
 )

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.test_structure import FILES
+from tests.test_structure import FILES, nodes
 from xdsl.dialects import scf, ub
 from xdsl.ir import Operation
 from xdsl.irdl import VerificationContext, irdl_op_definition
@@ -193,9 +193,9 @@ def test_no_string_outside_the_dialects_names_an_operation() -> None:
     names = {*EVERY} - set(arith.OPERATIONS)
     found = [
         f"{name}:{node.lineno}: {node.value}"
-        for name, tree in FILES.items()
+        for name in FILES
         if not name.startswith("dialects/")
-        for node in ast.walk(tree)
+        for node in nodes(name)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and (node.value in names or node.value == "nv_tileaa.")

@@ -49,6 +49,7 @@ def kernel(body: str, arch: str = "sm_90", threads: int = 32) -> Kernel:
 
 
 def kernels(bodies: Mapping[str, str], arch: str = "sm_90", threads: int = 32) -> dict[str, Kernel]:
-    """Several at once: most of the time goes into starting the tools."""
+    """Several at once, in their order: most of the time goes into starting the tools."""
     cubin = _assembled(bodies, arch, threads).cubin
-    return {found.name: found for found in read_kernels(cubin, disassemble_to_json)}
+    found = {found.name: found for found in read_kernels(cubin, disassemble_to_json)}
+    return {name: found[name] for name in bodies}

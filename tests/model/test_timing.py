@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from tests.model.support import kernel, requires_tools
+from tests.model.support import kernel, kernels, requires_tools
 
 from tilewright.diagnostics import TileIRError
 from tilewright.model.report import Launch, as_json, as_text
@@ -57,9 +57,10 @@ _BULK = """
 )
 def test_bulk_stores_take_what_the_fence_before_them_orders(meet: str) -> None:
     """Two stores of 512 bytes, not the word of the reduction in front of them; what threads store themselves comes on top."""
-    assert _profile(kernel(_BULK.format(first="", meet=meet))).stored_bytes == 1024
-    both = _BULK.format(first="st.volatile.global.u32 [%rd0+64], %r4;", meet=meet)
-    assert _profile(kernel(both)).stored_bytes == 1024 + 128
+    firsts = {"none": "", "own": "st.volatile.global.u32 [%rd0+64], %r4;"}
+    found = kernels({name: _BULK.format(first=first, meet=meet) for name, first in firsts.items()})
+    assert _profile(found["none"]).stored_bytes == 1024
+    assert _profile(found["own"]).stored_bytes == 1024 + 128
 
 
 def test_one_block_takes_its_latency() -> None:
@@ -95,12 +96,9 @@ def _floats(body: str) -> str:
 )
 def test_a_chain_of_dependent_multiplications(arch: str, gpu: str) -> None:
     """Each waits four clocks for the one before."""
-    latencies = [
-        _profile(
-            kernel(_floats("fma.rn.f32 %f0, %f0, %f0, %f1; " * n), arch), gpu=GPUS[gpu]
-        ).block_latency
-        for n in (100, 300)
-    ]
+    step = "fma.rn.f32 %f0, %f0, %f0, %f1; "
+    made = kernels({f"k{n}": _floats(step * n) for n in (100, 300)}, arch)
+    latencies = [_profile(found, gpu=GPUS[gpu]).block_latency for found in made.values()]
     assert latencies[1] - latencies[0] == 200 * 4
 
 
@@ -109,10 +107,9 @@ def test_a_chain_of_dependent_multiplications(arch: str, gpu: str) -> None:
 def test_a_chain_of_loads_from_shared_memory() -> None:
     """Each waits for the address: the latency of shared memory, and the clock of its issue or two."""
     step = "ld.volatile.shared.u32 %r3, [%r3]; "
-    latencies = [
-        _profile(kernel(f"mov.u32 %r3, sm; {step * n} st.global.u32 [%rd0], %r3;")).block_latency
-        for n in (50, 150)
-    ]
+    text = "mov.u32 %r3, sm; {} st.global.u32 [%rd0], %r3;"
+    made = kernels({f"k{n}": text.format(step * n) for n in (50, 150)})
+    latencies = [_profile(found).block_latency for found in made.values()]
     per_load = (latencies[1] - latencies[0]) / 100
     assert H100["shared_latency"] <= per_load <= H100["shared_latency"] + 3
 
@@ -122,7 +119,8 @@ def test_a_chain_of_loads_from_shared_memory() -> None:
 def test_special_functions_take_eight_clocks_of_a_quarter() -> None:
     """16 lanes a clock are four for each quarter: a warp takes eight clocks."""
     step = "ex2.approx.ftz.f32 %f0, %f0; "
-    found = [_profile(kernel(_floats(step * n))) for n in (64, 192)]
+    made = kernels({f"k{n}": _floats(step * n) for n in (64, 192)})
+    found = [_profile(each) for each in made.values()]
     busy = [one.clocks * one.shares["sfu"] for one in found]
     assert busy[1] - busy[0] == pytest.approx(128 * 8)
 
@@ -142,9 +140,8 @@ def test_products_of_matrices_take_the_rate_of_the_tensor_unit(
     loads = " ".join(f"ld.global.u32 %r{n}, [%rd0+{4 * n}];" for n in range(4, 10))
     starts = " ".join(f"ld.global.f32 %f{n}, [%rd0+{64 + 4 * n}];" for n in range(4))
     stores = " ".join(f"st.global.f32 [%rd0+{4 * n}], %f{n};" for n in range(4))
-    found = [
-        _profile(kernel(loads + starts + step * n + stores, arch), gpu=GPUS[gpu]) for n in (10, 50)
-    ]
+    made = kernels({f"k{n}": loads + starts + step * n + stores for n in (10, 50)}, arch)
+    found = [_profile(each, gpu=GPUS[gpu]) for each in made.values()]
     busy = [one.clocks * one.shares["tensor"] for one in found]
     expected = 40 * 16 * 8 * 16 / (GPUS[gpu]["tensor_f16"] * share / 4)
     assert busy[1] - busy[0] == pytest.approx(expected)
@@ -283,20 +280,23 @@ def test_reports_say_that_they_are_modelled() -> None:
 def test_a_ring_of_copies_hides_their_latency_by_its_stages() -> None:
     """A turn of a ring of n stages takes the latency of a copy over n - 1 turns that it is ahead."""
 
-    def turn(stages: int) -> float:
+    def body(stages: int) -> str:
         first = "cp.async.ca.shared.global [%r3], [%rd0], 16; cp.async.commit_group; "
-        body = (
+        return (
             f"mov.u32 %r3, sm; mov.u32 %r6, 0; {first * (stages - 1)}"
             f'.pragma "nounroll"; L: {first} cp.async.wait_group {stages - 1}; '
             "ld.volatile.shared.u32 %r4, [%r3]; st.volatile.shared.u32 [%r3+64], %r4; "
             "add.u32 %r6, %r6, 1; setp.lt.u32 %p0, %r6, %r0; @%p0 bra L;"
         )
-        found = kernel(body)
+
+    made = kernels({f"k{stages}": body(stages) for stages in (1, 2, 3, 4, 5)})
+
+    def turn(found: Kernel) -> float:
         clocks = [_profile(found, turns=n, footprint_bytes=64).block_latency for n in (40, 80)]
         return (clocks[1] - clocks[0]) / 40
 
     latency = H100["l2_latency"]
-    turns = {stages: turn(stages) for stages in (1, 2, 3, 4, 5)}
+    turns = {int(name[1:]): turn(found) for name, found in made.items()}
     assert turns[1] >= latency
     for stages in (2, 3, 4):
         # The copy begins within its turn, so that the turn itself hides up to one more.

@@ -104,19 +104,34 @@ LOOPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
         lambda a, b, c: max(1, (a & 63) + (b >> 1 & 7)),
     ),
 }
+_LEADS = "mov.u32 %r3, 0; setp.eq.u32 %p1, %r0, 0; {} {} M: {}"
+_COUNTED = _while("setp.lt.u32 %p0, %r3, %r0;", "add.u32 %r3, %r3, 1;")
+#: What else is walked through, on each architecture.
+OTHERS = {
+    "on data": f"L: ld.volatile.global.u32 %r3, [%rd0]; {_WORK} setp.ne.u32 %p0, %r3, 5; @%p0 bra L;",
+    "always met": _LEADS.format("", _COUNTED, _WORK),
+    "met under a guard": _LEADS.format("@%p1 bra M;", _COUNTED, _WORK),
+    "left by ending": f'.pragma "nounroll"; L: ld.volatile.global.u32 %r3, [%rd0]; {_WORK} '
+    "setp.eq.u32 %p0, %r3, 5; @%p0 exit; bra L;",
+    "endless": f"mov.u32 %r3, 0; L: {_WORK} bra L;",
+    "a poll": "P: ld.volatile.shared.u32 %r3, [sm]; setp.eq.u32 %p0, %r3, 0; @%p0 bra P; st.global.u32 [%rd0], %r3;",
+    "a chase": "mov.u32 %r3, sm; P: ld.volatile.shared.u32 %r3, [%r3]; setp.ne.u32 %p0, %r3, 0; @%p0 bra P;",
+}
 
 
 @cache
-def _loops(arch: str) -> dict[str, Kernel]:
-    found = kernels({f"k{n}": body for n, (body, _) in enumerate(LOOPS.values())}, arch)
-    return {name: found[f"k{n}"] for n, name in enumerate(LOOPS)}
+def _kernels(arch: str = "sm_90") -> dict[str, Kernel]:
+    """All that are written above, by their names there."""
+    bodies = {name: body for name, (body, _) in LOOPS.items()} | OTHERS
+    found = kernels({f"k{n}": body for n, body in enumerate(bodies.values())}, arch)
+    return dict(zip(bodies, found.values(), strict=True))
 
 
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_turns_of_loops(name: str, arch: str) -> None:
     _, expected = LOOPS[name]
-    found = _loops(arch)[name]
+    found = _kernels(arch)[name]
     for numbers in ((1, 1, 1), (9, 3, 2), (37, 5, 11), (64, 13, 3), (100, 99, 0)):
         assert _turns(found, _launch(found, numbers)) == expected(*numbers), numbers
 
@@ -137,8 +152,7 @@ def test_warps_and_blocks_go_their_own_ways(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_loops_on_data_need_a_number(arch: str) -> None:
-    body = f"L: ld.volatile.global.u32 %r3, [%rd0]; {_WORK} setp.ne.u32 %p0, %r3, 5; @%p0 bra L;"
-    found = kernel(body, arch)
+    found = _kernels(arch)["on data"]
     launch = _launch(found, (1, 1, 1))
     with pytest.raises(TileIRError, match="how often loop L0") as caught:
         Walker(found, launch).walk(0, (0, 0, 0))
@@ -148,12 +162,10 @@ def test_loops_on_data_need_a_number(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("around", ["", "@%p1 bra M;"])
-def test_warps_come_to_loops_whose_turns_are_given(arch: str, around: str) -> None:
+@pytest.mark.parametrize("name", ["always met", "met under a guard"])
+def test_warps_come_to_loops_whose_turns_are_given(arch: str, name: str) -> None:
     """Also where an argument that is not given decides whether they do."""
-    loop = _while("setp.lt.u32 %p0, %r3, %r0;", "add.u32 %r3, %r3, 1;")
-    body = f"mov.u32 %r3, 0; setp.eq.u32 %p1, %r0, 0; {around} {loop} M: {_WORK}"
-    found = kernel(body, arch)
+    found = _kernels(arch)[name]
     launch = LaunchShape((1, 1, 1), (32, 1, 1), {})
     path = Walker(found, launch, {"L0": 9}).walk(0, (0, 0, 0))
     assert path.counts()[found.loops[0].head] == 9
@@ -161,8 +173,7 @@ def test_warps_come_to_loops_whose_turns_are_given(arch: str, around: str) -> No
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_loops_that_warps_leave_by_ending_need_a_number(arch: str) -> None:
-    body = f'.pragma "nounroll"; L: ld.volatile.global.u32 %r3, [%rd0]; {_WORK} setp.eq.u32 %p0, %r3, 5; @%p0 exit; bra L;'
-    found = kernel(body, arch)
+    found = _kernels(arch)["left by ending"]
     launch = _launch(found, (1, 1, 1))
     with pytest.raises(TileIRError, match="how often loop L0"):
         Walker(found, launch).walk(0, (0, 0, 0))
@@ -174,25 +185,24 @@ def test_loops_that_warps_leave_by_ending_need_a_number(arch: str) -> None:
 
 
 def test_arguments_that_are_not_given_are_not_known() -> None:
-    found = kernel(LOOPS["unsigned"][0])
+    found = _kernels()["unsigned"]
     launch = LaunchShape((1, 1, 1), (32, 1, 1), parameter_words(found, [(8, None)]))
     with pytest.raises(TileIRError, match="how often loop"):
         Walker(found, launch).walk(0, (0, 0, 0))
 
 
-def test_endless_loops_end() -> None:
-    found = kernel(f"mov.u32 %r3, 0; L: {_WORK} bra L;")
+def test_endless_loops_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.model.walk._MOST_STEPS", 20_000)
+    found = _kernels()["endless"]
     with pytest.raises(TileIRError, match="how often loop L0"):
         Walker(found, _launch(found, (1, 1, 1))).walk(0, (0, 0, 0))
 
 
 def test_polls_of_one_word_are_waits() -> None:
-    body = "P: ld.volatile.shared.u32 %r3, [sm]; setp.eq.u32 %p0, %r3, 0; @%p0 bra P;"
-    found = kernel(f"{body} st.global.u32 [%rd0], %r3;")
+    found = _kernels()["a poll"]
     assert [loop.waits for loop in found.loops] == [True]
     Walker(found, _launch(found, (1, 1, 1))).walk(0, (0, 0, 0))
-    chase = "mov.u32 %r3, sm; P: ld.volatile.shared.u32 %r3, [%r3]; setp.ne.u32 %p0, %r3, 0; @%p0 bra P;"
-    assert [loop.waits for loop in kernel(chase).loops] == [False]
+    assert [loop.waits for loop in _kernels()["a chase"].loops] == [False]
 
 
 def test_branches_on_data_are_counted() -> None:

@@ -113,7 +113,7 @@ def test_what_follows_an_operation_without_operands(results: str) -> None:
 
 def test_strings_stay() -> None:
     """What is told at run time is not renamed, even where it looks like a layout."""
-    body = f'nv_tileaa.assert %c {{message = "not {ONE}"}} : i1\n'
+    body = f'%c = arith.constant true\nnv_tileaa.assert %c {{message = "not {ONE}"}} : i1\n'
     text = print_text(parse(program().replace("%r =", f"{body}%r =", 1)))
     assert f'"not {ONE}"' in text
     assert print_text(parse(text)) == text

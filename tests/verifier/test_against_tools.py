@@ -60,12 +60,13 @@ def encodable() -> list[Program]:
     """The rejected programs that parse; the verifier or the writer has to stop the others."""
     found: list[Program] = []
     for program in programs():
+        if program.is_twin:
+            continue
         try:
             parse(program.text, program.file)
         except TileIRError:
             continue
-        if not program.is_twin:
-            found.append(program)
+        found.append(program)
     return found
 
 

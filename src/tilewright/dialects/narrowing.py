@@ -6,6 +6,7 @@ are attributes, which is all that xDSL guarantees. Nothing inside is looked at w
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import (
@@ -31,6 +32,12 @@ AnyIntegerAttr: TypeAlias = "IntegerAttr[IntegerType | IndexType]"
 AnyDense: TypeAlias = "DenseIntOrFPElementsAttr[AnyDenseElement]"
 IntegerArray: TypeAlias = "DenseArrayBase[IntegerType]"
 AnyDenseArray: TypeAlias = "DenseArrayBase[IntegerType | AnyFloat]"
+
+
+@cache
+def signless(width: int) -> IntegerType:
+    """The type ``iN``; the same object for the same width."""
+    return IntegerType(width)
 
 
 def is_array(value: object) -> TypeGuard[ArrayAttr]:

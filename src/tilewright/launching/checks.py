@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from tilewright.analysis.preorder import operations
 from tilewright.diagnostics import Collector, TileIRError, define_code
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.accesses import may_write_anything, written_through
@@ -123,7 +124,7 @@ def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:
 def first_writes(entry: KernelOp) -> dict[int | None, Operation]:
     """The first operation that writes through each parameter; under None, through an unknown one."""
     found: dict[int | None, Operation] = {}
-    for op in entry.walk():
+    for op in operations(entry):
         if (target := written_through(op)) is not None:
             found.setdefault(_parameter_behind(target, entry.block), op)
         elif may_write_anything(op):

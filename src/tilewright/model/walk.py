@@ -95,14 +95,21 @@ class WarpPath:
 
 #: Instructions that do not fall through, unless guarded.
 _JUMPS = frozenset({"BRA", "JMP", "EXIT", "RET", "KILL"})
+#: Those after which another block than the next one may follow.
+_ENDS = _JUMPS | {"CALL", "BRX", "BRXU", "BPT"}
 
 
 @dataclass(slots=True)
 class _Step:
-    """A translated basic block: operations, then the branch."""
+    """A translated basic block: operations, then the branch, whose opcode without modifiers is ``base``.
+
+    ``always``: the branch does not depend on a predicate.
+    """
 
     operations: list[Operation]
     last: Instruction
+    base: str
+    always: bool
     condition: Getter
     after: int | None
     target: int | None
@@ -153,19 +160,19 @@ class Walker:
         branches.
         """
         for number, step in enumerate(self._steps):
-            if step.last.base == "CALL" and step.target is not None:
+            if step.base == "CALL" and step.target is not None:
                 waiting, seen = [step.target], {step.target}
                 while waiting:
                     found = [n for n in self._after(waiting.pop()) if n not in seen]
                     waiting += found
                     seen.update(found)
-                if all(self._steps[n].last.base != "RET" for n in seen):
+                if all(self._steps[n].base != "RET" for n in seen):
                     yield number
 
     def _after(self, number: int) -> list[int]:
         """The blocks that may follow one."""
         step = self._steps[number]
-        ends = step.last.base in _JUMPS and is_always(_condition_text(step.last))
+        ends = step.base in _JUMPS and step.always
         return [n for n in (None if ends else step.after, step.target) if n is not None]
 
     def _ways_to_given(self) -> dict[int, frozenset[int]]:
@@ -192,14 +199,14 @@ class Walker:
         """
         path = WarpPath([], Counter())
         self._events.clear()
-        steps = self._steps
+        steps, most = self._steps, self._most_blocks or _MOST_STEPS
         registers: Registers = {**self._special(warp, block), _ANNOUNCED: 0}
         visits: dict[int, int] = {}
         calls: list[int] = []
         at: int | None = 0
         while at is not None:
             path.blocks.append(at)
-            if len(path.blocks) > (self._most_blocks or _MOST_STEPS):
+            if len(path.blocks) > most:
                 if self._most_blocks:
                     break
                 raise self._endless(at)
@@ -210,7 +217,8 @@ class Walker:
             step = steps[at]
             for run in step.operations:
                 run(registers)
-            at = self._next(at, step, registers, visits, calls, path)
+            ends = step.base in _ENDS
+            at = self._next(at, step, registers, visits, calls, path) if ends else step.after
         path.loaded_bytes = registers[_ANNOUNCED] or 0
         path.events = [*self._events]
         return path
@@ -250,6 +258,8 @@ class Walker:
                 _Step(
                     operations,
                     last,
+                    last.base,
+                    is_always(_condition_text(last)),
                     _condition(last),
                     block.number + 1 if block.number + 1 < len(blocks) else None,
                     firsts.get(last.target) if last.target is not None else None,
@@ -266,10 +276,8 @@ class Walker:
         calls: list[int],
         path: WarpPath,
     ) -> int | None:
-        """The next block, or None at the end."""
-        base = step.last.base
-        if base not in ("BRA", "EXIT", "CALL", "RET", "BRX", "JMP", "BRXU", "KILL", "BPT"):
-            return step.after
+        """The next block behind one that ends with one of ``_ENDS``; None at the end."""
+        base = step.base
         taken = step.condition(registers)
         loop = self._inner.get(at)
         ends = base == "EXIT" and loop is not None and loop.number in self._ended_by_exits
@@ -290,7 +298,7 @@ class Walker:
             raise self._endless(at)
         if loop is not None and step.after is not None:
             stays = [step.after in loop.blocks, step.target in loop.blocks]
-            decides = stays[0] != stays[1] and not is_always(_condition_text(step.last))
+            decides = stays[0] != stays[1] and not step.always
             if decides and (loop.number in self._forced or taken is None):
                 return self._turn(at, loop, step, visits, stays[1])
         if taken is None:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block as IRBlock
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.analysis.preorder import operations
 from tilewright.dialects.backends import Table
 from tilewright.simulator import codes
 from tilewright.simulator.architectures import Architecture, requirement_of
@@ -197,7 +198,7 @@ class Translator:
 
     def _inputs(self, op: Operation) -> list[int]:
         """The slots of values that an operation uses, also in its regions, and that may change."""
-        used = [value for inner in op.walk() for value in inner.operands]
+        used = [value for inner in operations(op) for value in inner.operands]
         return [slot for slot in dict.fromkeys(self.slots(used)) if slot not in self.fixed]
 
     def operation(self, op: Operation) -> Translation:

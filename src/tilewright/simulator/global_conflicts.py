@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Operation
 
+from tilewright.analysis.preorder import operations
 from tilewright.numerics.arrays import Array, unsigned_view
 from tilewright.simulator import codes
 from tilewright.simulator.atomics import is_atomic
@@ -36,7 +37,7 @@ _ORDERING = frozenset({"llvm.fence", "llvm.inline_asm"})
 @lru_cache(16)
 def _orders_by_memory(module: Operation) -> bool:
     """Whether a module has operations by which warps may synchronize through memory."""
-    return any(op.name in _ORDERING or is_atomic(op) for op in module.walk())
+    return any(op.name in _ORDERING or is_atomic(op) for op in operations(module))
 
 
 def _root(op: Operation) -> Operation:

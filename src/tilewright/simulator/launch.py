@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.analysis import verifier
+from tilewright.analysis.preorder import operations
 from tilewright.diagnostics import Diagnostic, TileIRError
 from tilewright.diagnostics.render_html import preformatted, render_html
 from tilewright.diagnostics.tracebacks import hides_frames
@@ -154,7 +155,7 @@ class Program:
         self.options = options
         self._mapped: list[Array] = []
         self.kernels = {
-            op.symbol: op for op in module.walk() if isinstance(op, FuncOp) and op.is_kernel
+            op.symbol: op for op in operations(module) if isinstance(op, FuncOp) and op.is_kernel
         }
         self._translated: dict[tuple[Any, ...], _Kernel] = {}
 

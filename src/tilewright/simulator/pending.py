@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.analysis.preorder import operations
 from tilewright.dialects.nvgpu.wgmma import WgmmaProductOp, WgmmaSumsOp
 from tilewright.numerics.arrays import Array
 from tilewright.simulator import codes
@@ -36,12 +37,12 @@ def pending_values(function: Operation) -> frozenset[SSAValue]:
     on.
     """
     found: set[SSAValue] = {
-        op.d for op in function.walk() if isinstance(op, WgmmaProductOp) and op.unfinished != 0
+        op.d for op in operations(function) if isinstance(op, WgmmaProductOp) and op.unfinished != 0
     }
     if not found:
         return frozenset()
     types = {value.type for value in found}
-    for op in function.walk():
+    for op in operations(function):
         if op.regions:
             passed = [*op.results, *(arg for r in op.regions for b in r.blocks for arg in b.args)]
             found.update(value for value in passed if value.type in types)

@@ -24,6 +24,8 @@ from xdsl.dialects.builtin import (
     ShapedType,
     StringAttr,
     UnregisteredAttr,
+    i1,
+    i64,
 )
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.parser import AttrParser, GenericParser, ParserState
@@ -42,7 +44,13 @@ from tilewright.dialects.cuda_tile.type_syntax import TYPE_SYNTAX as CUDA_TILE_T
 from tilewright.dialects.cuda_tile.type_syntax import element_by_spelling
 from tilewright.dialects.cuda_tile.types import Float8E5M3FNUType, TileType, element_name
 from tilewright.dialects.syntax.tokens import fail, token_start
-from tilewright.dialects.syntax.types import INVALID_TYPE, UNKNOWN_TYPE, TypeSyntax
+from tilewright.dialects.syntax.types import (
+    INVALID_TYPE,
+    UNKNOWN_TYPE,
+    TypeMemos,
+    TypeSyntax,
+    read_once,
+)
 from tilewright.numerics.element_types import FORMATS
 from tilewright.text.aliases import (
     BAD_ALIAS,
@@ -81,6 +89,9 @@ FOREIGN_ERRORS = (
     ValueError,
     struct.error,
 )
+
+#: Words that begin MLIR's own types with a body.
+_SHAPED = frozenset({"vector", "memref", "tensor", "tuple", "complex"})
 
 _ItemT = TypeVar("_ItemT")
 _DENSE_BODY = re.compile(r'<[^">]*+(?:"[^"\n]*+"[^">]*+)*+>')
@@ -121,6 +132,7 @@ class TileAttrParser(AttrParser):
         self.foreign_types = foreign_types
         self.previous_end = 0
         self.depth = 0
+        self.type_memos: TypeMemos = getattr(ctx, "type_memos", {})
         self.alias_definitions = find_aliases(text)
         self._aliases: dict[str, Alias] = {}
         for alias in self.alias_definitions.values():
@@ -256,8 +268,11 @@ class TileAttrParser(AttrParser):
         return self.parse_list(delimiter, parse, ",", context_msg)
 
     def parse_optional_type(self) -> TypeAttribute | None:
-        if self.token.text == "tile" and self.foreign_types is not CUDA_TILE_TYPES:
+        token = self.token
+        if token.text == "tile" and self.foreign_types is not CUDA_TILE_TYPES:
             return self.foreign_types.parse(self)  # pyright: ignore[reportReturnType]
+        if token.text in _SHAPED or token.kind is MLIRTokenKind.EXCLAMATION_IDENT:
+            return read_once(self, "mlir", super().parse_optional_type)
         return super().parse_optional_type()
 
     def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
@@ -317,7 +332,7 @@ class TileAttrParser(AttrParser):
         """Parse a number with its type. Floats are rounded once, from the text to their type."""
         start = token_start(self)
         if (boolean := self.parse_optional_boolean()) is not None:
-            return IntegerAttr(int(boolean), IntegerType(1))
+            return IntegerAttr(int(boolean), i1)
         sign = "-" if self._parse_optional_token(MLIRTokenKind.MINUS) is not None else ""
         kind = self.token.kind
         if kind not in (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT):
@@ -331,7 +346,7 @@ class TileAttrParser(AttrParser):
         elif kind is MLIRTokenKind.FLOAT_LIT:
             ty = element_by_spelling("f64")
         else:
-            ty = IntegerType(64)
+            ty = i64
         assert ty is not None
         if isinstance(ty, AnyFloat | Float8E5M3FNUType):
             return self._float_attribute(text, ty, start)

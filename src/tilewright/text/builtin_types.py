@@ -125,4 +125,6 @@ def canonical_type(ty: TypeAttribute) -> TypeAttribute:
     if isinstance(layout, AffineMapAttr):
         results = AffineMap.identity(ty.get_num_dims()).results
         layout = NoneAttr() if layout.data.results == results else layout
+    if layout is ty.layout and space is ty.memory_space:
+        return ty
     return MemRefType(ty.element_type, ty.get_shape(), layout, space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from tilewright.diagnostics import define_code
 from tilewright.dialects.cuda_tile import load
 from tilewright.dialects.cuda_tile.base import OPERATIONS, TileOp
 from tilewright.dialects.loading import dialect_loader
+from tilewright.dialects.syntax.types import TypeMemos
 from tilewright.text.suggestions import did_you_mean
 
 UNKNOWN_OPERATION = define_code(
@@ -27,6 +29,7 @@ _PREFIX = "cuda_tile."
 _EXPERIMENTAL = "experimental$"
 
 
+_FIRST = ("builtin", "cuda_tile")
 #: Dialects that are loaded when their name occurs.
 _OTHERS = (
     *("nv_tileaa", "nv_tileas", "func", "arith", "scf", "nvgpu", "gpu"),
@@ -49,8 +52,23 @@ def _math_of_tiles() -> Dialect:
 class TileContext(Context):
     """A context with one class for each name of an unregistered attribute or type.
 
-    Such attributes of different texts therefore compare equal, unlike xDSL's own.
+    Such attributes of different texts therefore compare equal, unlike xDSL's own. ``type_memos`` are the types that
+    have been read in contexts with the same dialects.
     """
+
+    def __init__(self, allow_unregistered: bool, type_memos: TypeMemos):
+        super().__init__(allow_unregistered)
+        self.type_memos = type_memos
+
+    def load_registered_dialect(self, name: str) -> None:
+        """Load a dialect that is registered. Each text has its own context, so tables are copied, not made."""
+        if name not in self._registered_dialects:
+            super().load_registered_dialect(name)
+        content = _content(self._registered_dialects[name])
+        self._loaded_dialects |= content._loaded_dialects
+        self._loaded_ops |= content._loaded_ops
+        self._loaded_attrs |= content._loaded_attrs
+        self._loaded_types |= content._loaded_types
 
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
         if name in self._loaded_types or not self.allow_unregistered:
@@ -76,6 +94,28 @@ class TileContext(Context):
             self.allow_unregistered = allowed
 
 
+@cache
+def _content(loader: Callable[[], Dialect]) -> Context:
+    """A context with nothing but the dialect that a function gives."""
+    context = Context()
+    context.load_dialect(loader())
+    return context
+
+
+@cache
+def _loaders(tileaa: bool) -> dict[str, Callable[[], Dialect]]:
+    of_tiles = {"arith": _arith_of_tiles, "math": _math_of_tiles} if tileaa else {}
+    return {name: _loader(name) for name in (*_FIRST, *_OTHERS)} | of_tiles
+
+
+_loader = cache(dialect_loader)
+
+
+@cache
+def _read_types(tileaa: bool) -> TypeMemos:
+    return {}
+
+
 @lru_cache(maxsize=4096)
 def unregistered_attribute(name: str, is_type: bool) -> type[Attribute]:
     """Return the class for attributes of an unknown dialect, which store their text."""
@@ -87,12 +127,11 @@ def make_context(allow_unregistered: bool, *, tileaa: bool = False) -> TileConte
 
     ``tileaa``: for text at the level of ``nv_tileaa``, where ``arith`` is that of its tiles.
     """
-    context = TileContext(allow_unregistered=allow_unregistered)
-    context.load_dialect(dialect_loader("builtin")())
-    context.load_dialect(load())
-    of_tiles = {"arith": _arith_of_tiles, "math": _math_of_tiles} if tileaa else {}
-    for name in _OTHERS:
-        context.register_dialect(name, of_tiles.get(name) or dialect_loader(name))
+    # The classes of unregistered types are not kept for ever.
+    context = TileContext(allow_unregistered, {} if allow_unregistered else _read_types(tileaa))
+    context._registered_dialects |= _loaders(tileaa)
+    for name in _FIRST:
+        context.load_registered_dialect(name)
     return context
 
 

@@ -62,8 +62,11 @@ def _with_caller(text: str, j: int) -> str:
     lines += "".join(f"%{name} = {MADE[name].format(j=j)}\n" for name in PARAMETERS if name in MADE)
     # What an example gets from the queue must have been put there.
     lines += f"nv_tileaa.queue.put %q, %f, %n : {PARAMETERS['q']}, tile<8xf32>, i32\n"
-    names = ", ".join(f"%{name}" for name in PARAMETERS)
-    lines += f"nv_tileaa.call @example({names}) : {', '.join(PARAMETERS.values())} -> ()\n"
+    header = text.partition("@example(")[2].partition(")")[0]
+    given = {name: ty for name, ty in PARAMETERS.items() if f"%{name}: " in header}
+    names = ", ".join(f"%{name}" for name in given)
+    types = ", ".join(given.values())
+    lines += f"nv_tileaa.call @example({names}) : {types or '()'} -> ()\n"
     parameters = ", ".join(f"%{name}: {ty}" for name, ty in taken.items())
     kernel = (
         f"nv_tileaa.func @caller({parameters}) attributes {{kernel}} {{\n{indent(lines, '  ')}"

@@ -10,6 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from tilewright.analysis.preorder import operations
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp, JoinMemTokenOp, PragmaOp
@@ -62,7 +63,7 @@ class TokenGraph:
     @classmethod
     def of(cls, function: FuncOp) -> TokenGraph:
         """Build the graph of a function, with an edge from each effect to those that wait for its token."""
-        graph = cls(function, tuple(op for op in function.walk() if is_effect(op)))
+        graph = cls(function, tuple(op for op in operations(function) if is_effect(op)))
         flow = _Flow(function)
         for op in graph.effects:
             found: dict[Operation, set[bool]] = defaultdict(set)
@@ -116,7 +117,7 @@ class _Flow:
 
     def __init__(self, function: FuncOp):
         self._feeds: dict[SSAValue, list[tuple[SSAValue, bool]]] = defaultdict(list)
-        for op in function.walk():
+        for op in operations(function):
             match op:
                 case scf.ForOp():
                     body = op.body.block

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FunctionType,
     IntegerAttr,
-    IntegerType,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
@@ -24,7 +23,7 @@ from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.declare import NamedConstraint
-from tilewright.dialects.narrowing import is_dense_array, is_integer
+from tilewright.dialects.narrowing import is_dense_array, is_integer, signless
 
 
 @dataclass(frozen=True)
@@ -147,9 +146,9 @@ class FieldKind(NamedConstraint):
         if not isinstance(attr, self.classes):
             return False
         if is_integer(attr):
-            return attr.type == IntegerType(self.width)
+            return attr.type == signless(self.width)
         if is_dense_array(attr):
-            return attr.elt_type == IntegerType(self.width)
+            return attr.elt_type == signless(self.width)
         return True
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:

@@ -6,7 +6,6 @@ it is never printed there. Everywhere else MLIR's rules hold and the prefix is n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from io import StringIO
@@ -24,17 +23,17 @@ from tilewright.dialects.syntax.tokens import (
     content,
     fail,
     is_identifier,
-    resume_at,
     token_start,
     token_text,
 )
-from tilewright.dialects.syntax.types import INVALID_TYPE, UNKNOWN_TYPE, TypeSyntax
+from tilewright.dialects.syntax.types import (
+    INVALID_TYPE,
+    UNKNOWN_TYPE,
+    TypeSyntax,
+    read_once,
+)
 
 _PREFIX = "!cuda_tile."
-#: A type with up to three levels of angle brackets; anything deeper is parsed without the memo.
-_TYPE_TEXT = re.compile(
-    r"(?:!cuda_tile\.)?[a-z_]+<[^<>\"#\n]*(?:<[^<>\"#\n]*(?:<[^<>\"#\n]*>[^<>\"#\n]*)*>[^<>\"#\n]*)*>"
-)
 
 
 def parse_type(parser: AttrParser) -> Attribute:
@@ -45,7 +44,7 @@ def parse_type(parser: AttrParser) -> Attribute:
         return T.TOKEN
     mnemonic = text.removeprefix(_PREFIX)
     if mnemonic in named_types():
-        return _parse_named(parser, mnemonic)
+        return read_once(parser, "cuda_tile", lambda: _parse_named(parser, mnemonic))
     if is_identifier(parser) and (element := element_by_spelling(text)):
         consume(parser)
         return element
@@ -70,22 +69,13 @@ def _found(parser: AttrParser) -> str:
 
 def _parse_named(parser: AttrParser, mnemonic: str) -> Attribute:
     start = token_start(parser)
-    memo: dict[str, Attribute] = parser.__dict__.setdefault("_tile_type_memo", {})
-    match = _TYPE_TEXT.match(content(parser), start)
-    if match is not None and (known := memo.get(match.group())) is not None:
-        resume_at(parser, match.end())
-        return known
     consume(parser)
     cls = named_types()[mnemonic]
     parameters = cls.parse_parameters(parser)
-    type_end = _end_of_type(parser, start)
     try:
-        result = cls.new(list(parameters))
+        return cls.new(list(parameters))
     except VerifyException as error:
-        fail(parser, str(error), start, type_end, code=INVALID_TYPE)
-    if match is not None and match.end() == type_end:
-        memo[match.group()] = result
-    return result
+        fail(parser, str(error), start, _end_of_type(parser, start), code=INVALID_TYPE)
 
 
 def _end_of_type(parser: AttrParser, start: int) -> int:

@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FunctionType,
     IntegerAttr,
-    IntegerType,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
+    i64,
 )
 from xdsl.ir import Attribute, AttributeCovT, TypeAttribute
 from xdsl.irdl import VerificationContext
@@ -21,7 +21,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile.types import BASE_FLOAT_NAMES, FLOAT_NAMES, INTEGER_NAMES
 from tilewright.dialects.declare import NamedConstraint
-from tilewright.dialects.narrowing import AnyDenseArray, AnyIntegerAttr, is_dense_array, is_integer
+from tilewright.dialects.narrowing import (
+    AnyDenseArray,
+    AnyIntegerAttr,
+    is_dense_array,
+    is_integer,
+    signless,
+)
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr, KernelSpecAttr
 from tilewright.dialects.nv_tileaa.enums import TileAAEnumAttribute
@@ -137,9 +143,9 @@ class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
         if not isinstance(attr, self.classes):
             return False
         if self.width and is_integer(attr):
-            return attr.type == IntegerType(self.width)
+            return attr.type == signless(self.width)
         if self.width and is_dense_array(attr):
-            return attr.elt_type == IntegerType(self.width)
+            return attr.elt_type == signless(self.width)
         return True
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
@@ -157,11 +163,11 @@ class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
         if (
             is_integer(attr)
             and IntegerAttr in self.classes
-            and attr.type == IntegerType(64)
+            and attr.type == i64
             and 1 < self.width < 64
             and -(1 << (self.width - 1)) <= attr.value.data < 1 << self.width
         ):
-            return IntegerAttr(signed(attr.value.data, self.width), IntegerType(self.width))
+            return IntegerAttr(signed(attr.value.data, self.width), signless(self.width))
         return attr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from textwrap import indent
 
@@ -39,15 +40,19 @@ _SYMBOLS = """\
   }
 """
 
+_VALUE = re.compile(r"%(\w+)")
+
 
 def wrap(example: str, capability: int = 90, extra: Mapping[str, str] | None = None) -> str:
     """A module around an example: the body of a function, or a whole module already.
 
-    ``extra`` gives further parameters of the function.
+    The function has the parameters that the body uses; ``extra`` gives further ones.
     """
     if example.startswith(("module", "builtin.module")):
         return example
-    parameters = ", ".join(f"%{name}: {ty}" for name, ty in {**PARAMETERS, **(extra or {})}.items())
+    used = set(_VALUE.findall(example))
+    known = {**PARAMETERS, **(extra or {})}
+    parameters = ", ".join(f"%{name}: {ty}" for name, ty in known.items() if name in used)
     return (
         f"builtin.module attributes {{nv_tileaa.compute_capability = {capability} : i32}} {{\n"
         f"{_SYMBOLS}"

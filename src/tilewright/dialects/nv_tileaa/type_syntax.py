@@ -28,24 +28,29 @@ from tilewright.dialects.syntax.tokens import (
     token_start,
     token_text,
 )
-from tilewright.dialects.syntax.types import INVALID_TYPE, TypeSyntax
+from tilewright.dialects.syntax.types import INVALID_TYPE, TypeSyntax, read_once
 
 
 def parse_type(parser: AttrParser) -> Attribute:
     """A type in a slot of the custom syntax: a short tile, an element or any other MLIR type."""
-    start, text = token_start(parser), token_text(parser)
+    text = token_text(parser)
     if is_identifier(parser):
         if text == "tile":
-            consume(parser)
-            parameters = parse_tile(parser)
-            try:
-                return T.TileType.new(list(parameters))
-            except VerifyException as error:
-                fail(parser, str(error), start, previous_end(parser), code=INVALID_TYPE)
+            return read_once(parser, "nv_tileaa", lambda: _parse_short_tile(parser))
         if (element := element_by_spelling(text)) is not None:
             consume(parser)
             return element
     return types.parse_type(parser)
+
+
+def _parse_short_tile(parser: AttrParser) -> Attribute:
+    start = token_start(parser)
+    consume(parser)
+    parameters = parse_tile(parser)
+    try:
+        return T.TileType.new(list(parameters))
+    except VerifyException as error:
+        fail(parser, str(error), start, previous_end(parser), code=INVALID_TYPE)
 
 
 @lru_cache(maxsize=4096)

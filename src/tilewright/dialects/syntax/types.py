@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
+from typing import TypeVar
 
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
@@ -13,7 +15,14 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, token_text
+from tilewright.dialects.syntax.tokens import (
+    content,
+    fail,
+    previous_end,
+    resume_at,
+    token_start,
+    token_text,
+)
 
 UNKNOWN_TYPE = define_code(
     "unknown-type",
@@ -29,6 +38,48 @@ INVALID_TYPE = define_code(
     "the rank of their tensor view; a dim_map is a permutation; paddings other than zero need "
     "float elements.",
 )
+
+
+TypeT = TypeVar("TypeT", bound=Attribute | None)
+
+#: What may stand between angle brackets: no strings, comments or aliases, whose names have no dot.
+_INSIDE = r'[^<>"#!/\n]*+(?:[#!](?=[A-Za-z_]\w*\.)[^<>"#!/\n]*+)*+'
+#: A type with up to three levels of angle brackets, whose meaning is the same wherever it stands.
+_WHOLE_TYPE = re.compile(
+    rf"!?[A-Za-z_][\w.]*+<{_INSIDE}(?:<{_INSIDE}(?:<{_INSIDE}>{_INSIDE})*+>{_INSIDE})*+>", re.ASCII
+)
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 4096, 256
+#: Here every type is read, so that the limit of nesting does not depend on what has been read before.
+_DEEP = 100
+
+#: Types by their text, for each way of reading types.
+TypeMemos = dict[str, dict[str, Attribute]]
+
+
+def read_once(parser: AttrParser, way: str, read: Callable[[], TypeT]) -> TypeT:
+    """The type that ``read`` reads, which begins with the current token; a text that has been read before
+    in this ``way`` is skipped.
+
+    A parser's ``type_memos`` say what has been read, those of its own where it has none.
+    """
+    start = token_start(parser)
+    match = _WHOLE_TYPE.match(content(parser), start)
+    known = parser.__dict__
+    if match is None or known.get("depth", 0) > _DEEP:
+        return read()
+    memos: TypeMemos = known.setdefault("type_memos", {})
+    memo = memos.setdefault(way, {})
+    text, end = match[0], match.end()
+    if (found := memo.get(text)) is not None:
+        resume_at(parser, end)
+        return found  # pyright: ignore[reportReturnType]
+    new = read()
+    # Some texts end elsewhere: `->` is no bracket.
+    if isinstance(new, Attribute) and previous_end(parser) == end <= start + _LONGEST_REMEMBERED:
+        if len(memo) >= _MOST_REMEMBERED:
+            memo.clear()
+        memo[text] = new
+    return new
 
 
 @dataclass(frozen=True, slots=True)

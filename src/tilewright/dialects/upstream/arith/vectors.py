@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
+    i1,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def
@@ -48,7 +49,7 @@ INTEGER = _of("an integer", IntegerType)
 WHOLE = _of("an index or integer", IndexType, IntegerType)
 FLOAT = _of("a float", AnyFloat)
 NUMBER = _of("a number", IntegerType, AnyFloat)
-BIT = Kind("an i1, or a vector of such", Attribute, lambda ty: element_of(ty) == IntegerType(1))
+BIT = Kind("an i1, or a vector of such", Attribute, lambda ty: element_of(ty) == i1)
 _PREDICATE = Kind("an integer", IntegerAttr)
 FAST_MATH = Kind("flags for floats", FastMathFlagsAttr)
 _OVERFLOW = Kind("overflow flags", IntegerOverflowAttr)
@@ -56,8 +57,7 @@ _OVERFLOW = Kind("overflow flags", IntegerOverflowAttr)
 
 def i1_like(ty: Attribute) -> Attribute:
     """i1 in the shape of a type."""
-    bit = IntegerType(1)
-    return VectorType(bit, ty.get_shape()) if isinstance(ty, VectorType) else bit
+    return VectorType(i1, ty.get_shape()) if isinstance(ty, VectorType) else i1
 
 
 def _like_lhs(state: ParseState) -> list[Attribute]:

@@ -52,9 +52,11 @@ def _is_integer_of(*types: Attribute) -> Callable[[Attribute], bool]:
     return lambda attr: is_integer(attr) and attr.type in types
 
 
+_is_i64 = _is_integer_of(IntegerType(64))
+
+
 def _is_i64_array(attr: Attribute) -> bool:
-    is_i64 = _is_integer_of(IntegerType(64))
-    return is_array(attr) and all(map(is_i64, attr.data))
+    return is_array(attr) and all(map(_is_i64, attr.data))
 
 
 INDEX = exactly("an index", IndexType())

@@ -177,7 +177,11 @@ class LoopPipeliner(LoopLoads):
 
     def budget(self, others: int) -> int:
         """The bytes that a ring may have beside ``others``."""
-        return self.shared_bytes - others - conversion_scratch(self.loop)
+        return self.shared_bytes - others - self.scratch()
+
+    def scratch(self, *, least: bool = False) -> int:
+        """What a ring leaves to exchanges (``conversion_scratch``)."""
+        return conversion_scratch(self.loop, least=least)
 
     def room(self, each: int, others: int) -> int:
         """The bytes of a ring beside ``others``; where one stage of ``each`` bytes asks for it, exchanges have what the largest
@@ -185,7 +189,7 @@ class LoopPipeliner(LoopLoads):
         found = self.budget(others)
         if each <= found:
             return found
-        least = self.shared_bytes - others - conversion_scratch(self.loop, least=True)
+        least = self.shared_bytes - others - self.scratch(least=True)
         return max(found, least)
 
     def that_fit(self, each: int, budget: int) -> int:

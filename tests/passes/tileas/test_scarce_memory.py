@@ -15,7 +15,7 @@ from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 
 SUMS = "tile<128x256xf32>"
-A, B, C = (128, 64, "f16"), (64, 256, "f16"), (128, 256, "f16")
+A, B, C = (128, 32, "f16"), (32, 256, "f16"), (128, 256, "f16")
 
 
 def persistent() -> str:
@@ -26,7 +26,7 @@ def persistent() -> str:
         f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({SUMS}) {{\n"
         + K.load("l", "a", "%o, %s", A)
         + K.load("r", "b", "%s, %zero", B)
-        + f"    %next = mmaf %l, %r, %acc : tile<128x64xf16>, tile<64x256xf16>, {SUMS}\n"
+        + f"    %next = mmaf %l, %r, %acc : tile<128x32xf16>, tile<32x256xf16>, {SUMS}\n"
         f"    continue %next : {SUMS}\n  }}\n"
         f"  %half = ftof %sum : {SUMS} -> tile<128x256xf16>\n"
         + K.store("half", "c", "%o, %zero", C).replace(" : tile", " token = %before : tile", 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -42,24 +43,26 @@ def conversion_cost(value: SSAValue, source: Layout, target: Layout) -> int:
 def convert_groups(func: FuncOp) -> bool:
     """Let groups of element-wise operations work in the layout of those that take their results, where the conversions at their
     edges then cost less; whether that was so for one."""
-    changed = False
+    changed, stay = False, set[tuple[Operation, Layout]]()
     for op in [op for op in func.walk() if isinstance(op, S.ConvertLayoutOp)]:
         if op.parent is None or not isinstance(op.source.owner, Operation):
             continue
         own, target = layout_of(op.source.type), layout_of(op.result.type)
         if own is None or target is None or not _joins(op.source.owner, op.parent, own):
             continue
-        if not conversion_cost(op.source, own, target):
+        if (op.source.owner, target) in stay or not conversion_cost(op.source, own, target):
             continue
         group = _Group(op.source.owner, own, target)
         before, after = group.costs()
         if after <= _WORTH * before:
             group.convert()
             changed = True
+        else:
+            stay.update((each, target) for each in group.ops)
     return changed
 
 
-def _joins(op: object, block: Block, layout: Layout) -> bool:
+def _joins(op: object, block: Block, layout: Layout) -> TypeGuard[Operation]:
     return (
         isinstance(op, Operation)
         and op.parent is block
@@ -84,23 +87,22 @@ class _Group:
             if op in found:
                 continue
             found.add(op)
-            near = [value.owner for value in op.operands]
+            near: list[Operation | Block] = [value.owner for value in op.operands]
             near += [use.operation for use in op.results[0].uses]
-            waiting += [each for each in near if _joins(each, self.block, own)]  # pyright: ignore[reportArgumentType]
+            waiting += [each for each in near if _joins(each, self.block, own)]
+        self._inside = found
         self.ops = [op for op in self.block.ops if op in found]
 
     @cached_property
     def inputs(self) -> list[SSAValue]:
         """The tiles that operations take from others."""
-        inside = set(self.ops)
         values = [value for op in self.ops for value in tile_ops.tiles_of(op.operands)]
-        return [value for value in dict.fromkeys(values) if value.owner not in inside]
+        return [value for value in dict.fromkeys(values) if value.owner not in self._inside]
 
     def users(self, value: SSAValue) -> Iterator[Operation]:
         """The operations outside of the group that use a value, each once."""
-        inside = set(self.ops)
         found = dict.fromkeys(use.operation for use in value.uses)
-        return (op for op in found if op not in inside)
+        return (op for op in found if op not in self._inside)
 
     def costs(self) -> tuple[int, int]:
         """What the group costs in either layout: its operations, which replicated elements make more, and the conversions at

@@ -79,6 +79,19 @@ def _renamed(source: Layout, target: Layout) -> tuple[int, ...] | None:
     return gf2.solve_all(source.register, target.register)
 
 
+def halving_bit(source: Layout, target: Layout) -> int | None:
+    """A bit of an element's number that one bit of the registers alone says in both layouts: by it, a conversion can be made in
+    two halves, one after the other. None if there is none."""
+    for bit in reversed(range(source.bits)):
+        holders = [
+            [basis for basis in layout.bases if basis >> bit & 1] for layout in (source, target)
+        ]
+        pure = all(held == [1 << bit] for held in holders)
+        if pure and all(1 << bit in layout.register for layout in (source, target)):
+            return bit
+    return None
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def plan_shared_conversion(source: Layout, target: Layout, element_bytes: int) -> SharedConversion:
     """A conversion through shared memory without bank conflicts on either side, with the widest vectors common to both,

@@ -157,3 +157,66 @@ def test_what_is_claimed_of_two_known_tiles_is_true(
     (axis,) = found.facts.patterns.of(found.value("r")).axes
     (measured,) = measure(result, 32).axes
     assert claims(axis, measured, result), (axis, measured, result)
+
+
+COMPARISONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "slt": np.less,
+    "sle": np.less_equal,
+    "sgt": np.greater,
+    "sge": np.greater_equal,
+    "ult": lambda a, b: a.astype(np.uint8) < b.astype(np.uint8),
+    "ule": lambda a, b: a.astype(np.uint8) <= b.astype(np.uint8),
+    "ugt": lambda a, b: a.astype(np.uint8) > b.astype(np.uint8),
+    "uge": lambda a, b: a.astype(np.uint8) >= b.astype(np.uint8),
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_of_runs_with_bounds(name: str) -> None:
+    """Successive numbers beside a bound, either first, from all sides of where signed and unsigned numbers wrap: what is
+    claimed is true, and claimed are whole groups where both are multiples of a group."""
+    starts = [-128, -126, -72, -8, -4, 0, 3, 8, 96, 112, 116, 120, 124]
+    bounds = [-128, -64, -16, -8, -1, 0, 1, 8, 12, 64, 112, 127]
+    lines, results = [], {}
+    for at, start in enumerate(starts):
+        numbers = np.arange(start, start + 16).astype(np.int8)
+        text = ", ".join(map(str, numbers))
+        lines.append(f"%a{at} = arith.constant dense<[{text}]> : tile<16xi8>")
+        for bound in bounds:
+            limits = np.full(16, bound, np.int8)
+            for swapped in (False, True):
+                tag = f"r{len(results)}"
+                sides, values = [f"%a{at}", f"%b{at}_{bounds.index(bound)}"], [numbers, limits]
+                if not swapped:
+                    lines.append(f"{sides[1]} = arith.constant dense<{bound}> : tile<16xi8>")
+                else:
+                    sides, values = sides[::-1], values[::-1]
+                lines.append(f"%{tag} = arith.cmpi {name}, {', '.join(sides)} : tile<16xi8>")
+                results[tag] = start, bound, swapped, COMPARISONS[name](*values)
+    found = read("\n".join(lines))
+    values = {v.name_hint: v for op in found.function.walk() for v in op.results}
+    for tag, (start, bound, swapped, result) in results.items():
+        (axis,) = found.facts.patterns.of(values[tag]).axes
+        (measured,) = measure(result.astype(int), 1).axes
+        assert axis.repeat <= measured.repeat, (start, bound, swapped, axis, measured)
+        last = name in ("slt", "sge", "ult", "uge")
+        if name not in ("eq", "ne") and swapped != last:
+            group = min(start & -start or 128, bound & -bound or 128, 16)
+            assert axis.repeat >= group, (start, bound, swapped, axis)
+
+
+def test_a_gather_of_whole_words_under_its_own_bounds() -> None:
+    """Columns beside rows that are not known, both as signed numbers of 32 bits that are compared unsigned with extents in
+    64, as cuTile writes it: a group of 16 is there as a whole, or not at all."""
+    found = read(
+        "%e = nv_tileaa.assume %n {predicates = [#nv_tileaa.div_by<16>]} : i32\n"
+        "%w = arith.extsi %e : i32 to i64\n%m = nv_tileaa.splat %w : i64 -> tile<128xi64>\n"
+        "%h = nv_tileaa.splat %n : i32 -> tile<128xi32>\n"
+        + IOTA
+        + "%k = arith.constant dense<64> : tile<128xi32>\n%f = arith.muli %h, %k : tile<128xi32>\n"
+        "%j = arith.addi %f, %i : tile<128xi32>\n%l = arith.extsi %j : tile<128xi32> to tile<128xi64>\n"
+        "%r = arith.cmpi ult, %l, %m : tile<128xi64>"
+    )
+    assert found.facts.patterns.of(found.value("r")).axes == (AxisPattern(1, 1, 16),)

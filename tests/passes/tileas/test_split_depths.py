@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
 from tests.passes.tileas.test_split_tiles import around, function
+from xdsl.dialects import scf
 
 from tilewright import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import ExtractSliceOp
+from tilewright.dialects.nv_tileas.ops import AllocTensorOp
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.smaller_tiles import CannotSplitError
-from tilewright.passes.tileas.split_depths import split_depths, split_product
+from tilewright.passes.tileas.split_depths import shorten_steps, split_depths, split_product
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
 
@@ -183,3 +185,143 @@ def test_what_stays_whole() -> None:
     assert refused(rounded) == "its accumulator is rounded to 16 bits"
     volatile = product().replace("load_view_tko weak %at", "load_view_tko relaxed device %at")
     assert refused(volatile) == "'nv_tileaa.tiled_load' is not weak"
+
+
+LOOP = "for %s in (%zero to %steps, step %one)"
+PLAIN = K.product()
+DOUBLED = (
+    "    %h = constant <f16: 2.0> : tile<64x32xf16>\n    %d = mulf %l, %h : tile<64x32xf16>\n"
+    "    %next = mmaf %d, "
+)
+LOOPS = {
+    "plain": PLAIN,
+    "from one by two": PLAIN.replace(LOOP, "for %s in (%one to %steps, step %two)"),
+    "unsigned": PLAIN.replace(LOOP, "for unsigned %s in (%zero to %steps, step %one)"),
+    "persistent": around("ordered"),
+    "doubled": PLAIN.replace("    %next = mmaf %l, ", DOUBLED),
+    "every other tile": PLAIN.replace(
+        "    %r, ", "    %far = muli %s, %two : tile<i32>\n    %r, ", 1
+    ).replace("%bt[%s, %zero]", "%bt[%far, %zero]"),
+    "two sums": PLAIN.replace("%sum = for", "%sum, %second = for")
+    .replace(
+        f"iter_values(%acc = %nothing) -> ({SUMS})",
+        f"iter_values(%acc = %nothing, %o = %nothing) -> ({SUMS}, {SUMS})",
+    )
+    .replace(
+        f"    continue %next : {SUMS}\n  }}\n",
+        f"    %last = mmaf %l, %r, %o : tile<64x32xf16>, tile<32x64xf16>, {SUMS}\n"
+        f"    continue %next, %last : {SUMS}, {SUMS}\n  }}\n"
+        f"  %all = addf %sum, %second : {SUMS}\n",
+    )
+    .replace("store_view_tko weak %sum,", "store_view_tko weak %all,"),
+}
+
+
+def product_loops(module: Any) -> list[scf.ForOp]:
+    loops = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    return [op for op in loops if any(isinstance(inner, DotOp) for inner in op.body.block.ops)]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_shorter_steps_compute_the_same(name: str) -> None:
+    """Bit for bit, for loops that do not run, too, and for tiles that are cut off."""
+    text = LOOPS[name]
+    before, after = K.lowered(text, "tileaa"), K.lowered(text, "tileaa")
+    (loop,) = product_loops(after)
+    shorten_steps(loop, 2)
+    after.verify()
+    assert print_text(parse(print_text(after))) == print_text(after)
+    assert {T.dims_of(op.a.type) for op in products(after)} == {(64, 16)}
+    assert len(products(after)) == len(products(before))
+    ran = 0
+    for extent in (K.WIDTH, 200, 104, 40):
+        for steps in range(5):
+            one, two = (whole_numbers(K.arguments(text, steps, extent)) for _ in range(2))
+            refused = [_refusal(before, one), _refusal(after, two)]
+            assert refused[0] == refused[1], (extent, steps)
+            assert one[-4].tobytes() == two[-4].tobytes(), (extent, steps)
+            ran += not refused[0] and steps > 1
+    assert ran >= 3
+
+
+def _refusal(program: Any, given: list[Any]) -> str:
+    """The code of the finding that ends a launch, for tiles outside of their view."""
+    try:
+        Program(program).launch("k", 1, given)
+    except TileIRError as error:
+        return error.diagnostics[0].code
+    return ""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_120a"])
+def test_loops_take_shorter_steps_where_two_of_theirs_do_not_fit(arch: str) -> None:
+    """Two tiles of 32 rows and 512 columns, 64 deep, take 136 KiB."""
+    a, b, c = (32, 64, "f16"), (64, 512, "f16"), (32, 512, "f32")
+    sums = "tile<32x512xf32>"
+    text = K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        f"  %sum = {LOOP} : tile<i32> iter_values(%acc = %nothing) -> ({sums}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + f"    %next = mmaf %l, %r, %acc : tile<32x64xf16>, tile<64x512xf16>, {sums}\n"
+        f"    continue %next : {sums}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c),
+    )
+    module, remarks = K.lowered(text, "tileaa"), Remarks()
+    split_depths(function(module), 99 << 10, remarks)
+    (remark,) = remarks.found
+    assert dict(remark.figures) == {"parts": 2, "bytes": 2 * 68 << 10}
+    assert [T.dims_of(op.a.type) for op in products(module)] == [(32, 32)]
+    module = K.lowered(text, "tileaa")
+    split_depths(function(module), 163 << 10, remarks)
+    assert [T.dims_of(op.a.type) for op in products(module)] == [(32, 64)]
+    program = TileProgram(parse(text), arch)
+    one, two = (whole_numbers(K.arguments(text, 3, 200)) for _ in range(2))
+    Program(parse(text)).launch("k", 1, one)
+    program.launch("k", 1, two)
+    assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any() and not program.fallbacks
+
+
+def test_what_takes_shorter_steps_has_a_ring() -> None:
+    """Of 8 KiB for each of its own iterations two do not fit, of half of it three do."""
+    rest = "tileas-assign-layouts,tileas-pipeline{shared-bytes=15360}"
+    assert _stages(PLAIN, f"tileaa,{rest}") == []
+    assert _stages(PLAIN, f"tileaa,tileas-split-depths{{shared-bytes=15360}},{rest}") == [3, 3]
+
+
+def _stages(text: str, passes: str) -> list[int]:
+    module = K.lowered(text, passes)
+    rings = [op.result.type for op in module.walk() if isinstance(op, AllocTensorOp)]
+    return [ty.stages for ty in rings if len(ty.dims) == 3]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def unshortened(text: str) -> str:
+    module = K.lowered(text, "tileaa")
+    before = print_text(module)
+    with pytest.raises(CannotSplitError) as raised:
+        shorten_steps(product_loops(module)[0], 2)
+    assert print_text(module) == before
+    return str(raised.value)
+
+
+def test_loops_that_keep_their_steps() -> None:
+    fresh = PLAIN.replace("%l, %r, %acc", "%l, %r, %nothing").replace(
+        "    continue %next", f"    %more = addf %next, %acc : {SUMS}\n    continue %more"
+    )
+    assert unshortened(fresh) == "the loop carries more than sums of products"
+    shown = PLAIN.replace("    continue %next", '    print "x"\n    continue %next')
+    assert "an iteration does more" in unshortened(shown)
+    scaled = PLAIN.replace(
+        "    continue %next", f"    %more = addf %next, %next : {SUMS}\n    continue %more"
+    )
+    assert unshortened(scaled) == "the loop carries more than sums of products"
+    made = PLAIN.replace(
+        "    %next = mmaf %l, ",
+        "    %n = iota : tile<64xi32>\n    %f = itof %n signed : tile<64xi32> -> tile<64xf16>\n"
+        "    %f1 = reshape %f : tile<64xf16> -> tile<64x1xf16>\n"
+        "    %f2 = iota : tile<32xi32>\n    %f3 = itof %f2 signed : tile<32xi32> -> tile<32xf16>\n"
+        "    %f4 = reshape %f3 : tile<32xf16> -> tile<1x32xf16>\n"
+        "    %f5 = broadcast %f4 : tile<1x32xf16> -> tile<64x32xf16>\n"
+        "    %m = mulf %l, %f5 : tile<64x32xf16>\n    %next = mmaf %m, ",
+    )
+    assert unshortened(made) == "an operand is not loaded"

@@ -96,6 +96,18 @@ def around(kind: str) -> str:
         "%at[%zero, %s]", "%at[%o, %s]"
     )
     assert tiles.count("%o, ") == 2
+    if kind == "ordered":
+        # Each tile is stored behind the one before it, as cuTile's persistent kernels do.
+        assert tiles.count("%c_d = store_view_tko weak") == 1
+        head, store = tiles.split("  %c_d = store_view_tko weak")
+        line, rest = store.split("\n", 1)
+        line = line.replace(" : tile", " token = %before : tile", 1)
+        tiles = f"{head}  %c_d = store_view_tko weak{line}\n{rest}    continue %c_d : token\n"
+        return (
+            f"{text[:start]}  %first = make_token : token\n"
+            "  %done = for %o in (%zero to %two, step %one) : tile<i32> iter_values(%before = %first) -> (token) {\n"
+            f"{tiles}  }}\n{text[end:]}"
+        )
     return f"{text[:start]}  for %o in (%zero to %two, step %one) : tile<i32> {{\n{tiles}  }}\n{text[end:]}"
 
 
@@ -107,6 +119,7 @@ KERNELS = {
     "pointers": pointers(),
     "branch": around("if"),
     "persistent": around("for"),
+    "ordered": around("ordered"),
 }
 
 
@@ -137,7 +150,7 @@ def test_both_sides_compute_the_same(name: str, parts: int) -> None:
         for steps in (0, 1, 2):
             if steps and extent <= 32 * (steps - 1):
                 continue
-            if name == "persistent" and extent <= 64:
+            if name in ("persistent", "ordered") and extent <= 64:
                 continue
             one, two = K.arguments(text, steps, extent), K.arguments(text, steps, extent)
             Program(before).launch("k", 1, one)
@@ -157,9 +170,11 @@ def test_attention(name: str) -> None:
     np.testing.assert_allclose(one, right, atol=1e-3)
 
 
-def test_where_the_loop_over_parts_is() -> None:
-    """Around what is in parts only: inside of a loop over tiles, so that both parts of one are worked through together."""
-    module = split(around("for"), 2)
+@pytest.mark.parametrize("kind", ["for", "ordered"])
+def test_where_the_loop_over_parts_is(kind: str) -> None:
+    """Around what is in parts only: inside of a loop over tiles, so that both parts of one are worked through together; also
+    where tiles are stored in order, so that the loop carries a token."""
+    module = split(around(kind), 2)
     loops = [op for op in module.walk() if isinstance(op, scf.ForOp)]
     assert [op.body.block.args[0].name_hint for op in loops] == ["o", "part", "s"]
     (store,) = (op for op in module.walk() if isinstance(op, TiledStoreOp))

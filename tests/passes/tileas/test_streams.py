@@ -106,3 +106,24 @@ def test_rings_of_products_come_first() -> None:
         rings = [op.result.type for op in again.walk() if isinstance(op, AllocTensorOp)]
         found = [ty.stages for ty in rings]  # pyright: ignore[reportAttributeAccessIssue]
         assert found == ([stages] if stages else []), kilobytes
+
+
+@pytest.mark.parametrize(("iterations", "stages"), [(2, None), (4, None), (5, 3)])
+def test_loops_of_few_iterations_have_no_ring(iterations: int, stages: int | None) -> None:
+    """They are unrolled, so that their loads start side by side without one."""
+    text = CASES["wide"].replace("to %steps,", "to %few,")
+    text = text.replace(
+        "  %nothing = ", f"  %few = constant <i32: {iterations}> : tile<i32>\n  %nothing = "
+    )
+    module = K.lowered(text, "tileaa,tileas-assign-layouts,tileas-pipeline,tileas-expand")
+    rings = [op.result.type for op in module.walk() if isinstance(op, AllocTensorOp)]
+    assert [ty.stages for ty in rings] == ([stages] if stages else [])  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_ring_has_no_more_stages_than_iterations() -> None:
+    text = K.product().replace("to %steps,", "to %two,")
+    module = K.lowered(text, "tileaa,tileas-assign-layouts,tileas-pipeline,tileas-expand")
+    rings = [op.result.type for op in module.walk() if isinstance(op, AllocTensorOp)]
+    assert [ty.stages for ty in rings] == [2, 2]  # pyright: ignore[reportAttributeAccessIssue]
+    for extent in (K.WIDTH, 40):
+        assert K.outcome(module, text, 2, extent) == K.outcome(parse(text), text, 2, extent)

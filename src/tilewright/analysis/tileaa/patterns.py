@@ -314,22 +314,33 @@ def _repeats_only(facts: Patterns, op: Operation) -> Pattern | None:
     return _zip(lambda a, b: AxisPattern(repeat=min(a.repeat, b.repeat)), *_pair(facts, op))
 
 
+#: Comparisons of a number with an upper bound that is not included, and those that have the bound first.
+_BOUND_LAST = ("slt", "sge", "ult", "uge")
+_BOUND_FIRST = ("sgt", "sle", "ugt", "ule")
+
+
 @_rule("arith.cmpi")
 def _compare(facts: Patterns, op: Operation) -> Pattern | None:
-    """The pattern of a comparison of a run with a bound: constant within runs aligned with the bound."""
+    """The pattern of a comparison of runs with a bound: within a group all are alike.
+
+    A group of a power of two of successive numbers that begins at a multiple of it does not wrap, be the numbers signed
+    or not; a bound that is a multiple of it lies before or behind the whole group.
+    """
     assert isinstance(op, CmpiOp)
-    name = op.predicate_name
-    lhs, rhs = op.operands[0], op.operands[1]
-    ordered = name in ("slt", "sge") or (name in ("ult", "uge") and facts.never_negative(lhs, rhs))
-    steady = ordered and no_wrap(facts.ranges, lhs)
+    name, width = op.predicate_name, width_of(op.operands[0].type)
+    number, bound = _pair(facts, op)
+    if name in _BOUND_FIRST:
+        number, bound = bound, number
+    steady = name in (*_BOUND_LAST, *_BOUND_FIRST) and width is not None and width > 1
+    most = 1 << (width or 1) - 1
 
     def answer(a: AxisPattern, b: AxisPattern) -> AxisPattern:
         same = min(a.repeat, b.repeat)
         if steady:
-            same = max(same, min(a.run, a.divisor, b.repeat, b.each))
+            same = max(same, min(a.run, a.divisor, b.repeat, b.each, most))
         return AxisPattern(repeat=same)
 
-    return _zip(answer, *_pair(facts, op))
+    return _zip(answer, number, bound)
 
 
 def no_wrap(ranges: Ranges, value: SSAValue) -> bool:

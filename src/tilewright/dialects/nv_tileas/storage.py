@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -145,26 +145,28 @@ def _lifetime(
     if is_ring(storage):
         ending = at_level(ops[-1], main_block(func))
         return Lifetime(0, max(numbers[op] for op in ending.walk()), is_ring=True)
-    block = common_block(ops)
-    begins = ops[0]
-    writes = isinstance(begins, S.CopyOp | AsyncCopy) and base_of(begins.target) is storage
-    if not (begins.parent is block and writes):
-        block = main_block(func)
+    block = _block_that_needs(func, storage, ops)
     first, last = (at_level(op, block) for op in (ops[0], ops[-1]))
     return Lifetime(numbers[first], max(numbers[op] for op in last.walk()))
 
 
+def _block_that_needs(func: FuncOp, storage: SSAValue, ops: Sequence[Operation]) -> Block:
+    """The block up to whose last use a storage of one tile is needed: that of all uses, if it begins by writing the tile."""
+    block, begins = common_block(ops), ops[0]
+    writes = isinstance(begins, S.CopyOp | AsyncCopy) and base_of(begins.target) is storage
+    return block if begins.parent is block and writes else main_block(func)
+
+
 def last_uses(func: FuncOp) -> dict[SSAValue, Operation]:
-    """By storage, the operation behind which nobody uses it: one of the function's own block, for a
-    ring in a loop one of the loop's. A ring is filled anew in each iteration of the loop around it,
-    behind a barrier, so that it holds nothing from one to the next."""
+    """By storage, the operation behind which nobody uses it: one of the function's own block, for what is filled anew in each
+    iteration of a loop one of the loop's. A ring in a loop is, behind a barrier, so that it holds nothing from one iteration of
+    the loop around it to the next."""
     found: dict[SSAValue, Operation] = {}
     for storage, ops in _users(func).items():
-        within = main_block(func)
-        if is_ring(storage):
-            within = common_block(ops)
-            if within is func.body.block:
-                within = main_block(func)
+        if not is_ring(storage):
+            within = _block_that_needs(func, storage, ops)
+        elif (within := common_block(ops)) is func.body.block:
+            within = main_block(func)
         found[storage] = at_level(ops[-1], within)
     return found
 

@@ -20,7 +20,7 @@ from tilewright.dialects.nv_tileas.ops import (
 from tilewright.dialects.nv_tileas.storage import base_of
 from tilewright.dialects.nvgpu.ops.matrix import LdMatrixOp
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
-from tilewright.layouts.conversions import WIDEST, ordered_for
+from tilewright.layouts.conversions import WIDEST, halving_bit, ordered_for
 from tilewright.lowering.nvgpu.shared_conversion import (
     SharedConversion,
     held_bytes,
@@ -211,7 +211,7 @@ def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Lay
     held = in_bytes(scalar_of(value.type))
     size = source.size * element_bytes(held)
     if size > low.options.shared_bytes - low.conversion_start:
-        bit = _bit_of_registers(source, target)
+        bit = halving_bit(source, target)
         if (
             bit is not None
             and plan_conversion(source, target, element_bytes(held)).shared_conversion
@@ -262,18 +262,6 @@ def converted_together(
         found = in_given_order(low, found, shared_conversion.target_order)
         results.append(found if held == element else narrowed(low, found, element))
     return results
-
-
-def _bit_of_registers(source: Layout, target: Layout) -> int | None:
-    """A bit of an element's number that registers alone say, and one bit of theirs, in both layouts."""
-    for bit in reversed(range(source.bits)):
-        holders = [
-            [basis for basis in layout.bases if basis >> bit & 1] for layout in (source, target)
-        ]
-        pure = all(held == [1 << bit] for held in holders)
-        if pure and all(1 << bit in layout.register for layout in (source, target)):
-            return bit
-    return None
 
 
 def _in_halves(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
+from xdsl.dialects.scf import ForOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
@@ -39,6 +40,16 @@ def integer_of(value: SSAValue) -> int | None:
     owner = value.owner
     found = known_integers(owner) if isinstance(owner, Operation) else None
     return found[0] if found is not None and len(found) == 1 else None
+
+
+def constant_iterations(loop: ForOp) -> range | None:
+    """Return the values that a loop's counter takes, empty where it never runs; None where they are not known."""
+    lower, upper, step = (integer_of(value) for value in (loop.lb, loop.ub, loop.step))
+    if lower is None or upper is None or step is None or step <= 0:
+        return None
+    if "unsignedCmp" in loop.attributes | loop.properties and min(lower, upper) < 0:
+        return None
+    return range(lower, upper, step)
 
 
 def make_splat(

@@ -10,7 +10,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from tilewright.passes.canonicalize import Rule
-from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileaa.matching import constant_iterations, integer_of
 
 
 def known_branch(op: IfOp, rewriter: PatternRewriter) -> None:
@@ -27,16 +27,14 @@ def known_branch(op: IfOp, rewriter: PatternRewriter) -> None:
 
 def single_iteration(op: ForOp, rewriter: PatternRewriter) -> None:
     """``for i in (a to b, step c) {A} = A(a)`` for constants with ``a < b <= a + c``; ``= nothing`` where ``a >= b``."""
-    lower, upper, step = (integer_of(value) for value in (op.lb, op.ub, op.step))
-    if lower is None or upper is None or step is None or step <= 0:
+    iterations = constant_iterations(op)
+    if iterations is None:
         return
-    if "unsignedCmp" in op.attributes | op.properties and min(lower, upper) < 0:
-        return
-    if lower >= upper:
+    if not iterations:
         for result, value in zip(op.results, op.iter_args, strict=True):
             rewriter.replace_all_uses_with(result, value)
         rewriter.erase(op)
-    elif upper - lower <= step:
+    elif len(iterations) == 1:
         _inline(op, op.body.block, (op.lb, *op.iter_args), rewriter)
 
 

@@ -19,7 +19,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.passes.base import clone_with_locations, inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
-from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileaa.matching import constant_iterations
 from tilewright.passes.tileas.remarks import Remarks
 
 #: How many iterations a loop has at most, and how many operations all of them.
@@ -61,14 +61,8 @@ def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
 
 def _rounds(loop: ForOp) -> range | None:
     """Return the values of the induction variable, one per iteration; None if the loop stays."""
-    bounds = [integer_of(value) for value in (loop.lb, loop.ub, loop.step)]
-    lower, upper, step = bounds
-    if lower is None or upper is None or step is None or step <= 0:
-        return None
-    if "unsignedCmp" in loop.attributes | loop.properties and min(lower, upper) < 0:
-        return None
-    rounds, body = range(lower, upper, step), list(loop.body.block.ops)
-    if not 0 < len(rounds) <= _MOST_ROUNDS or len(rounds) * len(body) > _MOST_OPERATIONS:
+    rounds, body = constant_iterations(loop), list(loop.body.block.ops)
+    if not rounds or len(rounds) > _MOST_ROUNDS or len(rounds) * len(body) > _MOST_OPERATIONS:
         return None
     carries = any(_is_long(value) for value in loop.results)
     return rounds if carries and all(map(_is_by_elements, body[:-1])) else None

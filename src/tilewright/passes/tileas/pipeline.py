@@ -45,6 +45,7 @@ from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
 from tilewright.passes.base import inherit_location
+from tilewright.passes.tileaa.matching import constant_iterations
 from tilewright.passes.tileas.access_layouts import (
     Shape,
     copied,
@@ -72,6 +73,8 @@ from tilewright.passes.tileas.shared_conversions import threads_of
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 DEFAULT_STAGES = 3
+#: LLVM unrolls loops without products of so many iterations.
+_UNROLLED = 4
 
 
 def copy_layout(op: AsyncCopy, threads: int) -> Layout:
@@ -141,6 +144,9 @@ class LoopPipeliner(LoopLoads):
     ):
         super().__init__(func, loop, remarks)
         self.stages, self.shared_bytes, self.gpu = stages, shared_bytes, gpu
+        found = constant_iterations(loop)
+        #: How often the loop runs, if that is known.
+        self.iterations = None if found is None else len(found)
 
     def run(self) -> None:
         """Rewrite the loop so that it prefetches its loads into a ring, or remark that two stages do not
@@ -171,7 +177,11 @@ class LoopPipeliner(LoopLoads):
 
     def budget(self, others: int) -> int:
         """The bytes that a ring may have beside ``others``."""
-        return self.shared_bytes - others - conversion_scratch(self.loop)
+        return self.shared_bytes - others - self.scratch()
+
+    def scratch(self, *, least: bool = False) -> int:
+        """What a ring leaves to exchanges (``conversion_scratch``)."""
+        return conversion_scratch(self.loop, least=least)
 
     def room(self, each: int, others: int) -> int:
         """The bytes of a ring beside ``others``; where one stage of ``each`` bytes asks for it, exchanges have what the largest
@@ -179,13 +189,15 @@ class LoopPipeliner(LoopLoads):
         found = self.budget(others)
         if each <= found:
             return found
-        least = self.shared_bytes - others - conversion_scratch(self.loop, least=True)
+        least = self.shared_bytes - others - self.scratch(least=True)
         return max(found, least)
 
     def that_fit(self, each: int, budget: int) -> int:
         """Stages of ``each`` bytes for which there is a budget: as many as are asked for, or as hide the latency of
         memory, if these are more."""
         fit = budget // max(each, 1)
+        if self.iterations is not None:
+            fit = min(fit, max(self.iterations, 2))  # more stages would never be filled
         if self.gpu is None:
             return min(self.stages, fit)
         # Other blocks hide latency, too: there shall be room for four.
@@ -411,9 +423,12 @@ class StreamingLoopPipeliner(LoopPipeliner):
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
 
     def loads(self, *, boxes: bool = False) -> list[PrefetchedLoad]:
-        """None if threads have less than a word each to wait for: a ring costs a barrier in each iteration."""
+        """None if threads have less than a word each to wait for: a ring costs a barrier in each iteration. None either if the
+        loop runs so seldom that it is unrolled, and loads of all iterations start side by side."""
         found = super().loads(boxes=boxes)
         least = LEAST_BYTES * threads_of(self.func)
+        if self.iterations is not None and self.iterations <= _UNROLLED:
+            return []
         return found if sum(load.bytes for load in found) >= least else []
 
     def budget(self, others: int) -> int:

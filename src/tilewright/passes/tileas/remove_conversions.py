@@ -2,7 +2,8 @@
 
 A conversion through shared memory costs two barriers. Row or page numbers are few, so each thread had better load its
 own. A conversion that must stay moves in front of the computation if that moves no more bytes: a byte mask
-before it is compared, f16 before it is widened. If the converted value has just been loaded, a ring of the loop can hold it, and threads
+before it is compared, f16 before it is widened; where several values of a group of element-wise operations are converted,
+the whole group may work in the other layout (``conversion_groups``). If the converted value has just been loaded, a ring of the loop can hold it, and threads
 read it in the layout they need.
 """
 
@@ -22,18 +23,15 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import layout_of, with_layout
-from tilewright.layouts import Layout, plan_conversion
-from tilewright.layouts.conversions import WIDEST
+from tilewright.layouts import Layout
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.cleanup import erase_unused
+from tilewright.passes.tileas.conversion_groups import conversion_cost, convert_groups
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.rematerialize import Rematerialization
-
-#: Instructions of each thread for which two barriers stand.
-_EXCHANGE = 40
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,16 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
     """Let no tile of a function go through shared memory that can be had in another way for less; what still does is
     told."""
     remarks = Remarks() if remarks is None else remarks
+    moved = convert_groups(func)
     facts = Facts(func)
     made: dict[tuple[SSAValue, Layout], SSAValue] = {}
     for op in list(func.walk()):
-        if not isinstance(op, S.ConvertLayoutOp) or not _is_exchanged(op):
+        if not isinstance(op, S.ConvertLayoutOp) or not _cost(op):
             continue
         layout = layout_of(op.result.type)
         assert layout is not None
         again = Rematerialization(facts, made)
-        if again.find(op.source, layout) and again.cost <= _cost_of_shared_conversion(op):
+        if again.find(op.source, layout) and again.cost <= _cost(op):
             op.result.replace_all_uses_with(again.make(op.source, layout))
             continue
         op = _convert_earlier(op, layout, facts, made) or op
@@ -67,7 +66,7 @@ def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
         remarks.add(
             "layout", f"'{name}' ({shape}) is converted to another layout through shared memory", op
         )
-    if made:
+    if made or moved:
         erase_unused(list(func.walk()))
 
 
@@ -133,17 +132,7 @@ def _is_constant(value: SSAValue) -> bool:
     return isinstance(owner, Operation) and tile_ops.is_source(owner)
 
 
-def _is_exchanged(op: S.ConvertLayoutOp) -> bool:
+def _cost(op: S.ConvertLayoutOp) -> int:
+    """What a thread does for a conversion through shared memory; 0 for another one."""
     source, target = layout_of(op.source.type), layout_of(op.result.type)
-    if source is None or target is None:
-        return False
-    size = min(element_bytes(op.source.type), WIDEST)
-    return plan_conversion(source, target, size).shared_conversion is not None
-
-
-def _cost_of_shared_conversion(op: S.ConvertLayoutOp) -> int:
-    """What a thread does for it: stores, loads, and waiting for the others."""
-    size = element_bytes(op.source.type)
-    layouts = (layout_of(value.type) for value in (op.source, op.result))
-    moved = sum(layout.registers for layout in layouts if layout is not None)
-    return _EXCHANGE + max(moved * size // WIDEST, 2)
+    return 0 if source is None or target is None else conversion_cost(op.source, source, target)

@@ -39,6 +39,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.dialects.nv_tileas.types import layout_of, layout_or_dealt
 from tilewright.layouts import Layout, plan_conversion
+from tilewright.layouts.conversions import halving_bit
 from tilewright.layouts.reductions import index_bits_along, partials_layouts, totals_layout
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.assign_layouts import block_warps
@@ -92,6 +93,15 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
     if kept or is_schedule_op(op) or not isinstance(op, TileAAOp) or not _has_tiles(op):
         return 0
     return None
+
+
+def fewest_exchanged_bytes(op: Operation, threads: int) -> int | None:
+    """The bytes of ``exchanged_bytes`` that suffice where memory is scarce: a conversion may go in two halves."""
+    size = exchanged_bytes(op, threads)
+    if not size or not isinstance(op, S.ConvertLayoutOp):
+        return size
+    source, target = (layout_or_dealt(value.type, threads) for value in (op.source, op.result))
+    return size // 2 if halving_bit(source, target) is not None else size
 
 
 def threads_of(func: FuncOp) -> int:

@@ -29,6 +29,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import AgentSwitchOp, AgentYieldOp, agent_switch
+from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import is_held_whole
 from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of, resident_blocks
 from tilewright.passes.base import inherit_location
@@ -38,6 +39,7 @@ from tilewright.passes.tileas.carried_values import Around, ops_around, with_res
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import registers_of, scheduled_product_cost
 from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
+from tilewright.passes.tileas.shared_conversions import fewest_exchanged_bytes
 from tilewright.passes.tileas.target import REGISTERS, RESERVED_BYTES, Target
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
@@ -154,7 +156,21 @@ def _choose(
     found = agents_for(warps, sums, peak(func), target, widest)
     if found is None:
         return f"a multiprocessor has not registers enough for {warps + _WARPGROUP} warps per block"
+    lacking = _beside_rings(func, 32 * warps, target)
+    if lacking:
+        return f"{lacking} bytes of shared memory are rearranged while producers would fill the ring again"
     return found if wanted else _asked(products, warps, found, peak(func), target)
+
+
+def _beside_rings(func: FuncOp, threads: int, target: Target) -> int:
+    """The bytes of the largest exchange for which there is no room while rings are filled: in a loop around theirs, for whose
+    next iteration producers fill them already. 0 if all have room."""
+    room, lacking = target.shared_bytes - peak(func), 0
+    around = {at_level(op, func.body.block) for op in func.walk() if _fills(op)}
+    for op in (inner for outer in around for inner in outer.walk()):
+        size = fewest_exchanged_bytes(op, threads) or 0
+        lacking = max(lacking, size if size > room else 0)
+    return lacking
 
 
 def _asked(

@@ -158,6 +158,10 @@ class _Demands:
                 raise CannotSplitError(f"a tile goes through '{getattr(outer, 'name', '')}'")
         op = owner
         assert isinstance(op, Operation)
+        if isinstance(op, Store):
+            return []  # a token: what the store needs is found at the store
+        if isinstance(op, Load) and not isinstance(value.type, T.TileType):
+            return [(each, None) for each in op.operands if not isinstance(each.type, T.TileType)]
         needs = [None] * len(op.operands) if form is None else _needs(op, form)
         return list(zip(op.operands, needs, strict=True))
 
@@ -238,6 +242,12 @@ def _analyse(func: FuncOp, parts: int) -> _Demands:
     found = _Demands(parts)
     for store in stores:
         found = _with_store(found, store)
+    for op in func.walk():
+        if isinstance(op, Load) and not any(
+            value in found.forms for value in op.results if isinstance(value.type, T.TileType)
+        ):
+            for value in op.operands:  # it stays as it is, for its token
+                found.need(value, None)
     for op in func.walk():
         if isinstance(op, DotOp) and found.forms.get(op.result, {0}) not in ({0}, {1}):
             raise CannotSplitError("a product is needed as a whole, or along both axes")
@@ -388,7 +398,9 @@ class _Rewriting:
             inner = [
                 r.block for r in heavy[0].regions if r.blocks and any(map(_has_store, r.block.ops))
             ]
-            if len(inner) != 1 or heavy[0].results:
+            if len(inner) != 1 or any(
+                not isinstance(value.type, T.MemTokenType) for value in heavy[0].results
+            ):
                 return block
             block = inner[0]
 

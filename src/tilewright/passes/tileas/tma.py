@@ -217,12 +217,16 @@ class _TmaLoop(LoopPipeliner):
         inside = any(isinstance(op, S.ConvertLayoutOp | ReduceOp) for op in self.body.walk())
         alone = not inside and isinstance(self.loop.parent_op(), FuncOp)
         stages = 0
-        room = conversion_scratch(self.loop)
+        room = self.scratch()
         for budget in (half if alone else half - room, self.shared_bytes - room):
             stages = self.that_fit(each, budget - others)
             if stages >= 3:
                 break
         return stages
+
+    def scratch(self, *, least: bool = False) -> int:
+        """The same for pipelines, which are filled for the next iteration of a loop around."""
+        return conversion_scratch(self.loop, least=least, lasting=True)
 
     def _groups(self, loads: Sequence[PrefetchedLoad]) -> list[list[PrefetchedLoad]]:
         """Loads that the same operations read."""

@@ -57,6 +57,7 @@ from tilewright.cpu.codegen.products.state import (
     Extents,
     Gathered,
     Observed,
+    OperandOf,
     PackedOperand,
     Round,
     RunningSum,
@@ -217,10 +218,10 @@ class FunctionEmitter:
         self.sums: Mapping[DotOp, RunningSum] = {}
         self.destinations: dict[Operation, Destination] = {}
         """For products, and for the stores of what they give: where the last one of a loop writes."""
-        self.packed_panels: Mapping[DotOp, PackedOperand] = {}
-        """The right operands of products that stay packed."""
-        self.first_slots: dict[DotOp, Value] = {}
-        """Where the panels of each such product, in the loop that code is in, begin."""
+        self.packed_panels: Mapping[OperandOf, PackedOperand] = {}
+        """The operands of products that stay packed."""
+        self.first_slots: dict[OperandOf, Value] = {}
+        """Where the panels of each such operand, in the loop that code is in, begin."""
         self.canonical: Collection[SSAValue] = ()
         """Values that can hold no NaN but the canonical one."""
         self.quiet: Collection[SSAValue] = ()

@@ -87,6 +87,8 @@ _MOST_ROWS = 2
 _LONG_CODE = 200
 #: In functions of this many, an iteration handles one vector.
 _VERY_LONG_CODE = 1000
+#: How many vectors an iteration handles at most in rows that end behind their array: code grows by a third as it is.
+_CUT_ROUNDS = 2
 #: Nests that read so many tiles in all have versions for elements at distances, so that code does not grow
 #: without bound.
 _MOST_STRIDED = 96
@@ -528,8 +530,8 @@ class FunctionEmitter:
         def either(masked: bool) -> list[Value]:
             if not masked:
                 return self._past_caches(into.past, one)
-            ends = None if lanes else _ends(into, guard)
-            end = self.row_end(tiles, dims, along, width, rounds, ends)
+            ends = None if lanes or _depends_on_place(tiles) else _ends(into, guard)
+            end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
             return self.cut_rows(end, partial(edge, end=end))
 
         with self.part():

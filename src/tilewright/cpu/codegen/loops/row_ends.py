@@ -47,6 +47,8 @@ class _Found:
     builder: Builder
     along: list[Value] = field(default_factory=list)
     conditions: list[Value] = field(default_factory=list)
+    seen: dict[tuple[int, ...], Coords] = field(default_factory=dict)
+    """Where tiles have been looked at: operands are shared, so that looking again and again may never end."""
 
     def add(self, limits: Limits, dims: Sequence[int], coords: Coords, row: Index) -> None:
         """A tile in memory, read or written at these positions; ``row``: those along the vectors."""
@@ -61,6 +63,10 @@ class _Found:
 
     def visit(self, tile: Tile, coords: Coords, row: Index) -> None:
         """A tile that is read. What is not understood must need no checks at all."""
+        key = (id(tile), *map(id, coords))
+        if key in self.seen:
+            return
+        self.seen[key] = coords
         if isinstance(tile, Mapped):
             inner = tile.mapping(LoopNest(self.builder), coords)
             if inner is not None:

@@ -24,7 +24,7 @@ A kernel goes through three steps, each of which can be inspected:
 | ``host`` | callbacks: prints, assertions, external functions |
 
 A nest over tiles in memory has two versions: one for tiles that lie entirely inside their memrefs, without any
-checks, and one for the edges, which masks every access.
+checks, and one for the edges, which masks every access, but for whole vectors where only rows end (``loops.row_ends``).
 """
 
 from tilewright.launching import native_code as native_code  # says so where llvmlite is missing

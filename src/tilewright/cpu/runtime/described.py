@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.cpu.runtime.argument_fast_path import Span, are_apart
+from tilewright.cpu.runtime.argument_fast_path import are_apart
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import location_of
@@ -22,14 +22,16 @@ class DescribedPacker:
     def __init__(self, kernel: KernelOp):
         self._kernel = kernel
         self._written = first_writes(kernel)
+        self._may_write_any = None in self._written
 
     def pack(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
         """The slots for the arguments; a TileIRError where they are not fit for this kernel."""
         slots: list[int] = []
-        spans: list[Span] = []
-        written: list[bool] = []
+        reaches: list[tuple[int, int, bool]] = []
         keep: list[object] = [values]
+        written, may_write_any = self._written, self._may_write_any
         for value in values:
+            may_write = may_write_any or len(slots) in written
             if type(value) is ArrayValue:
                 _, address, layout, is_writable, _, _ = value
                 if address % layout.dtype.itemsize:
@@ -37,14 +39,12 @@ class DescribedPacker:
                 if not is_writable:
                     self._check_unwritten(value, len(slots))
                 first = address + layout.low
-                spans.append((first, first + layout.size))
-                written.append(self._may_write(len(slots)))
+                reaches.append((first, first + layout.size, may_write))
                 slots.append(address)
                 slots += layout.bits
             elif type(value) is ListValue:
                 # The arrays of a list may share memory with others, and nobody looks.
-                spans.append(ALL_MEMORY)
-                written.append(self._may_write(len(slots)))
+                reaches.append((*ALL_MEMORY, may_write))
                 for item in value.items:
                     if item.address % item.layout.dtype.itemsize:
                         raise self._misaligned(item)
@@ -54,11 +54,7 @@ class DescribedPacker:
             else:
                 assert isinstance(value, np.ndarray)
                 slots.append(int.from_bytes(value.tobytes(), "little"))
-        reaches = [(*span, may_write) for span, may_write in zip(spans, written, strict=True)]
-        return Packed(grid, slots, are_apart(reaches), keep, spans)
-
-    def _may_write(self, parameter: int) -> bool:
-        return parameter in self._written or None in self._written
+        return Packed(grid, slots, are_apart(reaches), keep, [reach[:2] for reach in reaches])
 
     def _misaligned(self, value: ArrayValue) -> TileIRError:
         """The error for an array whose elements are not where elements may be."""

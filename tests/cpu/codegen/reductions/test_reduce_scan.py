@@ -252,7 +252,8 @@ def test_rows_are_added_to_several_accumulators(monkeypatch: pytest.MonkeyPatch)
     found = _compiled(monkeypatch, "nv_tileaa.addf %e, %acc", (4, 4096), 1)
     made = dict(re.findall(r"(%\S+) = (?:tail )?(\w+)", found.llvm_ir))
     added = re.findall(r"= fadd <\d+ x float> (\S+),", found.llvm_ir)
-    assert [made[value] for value in added].count("load") == 4
+    # Once for whole tiles, once for the whole vectors of rows that end behind their array.
+    assert [made[value] for value in added].count("load") == 2 * 4
 
 
 @pytest.mark.parametrize("axis", [0, 1])

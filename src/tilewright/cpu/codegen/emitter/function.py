@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
 from math import prod
 from typing import NamedTuple, Protocol
 
@@ -28,8 +27,10 @@ from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
-from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.over_shapes import Body, loops, written_out
+from tilewright.cpu.codegen.loops.row_ends import REMARK, Limits, RowEnd, row_end
 from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
@@ -57,6 +58,7 @@ from tilewright.cpu.codegen.products.state import (
     Extents,
     Gathered,
     Observed,
+    OperandOf,
     PackedOperand,
     Round,
     RunningSum,
@@ -85,6 +87,8 @@ _MOST_ROWS = 2
 _LONG_CODE = 200
 #: In functions of this many, an iteration handles one vector.
 _VERY_LONG_CODE = 1000
+#: How many vectors an iteration handles at most in rows that end behind their array: code grows by a third as it is.
+_CUT_ROUNDS = 2
 #: Nests that read so many tiles in all have versions for elements at distances, so that code does not grow
 #: without bound.
 _MOST_STRIDED = 96
@@ -150,9 +154,6 @@ class Frame:
     """Whether blocks run in more than one band (``block_bands``); None where there are no bands."""
 
 
-Body = Callable[[LoopNest, Coords], None]
-
-
 class Coroutine(Protocol):
     """What code is made for: the tile block, or an agent."""
 
@@ -167,12 +168,14 @@ class Coroutine(Protocol):
 class Into:
     """The memory that a nest writes to: ``past``: whether stores go past the caches, where they may;
     ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
-    distances; ``strided``: whether there is code for such."""
+    distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
+    is more to check."""
 
     past: Value | None
     limits: Sequence[Value | None]
     loose: Sequence[Loose] = ()
     strided: bool = True
+    ends: Sequence[Limits | None] = ()
 
 
 #: What is told of a nest that ``by_stride`` makes.
@@ -217,10 +220,10 @@ class FunctionEmitter:
         self.sums: Mapping[DotOp, RunningSum] = {}
         self.destinations: dict[Operation, Destination] = {}
         """For products, and for the stores of what they give: where the last one of a loop writes."""
-        self.packed_panels: Mapping[DotOp, PackedOperand] = {}
-        """The right operands of products that stay packed."""
-        self.first_slots: dict[DotOp, Value] = {}
-        """Where the panels of each such product, in the loop that code is in, begin."""
+        self.packed_panels: Mapping[OperandOf, PackedOperand] = {}
+        """The operands of products that stay packed."""
+        self.first_slots: dict[OperandOf, Value] = {}
+        """Where the panels of each such operand, in the loop that code is in, begin."""
         self.canonical: Collection[SSAValue] = ()
         """Values that can hold no NaN but the canonical one."""
         self.quiet: Collection[SSAValue] = ()
@@ -485,54 +488,65 @@ class FunctionEmitter:
         guard: Sequence[Value] = (),
         into: Into | None = None,
     ) -> None:
-        """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost).
-
-        ``lanes`` is the length of the vectors, else what the target has for these tiles; ``unroll``
-        how many of them an iteration handles.
-
+        """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost). ``lanes`` is
+        their length, else what the target has for these tiles; ``unroll`` how many of them an iteration handles.
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
         more: without checks of elements, and with. The one without has two where ``into`` may be written
-        past the caches; the one with checks leaves out what lies behind its limits, where the body does nothing.
+        past the caches; the one with checks leaves out what lies behind its limits, where the body does nothing, and
+        has two where only rows may end (``loops.row_ends``).
         """
         into = Into(None, ()) if into is None else into
-        past, limits = into.past, into.limits
         self.flush()
         self._nests += 1
         work = -self._nests  # Others go by positions in the program.
+        along = vector_axis(dims) if axis is None else axis
+        width = lanes or self.lanes(tiles, dims[along] if dims else 1)
+        rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
 
-        def one(masked: bool, stride: int = 1, *, beyond: bool = False) -> list[Value]:
+        def one(
+            masked: bool, stride: int = 1, *, beyond: bool = False, end: RowEnd | None = None
+        ) -> list[Value]:
             known = strides.all_are(stride)
             nest = LoopNest(self.builder, masked=masked, past=beyond, strides=known, work=work)
-            nest.fetches = fetches
-            along = vector_axis(dims) if axis is None else axis
-            width = lanes or self.lanes(tiles, dims[along] if dims else 1)
-            rounds = 1 if masked or lanes == 1 else self._rounds(tiles, width, unroll)
-            if dims and prod(dims) <= rounds * width:
+            nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
+            at_once = 1 if masked else rounds
+            if end is None and dims and prod(dims) <= at_once * width:
                 written_out(dims, along, width, partial(body, nest))
             else:
-                loops(nest, dims, along, width, rounds, body, limits if masked else ())
+                behind = into.limits if masked or end else ()
+                loops(nest, dims, along, width, at_once, body, behind, end)
             nest.close_all()
             return []
 
         conditions = [*guards(*tiles), *guard]
-        fetches = rows_ahead(tiles) <= _MOST_ROWS
         strides = self._strides(into, tiles)
 
-        def either(masked: bool) -> list[Value]:
-            if masked:
-                by_stride(self.builder, conditions, strides, one, partial(one, True))
-                return []
-            if past is None:
-                return one(False)
-            with self.builder.if_else(past) as (large, small):
-                with large:
-                    one(False, beyond=True)
-                with small:
-                    one(False)
+        def edge(masked: bool, end: RowEnd | None) -> list[Value]:
+            if not masked:
+                return one(False, end=end)
+            by_stride(self.builder, conditions, strides, one, partial(one, True))
             return []
+
+        def either(masked: bool) -> list[Value]:
+            if not masked:
+                return self._past_caches(into.past, one)
+            ends = None if lanes or _depends_on_place(tiles) else _ends(into, guard)
+            end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
+            return self.cut_rows(end, partial(edge, end=end))
 
         with self.part():
             self.versions(conditions, either)
+
+    def _past_caches(self, past: Value | None, one: Callable[..., list[Value]]) -> list[Value]:
+        """What a nest without checks does, in two versions where it may write past the caches."""
+        if past is None:
+            return one(False)
+        with self.builder.if_else(past) as (large, small):
+            with large:
+                one(False, beyond=True)
+            with small:
+                one(False)
+        return []
 
     def _strides(self, into: Into, tiles: Sequence[Tile]) -> Strides:
         """What a nest of these tiles has versions for; a remark tells of them."""
@@ -552,6 +566,29 @@ class FunctionEmitter:
             return _WRITTEN_OUT
         short = self.rarely or self.plan.end >= _VERY_LONG_CODE
         return 1 if short else unroll or unroll_of(tiles)
+
+    def row_end(
+        self,
+        tiles: Sequence[Tile],
+        dims: Sequence[int],
+        axis: int,
+        width: int,
+        rounds: int,
+        ends: Sequence[Limits] | None = (),
+    ) -> RowEnd | None:
+        """Where rows end of what a nest reads, so many vectors in an iteration, and of tiles with these ``ends`` that it
+        writes; None where it has no version for that, as where ``ends`` are not known."""
+        if ends is None or self.rarely or self.plan.end >= _LONG_CODE:
+            return None
+        return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
+
+    def cut_rows(self, end: RowEnd | None, make: Callable[[bool], list[Value]]) -> list[Value]:
+        """``make(False)`` where nothing but rows ends behind its array, else, and where that is not known,
+        ``make(True)``."""
+        if end is None:
+            return make(True)
+        self.unit.remarks.add("loop", REMARK, self._at)
+        return self.versions([end.only], make)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""
@@ -794,44 +831,12 @@ def unroll_of(tiles: Sequence[Tile]) -> int:
     return _UNROLL if count <= _UNROLLED_TILES else 1
 
 
-def loops(
-    nest: LoopNest,
-    dims: Sequence[int],
-    axis: int,
-    lanes: int,
-    unroll: int,
-    body: Body,
-    limits: Sequence[Value | None] = (),
-) -> None:
-    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body; ``limits``: behind
-    which nothing is to be done along each axis."""
-    coords: list[Index] = [fixed(0)] * len(dims)
-    limits = limits or [None] * len(dims)
-    for position, extent in enumerate(dims):
-        if position != axis:
-            coords[position] = nest.loop(extent, limit=limits[position])
-    if not dims:
-        body(nest, ())
-        return
-    vectors = max(dims[axis] // lanes, 1)
-    rounds = min(unroll, vectors)
-    start = nest.loop(dims[axis], lanes * rounds, limit=limits[axis])
-    offsets = tuple(range(lanes)) if lanes > 1 else None
-    for number in range(rounds):
-        index = nest.shift(start, number * lanes)
-        coords[axis] = Index(index.base, offsets, index.align)
-        body(nest, tuple(coords))
-
-
-def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coords], None]) -> None:
-    """Run the body for all vectors of a shape, the ones along ``axis`` first, without loops."""
-    steps = [lanes if place == axis else 1 for place in range(len(dims))]
-    offsets = tuple(range(lanes)) if lanes > 1 else None
-    for place in product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
-        coords = [fixed(number) for number in place]
-        if dims:
-            coords[axis] = Index(place[axis], offsets, coords[axis].align)
-        body(tuple(coords))
+def _ends(into: Into, guard: Sequence[Value]) -> list[Limits] | None:
+    """The limits of what a nest writes; None where something else is asked by its guard."""
+    found = [limits for limits in into.ends if limits is not None]
+    if len(found) < max(len(into.ends), len(guard)):
+        return None
+    return [*found, into.limits] if into.limits else found
 
 
 def _depends_on_place(tiles: Sequence[Tile]) -> bool:

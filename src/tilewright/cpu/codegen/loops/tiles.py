@@ -96,6 +96,11 @@ class Tile(ABC):
         return None
 
     @property
+    def limits(self) -> Sequence[Value | None] | None:
+        """How many elements lie inside an array along each axis (None: all do), if that is all that the guard asks."""
+        return None
+
+    @property
     def loose(self) -> Loose | None:
         """What to ask instead of the guard, if elements may lie at equal distances."""
         return None

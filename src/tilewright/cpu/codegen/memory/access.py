@@ -94,6 +94,10 @@ class ViewLoad(Tile):
         return self.place.inside
 
     @property
+    def limits(self) -> Sequence[Value | None] | None:
+        return self.place.ends
+
+    @property
     def loose(self) -> Loose | None:
         return self.place.loose
 

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa.geometry import cut_by
 from tilewright.cpu.abi import AssertSite
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, loops, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.host.callbacks import call_host
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64, pointee_of
@@ -23,6 +23,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.tiles import Tile
 from tilewright.cpu.codegen.memory.range_search import holds, names_of
 from tilewright.cpu.codegen.memory.views import (

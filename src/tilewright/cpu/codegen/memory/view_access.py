@@ -17,7 +17,6 @@ from tilewright.cpu.codegen.emitter.function import (
     Into,
     Strides,
     by_stride,
-    loops,
     unroll_of,
     vector_axis,
 )
@@ -27,6 +26,7 @@ from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
 from tilewright.cpu.codegen.memory.access import (
@@ -111,7 +111,7 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
     if mask is not None or not f.transposes(value, axis, across, guard):
         past = None if mask is not None else bypasses
         loose = [place.loose] if strided and place.loose is not None else []
-        into = Into(past, place.limits, loose, strided)
+        into = Into(past, place.limits, loose, strided, [place.ends])
         f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=into)
 
 
@@ -136,7 +136,8 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     limits = [_furthest(f.builder, each) for each in zip(*(p.limits for p in places), strict=True)]
     axis = vector_axis(dims)
     loose = [place.loose for place in places if place.loose is not None]
-    f.nest(dims, values, body, axis=axis, guard=guard, into=Into(past, limits, loose))
+    into = Into(past, limits, loose, ends=[place.ends for place in places])
+    f.nest(dims, values, body, axis=axis, guard=guard, into=into)
 
 
 def _store_woven(

@@ -90,6 +90,11 @@ class TilePosition:
     ahead: Extent | None = None
     """How many elements behind it the next tile block has its tile, where that is known."""
 
+    @property
+    def ends(self) -> tuple[Value | None, ...] | None:
+        """The limits, if elements inside them can be accessed without any other check."""
+        return None if self.loose is not None or self.element.is_packed else self.limits
+
 
 def locate(
     b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]

@@ -15,7 +15,7 @@ from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.products.running_sums import make_early
 
 #: What part of the second cache operands may take, in percent; the results and what streams through it have the rest.
-_SHARE = 80
+_SHARE = 66
 
 
 def height_of(f: FunctionEmitter, strips: Sequence[Strip]) -> Value | None:

@@ -15,13 +15,14 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.elementwise.operations import is_poison
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, loops, merge, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, merge, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in, row_major
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Emit,
@@ -48,7 +49,7 @@ from tilewright.cpu.codegen.products.factors import Entry
 from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
 from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
-from tilewright.cpu.codegen.products.state import Extents
+from tilewright.cpu.codegen.products.state import Extents, Side
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
@@ -196,7 +197,7 @@ def _product(
         target = target_of(f, op, accumulator, row_bytes, whole)
     rest = [source, target.pointer, target.step, fresh]
     padded = few and there is not None
-    left = left_rows(work.without_extents if padded else work, left_matrix)
+    left = left_rows(work.without_extents if padded else work, op, left_matrix)
 
     def packed() -> None:
         panel = right_panel(work, op, right)
@@ -304,13 +305,15 @@ def _put_off(work: Work, op: DotOp, left: Tile, right: Tile, accumulator: Stride
     deferred, gathered = f.deferred[op], f.gathered[op]
     f.flush()
     copy = room_for(f, gathered.left, gathered, deferred.left_bytes)
-    rows = left_rows(work, left, copy)
+    rows = left_rows(work, op, left, copy)
     now: Value = ir.Constant(I1, 0)
+    if (op, Side.LEFT) in f.packed_panels:
+        now = is_shared(f, (op, Side.LEFT))
     if gathered.right is not None:
         panel = room_for(f, gathered.right, gathered, deferred.right_bytes)
         _pack(work, right, panel)
     elif (kept := packed_panel(work, op, right)) is not None:
-        panel, now = kept, is_shared(f, op)
+        panel, now = kept, f.builder.or_(now, is_shared(f, (op, Side.RIGHT)))
     else:
         panel, now = pack(work, right), ir.Constant(I1, 1)
     b, all_terms = f.builder, ir.Constant(I64, shape.k)
@@ -403,21 +406,21 @@ class Work:
         return groups, up_to(b, extents.columns, shape.lanes, shape.n)
 
 
-def left_rows(work: Work, matrix: Tile, room: Value | None = None) -> Rows:
-    """The left operand as the kernel reads it; ``room``: where a copy goes, else it is needed only by the
-    operation at hand."""
+def left_rows(work: Work, op: DotOp, matrix: Tile, room: Value | None = None) -> Rows:
+    """The left operand as the kernel reads it; ``room``: where a copy goes that is not kept for other blocks, else it is
+    needed only by the operation at hand."""
     f, accumulation = work.f, work.accumulation
     lies = accumulation.convert_left is None and matrix.element.name == accumulation.panel.name
     there = matrix_there(f, matrix) if lies else None
     if there is None:
-        return _copied(work, matrix, room)
+        return _copied(work, op, matrix, room)
     rows = Rows(there.pointer, there.step)
     if there.inside is None:
         return rows
     inside = there.inside
     if work.parts.left is not None and (enough := _has(work, work.parts.left)) is not None:
         inside = f.builder.or_(inside, enough)
-    return _either(f, inside, rows, lambda: _copied(work, matrix, room, masked=True))
+    return _either(f, inside, rows, lambda: _copied(work, op, matrix, room, masked=True))
 
 
 def _has(work: Work, ends: Ends) -> Value | None:
@@ -451,21 +454,26 @@ def _either(
     return Rows(*merge(b, found))
 
 
-def _copied(work: Work, a: Tile, room: Value | None, *, masked: bool = False) -> Rows:
+def _copied(work: Work, op: DotOp, a: Tile, room: Value | None, *, masked: bool = False) -> Rows:
     """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
-    f, accumulation = work.f, work.accumulation
-    convert = accumulation.convert_left or widening(a.element, accumulation.panel)
-    if room is None:
-        panel = f.buffer(accumulation.panel, a.dims, f.now)
-    else:
-        panel = Strided(accumulation.panel, a.dims, room, row_major(a.dims))
-    source = Elementwise(accumulation.panel, a.dims, (a,), convert)
-    if masked:
-        _fill_masked(f, panel, source, work.left_limits)
-    else:
-        f.fill([(panel, source)], limits=work.left_limits)
-    step = ir.Constant(I64, a.dims[-1] * accumulation.panel.buffer_bytes)
-    return Rows(panel.pointer, step)
+    f, panel = work.f, work.accumulation.panel
+    convert = work.accumulation.convert_left or widening(a.element, panel)
+    source = Elementwise(panel, a.dims, (a,), convert)
+    limits = [limit for limit in work.left_limits if limit is not None]
+
+    def fill(pointer: Value) -> None:
+        copy = Strided(panel, a.dims, pointer, row_major(a.dims))
+        if masked:
+            _fill_masked(f, copy, source, work.left_limits)
+        else:
+            f.fill([(copy, source)], limits=work.left_limits)
+
+    step = ir.Constant(I64, a.dims[-1] * panel.buffer_bytes)
+    pointer = panel_of(f, (op, Side.LEFT), a, limits, fill)
+    if pointer is None:
+        pointer = f.buffer(panel, a.dims, f.now).pointer if room is None else room
+        fill(pointer)
+    return Rows(pointer, step)
 
 
 def _fill_masked(
@@ -490,12 +498,8 @@ def right_panel(work: Work, op: DotOp, b: Tile) -> Value:
 
 def packed_panel(work: Work, op: DotOp, b: Tile) -> Value | None:
     """The right operand in strips, in a place where it stays; None where it has none."""
-    f = work.f
-    kept = f.packed_panels.get(op)
-    if kept is None:
-        return None
     limits = [limit for limit in work.right_limits if limit is not None]
-    return panel_of(f, op, kept, b, limits, lambda pointer: _pack(work, b, pointer))
+    return panel_of(work.f, (op, Side.RIGHT), b, limits, lambda pointer: _pack(work, b, pointer))
 
 
 def pack(work: Work, b: Tile) -> Value:

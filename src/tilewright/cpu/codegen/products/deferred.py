@@ -24,7 +24,7 @@ from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
 from tilewright.cpu.codegen.products.factors import WORDS, Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
-from tilewright.cpu.codegen.products.state import Deferred, Gathered
+from tilewright.cpu.codegen.products.state import Deferred, Gathered, Side
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects import facts
 from tilewright.dialects.facts import Ordering
@@ -95,7 +95,7 @@ def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
         last = f.plan.last_inside[loop]
         left = f.pointer_to(f.scratch(deferred.most * deferred.left_bytes, last))
         right = None
-        if op not in f.packed_panels:
+        if (op, Side.RIGHT) not in f.packed_panels:
             right = f.pointer_to(f.scratch(deferred.most * deferred.right_bytes, last))
         b = f.builder
         with b.goto_entry_block():

@@ -96,6 +96,9 @@ class _Kernel:
             for column in range(self.columns)
         ]
         depth = entry.depth if self.some else _number(self.k)
+        # The rows of the next block are asked for meanwhile: a page ends before the processor sees a stream in each of them.
+        # With one column there are hardly more instructions than loads, and more of them cost what they save.
+        ahead = b.mul(entry.left_step, _number(len(rows)))
         count = b.udiv(b.add(depth, _number(self.terms - 1)), _number(self.terms))
 
         def step(number: Value, sums: list[Value]) -> list[Value]:
@@ -105,7 +108,10 @@ class _Kernel:
             columns = [self._terms(b, _moved(b, right, behind), on) for right in rights]
             found: list[Value] = []
             for row, left in enumerate(lefts):
-                factor = self._terms(b, _moved(b, left, behind), on)
+                place = _moved(b, left, behind)
+                factor = self._terms(b, place, on)
+                if self.columns > 1:
+                    llvm.prefetch(b, _moved(b, place, ahead), near=False)
                 for at, column in enumerate(columns):
                     total = sums[row * self.columns + at]
                     found.append(self.accumulation.multiply(b, total, factor, column))

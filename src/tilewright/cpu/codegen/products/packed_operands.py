@@ -1,9 +1,14 @@
 """The packed-operand cache: packed operands that are reused by later tile blocks.
 
-The tile blocks of a matrix product that a thread runs in succession often multiply by the same right operand. Where nothing in the
-launch writes to its array, a packed panel remains valid: it stays in the thread's arena for the rest of the launch,
-tagged with the tile that it was packed from. A loop over k has a slot for each of its iterations; as many groups of such
-slots as there is room for serve tiles with different indices along the other axis.
+The tile blocks of a matrix product that a thread runs in succession often multiply by the same right operand, and those of the
+next right one by the same left operands. Where nothing in the launch writes to the array of an operand, a packed panel remains
+valid: it stays in the thread's arena for the rest of the launch, tagged with the tile that it was packed from. A loop over k has
+a slot for each of its iterations; as many groups of such slots as there is room for serve tiles with different indices along the
+other axis.
+
+A left operand is copied where its rows are not dense along k, where its elements are converted, and where tiles end behind their
+array. An operand that no other tile block reads, as in a batch of products, is packed anew each time, where the last one was: that
+memory is in the first cache.
 
 Which products cache their panels is decided for a whole function before code is generated.
 """
@@ -28,7 +33,7 @@ from tilewright.cpu.codegen.loops.tiles import Tile, walk
 from tilewright.cpu.codegen.memory.access import ViewLoad
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
 from tilewright.cpu.codegen.products.running_sums import can_be_made_before, make_early
-from tilewright.cpu.codegen.products.state import PackedOperand
+from tilewright.cpu.codegen.products.state import OperandOf, PackedOperand, Side
 from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -51,20 +56,52 @@ _MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
 
 def find_packed(
     ops: Iterable[Operation], plan: Plan, *, distinct_arguments: bool
-) -> dict[DotOp, M.TiledLoadOp]:
-    """The products whose right operand is a tile of memory that no block changes, with its load."""
+) -> dict[OperandOf, M.TiledLoadOp]:
+    """The operands of products that are tiles of memory that no block changes, and that several blocks read, with their
+    loads."""
     every = list(ops)
     if not distinct_arguments or any(effects.orders(op) for op in every):
         return {}
-    found: dict[DotOp, M.TiledLoadOp] = {}
+    found: dict[OperandOf, M.TiledLoadOp] = {}
     for op in every:
         if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
             continue
-        load = loaded_from(op.b, plan)
-        root = None if load is None else effects.root_of(load.operands[0])
-        if load is None or root is None or any(effects.may_write(o, root) for o in every):
-            continue
-        found[op] = load
+        loads = {Side.LEFT: loaded_from(op.a, plan), Side.RIGHT: loaded_from(op.b, plan)}
+        for side, load in loads.items():
+            root = None if load is None else effects.root_of(load.operands[0])
+            if load is None or root is None or any(effects.may_write(o, root) for o in every):
+                continue
+            if _is_read_again(load, loads[side.other]):
+                found[op, side] = load
+    return found
+
+
+def _is_read_again(load: M.TiledLoadOp, other: M.TiledLoadOp | None) -> bool:
+    """Whether blocks, or iterations, that differ in the other operand of a product may read the same tile: the other one has
+    an index that is no constant, and that this one lacks."""
+    if other is None:
+        return True
+    own = {_without_casts(index) for index in load.indices}
+    return any(_sources(index) and _without_casts(index) not in own for index in other.indices)
+
+
+def _without_casts(value: SSAValue) -> SSAValue:
+    while isinstance(owner := value.owner, (ArithOp, AssumeOp)) and len(owner.operands) == 1:
+        value = owner.operands[0]
+    return value
+
+
+def _sources(index: SSAValue) -> set[SSAValue]:
+    """What an index is computed from by arithmetic, apart from constants."""
+    pending, seen, found = [index], {index}, set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        if isinstance(owner, (ArithOp, AssumeOp)):
+            pending += [operand for operand in owner.operands if operand not in seen]
+            seen.update(owner.operands)
+        else:
+            found.add(value)
     return found
 
 
@@ -85,15 +122,15 @@ def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
 
 
 def open_panels(
-    f: FunctionEmitter, products: dict[DotOp, M.TiledLoadOp]
-) -> dict[DotOp, PackedOperand]:
+    f: FunctionEmitter, operands: dict[OperandOf, M.TiledLoadOp]
+) -> dict[OperandOf, PackedOperand]:
     """Make room for the panels, before anything else has a place; and, in the first call of a launch,
     say that there are none."""
     target = f.unit.target
-    room = max(target.l2_bytes, target.l3_bytes // _SHARE_OF_CACHE) // max(len(products), 1)
-    kept: dict[DotOp, PackedOperand] = {}
-    for op, load in products.items():
-        dims = T.dims_of(op.b.type)
+    room = max(target.l2_bytes, target.l3_bytes // _SHARE_OF_CACHE) // max(len(operands), 1)
+    kept: dict[OperandOf, PackedOperand] = {}
+    for (op, side), load in operands.items():
+        dims = T.dims_of((op.a if side is Side.LEFT else op.b).type)
         panel_bytes = prod(dims) * accumulation_kernel_of(target, op).panel.buffer_bytes
         slots = min(room // panel_bytes, MOST_SLOTS)
         if slots < FEWEST_SLOTS:
@@ -103,7 +140,9 @@ def open_panels(
         tags = f.arena.place(slots * words * _WORD, 0, f.plan.end)
         panels = f.arena.place(slots * panel_bytes, 0, f.plan.end)
         loop = _loop_around(op)
-        kept[op] = PackedOperand(load, loop, slots, words, panel_bytes, tags.offset, panels.offset)
+        kept[op, side] = PackedOperand(
+            load, loop, slots, words, panel_bytes, tags.offset, panels.offset
+        )
     if kept:
         _forget_old(f, kept.values())
     return kept
@@ -137,7 +176,7 @@ def _at(f: FunctionEmitter, b: ir.IRBuilder, offset: int, number: Value, size: i
 
 def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Value, Value]) -> None:
     """Before a loop: find out which slots its products use, given the loop's range and step."""
-    for op, kept in f.packed_panels.items():
+    for operand, kept in f.packed_panels.items():
         if kept.loop is not loop:
             continue
         b, bands = f.builder, f.frame.in_bands
@@ -147,7 +186,7 @@ def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Valu
         groups = b.udiv(ir.Constant(I64, kept.slots), _at_least_one(b, rounds))
         number: Value = ir.Constant(I64, 0)
         for index in kept.load.indices:
-            soon = _may_change_soon(index)
+            soon = _may_change_soon(index, f.unit.order[0])
             if (soon or bands is not None) and can_be_made_before(loop, index, f.plan):
                 make_early(f, index)
                 moved = f.as_index(index)
@@ -156,27 +195,21 @@ def choose_groups(f: FunctionEmitter, loop: Operation, bounds: tuple[Value, Valu
                     moved = b.select(bands, moved, ir.Constant(I64, 0))
                 number = b.add(number, moved)
         group = b.urem(number, _at_least_one(b, groups))
-        f.first_slots[op] = b.mul(group, rounds)
+        f.first_slots[operand] = b.mul(group, rounds)
 
 
-def _may_change_soon(index: SSAValue) -> bool:
-    """Whether an index may differ between a tile block and the one that a thread runs next.
+def _may_change_soon(index: SSAValue, fastest: int) -> bool:
+    """Whether an index may differ between a tile block and the one that a thread runs next; ``fastest``: the axis of the grid
+    along which they differ.
 
-    Where it does not depend on the number along the axis that runs fastest, blocks with one index follow
+    Where it does not depend on the number along that axis, blocks with one index follow
     one another. Then panels of the next index take the same slots, which lie in the caches already.
     """
-    pending, seen = [index], {index}
-    while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, GetProgramIdOp):
-            if int_property(owner, "axis") == 0:
-                return True
-        elif not isinstance(owner, (ArithOp, AssumeOp)):
-            return True
-        else:
-            pending += [operand for operand in owner.operands if operand not in seen]
-            seen.update(owner.operands)
-    return False
+    return any(
+        not isinstance(source.owner, GetProgramIdOp)
+        or int_property(source.owner, "axis") == fastest
+        for source in _sources(index)
+    )
 
 
 def _divided(b: ir.IRBuilder, number: Value, step: Value) -> Value:
@@ -197,20 +230,20 @@ def _at_least_one(b: ir.IRBuilder, number: Value) -> Value:
 
 def panel_of(
     f: FunctionEmitter,
-    op: DotOp,
-    kept: PackedOperand,
+    operand: OperandOf,
     source: Tile,
     limits: Sequence[Value],
     pack: Callable[[Value], None],
 ) -> Value | None:
     """The address of the packed operand, packed by ``pack`` up to some limits unless it is there already; None
-    where the tile cannot be told from others."""
+    where it is not kept, or cannot be told from others."""
+    kept = f.packed_panels.get(operand)
     loads = [tile for tile in walk(source) if isinstance(tile, ViewLoad)]
-    if len(loads) != 1:
+    if kept is None or len(loads) != 1:
         return None
     f.flush()
     b = f.builder
-    slot = _slot(f, op, kept)
+    slot = _slot(f, operand, kept)
     tag_at = _at(f, b, kept.tags_at, slot, kept.words * _WORD)
     panel_at = _at(f, b, kept.panels_at, slot, kept.panel_bytes)
     tag = [*_tag(f, loads[0]), *limits]
@@ -229,13 +262,13 @@ def panel_of(
     return panel_at
 
 
-def is_shared(f: FunctionEmitter, op: DotOp) -> Value:
+def is_shared(f: FunctionEmitter, operand: OperandOf) -> Value:
     """Whether the slot of the loop's round is that of later rounds too."""
-    kept = f.packed_panels[op]
+    kept = f.packed_panels[operand]
     if kept.loop is None:
         return ir.Constant(ir.IntType(1), 1)
     last = ir.Constant(I64, kept.slots - 1)
-    return f.builder.icmp_unsigned("==", _slot(f, op, kept), last)
+    return f.builder.icmp_unsigned("==", _slot(f, operand, kept), last)
 
 
 def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:
@@ -246,11 +279,11 @@ def _tag(f: FunctionEmitter, load: ViewLoad) -> Sequence[Value]:
     return [f.builder.ptrtoint(place.pointer, I64), *strides, *limits]
 
 
-def _slot(f: FunctionEmitter, op: DotOp, kept: PackedOperand) -> Value:
+def _slot(f: FunctionEmitter, operand: OperandOf, kept: PackedOperand) -> Value:
     """The slot of the loop's round; all rounds beyond the slots share the last one."""
     if kept.loop is None:
         return ir.Constant(I64, 0)
     now, b = f.rounds[kept.loop], f.builder
     number = _divided(b, b.sub(now.counter, now.lower), now.step)
     last = ir.Constant(I64, kept.slots - 1)
-    return llvm.intrinsic(b, "umin", [b.add(f.first_slots[op], number), last])
+    return llvm.intrinsic(b, "umin", [b.add(f.first_slots[operand], number), last])

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from xdsl.ir import Operation
 
 from tilewright.cpu.codegen.ir.types import Value
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
+
+
+class Side(Enum):
+    """The operands of a product."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+    @property
+    def other(self) -> Side:
+        """The one that this one is multiplied by."""
+        return Side.RIGHT if self is Side.LEFT else Side.LEFT
+
+
+OperandOf = tuple[DotOp, Side]
+"""An operand of a product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +62,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class PackedOperand:
-    """The panels of one product: where tags and panels begin in the arena, and how many there are.
+    """The panels of one operand of a product: where tags and panels begin in the arena, and how many there are.
 
     ``loop`` is that whose rounds have slots of their own, ``load`` where the operand comes from.
     """

@@ -141,7 +141,9 @@ class _Kernel:
             )
             for half in range(halves):
                 groups = _moved(b, down, _number(half * ROW_BYTES))
-                _call(b, "tileloadd64", [_register(_RIGHT + half), groups, _number(columns * WORD)])
+                _call(
+                    b, "tileloaddt164", [_register(_RIGHT + half), groups, _number(columns * WORD)]
+                )
                 for part in range(parts):
                     if not half:
                         rows = _moved(b, along, b.mul(_number(part * ROWS), entry.left_step))

@@ -26,7 +26,6 @@ from tilewright.cpu.codegen.elementwise.floats import canonical_nan
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.emitter.function import (
     FunctionEmitter,
-    loops,
     unroll_of,
     vector_axis,
 )
@@ -36,6 +35,8 @@ from tilewright.cpu.codegen.ir.elements import ELEMENTS, I32, Element, bits_cons
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.over_shapes import loops
+from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, guards, store_at
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
@@ -234,9 +235,20 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     make = _along_rows if inner and not _are_short(combination, rest) else _across_rows
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
-    found = f.versions(
-        guards(*combination.tiles), lambda masked: make(f, combination, rest, targets, masked)
-    )
+
+    def one(masked: bool) -> list[Value]:
+        if not masked or make is not _along_rows or combination.neutral is None:
+            return make(f, combination, rest, targets, masked)
+        dims, axis = combination.dims, combination.axis
+        lanes = f.lanes(combination.tiles, dims[axis])
+        end = f.row_end(combination.tiles, dims, axis, lanes, _ACCUMULATORS)
+
+        def either(masked: bool) -> list[Value]:
+            return _along_rows(f, combination, rest, targets, masked, None if masked else end)
+
+        return f.cut_rows(end, either)
+
+    found = f.versions(guards(*combination.tiles), one)
     f.settle()
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
@@ -432,8 +444,9 @@ def _along_rows(
     rest: tuple[int, ...],
     targets: Sequence[Strided],
     masked: bool,
+    end: RowEnd | None = None,
 ) -> list[Value]:
-    """Lanes and accumulators share a row."""
+    """Lanes and accumulators share a row; ``end``: only rows end behind their array (``loops.row_ends``)."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = combination.dims[combination.axis]
     lanes = f.lanes(combination.tiles, extent)
@@ -441,6 +454,8 @@ def _along_rows(
     vectors = extent // lanes
     most = _MASKED_ACCUMULATORS if masked and unroll_of(combination.tiles) == 1 else _ACCUMULATORS
     rounds = min(most, vectors) if combination.commutes else 1
+    if end is not None:
+        rounds = end.step // lanes
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
     if combination.chooses:
@@ -453,7 +468,7 @@ def _along_rows(
         start = [value for _ in range(rounds) for value in combination.start(width)]
     depth = nest.depth
     if combination.commutes:
-        base = nest.loop(extent, lanes * rounds)
+        base = nest.loop(extent, lanes * rounds, limit=None if end is None else end.whole)
         offsets = run
         stride = lanes
     else:
@@ -471,7 +486,38 @@ def _along_rows(
         after += combination.first_or_step(nest.inner, elements, before, base, looped=looped)
     if looped:
         nest.close(list(zip(state, after, strict=True)))
-    b = nest.inner
+    if end is not None:
+        after[:count] = _rest_of_row(nest, combination, coords, end, lanes, after[:count])
+    values = combination.across_lanes(nest.inner, _together(nest, combination, after))
+    if targets:
+        _put(nest, targets, tuple(coords), values)
+    nest.close_all()
+    return values
+
+
+def _rest_of_row(
+    nest: LoopNest,
+    combination: Combination,
+    coords: list[Index],
+    end: RowEnd,
+    lanes: int,
+    before: list[Value],
+) -> list[Value]:
+    """What is accumulated after the vectors that need checks, one after the other."""
+    base = rest_of_row(nest, combination.dims[combination.axis], end, lanes, None)
+    state: list[Any] = [nest.carried(value) for value in before]
+    elements = _elements(
+        nest, combination, coords, Index(base.base, tuple(range(lanes)), base.align)
+    )
+    after = combination.step(nest.inner, elements, state)
+    nest.close(list(zip(state, after, strict=True)))
+    return after
+
+
+def _together(nest: LoopNest, combination: Combination, after: list[Value]) -> list[Value]:
+    """The accumulators of several rounds combined into those of one."""
+    b, count = nest.inner, len(combination.tiles)
+    rounds = len(after) // count
     while rounds > 1:
         half = rounds // 2 * count
         pairs = [
@@ -479,11 +525,7 @@ def _along_rows(
             for i in range(0, half, count)
         ]
         after, rounds = [value for pair in pairs for value in pair], rounds // 2
-    values = combination.across_lanes(b, after)
-    if targets:
-        _put(nest, targets, tuple(coords), values)
-    nest.close_all()
-    return values
+    return after
 
 
 # -- scans ---------------------------------------------------------------------------------------

@@ -1,0 +1,62 @@
+"""Loops over the elements of a shape, by vectors along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+from tilewright.cpu.codegen.ir.types import Value
+from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
+
+Body = Callable[[LoopNest, Coords], None]
+"""What a nest does with the elements at some positions."""
+
+
+def loops(
+    nest: LoopNest,
+    dims: Sequence[int],
+    axis: int,
+    lanes: int,
+    unroll: int,
+    body: Body,
+    limits: Sequence[Value | None] = (),
+    end: RowEnd | None = None,
+) -> None:
+    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body; ``limits``: behind
+    which nothing is to be done along each axis; ``end``: only rows end there, and the rest of a row has a loop of its own."""
+    coords: list[Index] = [fixed(0)] * len(dims)
+    limits = limits or [None] * len(dims)
+    for position, extent in enumerate(dims):
+        if position != axis:
+            coords[position] = nest.loop(extent, limit=limits[position] if end is None else None)
+    if not dims:
+        body(nest, ())
+        return
+    vectors = max(dims[axis] // lanes, 1)
+    rounds = min(unroll, vectors) if end is None else end.step // lanes
+    limit = limits[axis] if end is None else end.whole
+    start = nest.loop(dims[axis], lanes * rounds, limit=limit)
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+
+    def one(index: Index) -> None:
+        coords[axis] = Index(index.base, offsets, index.align)
+        body(nest, tuple(coords))
+
+    for number in range(rounds):
+        one(nest.shift(start, number * lanes))
+    if end is not None:
+        nest.close()
+        one(rest_of_row(nest, dims[axis], end, lanes, limits[axis]))
+
+
+def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coords], None]) -> None:
+    """Run the body for all vectors of a shape, the ones along ``axis`` first, without loops."""
+    steps = [lanes if place == axis else 1 for place in range(len(dims))]
+    offsets = tuple(range(lanes)) if lanes > 1 else None
+    for place in product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
+        coords = [fixed(number) for number in place]
+        if dims:
+            coords[axis] = Index(place[axis], offsets, coords[axis].align)
+        body(tuple(coords))

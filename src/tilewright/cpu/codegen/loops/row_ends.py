@@ -1,0 +1,126 @@
+"""Rows of tiles that end behind their arrays: whole vectors without checks, then the rest with them.
+
+Kernels written for GPUs round the length of a row up to a power of two. Most vectors of such a tile lie inside its array
+as a whole; only those around the end of the row need a mask, if all other axes are inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I64
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, alignment
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Tile, Written, guards
+
+Limits = Sequence[Value | None]
+"""How many elements of a tile lie inside its array along each axis; None where all do."""
+
+#: What is told of a nest that goes this way.
+REMARK = (
+    "where only rows end behind their array, whole vectors go without checks, the rest with them"
+)
+#: Rows of fewer vectors are not worth more code.
+_FEWEST_VECTORS = 4
+_ANY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class RowEnd:
+    """``only``: whether nothing else ends behind its array than rows, which have more than ``step`` elements, what an
+    iteration without checks takes. So many go there: ``whole``, a multiple of that, with one element left at least."""
+
+    only: Value
+    whole: Value
+    step: int
+
+
+@dataclass(slots=True)
+class _Found:
+    """What decides: conditions, and how far rows go."""
+
+    builder: Builder
+    along: list[Value] = field(default_factory=list)
+    conditions: list[Value] = field(default_factory=list)
+    seen: dict[tuple[int, ...], Coords] = field(default_factory=dict)
+    """Where tiles have been looked at: operands are shared, so that looking again and again may never end."""
+
+    def add(self, limits: Limits, dims: Sequence[int], coords: Coords, row: Index) -> None:
+        """A tile in memory, read or written at these positions; ``row``: those along the vectors."""
+        for limit, extent, index in zip(limits, dims, coords, strict=True):
+            if limit is None:
+                continue
+            if index is row:
+                self.along.append(limit)
+            else:
+                whole = ir.Constant(I64, extent)
+                self.conditions.append(self.builder.icmp_unsigned(">=", limit, whole))
+
+    def visit(self, tile: Tile, coords: Coords, row: Index) -> None:
+        """A tile that is read. What is not understood must need no checks at all."""
+        key = (id(tile), *map(id, coords))
+        if key in self.seen:
+            return
+        self.seen[key] = coords
+        if isinstance(tile, Mapped):
+            inner = tile.mapping(LoopNest(self.builder), coords)
+            if inner is not None:
+                self.visit(tile.source, inner, row)
+                return
+        elif isinstance(tile, Elementwise | Written):
+            for source in tile.sources:
+                self.visit(source, coords, row)
+            return
+        elif tile.limits is not None:
+            self.add(tile.limits, tile.dims, coords, row)
+            for source in tile.sources:
+                self.visit(source, coords, row)
+            return
+        self.conditions += guards(tile)
+
+
+def row_end(
+    b: Builder,
+    tiles: Sequence[Tile],
+    written: Sequence[Limits],
+    dims: Sequence[int],
+    axis: int,
+    width: int,
+    rounds: int,
+) -> RowEnd | None:
+    """Where rows of a shape end that tiles are read for, and that are written to tiles with these limits; None where that
+    is not worth asking. Vectors have ``width`` elements, ``rounds`` of them are an iteration."""
+    vectors = dims[axis] // width if dims else 0
+    if width == 1 or vectors < _FEWEST_VECTORS:
+        return None
+    step = width * min(rounds, vectors // 2)
+    coords = tuple(Index(0, None, _ANY) for _ in dims)
+    found = _Found(b)
+    for tile in tiles:
+        found.visit(tile, coords, coords[axis])
+    for limits in written:
+        found.add(limits, dims, coords, coords[axis])
+    if not found.along:
+        return None
+    least: Value = ir.Constant(I64, dims[axis])
+    for limit in found.along:
+        least = llvm.intrinsic(b, "umin", [least, limit])
+    size = ir.Constant(I64, step)
+    only = llvm.all_of(b, [b.icmp_unsigned(">", least, size), *found.conditions])
+    assert only is not None
+    last = b.sub(least, ir.Constant(I64, 1))
+    return RowEnd(only, b.sub(last, b.urem(last, size)), step)
+
+
+def rest_of_row(nest: LoopNest, extent: int, end: RowEnd, width: int, limit: Value | None) -> Index:
+    """Open the loop over the vectors that are left, which have checks; ``limit``: behind which nothing is to be done."""
+    nest.masked = True
+    total = ir.Constant(I64, extent) if limit is None else limit
+    left = nest.emit([], lambda b: b.sub(total, end.whole))
+    start = nest.loop(extent, width, limit=left.value)
+    return nest.plus(start, Lane(end.whole), alignment(end.step))

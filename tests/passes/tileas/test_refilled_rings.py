@@ -242,6 +242,8 @@ def test_chosen_where_more_blocks_share_a_multiprocessor(products: list[S.Produc
     # Neither is there room for a second block: threads bring what they have registers for.
     alone, big = replace(small, other_bytes=90 * KIB), [(44 * KIB, [op], 0.0) for op in products]
     assert refills(A100, alone, 1) is None
+    # Where there is none without a ring either, copies at least run beside products.
+    assert "1 block" in str(refills(A100, replace(alone, bare_bytes=120 * KIB), 1))
     assert "1 block" in str(refills(A100, replace(alone, spans=big), 1))
     assert refills(A100, replace(alone, spans=big), 2) is None
     # Two blocks share a multiprocessor in any case; each tile is read for the whole iteration; there are no products.

@@ -235,9 +235,9 @@ class LoopPipeliner(LoopLoads):
             spans.append((load.bytes, inside, element_work(within)))
         each = sum(load.bytes for load in loads)
         warps = threads_of(self.func) // 32
-        return refills(
-            self.gpu, Ring(products, warps, each, others, element_work(ops), spans), stages
-        )
+        bare = peak(self.func)
+        ring = Ring(products, warps, each, others, element_work(ops), spans, bare)
+        return refills(self.gpu, ring, stages)
 
     def asked(self, stages: int, each: int, others: int) -> tuple[int, Comparison | None]:
         """The stages of a ring by the tables of the performance model, and what these compared."""

@@ -28,7 +28,7 @@ from tilewright.passes.tileas.remarks import Alternative, Comparison
 @dataclass(frozen=True, slots=True)
 class Ring:
     """What is known of a ring: the products of its loop, the warps of a block, bytes of a stage, and those of the
-    block's other shared memory. ``work``: what an iteration does for elements of tiles, in instructions of one thread;
+    block's other shared memory. ``bare_bytes``: those that it takes without a ring. ``work``: what an iteration does for elements of tiles, in instructions of one thread;
     ``spans``: by tile, its bytes, and the products and such instructions from where it is waited for to where it was read."""
 
     products: Sequence[S.Product]
@@ -37,6 +37,7 @@ class Ring:
     other_bytes: int
     work: float = 0.0
     spans: Sequence[tuple[int, Sequence[S.Product], float]] = ()
+    bare_bytes: int = 0
 
 
 def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, Comparison | None]:
@@ -73,7 +74,8 @@ def stages_of_ring(gpu: Gpu, ring: Ring, stages: int) -> tuple[int, Comparison |
 def refills(gpu: Gpu, ring: Ring, stages: int) -> Comparison | None:
     """The comparison, if each tile of a ring had better have one stage that is filled again as soon as it was read, because
     so blocks share a multiprocessor, on which one with ``stages``, of which 0 or 1 are none, is alone, or because there is no
-    other ring, and threads lack registers to bring the largest tile themselves; else None."""
+    other ring, and without one the block is alone, too, or threads lack registers to bring the largest tile themselves; else
+    None."""
     costs = {op: scheduled_product_cost(op) for op in ring.products}
     by_groups = any(cost.by_warpgroups for cost in costs.values())
     if not costs or (by_groups and stages > 1):
@@ -91,8 +93,11 @@ def refills(gpu: Gpu, ring: Ring, stages: int) -> Comparison | None:
     if stages > 1 and resident[stages] > 1:
         # Of two blocks one computes while the other waits in any case.
         return None
-    if resident[1] <= 1 and (stages > 1 or (not by_groups and _go_through_registers(ring, sums))):
-        return None
+    if resident[1] <= 1:
+        bare = resident_blocks(gpu, ring.warps, registers, ring.bare_bytes)
+        others = bare > 1 and not by_groups and _go_through_registers(ring, sums)
+        if stages > 1 or others:
+            return None
     alone = {op: clocks_per_iteration(gpu, cost, 1) for op, cost in costs.items()}
     once = sum(alone.values()) + ring.work / gpu["fma_lanes"]
     rates = [max(clocks_per_iteration(gpu, cost, _MANY), 0.0) for cost in costs.values()]

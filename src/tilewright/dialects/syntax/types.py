@@ -49,8 +49,6 @@ _WHOLE_TYPE = re.compile(
     rf"!?[A-Za-z_][\w.]*+<{_INSIDE}(?:<{_INSIDE}(?:<{_INSIDE}>{_INSIDE})*+>{_INSIDE})*+>", re.ASCII
 )
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 4096, 256
-#: Here every type is read, so that the limit of nesting does not depend on what has been read before.
-_DEEP = 100
 
 #: Types by their text, for each way of reading types.
 TypeMemos = dict[str, dict[str, Attribute]]
@@ -60,12 +58,13 @@ def read_once(parser: AttrParser, way: str, read: Callable[[], TypeT]) -> TypeT:
     """The type that ``read`` reads, which begins with the current token; a text that has been read before
     in this ``way`` is skipped.
 
-    A parser's ``type_memos`` say what has been read, those of its own where it has none.
+    A parser's ``type_memos`` say what has been read, those of its own where it has none. Such a type has few levels, which do not
+    count as nesting around it: so the limit does not depend on what has been read before.
     """
     start = token_start(parser)
     match = _WHOLE_TYPE.match(content(parser), start)
     known = parser.__dict__
-    if match is None or known.get("depth", 0) > _DEEP:
+    if match is None:
         return read()
     memos: TypeMemos = known.setdefault("type_memos", {})
     memo = memos.setdefault(way, {})
@@ -73,7 +72,12 @@ def read_once(parser: AttrParser, way: str, read: Callable[[], TypeT]) -> TypeT:
     if (found := memo.get(text)) is not None:
         resume_at(parser, end)
         return found  # pyright: ignore[reportReturnType]
-    new = read()
+    depth = known.get("depth", 0)
+    known["depth"] = 0
+    try:
+        new = read()
+    finally:
+        known["depth"] = depth
     # Some texts end elsewhere: `->` is no bracket.
     if isinstance(new, Attribute) and previous_end(parser) == end <= start + _LONGEST_REMEMBERED:
         if len(memo) >= _MOST_REMEMBERED:

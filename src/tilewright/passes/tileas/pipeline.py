@@ -52,7 +52,6 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.allocate import peak
-from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.cleanup import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
@@ -71,6 +70,7 @@ from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
 from tilewright.passes.tileas.shared_conversions import threads_of
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
+from tilewright.passes.tileas.tile_layouts import default_layout
 
 DEFAULT_STAGES = 3
 #: LLVM unrolls loops without products of so many iterations.

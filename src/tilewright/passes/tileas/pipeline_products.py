@@ -48,7 +48,7 @@ from tilewright.passes.tileas.product_candidates import (
 )
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
-from tilewright.passes.tileas.warp_counts import block_warps
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 
 #: Instructions per accumulator element up to which the iteration uses the accumulator before the next product starts, so that
 #: that product can take its registers. Longer work, such as an exponential, overlaps with the product.
@@ -61,7 +61,7 @@ class PipelineProducts(FunctionPass):
 
     name: ClassVar[str] = "tileas-ahead"
 
-    num_warps: int = 4
+    num_warps: int = DEFAULT_WARPS
 
     def rewrite_function(self, func: FuncOp) -> None:
         pipeline_products(func, block_warps(func, self.num_warps))

@@ -40,7 +40,7 @@ from tilewright.passes.tileas.product_costs import registers_of, scheduled_produ
 from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
 from tilewright.passes.tileas.shared_conversions import fewest_exchanged_bytes
 from tilewright.passes.tileas.target import REGISTERS, RESERVED_BYTES, Target
-from tilewright.passes.tileas.warp_counts import block_warps
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
 #: The registers of a thread: the most that it has, and takes; what is left to one of a producer; what it holds beside
@@ -111,7 +111,7 @@ class Specialize(FunctionPass):
 
     name: ClassVar[str] = "tileas-specialize"
 
-    num_warps: int = 4
+    num_warps: int = DEFAULT_WARPS
     target: str = "sm_90a"
 
     def rewrite_function(self, func: FuncOp) -> None:

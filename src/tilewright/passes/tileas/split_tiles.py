@@ -63,7 +63,7 @@ from tilewright.passes.tileas.smaller_tiles import (
     part_type,
     smaller_view,
 )
-from tilewright.passes.tileas.warp_counts import block_warps
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
 
 #: The fewest rows or columns of a part.
@@ -78,7 +78,7 @@ class SplitTiles(FunctionPass):
 
     name: ClassVar[str] = "tileas-split-tiles"
 
-    num_warps: int = 4
+    num_warps: int = DEFAULT_WARPS
 
     def rewrite_function(self, func: FuncOp) -> None:
         split_tiles(func, block_warps(func, self.num_warps))

@@ -60,14 +60,6 @@ class MemRef:
     base: Index = 0
 
 
-def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous row-major array, in elements."""
-    strides = [1] * len(sizes)
-    for axis in range(len(sizes) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * sizes[axis + 1]
-    return tuple(strides)
-
-
 def locate(
     warp: Warp,
     memref: MemRef,

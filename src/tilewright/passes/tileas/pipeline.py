@@ -40,7 +40,7 @@ from tilewright.dialects.nv_tileas.types import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, plan_conversion
-from tilewright.layouts.conversions import WIDEST, ordered_for
+from tilewright.layouts.conversions import waves_of
 from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
@@ -448,6 +448,4 @@ def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     size = element_bytes(stage.element_type)
     if plan_conversion(source, target, size).shared_conversion is None:
         return False
-    ordered, _ = ordered_for(target, stage.shared, size)
-    width = stage.shared.vector(ordered, WIDEST // size)
-    return stage.shared.waves(ordered, width, size) == 1
+    return waves_of(target, stage.shared, size) == 1

@@ -20,7 +20,7 @@ from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import SharedAttr
 from tilewright.dialects.upstream.nvvm.conversions import ROUNDS_TO_TF32
 from tilewright.layouts import Layout, SharedLayout, plan_conversion
-from tilewright.layouts.conversions import shared_between
+from tilewright.layouts.conversions import shared_between, waves_of
 from tilewright.layouts.layout import axis_bits
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.access_layouts import element_bytes
@@ -37,7 +37,7 @@ from tilewright.passes.tileas.right_operands import (
     plan_right,
 )
 from tilewright.passes.tileas.target import Target
-from tilewright.passes.tileas.thread_products import FMA, plan_threads, waves_of
+from tilewright.passes.tileas.thread_products import FMA, plan_threads
 from tilewright.passes.tileas.tile_layouts import TileLayouts
 from tilewright.passes.tileas.warpgroup_products import WarpgroupPlan, plan_warpgroups
 

@@ -18,10 +18,10 @@ from tilewright.dialects.nv_tileaa.ops.shapes import ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, with_layout
 from tilewright.layouts import Layout
+from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import (
-    WIDEST,
     Shape,
     access_shape,
     coalesced,

@@ -1,4 +1,4 @@
-"""The laws of the house: imports point down and not in circles, files and functions stay reviewable,
+"""The laws of the architecture: imports point down and not in circles, files and functions stay reviewable,
 imports stay cheap. Lists of exceptions may only shrink: an entry that is none any more fails, too."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 
-#: Floors from the ground up; a room may import rooms of lower floors, and itself.
-FLOORS: tuple[frozenset[str], ...] = (
+#: Layers from the bottom up; a package may import packages of lower layers, and itself.
+LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"lazy"}),
     frozenset({"diagnostics", "garbage", "nesting", "own_files"}),
     frozenset({"numerics", "layouts", "model", "campaign"}),
@@ -35,9 +35,9 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"cli", "universe"}),
     frozenset({"__main__"}),
 )
-LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 #: The same inside ``dialects``.
-DIALECT_FLOORS: tuple[frozenset[str], ...] = (
+DIALECT_LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
         {"versions", "source_map", "facts", "keywords", "print_formats", "narrowing", "backends"}
         | {"loading"}
@@ -49,8 +49,8 @@ DIALECT_FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"arith"}),
     frozenset({"nv_tileas"}),
 )
-DIALECT_LEVEL = {room: level for level, rooms in enumerate(DIALECT_FLOORS) for room in rooms}
-#: The package itself: its version, and lazy names that lead to any room.
+DIALECT_LEVEL = {name: level for level, names in enumerate(DIALECT_LAYERS) for name in names}
+#: The package itself: its version, and lazy names that lead to any package.
 ROOT = {"__init__"}
 
 MAX_LINES = 900
@@ -119,7 +119,7 @@ FUNCTIONS = {
 }
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     parts = path.relative_to(SOURCE).with_suffix("").parts
     return parts[0]
 
@@ -131,9 +131,9 @@ def nodes(name: str) -> tuple[ast.AST, ...]:
 
 
 @cache
-def imported_rooms(path: Path, package: str = "tilewright") -> frozenset[str]:
-    """The rooms of a package that a file imports, also within functions."""
-    rooms: set[str] = set()
+def imported_packages(path: Path, package: str = "tilewright") -> frozenset[str]:
+    """The parts of a package that a file imports, also within functions."""
+    found: set[str] = set()
     inside = package.split(".")
     for node in nodes(path.relative_to(SOURCE).as_posix()):
         if isinstance(node, ast.Import):
@@ -146,31 +146,31 @@ def imported_rooms(path: Path, package: str = "tilewright") -> frozenset[str]:
         for name in names:
             parts = name.split(".")
             if parts[: len(inside)] == inside and len(parts) > len(inside):
-                rooms.add(parts[len(inside)])
-    return frozenset(room for room in rooms if f"{package}.{room}" in MODULES)
+                found.add(parts[len(inside)])
+    return frozenset(part for part in found if f"{package}.{part}" in MODULES)
 
 
 def _upward(
     paths: Iterable[Path], root: Path, package: str, levels: Mapping[str, int]
 ) -> list[str]:
-    """The imports that do not lead to a lower floor."""
+    """The imports that do not lead to a lower layer."""
     found: list[str] = []
     for path in paths:
-        room = path.relative_to(root).with_suffix("").parts[0]
-        if room not in levels:
-            found.append(f"{room} stands on no floor")
+        own = path.relative_to(root).with_suffix("").parts[0]
+        if own not in levels:
+            found.append(f"{own} is in no layer")
             continue
         name = path.relative_to(root).as_posix()
         found += [
-            f"{name} imports {other}, which is not below {room}"
-            for other in imported_rooms(path, package) - {room}
-            if levels.get(other, -1) >= levels[room]
+            f"{name} imports {other}, which is not below {own}"
+            for other in imported_packages(path, package) - {own}
+            if levels.get(other, -1) >= levels[own]
         ]
     return found
 
 
 def test_imports_point_down() -> None:
-    paths = [path for path in SOURCE.rglob("*.py") if room_of(path) not in ROOT]
+    paths = [path for path in SOURCE.rglob("*.py") if package_of(path) not in ROOT]
     assert _upward(paths, SOURCE, "tilewright", LEVEL) == []
 
 

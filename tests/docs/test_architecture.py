@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.test_structure import LEVEL, SOURCE, imported_rooms, room_of
+from tests.test_structure import LEVEL, SOURCE, imported_packages, package_of
 
 from tilewright.dialects import cuda_tile, nv_tileaa, nv_tileas
 
@@ -27,16 +27,16 @@ def test_every_package_has_a_row() -> None:
 def test_rows_stand_in_the_order_of_imports() -> None:
     above = {name: set().union(*ROWS[: at + 1]) for at, row in enumerate(ROWS) for name in row}
     for path in SOURCE.rglob("*.py"):
-        if (package := room_of(path)) in above:
-            assert imported_rooms(path) <= above[package], path.relative_to(SOURCE)
+        if (package := package_of(path)) in above:
+            assert imported_packages(path) <= above[package], path.relative_to(SOURCE)
 
 
 def test_machines_do_not_import_each_other() -> None:
     machines = {"machine", "cpu", "simulator", "gpu"}
     assert len({LEVEL[name] for name in machines}) == 1
     for path in SOURCE.rglob("*.py"):
-        if (package := room_of(path)) in machines:
-            assert imported_rooms(path) & machines <= {package}, path.relative_to(SOURCE)
+        if (package := package_of(path)) in machines:
+            assert imported_packages(path) & machines <= {package}, path.relative_to(SOURCE)
 
 
 def test_operations_are_counted() -> None:

@@ -343,7 +343,7 @@ class Capsule:
         return 2, 0
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        from tilewright.gpu import device_arrays as arrays
+        from tilewright.launching import dlpack
 
         if not self.versioned and "max_version" in keywords:
             raise TypeError("unexpected keyword argument 'max_version'")
@@ -352,12 +352,10 @@ class Capsule:
         shape = (ctypes.c_int64 * rank)(*self.array.shape)
         strides = (ctypes.c_int64 * rank)(*(s // self.array.itemsize for s in self.array.strides))
         bits = 8 * self.array.itemsize
-        tensor = arrays._DLTensor(  # pyright: ignore[reportPrivateUsage]
-            self.address, 2, 0, rank, 2, bits, 1, shape, strides, 0
-        )
+        tensor = dlpack.Tensor(self.address, 2, 0, rank, 2, bits, 1, shape, strides, 0)
         holder: Any = tensor
         if self.versioned:
-            holder = arrays._Versioned(1, 0, None, None, self.flags, tensor)  # pyright: ignore[reportPrivateUsage]
+            holder = dlpack.VersionedTensor(1, 0, None, None, self.flags, tensor)
         self.kept += [holder, shape, strides]
         new = ctypes.pythonapi.PyCapsule_New
         new.restype = ctypes.py_object

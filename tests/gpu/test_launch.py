@@ -21,10 +21,11 @@ from xdsl.dialects.builtin import (
 from tilewright import gpu
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
-from tilewright.gpu.device_arrays import DeviceArray, dense_strides, device_array
+from tilewright.gpu.device_arrays import DeviceArray, device_array
 from tilewright.gpu.driver import Gpu, open_gpu
 from tilewright.gpu.launch import launch, pack_number
 from tilewright.gpu.tensor_maps import plan_map
+from tilewright.numerics.strides import row_major
 from tilewright.text import parse
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "nvgpu"
@@ -123,7 +124,7 @@ def _shared() -> Any:
 
 
 def _dense(shape: tuple[int, ...], bits: int, address: int = 4096) -> DeviceArray:
-    return DeviceArray(address, shape, dense_strides(shape), bits, "f", None)
+    return DeviceArray(address, shape, row_major(shape), bits, "f", None)
 
 
 def test_a_map_names_the_innermost_dimension_first() -> None:

@@ -413,8 +413,8 @@ def test_a_machine_is_imported_when_it_is_used() -> None:
         "import sys, tilewright\n"
         "from tilewright.launching.machine import machine_named\n"
         "machine_named('cpu'); machine_named('sim:sm_90a'); machine_named('cuda')\n"
-        "rooms = ('machine', 'cpu', 'simulator', 'gpu')\n"
-        "loaded = [r for r in rooms if f'tilewright.{r}' in sys.modules]\n"
+        "machines = ('machine', 'cpu', 'simulator', 'gpu')\n"
+        "loaded = [r for r in machines if f'tilewright.{r}' in sys.modules]\n"
         "assert not loaded, loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -52,7 +52,7 @@ def test_rules_have_names_of_their_own() -> None:
 
 
 def defined_codes() -> set[str]:
-    """The names in all calls of ``define_code`` in the rooms."""
+    """The names in all calls of ``define_code`` in these packages."""
     found: set[str] = set()
     for room in ROOMS:
         for path in [room] if room.is_file() else room.rglob("*.py"):

@@ -20,6 +20,7 @@ from tilewright.builder.operations import (
     parameters_of,
     python_name,
 )
+from tilewright.bytecode.layout import NOT_IN_BODIES
 from tilewright.dialects.cuda_tile.base import TileOp
 from tilewright.dialects.cuda_tile.constraints import FieldKind
 
@@ -69,8 +70,6 @@ _KINDS = {
     "tagged": "AssumePredicateAttr",
 }
 _OF_RESULTS = {"to": "_Type", "shape": "Sequence[int]", "type": "_Type | Sequence[_Type]"}
-#: Operations that occur in a module but not in the body of a kernel.
-_NOT_IN_BODIES = frozenset({"module", "entry", "global"})
 
 
 def stub_text() -> str:
@@ -84,7 +83,7 @@ def _documented() -> Iterator[type[TileOp]]:
     for mnemonic, cls in sorted(OPERATIONS.items(), key=lambda item: item[1].__module__):
         name = method_name(mnemonic)
         own = getattr(Builder, name, None) is not getattr(Operations, name, None)
-        if mnemonic.isidentifier() and mnemonic not in _NOT_IN_BODIES and not own:
+        if mnemonic.isidentifier() and mnemonic not in NOT_IN_BODIES and not own:
             yield cls
 
 

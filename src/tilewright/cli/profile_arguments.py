@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.cli.session import UsageError
+from tilewright.numerics.strides import row_major
 
 #: The addresses of the modelled launch's arrays: far apart and well aligned.
 _FIRST_ADDRESS, _APART = 1 << 36, 1 << 36
@@ -46,7 +47,7 @@ def read_arguments(given: Sequence[str], names: Sequence[str]) -> Arguments:
             total = (total or 0) + size
             numbers = [_FIRST_ADDRESS + arrays * _APART]
             arrays += 1
-            numbers += [*extents, *_strides(extents)] if whole else []
+            numbers += [*extents, *row_major(extents)] if whole else []
         if at + len(numbers) > len(values):
             raise UsageError.because(
                 f"'{text}' is for {len(numbers)} parameters from '{names[at]}' on; the kernel has {len(names)}"
@@ -85,10 +86,6 @@ def _array(spec: str) -> tuple[list[int], int] | None:
         raise UsageError.because(f"'{spec}': there is no element type '{match['element']}'")
     extents = [int(extent) for extent in match["dims"].split("x")]
     return extents, math.prod(extents) * FORMATS[match["element"]].bits // 8
-
-
-def _strides(extents: Sequence[int]) -> list[int]:
-    return [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
 
 
 def _number(spec: str, text: str) -> int | float:

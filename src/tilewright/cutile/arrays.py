@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from tilewright.launching import dlpack
 from tilewright.launching.described import host_bytes
+from tilewright.numerics.strides import row_major
 
 #: The NumPy dtype of each element type of cuTile that arrays may have.
 NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
@@ -106,7 +108,7 @@ def read_numpy(array: np.ndarray[Any, Any]) -> RawArray:
         name,
         array.shape,
         # What the array interface says: the strides of dimensions of one element mean nothing.
-        row_major_strides(array.shape)
+        row_major(array.shape)
         if array.flags.c_contiguous
         else _element_strides(array.shape, array.strides, dtype.itemsize),
         array.flags.writeable,
@@ -158,15 +160,6 @@ def _element_strides(
                 f"size, {itemsize} bytes"
             )
         strides.append(elements)
-    return tuple(strides)
-
-
-def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of a compact array of that shape."""
-    strides, step = [1] * len(shape), 1
-    for axis in reversed(range(len(shape) - 1)):
-        step *= shape[axis + 1]
-        strides[axis] = step
     return tuple(strides)
 
 
@@ -269,7 +262,7 @@ def _from_interface(fields: Any, what: str) -> RawArray:
         raise TypeError(f"{what}['shape'] is not a tuple")
     strides = fields.get("strides")
     if strides is None:
-        steps = row_major_strides(shape)
+        steps = row_major(shape)
     elif isinstance(strides, tuple):
         steps = _element_strides(shape, strides, NUMPY_DTYPES[name].itemsize)
     else:
@@ -282,28 +275,6 @@ def read_buffer(value: Any) -> RawArray:
     return read_numpy(np.asarray(memoryview(value)))
 
 
-class _Tensor(ctypes.Structure):
-    """``DLTensor``, with which a managed tensor of DLPack begins."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("rank", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-
-
 def read_dlpack(value: Any) -> RawArray:
     # CuPy and others have both; what lies on a GPU says more of itself by the other interface.
     """The same of what has ``__dlpack__``; the memory stays the value's."""
@@ -312,7 +283,7 @@ def read_dlpack(value: Any) -> RawArray:
         return read_cuda_interface(value)
     # The capsule is dropped unconsumed, which frees it; the memory belongs to ``value``.
     capsule = value.__dlpack__()
-    tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    tensor = dlpack.Tensor.from_address(dlpack.address_in(capsule, b"dltensor"))
     if tensor.device_type not in _HOST_DEVICES and not on_gpu:
         raise ValueError(
             f"Input array is on the DLPack device {tensor.device_type}; this machine takes host memory"
@@ -323,7 +294,7 @@ def read_dlpack(value: Any) -> RawArray:
     if name is None:
         raise TypeError(f"Unsupported array dtype: DLPack code {tensor.code}, {tensor.bits} bits")
     shape = tuple(tensor.shape[: tensor.rank])
-    strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else row_major_strides(shape)
+    strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else row_major(shape)
     return RawArray((tensor.data or 0) + tensor.byte_offset, name, shape, strides, True, on_gpu)
 
 

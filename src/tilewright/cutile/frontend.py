@@ -46,12 +46,10 @@ class UntriedVersionWarning(UserWarning):
 class FrontEnd:
     """The parts of cuTile that launches need.
 
-    ``native_launch`` is cuTile's own ``launch``, which needs a GPU. ``signature`` is the module of
-    parameter constraints, ``dtypes`` the module of element types, ``release`` the first two numbers of
+    ``signature`` is the module of parameter constraints, ``dtypes`` the module of element types, ``release`` the first two numbers of
     the version.
     """
 
-    native_launch: Callable[..., None]
     kernel_type: type
     signature: ModuleType
     dtypes: ModuleType
@@ -144,7 +142,6 @@ def front_end() -> FrontEnd:
     try:
         extension = import_module("cuda.tile._cext")
         return FrontEnd(
-            native_launch=extension.launch,
             kernel_type=import_module("cuda.tile").kernel,
             signature=import_module("cuda.tile.compilation._signature"),
             dtypes=import_module("cuda.tile._datatype"),

@@ -16,6 +16,7 @@ from tilewright.cutile.settings import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedLocation, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.garbage import rare_collections
+from tilewright.launching.arguments import MAX_GRID_EXTENT
 from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ __tracebackhide__ = hides_frames
 LAUNCH_SIGNATURE = (
     "launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False)"
 )
-_MAX_GRID_EXTENT = 2**24 - 1
 _MAX_UINT, _MAX_ULONG, _MIN_LONG = 2**32 - 1, 2**64 - 1, -(2**63)
 
 
@@ -138,9 +138,9 @@ def _grid(grid: Any) -> tuple[int, int, int]:
             raise OverflowError("Python int too large to convert to C unsigned long")
         if extent > _MAX_UINT:
             raise ValueError(f"Grid[{axis}] value too big: {extent}")
-        if extent > _MAX_GRID_EXTENT:
+        if extent > MAX_GRID_EXTENT:
             raise ValueError(
-                f"Grid[{axis}] exceeds 24-bit limit: max={_MAX_GRID_EXTENT}, got={extent}. "
+                f"Grid[{axis}] exceeds 24-bit limit: max={MAX_GRID_EXTENT}, got={extent}. "
                 f"Use multiple kernel launches for larger workloads."
             )
     x, y, z = (*map(int, grid), 1, 1, 1)[:3]

@@ -21,12 +21,13 @@ from tilewright.gpu.abi import Parameter
 from tilewright.gpu.codegen import layout
 from tilewright.gpu.codegen.ir import floating
 from tilewright.gpu.codes import LAUNCH
-from tilewright.gpu.device_arrays import DeviceArray, StandIn, dense_strides, device_array
+from tilewright.gpu.device_arrays import DeviceArray, StandIn, device_array
 from tilewright.gpu.driver import Gpu
 from tilewright.gpu.host_memory import HostMemory, Span
 from tilewright.gpu.tensor_maps import plan_map
 from tilewright.launching.array_interchange import as_array
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.strides import row_major
 
 __tracebackhide__ = hides_frames
 
@@ -207,7 +208,7 @@ class Arguments:
         strides = tuple(step // size for step in value.strides)
         if value.flags.c_contiguous:
             # NumPy's strides of dimensions of extent 1 are arbitrary.
-            strides = dense_strides(value.shape)
+            strides = row_major(value.shape)
         kind = value.dtype.kind if value.dtype.kind in "iufb" else "f"
         address = (self._host.address(start) or 0) if value.size else 0
         shape = tuple(value.shape)

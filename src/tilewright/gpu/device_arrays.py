@@ -13,7 +13,9 @@ import numpy as np
 
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu.codes import LAUNCH
+from tilewright.launching import dlpack
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.strides import row_major
 
 _CUDA, _CUDA_MANAGED = 2, 13
 #: NumPy's kinds by DLPack's type code; higher codes are narrow floats.
@@ -30,36 +32,10 @@ _DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
     (14, 8): np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 _READ_ONLY = 1
+#: The names of capsules with and without a version.
+_VERSIONED, _PLAIN = b"dltensor_versioned", b"dltensor"
 #: The legacy default stream, in the numbering of both interfaces.
 LEGACY_STREAM = 1
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class _Versioned(ctypes.Structure):
-    """``DLManagedTensorVersioned``."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _DLTensor),
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +56,6 @@ class DeviceArray:
     is_writable: bool = True
     stream: int | None = None
     device: int | None = None
-
-
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a contiguous row-major array, in elements."""
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(shape):
-        strides.insert(0, step)
-        step *= extent
-    return tuple(strides)
 
 
 def is_on_gpu(value: object) -> bool:
@@ -160,7 +126,7 @@ def _from_interface(fields: dict[str, Any], owner: object, name: str) -> DeviceA
         raise _bad(f"the array for '{name}' names the stream 0, which the interface forbids")
     size = dtype.itemsize
     if steps is None:
-        strides = dense_strides(shape)
+        strides = row_major(shape)
     else:
         pairs = list(zip(steps, shape, strict=True))
         if any(step % size and extent > 1 for step, extent in pairs):
@@ -198,19 +164,16 @@ def _from_dlpack(value: Any, name: str) -> DeviceArray:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise _bad(f"the array for '{name}' cannot be shared: {error}") from None
     flags = 0
-    if (versioned := _pointer(capsule, b"dltensor_versioned")) is not None:
-        managed = _Versioned.from_address(versioned)
+    if dlpack.is_named(capsule, _VERSIONED):
+        managed = dlpack.VersionedTensor.from_address(dlpack.address_in(capsule, _VERSIONED))
         tensor, flags = managed.tensor, managed.flags
+    elif dlpack.is_named(capsule, _PLAIN):
+        tensor = dlpack.Tensor.from_address(dlpack.address_in(capsule, _PLAIN))
     else:
-        plain = _pointer(capsule, b"dltensor")
-        if plain is None:
-            raise _bad(f"the array for '{name}' cannot be shared: unknown kind of DLPack capsule")
-        tensor = _DLTensor.from_address(plain)
-    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+        raise _bad(f"the array for '{name}' cannot be shared: unknown kind of DLPack capsule")
+    shape = tuple(tensor.shape[i] for i in range(tensor.rank))
     strides = (
-        tuple(tensor.strides[i] for i in range(tensor.ndim))
-        if tensor.strides
-        else dense_strides(shape)
+        tuple(tensor.strides[i] for i in range(tensor.rank)) if tensor.strides else row_major(shape)
     )
     return DeviceArray(
         (tensor.data or 0) + tensor.byte_offset,
@@ -224,16 +187,6 @@ def _from_dlpack(value: Any, name: str) -> DeviceArray:
         LEGACY_STREAM,
         tensor.device_id,
     )
-
-
-def _pointer(capsule: object, name: bytes) -> int | None:
-    valid = ctypes.pythonapi.PyCapsule_IsValid
-    valid.restype, valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
-    if not valid(capsule, name):
-        return None
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return get(capsule, name)
 
 
 # Stand-ins for checks that take NumPy arrays

@@ -28,7 +28,8 @@ from tilewright.numerics.floats import float_to_bits
 
 __tracebackhide__ = hides_frames
 
-_MAX_GRID_EXTENT = 2**24 - 1
+#: The most blocks along an axis of the grid.
+MAX_GRID_EXTENT = 2**24 - 1
 
 _F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 
@@ -68,10 +69,10 @@ def check_grid(grid: object, kernel: KernelOp | None = None) -> tuple[int, int, 
             BAD_GRID, f"expected a grid of one to three integer extents, got {grid!r}"
         )
     for axis, extent in zip("xyz", extents, strict=False):
-        if not 1 <= extent <= _MAX_GRID_EXTENT:
+        if not 1 <= extent <= MAX_GRID_EXTENT:
             raise TileIRError.single(
                 BAD_GRID,
-                f"the grid extent {axis} is {extent}; expected 1 to {_MAX_GRID_EXTENT}",
+                f"the grid extent {axis} is {extent}; expected 1 to {MAX_GRID_EXTENT}",
             )
     x, y, z = (*(int(e) for e in extents), 1, 1)[:3]
     promised = getattr(kernel, "launch_grid", None)

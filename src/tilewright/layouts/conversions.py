@@ -241,3 +241,10 @@ def ordered_for(
     order = gf2.solve_all(layout.register, ordered.register)
     assert order is not None
     return ordered, order
+
+
+def waves_of(layout: Layout, shared: SharedLayout, element_bytes: int) -> int:
+    """The waves by which threads write or read storage in a layout, by accesses as wide as both allow, where one would do; 1
+    means no bank conflicts."""
+    ordered, _ = ordered_for(layout, shared, element_bytes)
+    return shared.waves(ordered, shared.vector(ordered, WIDEST // element_bytes), element_bytes)

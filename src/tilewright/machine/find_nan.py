@@ -122,7 +122,7 @@ class NanFinder:
         result = op.results[number]
         slot, element, dims = t.slot(result), _type_of(result).element, _type_of(result).dims
         site = access_site(op, t)
-        sources = [] if site is not None else _sources(op, number, t, dims)
+        sources = [] if site is not None else _sources(op, t, dims)
 
         def look(regs: Registers) -> None:
             numbers = numbers_of(np.asarray(regs[slot]), element)
@@ -268,7 +268,7 @@ class NanFinder:
     ) -> tuple[tuple[str, str], ...]:
         """Return the operand elements that a result element was computed from, if there is one per operand."""
         if not is_elementwise(op):
-            return tuple(self._ranges(op, t, regs, index, result))
+            return tuple(self._ranges(op, t, regs, index))
         found: list[tuple[str, str]] = []
         for value in op.operands:
             array = np.asarray(regs[t.slot(value)])
@@ -277,7 +277,7 @@ class NanFinder:
         return tuple(found)
 
     def _ranges(
-        self, op: TileOp, t: Translator, regs: Registers, index: tuple[int, ...], result: SSAValue
+        self, op: TileOp, t: Translator, regs: Registers, index: tuple[int, ...]
     ) -> Iterable[tuple[str, str]]:
         """For a reduction or product, yields the range of each operand that matters."""
         for value, part in _parts(op, index):
@@ -294,9 +294,7 @@ class NanFinder:
 # -- which operand elements a result element depends on ----------------------------------------------
 
 
-def _sources(
-    op: TileOp, number: int, t: Translator, dims: tuple[int, ...]
-) -> list[tuple[int, str, Spread]]:
+def _sources(op: TileOp, t: Translator, dims: tuple[int, ...]) -> list[tuple[int, str, Spread]]:
     """Return the float operands: slot, element type, and the result elements each element affects."""
     return [
         (t.slot(value), _type_of(value).element, _spread(op, position, value, dims))

@@ -187,14 +187,12 @@ class _Timing:
         self._left_out: list[str] = []
         self._loads: tuple[Walker, Loads] | None = None
         self._warps = -(-math.prod(launch.threads) // WARP)
-        names = {instruction.base for instruction in kernel.instructions}
         self._bulk_stores = [
             number
             for number, instruction in enumerate(kernel.instructions)
             if instruction.base in _BULK_STORES
         ]
         self._stored_by_bulk = _stored_by_bulk(kernel.instructions)
-        self._has_bulk_loads = bool(names & BULK_LOADS)
 
     def profile(self) -> Profile:
         gpu, grid = self._gpu, math.prod(self._launch.grid)

@@ -213,30 +213,3 @@ def _i1_from_constant(raw: Array, count: int, location: SourceLocation | None) -
             location,
         )
     return np.unpackbits(raw, count=count, bitorder="little").astype(np.bool_)
-
-
-def is_uniform(array: Array, element: str) -> bool:
-    """Whether all elements have the same bit pattern."""
-    bits = bits_of(array, element)
-    return bits.size > 0 and bool((bits == bits.flat[0]).all())
-
-
-def to_constant_bytes(array: Array, element: str) -> bytes:
-    """Return the data of a bytecode constant: one element if all have the same bits, else all."""
-    size = FORMATS[element].constant_bytes
-    if size is None:
-        raise ValueError(f"{element} has no constants")
-    flat = array.reshape(-1)
-    uniform = is_uniform(flat, element)
-    if size == 0:
-        if uniform:
-            return b"\xff" if flat[0] else b"\x00"
-        return np.packbits(flat, bitorder="little").tobytes()
-    if uniform:
-        flat = flat[:1]
-    if element == "tf32":
-        words = bits_of(flat, element).astype("<u4")
-        return words.view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
-    if element == "f4E2M1FN":
-        return bits_of(flat, element).tobytes()
-    return flat.tobytes()

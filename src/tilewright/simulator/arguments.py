@@ -14,11 +14,12 @@ from xdsl.ir import Attribute, BlockArgument
 from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.upstream.gpu.spaces import GLOBAL, space_number
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.strides import row_major
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import address_of
 from tilewright.simulator.faults import Fault
 from tilewright.simulator.global_memory import check_space
-from tilewright.simulator.memory import Buffer, MemRef, row_major
+from tilewright.simulator.memory import Buffer, MemRef
 from tilewright.simulator.ops.elementwise import is_integer_scalar, to_elements
 from tilewright.simulator.ops.packed import is_packed, packed_shape
 from tilewright.simulator.state import WARP_SIZE

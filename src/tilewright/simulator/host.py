@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.options import DEFAULT_OPTIONS, LaunchOptions, with_deprecated
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.strides import row_major
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import aligned_bytes
 from tilewright.simulator.architectures import Architecture
@@ -34,7 +35,6 @@ from tilewright.simulator.memory import (
     Buffer,
     MemRef,
     load,
-    row_major,
     spread,
     store,
 )

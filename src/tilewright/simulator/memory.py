@@ -60,14 +60,6 @@ class MemRef:
     base: Index = 0
 
 
-def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous row-major array, in elements."""
-    strides = [1] * len(sizes)
-    for axis in range(len(sizes) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * sizes[axis + 1]
-    return tuple(strides)
-
-
 def locate(
     warp: Warp,
     memref: MemRef,
@@ -131,7 +123,7 @@ def offsets_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     return offsets
 
 
-def _lane_places(warp: Warp, memref: MemRef, place: Index, size: int) -> Index:
+def _lane_places(memref: MemRef, place: Index, size: int) -> Index:
     """The positions in a buffer of thread-local memory."""
     elements = memref.buffer.lane_bytes // size
     lanes = _LANES * elements
@@ -143,7 +135,7 @@ def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Ope
     """Load the elements at ``place``: an int, (lanes,) or (lanes, n); the result has its shape."""
     buffer = memref.buffer
     if buffer.lane_bytes:
-        place = _lane_places(warp, memref, place, dtype.itemsize)
+        place = _lane_places(memref, place, dtype.itemsize)
     elif not (isinstance(place, int) or warp.full):
         place = _only_active(place, warp.mask)
     try:
@@ -184,7 +176,7 @@ def store(
             return
         raise Fault(codes.ARGUMENT, f"{op.name} writes to {buffer.name}, which is read-only", op)
     if buffer.lane_bytes:
-        place = _lane_places(warp, memref, place, dtype.itemsize)
+        place = _lane_places(memref, place, dtype.itemsize)
     try:
         note_access(warp, memref, place, dtype.itemsize, op, is_write=True)
         if not isinstance(place, np.ndarray) or place.shape != values.shape:

@@ -51,12 +51,11 @@ class Proxy(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A kind of access: the operation, a verb, and the proxy. ``who`` is None for the warp that executes it."""
+    """A kind of access: the operation and a verb. ``who`` is None for the warp that executes it."""
 
     op: Operation
     what: str
     who: str | None
-    proxy: Proxy
 
 
 _ASYNC = int(Proxy.ASYNC)
@@ -104,7 +103,7 @@ class Shadow:
         found = self._ids.get(key)
         if found is None:
             number = len(self.sites)
-            self.sites.append(Site(op, what, who, proxy))
+            self.sites.append(Site(op, what, who))
             if number == self._proxies.size:
                 self._proxies = np.concatenate((self._proxies, np.zeros_like(self._proxies)))
             self._proxies[number] = proxy

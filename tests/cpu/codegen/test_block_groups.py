@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.ir import Operation
 
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
@@ -84,6 +85,16 @@ def _remark(module: Any) -> str:
 def _arrays(dtype: str, shape: tuple[int, ...]) -> list[Any]:
     random = np.random.default_rng(sum(shape))
     return [random.integers(-9, 10, shape).astype(dtype_of(dtype)) for _ in range(3)]
+
+
+@pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
+def test_instructions_belong_to_operations_of_the_kernel(case: _Body) -> None:
+    """Not to those of the kernel of one row and many columns that is made of it."""
+    module = lower_to_tileaa(_kernel(case)).module
+    own, asked = set(module.walk()), set[Operation]()
+    compile_kernel(module, number_of=lambda op: asked.add(op))
+    assert {op.name for op in asked} >= {"nv_tileaa.tiled_load", "nv_tileaa.tiled_store"}
+    assert asked <= own
 
 
 def _launched(

@@ -3,6 +3,7 @@ results on both sides, on the simulator in many orders of warps, and chosen wher
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -134,6 +135,34 @@ def test_more_stages_than_one_may_be_filled_behind_the_release(rounds: int) -> N
     for steps, first in ROUNDS:
         one, _ = loop.launch(Program(parse(text)), steps, first)
         two, _ = loop.launch(Program(module), steps, first)
+        assert one.tobytes() == two.tobytes()
+
+
+def test_pipelines_of_different_depths_share_a_counter() -> None:
+    """The shorter one is filled behind its release, and so is the longer one, which would not have to be."""
+    loop = Loop()
+    text = print_text(
+        K.lowered(loop.text(), "tileaa,tileas-assign-layouts,tileas-tma{stages=2 target=sm_120a}")
+    )
+    first = re.search(r"(%\d+) = nv_tileas.async.pipeline.create_pipeline (%\d+) ", text)
+    assert first is not None
+    lines = [
+        line.replace("view<2x", "view<3x").replace("pipeline<2,", "pipeline<3,")
+        if re.search(rf"(^ *{first[2]} = |pipeline\.\w+ ({first[1]}|{first[2]})\b)", line)
+        else line
+        for line in text.split("\n")
+    ]
+    module = parse("\n".join(lines).replace("ahead = 1", "ahead = 2"))
+    made = [op for op in module.walk() if isinstance(op, P.ProducerAcquireOp)]
+    assert [P.stages_of(op.pipeline) for op in made] == [3, 2]
+    given = run_pipeline(module.clone(), "tileas-expand", verify_each=True)
+    (body,) = (op.body.block for op in given.walk() if isinstance(op, scf.ForOp))
+    names = [op.name.rsplit(".", 1)[-1] for op in body.ops]
+    kept = [name for name in names if name in ("consumer_wait", "dot", "consumer_release", "if")]
+    assert kept == ["consumer_wait", "dot", "consumer_release", "if"] * 2
+    for steps, start in ROUNDS:
+        one, _ = loop.launch(Program(parse(text)), steps, start)
+        two, _ = loop.launch(Program(given), steps, start)
         assert one.tobytes() == two.tobytes()
 
 

@@ -37,6 +37,7 @@ Verdict = Literal["inside", "begins inside", "unknown"]
 _MAX_BOX = 256
 _MAX_RANK = 5
 _ALIGNMENT = 16
+#: The accesses of tiles of views.
 TILED_ACCESSES = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 
 

@@ -38,7 +38,6 @@ from tilewright.cpu.codegen.ir import llvm, outlining
 from tilewright.cpu.codegen.ir.debug_info import NumberOf, Origins
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import row_major
 from tilewright.cpu.codegen.loops.tiles import Strided
 from tilewright.cpu.codegen.memory import (
     atomics,
@@ -68,6 +67,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.queues import CancelNextProgramIdOp
 from tilewright.launching.assertions import OperationSource
+from tilewright.numerics.strides import row_major
 from tilewright.passes.tileas.remarks import Remark
 
 #: The files that fill the table of lowerings.

@@ -28,7 +28,7 @@ from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
 from tilewright.launching.disk_cache import DiskCache, key_of
 from tilewright.launching.modules import KernelOp
 
-#: The rooms whose code decides on what a module becomes.
+#: The packages whose code decides on what a module becomes.
 _COMPILER = ("analysis", "cpu", "dialects", "lowering", "numerics", "passes")
 #: What a record holds, by type.
 _LAYOUT: Mapping[str, type] = {

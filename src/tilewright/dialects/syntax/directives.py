@@ -379,7 +379,6 @@ class EnumKeyword(Directive):
 
     name: str
     attribute: type[KeywordAttr]
-    comma: bool = False
     what: str = ""
 
     def parse(self, parser: Parser, state: ParseState) -> None:

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.syntax.types import format_type
+from tilewright.dialects.upstream.arith.syntax import FLOAT_PREDICATES, INTEGER_PREDICATES
 from tilewright.dialects.upstream.base.shapes import element_of as element_type
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.function import Function, lowers
@@ -272,16 +273,9 @@ def _sum_with_carry(f: Function, op: Operation) -> None:
     f.set(op.results[1], *carries)
 
 
-_INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_FLOAT_PREDICATES = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
-
-
 @lowers("arith.cmpi")
 def _compare_integers(f: Function, op: Operation) -> None:
-    predicate = _INTEGER_PREDICATES[int_property(op, "predicate")]  # pyright: ignore[reportArgumentType]
+    predicate = INTEGER_PREDICATES[int_property(op, "predicate")]  # pyright: ignore[reportArgumentType]
     map_parts(f, op, lambda a, b: f.code.op(like(a.type, "i1"), f"icmp {predicate} {a}, {b.ref}"))
 
 
@@ -319,7 +313,7 @@ def _negate(f: Function, op: Operation) -> None:
 @lowers("arith.cmpf")
 def _compare_floats(f: Function, op: Operation) -> None:
     check_arithmetic(f, op, op.operands[0])
-    predicate = fast_flags(op) + _FLOAT_PREDICATES[int_property(op, "predicate")]  # pyright: ignore[reportArgumentType]
+    predicate = fast_flags(op) + FLOAT_PREDICATES[int_property(op, "predicate")]  # pyright: ignore[reportArgumentType]
     map_parts(f, op, lambda a, b: f.code.op(like(a.type, "i1"), f"fcmp {predicate} {a}, {b.ref}"))
 
 

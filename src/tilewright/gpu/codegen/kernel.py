@@ -22,6 +22,7 @@ from tilewright.dialects.nvgpu.types import TensorMapDescriptorType
 from tilewright.dialects.source_map import location_of
 from tilewright.dialects.syntax.types import format_type
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
+from tilewright.dialects.upstream.gpu.kernels import CLUSTER_SIZES
 from tilewright.gpu.abi import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Field, Parameter
 from tilewright.gpu.architectures import CLUSTER, REGISTER_UNIT, REGISTERS, Architecture
 from tilewright.gpu.codegen import (
@@ -86,7 +87,6 @@ _NUMBERS = {"nvvm.minctasm": "minctasm", "nvvm.maxnreg": "maxnreg"}
 #: The threads of a block, and those along z, of all GPUs.
 _MOST_THREADS, _MOST_THREADS_Z = 1024, 64
 _BLOCK_SIZES = ("gpu.known_block_size", "known_block_size", "nvvm.reqntid")
-_CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_dim")
 
 
 def symbol_of(op: AnyFunction) -> str:
@@ -110,7 +110,7 @@ def block_size(op: Operation) -> tuple[int, ...] | None:
 
 def cluster_size(op: Operation) -> tuple[int, ...] | None:
     """The cluster extents that a kernel specifies, in blocks, or None."""
-    return _extents(op, _CLUSTER_SIZES)
+    return _extents(op, CLUSTER_SIZES)
 
 
 # Kernels

@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.base.shapes import bit_width
-from tilewright.dialects.upstream.memref.ops import RMW_KINDS, GlobalOp
+from tilewright.dialects.upstream.memref.ops import RMW_KEYWORDS, GlobalOp
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import LLVM_FLOATS
 from tilewright.gpu.codegen.function import Function, lowers
@@ -91,7 +91,6 @@ _ATOMICS = {
     "minimumf": "fminimum",
 }
 _COMPUTED = {"mulf": "fmul", "muli": "mul"}
-_KINDS = {number: keyword for keyword, number in RMW_KINDS.items()}
 
 
 @lowers("memref.atomic_rmw")
@@ -100,7 +99,7 @@ def _atomic(f: Function, op: Operation) -> None:
     value, target, *indices = op.operands
     kind = op.properties["kind"]
     assert isinstance(kind, IntegerAttr)
-    keyword = _KINDS[kind.value.data]
+    keyword = RMW_KEYWORDS[kind.value.data]
     ty = memory_type(f, op, target)
     address = f.element_address(target, indices)
     scope = 'syncscope("device") monotonic'

@@ -22,6 +22,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.llvm import ops as L
+from tilewright.layouts.conversions import WIDEST
 from tilewright.lowering.nvgpu.address_ranges import Order, known, view_of_access
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
 from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
@@ -30,8 +31,6 @@ from tilewright.lowering.nvgpu.state import ThreadLowering, View
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I1, I64, element_bytes, scalar_of
 from tilewright.lowering.nvgpu.vectors import joined, part, split
 
-#: The widest access of a thread, in bytes.
-_WIDEST = 16
 #: The largest tile that is transposed in shared memory, in bytes: what a block has on every architecture.
 _TURNED = 48 << 10
 
@@ -144,7 +143,7 @@ def contiguous_access(
     if any(T.dims_of(index.type) for index in indices):
         return None
     size = pointee_bytes(low, T.PtrType(view.memref.element))
-    alignment = min(width * size, _WIDEST)
+    alignment = min(width * size, WIDEST)
     start, inside = _start(low, view, indices, promised, size)
     steps = [
         None if extent == 1 else stride for extent, stride in zip(view.dims, strides, strict=True)
@@ -172,7 +171,7 @@ def _straight_pointers(low: ThreadLowering, op: Access) -> ContiguousAccess | No
     if width == 1:
         return None
     size = pointee_bytes(low, pointer)
-    alignment = min(width * size, _WIDEST)
+    alignment = min(width * size, WIDEST)
     chunks = tuple(part(low, low.value(base), at) for at in range(0, layout.registers, width))
     condition = None
     for mask in values_of(op, "mask"):

@@ -18,6 +18,7 @@ from tilewright.dialects.source_map import location_of, set_source, source_of
 from tilewright.dialects.upstream.arith import vectors as V
 from tilewright.dialects.upstream.gpu import kernels as gpu_kernels
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
+from tilewright.dialects.upstream.gpu.kernels import CLUSTER_SIZES
 from tilewright.lowering.nvgpu.parameters import add_parameter, copy_with_kernel
 from tilewright.lowering.nvgpu.types import I32, INDEX
 
@@ -34,7 +35,6 @@ _CLUSTERS = frozenset(
         *("nvvm.cluster.arrive", "nvvm.cluster.wait", "nvvm.cluster.arrive.relaxed"),
     }
 )
-_CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_dim")
 
 
 def must_fold(grid: Sequence[int]) -> bool:
@@ -79,7 +79,7 @@ def _check(module: b.ModuleOp, kernel: gpu_kernels.FuncOp) -> None:
     asks = (gpu_ops.BlockIdOp, gpu_ops.GridDimOp, gpu_ops.GlobalIdOp)
     elsewhere = any(isinstance(op, asks) and not _is_inside(op, kernel) for op in module.walk())
     calls = any(op.name in ("func.call", "llvm.call") for op in kernel.walk())
-    clusters = any(name in kernel.attributes for name in _CLUSTER_SIZES)
+    clusters = any(name in kernel.attributes for name in CLUSTER_SIZES)
     clusters = clusters or any(op.name in _CLUSTERS for op in kernel.walk())
     if clusters or (calls and elsewhere):
         why = "has clusters" if clusters else "calls functions that read their block index"

@@ -9,8 +9,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from tilewright.lowering.nvgpu.driver import lower_to_nvgpu
-from tilewright.lowering.nvgpu.options import DEFAULT_WARPS, NvgpuOptions
+from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,10 @@ from tilewright.lowering.nvgpu.shared_conversion import SharedConversion
 from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import I32, I64, INDEX, vector_like
 from tilewright.lowering.nvgpu.vectors import as_index, moved, stacked
+from tilewright.passes.tileas.products import SUMS, WIDER
 
 #: With more multiplications than this the k axis becomes a loop.
 _UNROLLED = 64
-#: Operand types without an instruction, and the wider type that holds all their values.
-_WIDER = {"f8E4M3FN": "f16", "f8E5M2": "f16"}
-_SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "i8": ("i32",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,9 @@ def plan_for(low: ThreadLowering, op: DotOp) -> Plan | None:
 
     There is none for f32, which they do not support, and for unsigned integers, which ``nvgpu`` does not.
     """
-    names = [_WIDER.get(name, name) for name in map(element_name, (op.a, op.b))]
+    names = [WIDER.get(name, name) for name in map(element_name, (op.a, op.b))]
     name, total = names[0], element_name(op.c)
-    if names[1] != name or op.sfa is not None or total not in _SUMS.get(name, ()):
+    if names[1] != name or op.sfa is not None or total not in SUMS.get(name, ()):
         return None
     if name == "i8" and any(enum_property(op, f"signedness_{x}") == "unsigned" for x in "ab"):
         return None

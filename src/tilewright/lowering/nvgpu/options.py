@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.diagnostics import define_code
-from tilewright.passes.tileas.warp_counts import check_warps
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, check_warps
 
 NOT_LOWERED = define_code(
     "not-lowered-to-threads",
@@ -13,7 +13,6 @@ NOT_LOWERED = define_code(
     "The message says which operation and why. The reference machine and the CPU support more of "
     "nv_tileaa than the GPU.",
 )
-DEFAULT_WARPS = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,13 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import vector
 
 from tilewright.dialects.upstream.vector.memory import ALIGNMENT
+from tilewright.layouts.conversions import WIDEST
 from tilewright.lowering.nvgpu.types import I64, element_bytes
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
     from tilewright.lowering.nvgpu.state import ThreadLowering
-
-#: The widest access of a thread, in bytes.
-_WIDEST = 16
 
 
 def load_whole(
@@ -47,4 +45,4 @@ def store_whole(low: ThreadLowering, value: SSAValue, memory: SSAValue, place: S
 
 def _alignment(ty: b.VectorType) -> Attribute:
     (count,) = ty.get_shape()
-    return b.IntegerAttr(min(count * element_bytes(ty.element_type), _WIDEST), I64)
+    return b.IntegerAttr(min(count * element_bytes(ty.element_type), WIDEST), I64)

@@ -9,9 +9,10 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from tilewright.lowering.nvgpu.lower_pass import put_in_place
-from tilewright.lowering.nvgpu.options import DEFAULT_WARPS, NvgpuOptions
+from tilewright.lowering.nvgpu.options import NvgpuOptions
 from tilewright.lowering.scheduled.driver import lower_scheduled
 from tilewright.passes.base import NV_TILEAA, NVGPU, TilePass
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS
 
 
 @dataclass(frozen=True)

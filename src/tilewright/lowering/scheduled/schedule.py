@@ -19,7 +19,7 @@ from tilewright.nesting import deep_recursion
 from tilewright.passes.pipelines import PIPELINES, parse_pipeline, run_pipeline
 from tilewright.passes.tileas import tma
 from tilewright.passes.tileas.allocate import Allocate, allocate
-from tilewright.passes.tileas.assign_layouts import AssignLayouts, assign_layouts, block_warps
+from tilewright.passes.tileas.assign_layouts import AssignLayouts, assign_layouts
 from tilewright.passes.tileas.avoid_conflicts import AvoidConflicts, avoid_conflicts
 from tilewright.passes.tileas.choose_block_order import OrderBlocks, choose_order
 from tilewright.passes.tileas.decisions import FREE, Decisions
@@ -39,6 +39,7 @@ from tilewright.passes.tileas.split_tiles import SplitTiles, split_tiles
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tma import TmaPipelines
 from tilewright.passes.tileas.tma_stores import TmaStores, choose_tma_stores, store_by_maps
+from tilewright.passes.tileas.warp_counts import block_warps
 
 SCHEDULED = define_code(
     "already-scheduled",

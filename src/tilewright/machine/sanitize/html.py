@@ -186,7 +186,7 @@ def _finding(page: _Page, number: int, finding: SanitizerDiagnostic) -> str:
         _figure(number, finding),
         _excerpts(page, parties),
         f'<p class="faint">{_text(about)}</p>' if about else "",
-        _other_notes(page, finding),
+        _other_notes(finding),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
@@ -201,7 +201,7 @@ def _sites(page: _Page, parties: Sequence[_Party]) -> str:
     return f'<ul class="sites">\n{items}\n</ul>'.replace("<br>", ", ")
 
 
-def _other_notes(page: _Page, finding: SanitizerDiagnostic) -> str:
+def _other_notes(finding: SanitizerDiagnostic) -> str:
     """What the diagnostic says beyond its places."""
     notes = [note.message for note in finding.diagnostic.notes if note.location is None]
     return f'<p class="faint">{_text("; ".join(notes))}</p>' if notes else ""

@@ -26,21 +26,14 @@ from tilewright.dialects.nv_tileaa.ops.arithmetic import (
 )
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.pointers import FpToFpOp
-from tilewright.dialects.nv_tileaa.ops.shapes import (
-    BroadcastOp,
-    ExpandDimsOp,
-    SplatOp,
-    ViewOp,
-)
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import decode, float_to_bits
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
-from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileaa.matching import REPEATING, integer_of
 from tilewright.passes.tileas.remarks import Remarks
 
 _POWERS = (arith.PowFOp, arith.FPowIOp)
-_REPEATING = (SplatOp, BroadcastOp, ExpandDimsOp, ViewOp)
 #: The format in which a power is computed, by element type, so that only the last rounding counts.
 _WIDER = {"f32": "f64", "f16": "f32", "bf16": "f32"}
 
@@ -314,7 +307,7 @@ def _why(op: Operation) -> str:
 
 def _exponent(value: SSAValue) -> Fraction | None:
     """Return the finite number that all elements of a value are known to equal, or None."""
-    while isinstance(value.owner, _REPEATING):
+    while isinstance(value.owner, REPEATING):
         value = value.owner.operands[0]
     owner = value.owner
     if not isinstance(owner, ConstantOp):

@@ -77,6 +77,10 @@ def replace_with(rewriter: PatternRewriter, op: Operation, values: Sequence[SSAV
     rewriter.replace(op, (), tuple(values))
 
 
+#: Operations whose results hold the elements of their source, some of them several times, and nothing else.
+REPEATING = (SplatOp, BroadcastOp, ExpandDimsOp, ViewOp)
+
+
 def is_scalar(value: SSAValue) -> bool:
     """Whether a value has no axes: a scalar or a tile of rank 0."""
     return not T.dims_of(value.type)

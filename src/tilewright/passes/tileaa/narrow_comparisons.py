@@ -12,13 +12,11 @@ from tilewright.dialects.arith import CmpiOp, ConstantOp, ExtSIOp, ExtUIOp
 from tilewright.dialects.arith.base import numeric_element
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, ExpandDimsOp, SplatOp, ViewOp
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
-from tilewright.passes.tileaa.matching import integer_of
+from tilewright.passes.tileaa.matching import REPEATING, integer_of
 
-_REPEATING = (SplatOp, BroadcastOp, ExpandDimsOp, ViewOp)
 #: The signed predicates. Values extended with zeros keep only their unsigned order and equality.
 _SIGNED = ("slt", "sle", "sgt", "sge")
 
@@ -68,7 +66,7 @@ def narrow_comparisons(function: FuncOp) -> None:
                 continue
             before = [value.owner for value in dead.operands]
             Rewriter.erase_op(dead)
-            unused += [each for each in before if isinstance(each, (*_REPEATING, ExtSIOp, ExtUIOp))]
+            unused += [each for each in before if isinstance(each, (*REPEATING, ExtSIOp, ExtUIOp))]
 
 
 def _source(op: CmpiOp) -> Attribute | None:
@@ -101,7 +99,7 @@ def _operand(end: SSAValue) -> SSAValue:
 
 def _behind(value: SSAValue) -> SSAValue:
     """Return the value below repetitions and reshapes."""
-    while isinstance(value.owner, _REPEATING):
+    while isinstance(value.owner, REPEATING):
         value = value.owner.operands[0]
     return value
 

@@ -16,12 +16,10 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, SharedLayout, gf2
-from tilewright.layouts.conversions import ordered_for, shared_between
+from tilewright.layouts.conversions import WIDEST, shared_between, waves_of
 from tilewright.layouts.layout import axis_bits, bits_of
 from tilewright.numerics.element_types import FORMATS
 
-#: The bytes of the widest access of a thread.
-WIDEST = 16
 #: Global memory moves whole sectors of so many bytes.
 SECTOR = 32
 
@@ -171,11 +169,6 @@ def storage_between(filled: Layout, read: Layout, size: int) -> SharedLayout | N
     most = min(bits_of(WIDEST // size), len(filled.register))
     for width in range(most, -1, -1):
         shared = shared_between(filled, read, size, filled.register[:width])
-        if all(_waves(shared, side, size) == 1 for side in (filled, read)):
+        if all(waves_of(side, shared, size) == 1 for side in (filled, read)):
             return shared
     return None
-
-
-def _waves(shared: SharedLayout, layout: Layout, size: int) -> int:
-    ordered, _ = ordered_for(layout, shared, size)
-    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)

@@ -20,7 +20,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import TiledViewType, layout_of
 from tilewright.layouts import Layout, SharedLayout, gf2
-from tilewright.layouts.conversions import WIDEST, ordered_for
+from tilewright.layouts.conversions import WIDEST, ordered_for, waves_of
 from tilewright.layouts.layout import bits_of
 from tilewright.layouts.shared import ROW_BYTES
 from tilewright.passes.tileas.access_layouts import element_bytes
@@ -53,9 +53,9 @@ def avoid_conflicts(func: FuncOp) -> None:
         own, target = layout_of(op.source.type), op.target.type
         assert isinstance(target, TiledViewType)
         size = element_bytes(op.source.type)
-        if own is None or _waves(own, target.shared, size) == 1:
+        if own is None or waves_of(own, target.shared, size) == 1:
             continue
-        saved = (_waves(own, target.shared, size) - 1) * own.registers * size // BYTES_OF_LANE
+        saved = (waves_of(own, target.shared, size) - 1) * own.registers * size // BYTES_OF_LANE
         for layout in _others(own, target.shared, size):
             again = Rematerialization(facts, made)
             if again.find(op.source, layout) and again.cost < max(saved, 1):
@@ -63,12 +63,6 @@ def avoid_conflicts(func: FuncOp) -> None:
                 break
     if made:
         erase_unused(list(func.walk()))
-
-
-def _waves(layout: Layout, shared: SharedLayout, size: int) -> int:
-    """The waves of writing a storage, where one would do."""
-    ordered, _ = ordered_for(layout, shared, size)
-    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
 
 
 def _others(own: Layout, shared: SharedLayout, size: int) -> Iterator[Layout]:
@@ -92,5 +86,5 @@ def _others(own: Layout, shared: SharedLayout, size: int) -> Iterator[Layout]:
         register = (*own.register[:run], *(basis for basis in free if basis not in thread))
         thread += [0] * (len(own.thread) - len(thread))
         found = replace(own, register=register, lane=tuple(thread[:5]), warp=tuple(thread[5:]))
-        if _waves(found, shared, size) == 1:
+        if waves_of(found, shared, size) == 1:
             yield found

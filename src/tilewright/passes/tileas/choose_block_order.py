@@ -30,13 +30,13 @@ from tilewright.model.choices import (
     resident_blocks,
 )
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.band_order import check_band, order_blocks, order_matters
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import operands_loaded, product_cost, registers_of
 from tilewright.passes.tileas.products import chained_products
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.warps import accumulator_elements, ring_bytes
 
 _KIND = "block-order"

@@ -22,8 +22,8 @@ from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.assign_layouts import retype
 from tilewright.passes.tileas.operand_layouts import operand_layouts
+from tilewright.passes.tileas.tile_layouts import retype
 
 #: Instructions of each thread for which two barriers stand.
 EXCHANGE = 40

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from tilewright.analysis.tileaa.bounds import TILED_ACCESSES
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
-from tilewright.dialects.nv_tileaa.ops.memory import TiledAtomicRMWOp, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout
 from tilewright.passes.tileas.tile_ops import is_tile
-
-_TILED = (TiledLoadOp, TiledStoreOp, TiledAtomicRMWOp)
 
 
 def goes_by_element(op: Access) -> bool:
@@ -30,7 +28,7 @@ def _picks_rows(op: Access) -> bool:
         return True
     # A view of one axis: the indices have the tile's shape, and are rows all the same.
     (base,) = values_of(op, "base")
-    of_view = isinstance(op, _TILED) or isinstance(base.type, T.TiledViewType)
+    of_view = isinstance(op, TILED_ACCESSES) or isinstance(base.type, T.TiledViewType)
     return of_view and any(is_tile(value) for value in values_of(op, "indices"))
 
 

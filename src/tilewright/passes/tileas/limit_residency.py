@@ -30,11 +30,11 @@ from tilewright.model.choices import blocks_for_rereads, bytes_that_leave, gpu_o
 from tilewright.model.tables import Gpu
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.assign_layouts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 
 _KIND = "residency"
 _Kind = TypeVar("_Kind", Load, Store)

@@ -10,10 +10,9 @@ from xdsl.ir import Operation
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.layouts import Layout, SharedLayout
-from tilewright.layouts.conversions import ordered_for, shared_between
+from tilewright.layouts.conversions import WIDEST, shared_between, waves_of
 from tilewright.layouts.layout import axis_bits
 from tilewright.passes.tileas import tile_ops
-from tilewright.passes.tileas.access_layouts import WIDEST
 from tilewright.passes.tileas.tile_ops import is_tile
 
 
@@ -24,7 +23,7 @@ def operand_storage(
     and ``ldmatrix`` reads: swizzled as hardware does it, unless writing has bank conflicts then and
     another swizzle has none."""
     found = SharedLayout.swizzled(dims, inner, element_bytes)
-    if _write_waves(layout, found, element_bytes) == 1:
+    if waves_of(layout, found, element_bytes) == 1:
         return found
     axes = axis_bits(dims)
     along = [1 << bit for bit in axes[inner]]
@@ -36,14 +35,8 @@ def operand_storage(
     rest = [1 << bit for bit in range(layout.bits) if 1 << bit not in (*chunk, *rows)]
     matrix = Layout(layout.size, tuple(chunk + rest), (*rows, 0, 0), (0,) * len(layout.warp))
     solved = shared_between(layout, matrix, element_bytes, chunk)
-    better = _write_waves(layout, solved, element_bytes) == 1
+    better = waves_of(layout, solved, element_bytes) == 1
     return solved if better and solved.waves(matrix, 1 << len(chunk), element_bytes) == 1 else found
-
-
-def _write_waves(layout: Layout, shared: SharedLayout, element_bytes: int) -> int:
-    ordered, _ = ordered_for(layout, shared, element_bytes)
-    width = shared.vector(ordered, WIDEST // element_bytes)
-    return shared.waves(ordered, width, element_bytes)
 
 
 def fastest_axis(layout: Layout, dims: Sequence[int]) -> int:

@@ -40,7 +40,7 @@ from tilewright.dialects.nv_tileas.types import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout, plan_conversion
-from tilewright.layouts.conversions import WIDEST, ordered_for
+from tilewright.layouts.conversions import waves_of
 from tilewright.layouts.layout import axis_bits
 from tilewright.model.choices import RING_STAGES, stages_that_hide
 from tilewright.model.tables import Gpu
@@ -52,7 +52,6 @@ from tilewright.passes.tileas.access_layouts import (
     element_bytes,
 )
 from tilewright.passes.tileas.allocate import peak
-from tilewright.passes.tileas.assign_layouts import default_layout
 from tilewright.passes.tileas.cleanup import pass_token_on
 from tilewright.passes.tileas.conversion_scratch import conversion_scratch
 from tilewright.passes.tileas.element_work import element_work
@@ -71,6 +70,7 @@ from tilewright.passes.tileas.ring_stages import Ring, refills, stages_of_ring
 from tilewright.passes.tileas.schedule_builder import EQUAL, INDEX, ScheduleBuilder, carrying
 from tilewright.passes.tileas.shared_conversions import threads_of
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
+from tilewright.passes.tileas.tile_layouts import default_layout
 
 DEFAULT_STAGES = 3
 #: LLVM unrolls loops without products of so many iterations.
@@ -448,6 +448,4 @@ def reads_well(stage: TiledViewType, conversion: S.ConvertLayoutOp) -> bool:
     size = element_bytes(stage.element_type)
     if plan_conversion(source, target, size).shared_conversion is None:
         return False
-    ordered, _ = ordered_for(target, stage.shared, size)
-    width = stage.shared.vector(ordered, WIDEST // size)
-    return stage.shared.waves(ordered, width, size) == 1
+    return waves_of(target, stage.shared, size) == 1

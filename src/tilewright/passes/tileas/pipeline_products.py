@@ -36,7 +36,6 @@ from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 from tilewright.dialects.nv_tileas.storage import at_level
 from tilewright.dialects.nv_tileas.types import ASYNC_TOKEN
 from tilewright.passes.tileas import tile_ops
-from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.element_work import element_work
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.producer_order import reorder_fills
@@ -49,6 +48,7 @@ from tilewright.passes.tileas.product_candidates import (
 )
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import BELOW, BELOW_UNSIGNED, ScheduleBuilder
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 
 #: Instructions per accumulator element up to which the iteration uses the accumulator before the next product starts, so that
 #: that product can take its registers. Longer work, such as an exponential, overlaps with the product.
@@ -61,7 +61,7 @@ class PipelineProducts(FunctionPass):
 
     name: ClassVar[str] = "tileas-ahead"
 
-    num_warps: int = 4
+    num_warps: int = DEFAULT_WARPS
 
     def rewrite_function(self, func: FuncOp) -> None:
         pipeline_products(func, block_warps(func, self.num_warps))

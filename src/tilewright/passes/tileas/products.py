@@ -25,7 +25,8 @@ FRAGMENTS: dict[str, tuple[Fragment, ...]] = {
 }
 #: The types whose numbers another type, that the tensor cores have, holds too.
 WIDER = {"f8E4M3FN": "f16", "f8E5M2": "f16"}
-_SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "i8": ("i32",)}
+#: The types of sums that instructions have, by the type of the operands.
+SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "i8": ("i32",)}
 #: An operand of 8 bits that does not lie along k is taken in pairs of neighbours, of so many at a time.
 TURNED_EXTENT, TURNED_DEPTH = 16, 32
 _TRANSPOSED_COST = 3
@@ -107,7 +108,7 @@ def plan_product(op: DotOp, warps: int, chained: bool, target: Target | None = N
     """
     names = [T.element_name(T.element_of(value.type)) for value in (op.a, op.b, op.c)]
     left, right = (WIDER.get(name, name) for name in names[:2])
-    if op.sfa is not None or left != right or names[2] not in _SUMS.get(left, ()):
+    if op.sfa is not None or left != right or names[2] not in SUMS.get(left, ()):
         return None
     a_dims, b_dims, dims = (T.dims_of(value.type) for value in (op.a, op.b, op.c))
     rows, columns, depth = dims[-2], dims[-1], a_dims[-1]

@@ -15,9 +15,9 @@ from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
-from tilewright.passes.tileas.assign_layouts import retype
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.operand_layouts import operand_layouts
+from tilewright.passes.tileas.tile_layouts import retype
 
 #: The cost of a load in instructions: its address and its wait.
 _LOAD = 4

@@ -42,7 +42,6 @@ from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import halving_bit
 from tilewright.layouts.reductions import index_bits_along, partials_layouts, totals_layout
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.element_accesses import goes_by_element, updates_in_place
 from tilewright.passes.tileas.part_layouts import (
     cat_keeps_positions,
@@ -50,6 +49,7 @@ from tilewright.passes.tileas.part_layouts import (
     repacked_bits,
     repacking_keeps_positions,
 )
+from tilewright.passes.tileas.warp_counts import block_warps
 
 #: The discardable attribute of an operation with scratch memory: the first of its bytes, and the one behind the last where
 #: that is known.

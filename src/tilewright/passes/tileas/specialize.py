@@ -34,13 +34,13 @@ from tilewright.dialects.nv_tileas.types import is_held_whole
 from tilewright.model.choices import WORTH, clocks_per_iteration, gpu_of, resident_blocks
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas.allocate import peak
-from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.carried_values import Around, ops_around, with_results
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import registers_of, scheduled_product_cost
 from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
 from tilewright.passes.tileas.shared_conversions import fewest_exchanged_bytes
 from tilewright.passes.tileas.target import REGISTERS, RESERVED_BYTES, Target
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.warpgroup_products import ROWS
 
 #: The registers of a thread: the most that it has, and takes; what is left to one of a producer; what it holds beside
@@ -111,7 +111,7 @@ class Specialize(FunctionPass):
 
     name: ClassVar[str] = "tileas-specialize"
 
-    num_warps: int = 4
+    num_warps: int = DEFAULT_WARPS
     target: str = "sm_90a"
 
     def rewrite_function(self, func: FuncOp) -> None:

@@ -86,7 +86,7 @@ def split_depths(func: FuncOp, shared_bytes: int, remarks: Remarks | None = None
             parts *= 2
         depth = T.dims_of(op.a.type)[-1]
         try:
-            _Depths([op], parts).run()
+            split_product(op, parts)
         except CannotSplitError as error:
             remarks.add("split", f"a product is not made in {parts} parts along k: {error}", op)
             continue

@@ -51,7 +51,6 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.base import inherit_location
-from tilewright.passes.tileas.assign_layouts import block_warps
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import BESIDE_ACCUMULATORS, MOST_REGISTERS
@@ -64,6 +63,7 @@ from tilewright.passes.tileas.smaller_tiles import (
     part_type,
     smaller_view,
 )
+from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
 
 #: The fewest rows or columns of a part.
@@ -78,7 +78,7 @@ class SplitTiles(FunctionPass):
 
     name: ClassVar[str] = "tileas-split-tiles"
 
-    num_warps: int = 4
+    num_warps: int = DEFAULT_WARPS
 
     def rewrite_function(self, func: FuncOp) -> None:
         split_tiles(func, block_warps(func, self.num_warps))

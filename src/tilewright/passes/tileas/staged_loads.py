@@ -13,13 +13,13 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.types import SharedAttr, TiledViewType, layout_of
+from tilewright.layouts.conversions import waves_of
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.pipeline import reads_well
 from tilewright.passes.tileas.prefetched_loads import LoopLoads, TileLoad, readers_of
 from tilewright.passes.tileas.rematerialize import FEW_BYTES
-from tilewright.passes.tileas.thread_products import waves_of
 from tilewright.passes.tileas.tma_boxes import Box, tile_box
 
 

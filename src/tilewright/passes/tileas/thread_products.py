@@ -15,7 +15,7 @@ from math import prod
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.layouts import Layout, SharedLayout, gf2
-from tilewright.layouts.conversions import WIDEST, ordered_for, shared_between
+from tilewright.layouts.conversions import WIDEST, shared_between, waves_of
 from tilewright.layouts.layout import axis_bits, bits_of
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.tileas.access_layouts import element_bytes
@@ -144,12 +144,6 @@ def tile_of_thread(sums: Layout, dims: Sequence[int]) -> tuple[int, int]:
     """The rows, of all matrices of a batch, and the columns of which a thread has sums."""
     across = sum(1 for basis in sums.register if basis < dims[-1])
     return sums.registers >> across, 1 << across
-
-
-def waves_of(layout: Layout, shared: SharedLayout, size: int) -> int:
-    """The waves by which threads write or read storage in a layout, where one would do."""
-    ordered, _ = ordered_for(layout, shared, size)
-    return shared.waves(ordered, shared.vector(ordered, WIDEST // size), size)
 
 
 def plan_threads(op: DotOp, threads: int) -> ThreadPlan | None:

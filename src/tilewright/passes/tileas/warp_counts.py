@@ -1,8 +1,13 @@
-"""Legal numbers of warps per block."""
+"""How many warps a block has, and may have."""
 
 from __future__ import annotations
 
 from tilewright.diagnostics import TileIRError, define_code
+from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+
+#: The warps of a block for which nothing says how many it has.
+DEFAULT_WARPS = 4
 
 BAD_WARPS = define_code(
     "bad-block-warps", "The number of warps of a block is a power of two from 1 to 32."
@@ -15,3 +20,11 @@ def check_warps(warps: int) -> None:
         raise TileIRError.single(
             BAD_WARPS, f"expected 1, 2, 4, 8, 16 or 32 warps per block, got {warps}"
         )
+
+
+def block_warps(func: FuncOp, default: int = DEFAULT_WARPS) -> int:
+    """The warps of a block of a kernel; a ``TileIRError`` where a block cannot have so many."""
+    spec = func.properties.get("kernel_spec")
+    warps = spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else default
+    check_warps(warps)
+    return warps

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects.upstream.gpu.spaces import space_number
 from tilewright.dialects.upstream.memref.ops import RMW_KINDS
 from tilewright.numerics.semantics import ELEMENTWISE
+from tilewright.numerics.strides import row_major
 from tilewright.simulator import codes
 from tilewright.simulator.address_space import aligned_bytes
 from tilewright.simulator.compile import Step, Translator, implements
@@ -26,7 +27,6 @@ from tilewright.simulator.memory import (
     locate,
     note_atomic,
     note_update,
-    row_major,
     store,
 )
 from tilewright.simulator.ops.elementwise import is_integer_scalar, to_elements

@@ -10,10 +10,11 @@ from xdsl.dialects import builtin as b
 from xdsl.ir import Operation
 
 from tilewright.numerics.arrays import Array
+from tilewright.numerics.strides import row_major
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator
 from tilewright.simulator.faults import Fault
-from tilewright.simulator.memory import Index, MemRef, load, locate, row_major, spread, store
+from tilewright.simulator.memory import Index, MemRef, load, locate, spread, store
 from tilewright.simulator.state import Warp
 from tilewright.simulator.values import Element, shape_of
 

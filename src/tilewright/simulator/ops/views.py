@@ -10,6 +10,7 @@ from xdsl.dialects import builtin as b
 from xdsl.ir import Operation
 
 from tilewright.dialects.upstream.gpu.spaces import space_number
+from tilewright.numerics.strides import row_major
 from tilewright.simulator import codes
 from tilewright.simulator.compile import Step, Translator, implements
 from tilewright.simulator.faults import Fault
@@ -19,7 +20,6 @@ from tilewright.simulator.memory import (
     Buffer,
     MemRef,
     load,
-    row_major,
     spread,
     store,
 )

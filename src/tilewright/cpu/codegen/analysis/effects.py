@@ -53,6 +53,13 @@ class ProgramOrder(Protocol):
         ...
 
 
+def orders_or_writes(op: Operation) -> bool:
+    """Whether an operation may change memory, or order what others do there."""
+    if isinstance(op, Load):
+        return not cost_model.is_weak(op)
+    return facts.ordering(op) is not Ordering.NONE
+
+
 class Memory:
     """The memory operations of a function, and where in the plan those that write do their work.
 
@@ -68,14 +75,8 @@ class Memory:
         self._of_parameters = _Writes()
         self._by_root: dict[Root, _Writes] = {}
         for op in ops:
-            if self._orders_or_writes(op):
+            if orders_or_writes(op):
                 self._add(op)
-
-    @staticmethod
-    def _orders_or_writes(op: Operation) -> bool:
-        if isinstance(op, Load):
-            return not cost_model.is_weak(op)
-        return facts.ordering(op) is not Ordering.NONE
 
     def _add(self, op: Operation) -> None:
         where = self._plan.position[self._plan.leader(op)]

@@ -124,8 +124,7 @@ def find_strips(
         body = inner.body.blocks[0]
         found = _taken_together(inner, list(inner.walk()), plan_of(body), rows=True)
         if found is not None:
-            whole = {new: origin.get(old, old) for new, old in found.origin.items()}
-            return replace(found, origin=whole, rows=count)
+            return replace(found, origin=_traced(found.origin, origin), rows=count)
     axes = sorted({int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)})
     if distinct_arguments and len(axes) > 1 and not any(isinstance(op, scf.ForOp) for op in ops):
         for axis in axes:
@@ -135,6 +134,13 @@ def find_strips(
             if found is not None:
                 return found
     return _taken_together(function, ops, plan)
+
+
+def _traced(
+    made: dict[Operation, Operation], origin: dict[Operation, Operation]
+) -> dict[Operation, Operation]:
+    """The origins of operations that were made of others; what the others' rewriting added is an origin itself."""
+    return {new: origin.get(old, old) for new, old in made.items()}
 
 
 def _row_by_row(
@@ -167,7 +173,7 @@ def _row_by_row(
         height = rows_of(tall)
         if height > 1 and _rows_are_apart(function, tall):
             function, made = thinned(function, tall)
-            origin = {new: origin[old] for new, old in made.items() if old in origin}
+            origin = _traced(made, origin)
             heights.append((other, height))
     if not heights:
         return None
@@ -177,7 +183,7 @@ def _row_by_row(
     )
     if factor > 1:
         function, made = widened(function, found, factor)
-        origin = {new: origin[old] for new, old in made.items() if old in origin}
+        origin = _traced(made, origin)
     return Strips(function, origin, axis, factor, row, strides, heights=tuple(heights))
 
 

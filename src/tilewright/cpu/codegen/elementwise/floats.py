@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise import directed
 from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, narrow_slow, widen
-from tilewright.cpu.codegen.elementwise.table import emitter
+from tilewright.cpu.codegen.elementwise.table import PREDICATES, emitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import FLOAT, I32, Element, float_constant
 from tilewright.cpu.codegen.ir.types import Builder as B
@@ -199,15 +199,6 @@ def _extremum(
 emitter("maxf")(partial(_extremum, True))
 emitter("minf")(partial(_extremum, False))
 
-_PREDICATES = {
-    "equal": "==",
-    "not_equal": "!=",
-    "less_than": "<",
-    "less_than_or_equal": "<=",
-    "greater_than": ">",
-    "greater_than_or_equal": ">=",
-}
-
 
 @emitter("cmpf")
 def cmpf(
@@ -216,7 +207,7 @@ def cmpf(
     """Types without comparisons of their own are compared as wider floats, which is exact."""
     compare = b.fcmp_ordered if comparison_ordering == "ordered" else b.fcmp_unordered
     wide = [widen(b, v, element) for v in (x, y)]
-    return compare(_PREDICATES[comparison_predicate], *wide)
+    return compare(PREDICATES[comparison_predicate], *wide)
 
 
 def clampf(b: B, x: V, low: V, high: V, *, element: Element, propagate_nan: bool = False) -> V:

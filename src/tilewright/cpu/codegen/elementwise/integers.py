@@ -9,7 +9,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.table import emitter
+from tilewright.cpu.codegen.elementwise.table import PREDICATES, emitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
@@ -73,15 +73,6 @@ def _extremum(predicate: str, b: B, x: V, y: V, *, element: Element, signedness:
 emitter("maxi")(partial(_extremum, ">"))
 emitter("mini")(partial(_extremum, "<"))
 
-_PREDICATES = {
-    "equal": "==",
-    "not_equal": "!=",
-    "less_than": "<",
-    "less_than_or_equal": "<=",
-    "greater_than": ">",
-    "greater_than_or_equal": ">=",
-}
-
 
 @emitter("cmpi")
 def cmpi(
@@ -89,7 +80,7 @@ def cmpi(
 ) -> V:
     """A vector of i1. Pointers are numbers of 64 bits."""
     compare = b.icmp_signed if signedness == "signed" else b.icmp_unsigned
-    return compare(_PREDICATES[comparison_predicate], x, y)
+    return compare(PREDICATES[comparison_predicate], x, y)
 
 
 @emitter("shli")

@@ -28,7 +28,7 @@ from tilewright.cpu.codegen.ir.elements import (
     pointee_of,
 )
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.loops.indices import Index, Lane, alignment, row_major
+from tilewright.cpu.codegen.loops.indices import Index, Lane, alignment
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Emit,
@@ -55,6 +55,7 @@ from tilewright.dialects.nv_tileaa.ops import shapes as S
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, BitcastOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.nv_tileaa.types import strides_of
+from tilewright.numerics.strides import row_major
 
 _INDEX_CASTS = frozenset({"arith.index_cast", "arith.index_castui"})
 

@@ -14,6 +14,16 @@ from tilewright.cpu.codegen.ir.types import Value
 
 EmitOp = Callable[..., Value]
 
+#: The comparisons as LLVM's builder names them, by the predicates of ``cuda_tile``.
+PREDICATES = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less_than": "<",
+    "less_than_or_equal": "<=",
+    "greater_than": ">",
+    "greater_than_or_equal": ">=",
+}
+
 EMITTERS: dict[str, EmitOp] = {}
 """By the name of the operation in ``numerics.semantics.ELEMENTWISE``."""
 

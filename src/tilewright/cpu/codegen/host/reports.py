@@ -14,12 +14,13 @@ from tilewright.cpu.codegen.host.callbacks import call_host
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, lanes_in, row_major
+from tilewright.cpu.codegen.loops.indices import Coords, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Tile, buffer_tile
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.hints import AssertOp, PrintOp
 from tilewright.launching.assertions import OperationSource
+from tilewright.numerics.strides import row_major
 
 
 @lowers("print")

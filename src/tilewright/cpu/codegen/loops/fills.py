@@ -9,7 +9,6 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder
-from tilewright.cpu.codegen.loops.indices import row_major
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Joined,
@@ -22,6 +21,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     reshaped,
     walk,
 )
+from tilewright.numerics.strides import row_major
 
 Fill = tuple[Strided, Tile]
 _WITHOUT_ROWS = (Elementwise, Mapped, Joined, Range, Uniform)

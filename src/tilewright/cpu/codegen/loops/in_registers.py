@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, row_major
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     walk,
 )
 from tilewright.cpu.codegen.loops.windows import moved, put_together, windows
+from tilewright.numerics.strides import row_major
 
 #: How many vectors are computed at once at least: a stage waits for the one before it.
 _VECTORS = 4

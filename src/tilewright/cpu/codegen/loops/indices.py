@@ -7,7 +7,6 @@ masking of its base.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.cpu.codegen.ir.types import Value
@@ -74,13 +73,3 @@ def at_lane(coords: Coords, lane: int) -> list[tuple[Index, int]]:
     return [
         (Index(i.base, None, i.align), 0 if i.offsets is None else i.offsets[lane]) for i in coords
     ]
-
-
-def row_major(dims: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a dense row-major array."""
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(dims):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))

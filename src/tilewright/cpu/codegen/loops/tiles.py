@@ -22,10 +22,10 @@ from tilewright.cpu.codegen.loops.indices import (
     Lane,
     fixed,
     lanes_in,
-    row_major,
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows
+from tilewright.numerics.strides import row_major
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in, row_major
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.tiles import (
@@ -52,6 +52,7 @@ from tilewright.cpu.codegen.products.running_sums import Target, destinations, i
 from tilewright.cpu.codegen.products.state import Extents, Side
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.numerics.strides import row_major
 
 #: Up to how many rows the right operand is read where it lies, instead of being packed.
 _FEW_ROWS = 16

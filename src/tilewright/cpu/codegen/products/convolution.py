@@ -18,7 +18,7 @@ from tilewright.cpu.codegen.emitter.table import lowers, refuse
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, Element, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in, row_major
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
@@ -44,6 +44,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import ConvParamsAttr
 from tilewright.dialects.nv_tileaa.ops.contraction import ConvDotOp
 from tilewright.numerics.floats import padding_bits
+from tilewright.numerics.strides import row_major
 
 #: How many bytes the windows that are multiplied at once may take.
 _PANEL_BYTES = 1 << 18

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from llvmlite import ir
 from xdsl.ir import BlockArgument, Operation
 
-from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
@@ -26,11 +26,8 @@ from tilewright.cpu.codegen.products.factors import WORDS, Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
 from tilewright.cpu.codegen.products.state import Deferred, Gathered, Side
 from tilewright.cpu.target import CpuTarget
-from tilewright.dialects import facts
-from tilewright.dialects.facts import Ordering
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
-from tilewright.dialects.nv_tileaa.ops.memory import Load
 
 #: How deep products are made: the bytes of a row of the left operand, so that some rows stay in the first cache.
 _ROW_BYTES = 2048
@@ -60,7 +57,7 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
             row_bytes, rounds = _ROW_BYTES_OF_TWO_AXES, _MOST_ROUNDS_OF_TWO_AXES
         most = min(row_bytes // (k * size), rounds)
         loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
-        if most < 2 or None in loads or any(map(_may_write, loop.walk())):
+        if most < 2 or None in loads or any(map(effects.orders_or_writes, loop.walk())):
             continue
         found[op] = Deferred(loop, most, m * k * size, k * n * size)
     return found
@@ -75,13 +72,6 @@ def _only_carried(op: DotOp, plan: Plan) -> Operation | None:
     used = len(list(argument.uses)), len(list(op.result.uses))
     alone = op.c is argument and used == (1, 1)
     return loop if loop is not None and loop.name == "scf.for" and alone else None
-
-
-def _may_write(op: Operation) -> bool:
-    """Whether an operation may change memory, or order what others do there."""
-    if isinstance(op, Load):
-        return not cost_model.is_weak(op)
-    return facts.ordering(op) is not Ordering.NONE
 
 
 # -- code ----------------------------------------------------------------------------------------

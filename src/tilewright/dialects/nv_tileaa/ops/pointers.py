@@ -376,8 +376,17 @@ class PerElementCall(TileAAOp):
                 report.error(codes.CONVERSION, f"'{name}' must not be empty", attr(name))
 
 
+class PerElementFunction(PerElementCall):
+    """The same of calls that have one result."""
+
+    def check(self, report: Report) -> None:
+        super().check(report)
+        if len(self.results) != 1:
+            report.error(codes.COUNT, f"expected one result, got {len(self.results)}")
+
+
 @tileaa_op("extern_elementwise", group=GROUP)
-class ExternElementwiseOp(PerElementCall):
+class ExternElementwiseOp(PerElementFunction):
     """Calls a device function from a library for each element."""
 
     arguments = var_operand_def(K.ELEMENTS)
@@ -395,11 +404,6 @@ class ExternElementwiseOp(PerElementCall):
         """,
     )
     UNDEFINED: ClassVar = ("a function of another signature", "effects in spite of purity")
-
-    def check(self, report: Report) -> None:
-        super().check(report)
-        if len(self.results) != 1:
-            report.error(codes.COUNT, f"expected one result, got {len(self.results)}")
 
 
 @tileaa_op("elementwise_inline_asm", group=GROUP)
@@ -438,7 +442,7 @@ class ElementwiseInlineAsmOp(PerElementCall):
 
 
 @tileaa_op("call_elementwise_intrinsic", group=GROUP)
-class CallElementwiseIntrinsicOp(PerElementCall):
+class CallElementwiseIntrinsicOp(PerElementFunction):
     """Calls an intrinsic function of the code generator for each element."""
 
     arguments = var_operand_def(K.ELEMENTS)
@@ -452,8 +456,3 @@ class CallElementwiseIntrinsicOp(PerElementCall):
         %y = nv_tileaa.call_elementwise_intrinsic %k {intrinsic = "llvm.ctpop"} : tile<8xi32>
         """,
     )
-
-    def check(self, report: Report) -> None:
-        super().check(report)
-        if len(self.results) != 1:
-            report.error(codes.COUNT, f"expected one result, got {len(self.results)}")

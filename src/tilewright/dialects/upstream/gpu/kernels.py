@@ -51,6 +51,8 @@ from tilewright.dialects.upstream.base.operations import UpstreamOp, upstream_op
 
 KERNEL = "gpu.kernel"
 WORKGROUP_COUNT = "workgroup_attributions"
+#: The attributes that fix the size of a cluster, each at a level of its own.
+CLUSTER_SIZES = ("gpu.known_cluster_size", "known_cluster_size", "nvvm.cluster_dim")
 _ARGUMENT_ATTRIBUTES = ("arg_attrs", "workgroup_attrib_attrs", "private_attrib_attrs")
 
 

@@ -57,7 +57,7 @@ RMW_KINDS = {
     "maxnumf": 13,
     "minnumf": 14,
 }
-_KEYWORDS = {number: keyword for keyword, number in RMW_KINDS.items()}
+RMW_KEYWORDS = {number: keyword for keyword, number in RMW_KINDS.items()}
 _OF_FLOATS = {"addf", "mulf", "maximumf", "minimumf", "maxnumf", "minnumf"}
 
 
@@ -190,7 +190,7 @@ class AtomicRMWOp(UpstreamOp):
         K.Kind(
             "the number of an operation",
             IntegerAttr,
-            lambda a: isinstance(a, IntegerAttr) and a.value.data in _KEYWORDS,
+            lambda a: isinstance(a, IntegerAttr) and a.value.data in RMW_KEYWORDS,
         )
     )
     result = result_def(K.ANY_VALUE)
@@ -219,7 +219,7 @@ class AtomicRMWOp(UpstreamOp):
             )
         kind = self.properties["kind"]
         assert isinstance(kind, IntegerAttr)
-        keyword = _KEYWORDS[kind.value.data]
+        keyword = RMW_KEYWORDS[kind.value.data]
         if keyword != "assign" and (keyword in _OF_FLOATS) != isinstance(value, AnyFloat):
             report.error(
                 codes.REDUCTION,

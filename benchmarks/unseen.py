@@ -13,13 +13,14 @@ name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``.
 from __future__ import annotations
 
 import argparse
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 import torch
 
-from benchmarks.report import Table, record
+from benchmarks.report import RESULTS, Table, record
 from benchmarks.timing import interleaved_reports, timed
 from benchmarks.unseen_rows import Row
 from tilewright.cpu.runtime.pool import thread_count
@@ -70,8 +71,7 @@ def _tables(runs: int, words: tuple[str, ...]) -> Iterator[Table]:
             table.rows.append(cells)
             ratios.append(ratio)
         if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            table.rows.append(("geometric mean", "", "", "", f"{mean:.2f}"))
+            table.rows.append(_mean_row(ratios))
             yield table
 
 
@@ -93,6 +93,27 @@ def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
     return cells, ratio
 
 
+def _with_recorded(tables: list[Table]) -> list[Table]:
+    """Tables with the rows that are recorded, in the place of which the rows of before come where they were measured anew."""
+    path = RESULTS / f"unseen-{thread_count()}.json"
+    held = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    new = {table.name: {row[0]: row for row in table.rows[:-1]} for table in tables}
+    found: list[Table] = []
+    for room, title in ROOMS.items():
+        name = f"{room}-{thread_count()}"
+        old = {row[0]: tuple(row) for row in held.get(name, {"rows": [()]})["rows"][:-1]}
+        rows = list((old | new.get(name, {})).values())
+        if rows:
+            rows.append(_mean_row([float(row[-1]) for row in rows]))
+            found.append(Table(name, f"{title}, {thread_count()} threads", _HEAD, rows))
+    return found
+
+
+def _mean_row(ratios: Sequence[float]) -> tuple[str, ...]:
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return ("geometric mean", "", "", "", f"{mean:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.unseen", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="rows with one of these words")
@@ -103,9 +124,10 @@ def main() -> None:
     for table in _tables(options.runs, tuple(options.words)):
         print(table.markdown())
         found.append(table)
-    found.insert(0, _summary(found))
-    print(found[0].markdown())
+    print(_summary(found).markdown())
     if options.record:
+        found = _with_recorded(found) if options.words else found
+        found.insert(0, _summary(found))
         record(f"unseen-{thread_count()}", found)
 
 

@@ -23,6 +23,7 @@ from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.operand_layouts import operand_layouts
+from tilewright.passes.tileas.schedule_builder import put_behind
 from tilewright.passes.tileas.tile_layouts import retype
 
 #: Instructions of each thread for which two barriers stand.
@@ -136,9 +137,7 @@ class _Group:
         if isinstance(op, S.ConvertLayoutOp):
             source = layout_of(op.source.type)
             if source is not None:
-                alone = all(
-                    user in self.ops for user in dict.fromkeys(u.operation for u in value.uses)
-                )
+                alone = next(self.users(value), None) is None
                 old = conversion_cost(value, source, self.own)
                 new = conversion_cost(value, source, self.target)
                 return (old, new) if alone else (0, new)
@@ -163,7 +162,7 @@ class _Group:
         if _is_made(op):
             assert isinstance(op, Operation)
             new = op.clone()
-            self._insert(new, value)
+            put_behind(value, new)
             retype(new.results[0], self.target)
             return new.results[0]
         if isinstance(op, S.ConvertLayoutOp) and layout_of(op.source.type) is not None:
@@ -176,12 +175,12 @@ class _Group:
                     given = S.ConvertLayoutOp.create(
                         operands=(source,), result_types=(with_layout(source.type, wanted[0]),)
                     )
-                    self._insert(given, value)
+                    put_behind(value, given)
                     new.operands = [given.result]
                     Rewriter.insert_op(new, InsertPoint.after(given))
                     inherit_location(new, op)
                 else:
-                    self._insert(new, value)
+                    put_behind(value, new)
                 retype(new.results[0], self.target)
                 return new.results[0]
         return self._conversion(value, value)
@@ -192,19 +191,9 @@ class _Group:
         new = S.ConvertLayoutOp.create(
             operands=(source,), result_types=(with_layout(source.type, self.target),)
         )
-        self._insert(new, value)
+        put_behind(value, new)
         new.result.name_hint = value.name_hint
         return new.result
-
-    def _insert(self, new: Operation, value: SSAValue) -> None:
-        """Put an operation behind the one that gives a value; in front of the group, where that is in another block."""
-        owner = value.owner
-        if isinstance(owner, Operation) and owner.parent is self.block:
-            inherit_location(new, owner)
-            Rewriter.insert_op(new, InsertPoint.after(owner))
-        else:
-            inherit_location(new, self.ops[0])
-            Rewriter.insert_op(new, InsertPoint.before(self.ops[0]))
 
     def _convert_output(self, op: Operation) -> None:
         value, others = op.results[0], list[Operation]()

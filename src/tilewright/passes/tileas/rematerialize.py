@@ -17,6 +17,7 @@ from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import access_shape, element_bytes, fills_sectors
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.operand_layouts import operand_layouts
+from tilewright.passes.tileas.schedule_builder import put_behind
 from tilewright.passes.tileas.tile_layouts import retype
 
 #: The cost of a load in instructions: its address and its wait.
@@ -177,13 +178,5 @@ def _converted(value: SSAValue, layout: Layout) -> SSAValue:
     new = S.ConvertLayoutOp.create(
         operands=(value,), result_types=(with_layout(value.type, layout),)
     )
-    owner = value.owner
-    if isinstance(owner, Operation):
-        inherit_location(new, owner)
-        Rewriter.insert_op(new, InsertPoint.after(owner))
-    else:
-        parent = owner.parent_op()
-        if parent is not None:
-            inherit_location(new, parent)
-        Rewriter.insert_op(new, InsertPoint.at_start(owner))
+    put_behind(value, new)
     return new.results[0]

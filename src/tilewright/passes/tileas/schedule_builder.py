@@ -57,6 +57,19 @@ class ScheduleBuilder:
         return self.one(S.ExtractSliceOp, (ring, slot), ty)
 
 
+def put_behind(value: SSAValue, op: Operation) -> None:
+    """Put a new operation behind what makes a value, at its location."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        inherit_location(op, owner)
+        Rewriter.insert_op(op, InsertPoint.after(owner))
+    else:
+        parent = owner.parent_op()
+        if parent is not None:
+            inherit_location(op, parent)
+        Rewriter.insert_op(op, InsertPoint.at_start(owner))
+
+
 def carrying(loop: scf.ForOp, more: Sequence[SSAValue]) -> scf.ForOp:
     """Put in the place of a loop one that carries more values, for which its body has arguments and
     its end operands."""

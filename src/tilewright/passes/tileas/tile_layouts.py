@@ -31,6 +31,7 @@ from tilewright.passes.tileas.decisions import Decisions
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.operand_layouts import operand_layouts
 from tilewright.passes.tileas.remarks import Remarks
+from tilewright.passes.tileas.schedule_builder import put_behind
 from tilewright.passes.tileas.target import Target
 from tilewright.passes.tileas.tile_ops import is_tile
 
@@ -107,21 +108,9 @@ class TileLayouts:
         op = S.ConvertLayoutOp.create(
             operands=(value,), result_types=(with_layout(value.type, layout),)
         )
-        self._behind(value, op)
+        put_behind(value, op)
         self.settle(op.results[0], layout, self.strength.get(value, 0))
         return op.results[0]
-
-    def _behind(self, value: SSAValue, op: Operation) -> None:
-        """Put a new operation behind what makes a value."""
-        owner = value.owner
-        if isinstance(owner, Operation):
-            inherit_location(op, owner)
-            Rewriter.insert_op(op, InsertPoint.after(owner))
-        else:
-            parent = owner.parent_op()
-            if parent is not None:
-                inherit_location(op, parent)
-            Rewriter.insert_op(op, InsertPoint.at_start(owner))
 
     def _again(self, value: SSAValue, layout: Layout) -> SSAValue:
         """What a value without a layout is, computed in one."""

@@ -89,7 +89,6 @@ def test_graphs_by_hand() -> None:
     graph.reset()
     with pytest.raises(RuntimeError, match="without a preceding successful capture"):
         graph.replay()
-    assert torch.cuda.make_graphed_callables(add_one, (x,)) is add_one
 
 
 def test_what_fails_while_it_is_captured_ends_the_capture() -> None:

@@ -110,3 +110,39 @@ def test_scripted_modules_are_read_to_where_they_are_wanted(tmp_path: Path) -> N
     on_host = torch.jit.load(file, map_location="cpu")
     assert {p.device.type for p in on_host.parameters()} == {"cpu"}
     assert on_host(x.cpu()).device.type == "cpu"
+
+
+class Making(torch.nn.Module):
+    """Asks for tensors on the device in code that TorchScript runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = torch.device("cuda")
+
+    def forward(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        made = torch.zeros([2], device="cuda") + torch.arange(2, device=name)
+        made = made + torch.full([2], 2.0, device=self.place) + torch.eye(2, device="cuda:0")[0]
+        made = made + torch.tril_indices(2, 1, device="cuda")[0]
+        return made + torch.zeros_like(x, device="cuda") + x.new_zeros([2], device="cuda")
+
+
+class Copying(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to("cuda")
+
+
+def test_scripted_modules_make_tensors_on_the_device(tmp_path: Path) -> None:
+    module = torch.jit.script(Making())
+    torch.jit.save(module, str(tmp_path / "module.pt"))
+    wanted = [3.0, 4.0]
+    for scripted in (module, torch.jit.load(str(tmp_path / "module.pt"))):
+        for x in (torch.ones(2, device="cuda"), torch.ones(2)):
+            made = scripted(x, "cuda")
+            assert made.device == CUDA and made.tolist() == wanted
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            scripted(x, "cuda:1")
+
+
+def test_scripted_modules_that_copy_to_the_device_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="but not copies to the device"):
+        torch.jit.script(Copying())(torch.ones(2))

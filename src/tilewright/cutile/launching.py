@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cutile.captures import of_thread
+from tilewright.cutile.captures import capture_of, of_thread
 from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
@@ -69,10 +69,15 @@ def launch_with(
     if of_thread.capture is None:
         dispatcher.launch(extents, kernel_args, settings)
         return
-    of_thread.capture.before_launch(kernel_args)
+    number = _stream_number(stream)
+    capture = capture_of(number)
+    if capture is None:
+        dispatcher.launch(extents, kernel_args, settings)
+        return
+    capture.before_launch(kernel_args)
     dispatcher.launch(extents, kernel_args, settings)
-    of_thread.capture.launched(
-        settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch
+    capture.launched(
+        number, settings, stream, grid, kernel, kernel_args, programmatic_dependent_launch
     )
 
 
@@ -109,6 +114,14 @@ _latest_grid = _Grid()
 
 #: Where stream objects of torch, cupy and numba keep the number of the stream.
 _STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")
+
+
+def _stream_number(stream: Any) -> int:
+    """The number of a stream that has been checked."""
+    if isinstance(stream, int):
+        return stream
+    name = next(name for name in _STREAM_ATTRIBUTES if hasattr(stream, name))
+    return int(getattr(stream, name))
 
 
 def _check_stream(stream: Any) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import itertools
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -18,16 +14,22 @@ from tilewright.cutile.frontend import COMPUTE_CAPABILITY
 from tilewright.cutile.torch_callbacks import Holding
 from tilewright.cutile.torch_callbacks import tables as tables_of_callbacks
 from tilewright.cutile.torch_devices import check_index
-from tilewright.cutile.torch_graphs import (
-    CUDAGraph,
-    graph,
-    is_capturing,
-    make_graphed_callables,
-)
+from tilewright.cutile.torch_graphs import CUDAGraph, graph
 from tilewright.cutile.torch_memory import TOTAL_BYTES
 from tilewright.cutile.torch_programs import AnyGenerator, load
 from tilewright.cutile.torch_programs import Host as Host
 from tilewright.cutile.torch_programs import tables as tables_of_programs
+from tilewright.cutile.torch_streams import (
+    DEFAULT_STREAM,
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    is_capturing,
+    set_stream,
+    synchronize_device,
+)
 from tilewright.cutile.torch_types import (
     add_suffixes,
     initializer,
@@ -43,160 +45,6 @@ _L2_BYTES = 126 << 20
 _UUID = "00000000-0000-0000-0000-000000000000"
 
 _missing = object()
-
-
-class _Current(threading.local):
-    """The streams that this thread has chosen, innermost last."""
-
-    def __init__(self) -> None:
-        self.streams: list[Stream] = []
-
-
-_current = _Current()
-_numbers = itertools.count(1)
-
-
-class Stream:
-    """A stream on which everything has been done already: work runs when it is submitted.
-
-    ``cuda_stream`` is its number, of its own for each but the default one.
-    """
-
-    device_index = 0
-    device_type = 1
-    device = torch.device("cuda", 0)
-
-    def __init__(
-        self, device: Any = None, priority: int = 0, *, stream_ptr: int | None = None, **kwargs: Any
-    ) -> None:
-        self.cuda_stream = next(_numbers) << 4 if stream_ptr is None else stream_ptr
-        self.stream_id = self.cuda_stream
-        self.priority = priority
-
-    def synchronize(self) -> None:
-        """Nothing: launches are over when they return."""
-
-    def wait_event(self, event: Any) -> None:
-        """Nothing: what was recorded has happened."""
-
-    def wait_stream(self, stream: Any) -> None:
-        """Nothing: other streams have no work left."""
-
-    def query(self) -> bool:
-        """True: all work is done."""
-        return True
-
-    def is_capturing(self) -> bool:
-        """Whether this thread is capturing a graph."""
-        return is_capturing()
-
-    @staticmethod
-    def priority_range() -> tuple[int, int]:
-        """The least and the greatest priority, as on GPUs; they change nothing here."""
-        return 0, -5
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.cuda_stream)
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.cuda_stream
-
-    def record_event(self, event: Any = None) -> Event:
-        """Record an event, a new one if none is given; the event."""
-        event = event or Event()
-        event.record(self)
-        return event
-
-    def __enter__(self) -> Stream:
-        _current.streams.append(self)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        _current.streams.pop()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
-
-    def __hash__(self) -> int:
-        return hash(self.cuda_stream)
-
-    def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
-
-
-class ExternalStream(Stream):
-    """A stream that the program has a number for."""
-
-    def __init__(self, stream_ptr: int, device: Any = None, **kwargs: Any) -> None:
-        super().__init__(device, stream_ptr=stream_ptr)
-
-
-class StreamContext:
-    """A stream is the current one inside; none changes nothing."""
-
-    def __init__(self, stream: Stream | None) -> None:
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        _current.streams.append(_current_stream() if self.stream is None else self.stream)
-
-    def __exit__(self, *exception: Any) -> None:
-        _current.streams.pop()
-
-
-def _current_stream(device: Any = None) -> Stream:
-    return _current.streams[-1] if _current.streams else _STREAM
-
-
-def _set_stream(stream: Stream | None) -> None:
-    if stream is not None:
-        _current.streams[-1:] = [stream]
-
-
-class Event:
-    """An event: the time at which it was recorded, by the clock of the host."""
-
-    device = torch.device("cuda", 0)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # What comes first says that of torch.cuda.Event; that of torch.Event is the device.
-        self._times = bool(kwargs.get("enable_timing", args[:1] == (True,)))
-        self._recorded: float | None = None
-        self.cuda_event = next(_numbers) << 4
-
-    def __repr__(self) -> str:
-        told = "uninitialized" if self._recorded is None else f"{self.cuda_event:#x}"
-        return f"<torch.cuda.Event {told}>"
-
-    def record(self, stream: Any = None) -> None:
-        """Remember the time."""
-        self._recorded = time.perf_counter()
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds until another event."""
-        if not (self._times and end_event._times):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        if self._recorded is None or end_event._recorded is None:
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
-        return (end_event._recorded - self._recorded) * 1e3
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.cuda_event)
-
-    def query(self) -> bool:
-        """True: what was recorded has happened."""
-        return True
-
-    def synchronize(self) -> None:
-        """Nothing: what was recorded has happened."""
-
-    def wait(self, stream: Any = None) -> None:
-        """Nothing: what was recorded has happened."""
-
-
-_STREAM = Stream(stream_ptr=0)
 
 
 class _Nothing:
@@ -221,6 +69,11 @@ def _of_device(value: Any) -> Callable[..., Any]:
         return value
 
     return answer
+
+
+def _synchronize(device: Any = None) -> None:
+    check_index(device)
+    synchronize_device()
 
 
 class _Device(_Nothing):
@@ -309,15 +162,15 @@ def _cuda() -> Mapping[str, Any]:
         "device_count": _always(1),
         "device": _Device,
         "set_device": _of_device(None),
-        "synchronize": _of_device(None),
+        "synchronize": _synchronize,
         "device_of": _context("device_of"),
         "Stream": Stream,
         "ExternalStream": ExternalStream,
         "StreamContext": StreamContext,
         "stream": StreamContext,
-        "set_stream": _set_stream,
-        "current_stream": _current_stream,
-        "default_stream": _always(_STREAM),
+        "set_stream": set_stream,
+        "current_stream": current_stream,
+        "default_stream": _always(DEFAULT_STREAM),
         "get_stream_from_external": lambda data_ptr, device=None: ExternalStream(data_ptr),
         "Event": Event,
         "get_device_name": _of_device(DEVICE_NAME),
@@ -340,7 +193,6 @@ def _cuda() -> Mapping[str, Any]:
         "CUDAGraph": CUDAGraph,
         "graph": graph,
         "graph_pool_handle": lambda: (0, 1),
-        "make_graphed_callables": make_graphed_callables,
     }
 
 
@@ -383,9 +235,9 @@ _ACCELERATOR = {
     "current_device_index": _always(0),
     "set_device_index": _always(None),
     # Functions of their own: torch keeps rules for functions by their identity.
-    "current_stream": lambda device=None: _current_stream(device),
-    "set_stream": lambda stream: _set_stream(stream),
-    "synchronize": _always(None),
+    "current_stream": lambda device=None: current_stream(device),
+    "set_stream": lambda stream: set_stream(stream),
+    "synchronize": lambda device=None: _synchronize(device),
 }
 
 

@@ -9,15 +9,16 @@ such as gradients, count as on ``cuda``.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
+from tilewright.cutile.captures import of_thread
 from tilewright.cutile.torch_api import patched_api
 from tilewright.cutile.torch_capacity import (
     check_capacity,
@@ -26,77 +27,19 @@ from tilewright.cutile.torch_capacity import (
     refuse_if_missing,
 )
 from tilewright.cutile.torch_devices import check_index
+from tilewright.cutile.torch_host import HostStorages
+from tilewright.cutile.torch_host import host_storages as _host
+from tilewright.cutile.torch_host import is_on_host as is_on_host
+from tilewright.cutile.torch_host import storage_of as _storage
+from tilewright.cutile.torch_kernels import kernels_of_gpus
 from tilewright.cutile.torch_memory import device_memory
 from tilewright.cutile.torch_programs import is_own_operation
+from tilewright.cutile.torch_streams import check_host_waits
 from tilewright.cutile.torch_tools import CUDA_INTERFACE, cuda_interface, host_view, parse_to
 from tilewright.cutile.torch_types import representation, type_method
 
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")
-
-_PURGE_ABOVE = 10_000
-
-
-class HostStorages:
-    """The storages of tensors that a program keeps in host memory."""
-
-    def __init__(self) -> None:
-        # A weak reference keeps the address of a storage from being used again.
-        self._known: dict[int, StorageWeakRef] = {}
-        self._lock = threading.Lock()
-        self._purge_above = _PURGE_ABOVE
-
-    def add(self, tensor: torch.Tensor) -> None:
-        """The tensor is one of host memory, as are its views; nothing for tensors without
-        storage."""
-        storage = _storage(tensor)
-        if storage is not None:
-            self.add_storage(storage)
-
-    def add_storage(self, storage: torch.UntypedStorage) -> None:
-        """The same of a storage."""
-        if storage._cdata in self._known:
-            return
-        device_memory.remove(storage)
-        with self._lock:
-            if len(self._known) >= self._purge_above:
-                self._known = {k: ref for k, ref in self._known.items() if not ref.expired()}
-                self._purge_above = max(_PURGE_ABOVE, 2 * len(self._known))
-            self._known[storage._cdata] = StorageWeakRef(storage)
-
-    def __contains__(self, tensor: torch.Tensor) -> bool:
-        storage = _storage(tensor)
-        return storage is not None and storage._cdata in self._known
-
-    def has_storage(self, storage: torch.UntypedStorage) -> bool:
-        """Whether a storage is one of host memory."""
-        return storage._cdata in self._known
-
-
-def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """The storage of a tensor, or of what it stands for: the elements of a sparse one, what functorch has wrapped. None
-    where there is none."""
-    with torch._C.DisableTorchFunction():
-        try:
-            return tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):
-            part = _part(tensor)
-            return None if part is None else _storage(part)
-
-
-_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
-
-
-def _part(tensor: torch.Tensor) -> torch.Tensor | None:
-    functorch: Any = torch._C._functorch
-    if functorch.is_functorch_wrapped_tensor(tensor):
-        return functorch.get_unwrapped(tensor)
-    if tensor.layout == torch.sparse_coo:
-        return tensor._values()
-    return tensor.values() if tensor.layout in _COMPRESSED else None
-
-
-_host = HostStorages()
 _page_locked = HostStorages()
 _users = 0
 
@@ -104,16 +47,6 @@ _users = 0
 def is_pretended() -> bool:
     """Whether a GPU is pretended."""
     return _users > 0
-
-
-def is_on_host(tensor: torch.Tensor) -> bool:
-    """Whether a program has kept a tensor off the GPU that is pretended."""
-    return tensor in _host
-
-
-def keep_on_host(tensor: torch.Tensor) -> None:
-    """Count a tensor among those that a program keeps off the GPU."""
-    _host.add(tensor)
 
 
 def _is_cuda(device: object) -> bool:
@@ -154,7 +87,8 @@ class CudaOnHost(TorchFunctionMode):
         if func in _LEFT_ALONE:
             return func(*args, **kwargs)
         asked, func = func, _REPLACED.get(func, func)
-        wanted = _requested(func, args, kwargs)
+        is_passed_on = _is_passed_on(func)
+        wanted = None if is_passed_on else _requested(func, args, kwargs)
         if wanted is CUDA:
             args = tuple(CPU if _is_cuda(a) else a for a in args)
             if func in _MOVES:
@@ -171,10 +105,13 @@ class CudaOnHost(TorchFunctionMode):
             on_host = wanted.type == "cpu"
         else:
             # Something new from tensors of the host only is on the host, as is what nothing says.
-            on_host = all(t in _host for t in sources) if sources else self.default.type == "cpu"
+            default = self.default.type == "cpu" and not is_passed_on
+            on_host = all(t in _host for t in sources) if sources else default
         try:
             if not on_host:
                 check_capacity(asked, args, kwargs, sources)
+            if of_thread.capture is not None and _crosses(func, wanted, args, kwargs):
+                check_host_waits()
             result = func(*args, **kwargs)
             if wanted is not None and func in _MOVES:
                 result = _moved(result, sources, wanted)
@@ -302,6 +239,43 @@ def _requested(
     return CUDA
 
 
+def _is_passed_on(func: Callable[..., Any]) -> bool:
+    """Whether a mode of torch below passes on what torch does, where the device is the CPU in any case. In a backward pass, modes
+    below are called with this one on."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return False
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_name == "__torch_dispatch__":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _crosses(
+    func: Callable[..., Any],
+    wanted: torch.device | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> bool:
+    """Whether a call moves elements between host and device, and the host waits for it."""
+    if func in _TO_HOST:
+        return args[0] not in _host
+    if kwargs.get("non_blocking", False):
+        return False
+    if func is torch.Tensor.new_tensor and wanted is None:
+        wanted = _device_of(args[0])
+    if wanted is None:
+        return False
+    if func in _MOVES:
+        return (args[0] in _host) != (wanted.type == "cpu")
+    if func not in _FROM_DATA and func is not torch.Tensor.new_tensor:
+        return False
+    given = args[-1] if args else kwargs.get("data")
+    on_device = isinstance(given, torch.Tensor) and given not in _host
+    return on_device != (wanted.type == "cuda")
+
+
 def _tensors(values: tuple[Any, ...]) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for value in values:
@@ -344,6 +318,8 @@ def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any
     check_index(device)
     if tensor not in _host:
         return tensor
+    if not (args[0] if args else kwargs.get("non_blocking", False)):
+        check_host_waits()
     copied = clone_to_device(tensor)
     _count(copied)
     return copied
@@ -352,9 +328,17 @@ def _to_cuda(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any
 def _to_cpu(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if tensor in _host:
         return tensor
+    check_host_waits()
     copied = clone(tensor)
     _host.add(copied)
     return copied
+
+
+def _represented(tensor: torch.Tensor, **kwargs: Any) -> str:
+    on_cuda = _device_of(tensor).type == "cuda"
+    if on_cuda:
+        check_host_waits()
+    return representation(tensor, on_cuda, **kwargs)
 
 
 def _formatted(tensor: torch.Tensor, spec: str) -> str:
@@ -468,9 +452,7 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
         (torch.Tensor.get_device, torch.get_device), lambda tensor: -1 if tensor in _host else 0
     ),
     torch.Tensor.type: type_method(_host),
-    torch.Tensor.__repr__: lambda tensor, **k: representation(
-        tensor, _device_of(tensor).type == "cuda", **k
-    ),
+    torch.Tensor.__repr__: _represented,
     torch.Tensor.__format__: _formatted,
     _getter("device"): _device_of,
     _getter("is_cuda"): lambda tensor, *_: _device_of(tensor).type == "cuda",
@@ -482,6 +464,8 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
 _FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 #: Methods that take a device among their positional arguments, and then copy between devices.
 _MOVES = frozenset({torch.Tensor.to})
+#: What gives the elements of a tensor to the host.
+_TO_HOST = frozenset({torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__})
 #: What makes no tensor, and is asked often or is to see the device as it was given.
 _LEFT_ALONE = frozenset(
     {
@@ -503,7 +487,7 @@ def pretended_cuda() -> Iterator[None]:
     """A GPU is pretended inside, in this thread and in those started inside."""
     global _users
     mode = CudaOnHost()
-    with mode, patched_api(mode, _host), _threads_too():
+    with mode, kernels_of_gpus(), patched_api(mode, _host), _threads_too():
         _users += 1
         try:
             yield

@@ -120,7 +120,7 @@ _PARTS: Mapping[str, Callable[..., Any]] = {
     # Versions of NCCL, which Gloo stands for.
     "_nccl_version": lambda: 2 << 32 | 27 << 16 | 3,
     "_nccl_version_suffix": lambda: b"",
-    "_cuda_synchronize": _nothing,
+    "_cuda_synchronize": lambda: torch.cuda.synchronize(),
     "_cuda_init": _nothing,
     "_cuda_clearCublasWorkspaces": _nothing,
     "_cuda_ipc_collect": _nothing,

@@ -267,7 +267,7 @@ def _reducers(host: Host) -> dict[type, Callable[[Any], Any]]:
 
 
 def _rebuilt_on_host(function: Callable[..., torch.Tensor], arguments: Any) -> torch.Tensor:
-    from tilewright.cutile.torch_cuda import keep_on_host
+    from tilewright.cutile.torch_host import keep_on_host
 
     tensor = function(*arguments)
     keep_on_host(tensor)

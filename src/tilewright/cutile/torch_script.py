@@ -9,7 +9,20 @@ import torch
 import torch.jit
 from torch.utils._pytree import tree_leaves
 
+from tilewright.cutile.torch_kernels import of_thread
+
 _NAME = "torch.jit.ScriptFunction"
+_REFUSED = (
+    "Tilewright serves the device cuda by the CPU. In a scripted module, native code asks for it: there new tensors are served, but "
+    "not copies to the device (x.to, x.cuda, torch.tensor) nor pinned memory. Call the module of Python instead."
+)
+#: What torch says where something needs a GPU after all.
+_MISSING = (
+    "from the 'CUDA' backend",
+    "not linked with support for cuda",
+    "Cannot access accelerator device",
+    "Cannot initialize CUDA without",
+)
 
 
 class Host(Protocol):
@@ -31,12 +44,18 @@ def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
 
 
 def _placed(native: Callable[..., Any], host: Host) -> Callable[..., Any]:
-    """A native function, whose results are in host memory where its tensors are."""
+    """A native function, whose results are in host memory where its tensors are, unless it has made some on the device."""
 
     def call(function: Any, *args: Any, **kwargs: Any) -> Any:
-        result = native(function, *args, **kwargs)
+        made = of_thread.made
+        try:
+            result = native(function, *args, **kwargs)
+        except RuntimeError as error:
+            if any(told in str(error) for told in _MISSING):
+                raise RuntimeError(f"{_REFUSED}\n{error}") from error
+            raise
         tensors = _tensors((args, kwargs))
-        if tensors and all(tensor in host for tensor in tensors):
+        if tensors and made == of_thread.made and all(tensor in host for tensor in tensors):
             for tensor in _tensors(result):
                 host.add(tensor)
         return result

@@ -8,9 +8,10 @@ import pytest
 from tests.machine.kernels import checked, kernel_text, tile_of
 
 from tilewright import LaunchOptions
+from tilewright.diagnostics import TileIRError
 from tilewright.gpu.architectures import ARCHITECTURES
 from tilewright.lowering import TileAAOptions, lower_to_tileaa
-from tilewright.lowering.nvgpu import NvgpuOptions, lower_to_nvgpu
+from tilewright.lowering.nvgpu import NvgpuOptions, lower_to_nvgpu, state
 from tilewright.machine import Program as Reference
 from tilewright.numerics.arithmetic import Arithmetic
 from tilewright.simulator.launch import Program
@@ -247,3 +248,29 @@ def test_a_large_tile_to_a_scalar_on_every_architecture() -> None:
         total = np.zeros(1, np.float32)
         TileProgram(checked(text), arch).launch(None, (1, 1, 1), [x, total])
         assert total[0] == x.sum()
+
+
+@pytest.mark.parametrize("optimization", [0, None])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "%r = mmaf %a, %a, %a : tile<64x64xf32>, tile<64x64xf32>, tile<64x64xf32>",
+        "%r = exp %a : tile<64x64xf32>",
+    ],
+)
+def test_code_that_would_not_end_is_refused(
+    operation: str, optimization: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of giant tiles is unrolled by the elements of both operands: hours, and all memory."""
+    a, r = (np.zeros((64, 64), np.float32) for _ in range(2))
+    module = checked(kernel_text(operation, {"a": a}, {"r": r}))
+    options = LaunchOptions() if optimization is None else LaunchOptions(optimization=optimization)
+    monkeypatch.setattr(state, "MOST_OPERATIONS", 40)
+    with pytest.raises(TileIRError) as caught:
+        TileProgram(module, "sm_90a", options=options).launch("k", 1, [a, r])
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == "not-lowered-to-threads"
+    assert "exceeds 40 operations" in diagnostic.message and "smaller tiles" in diagnostic.help
+    assert diagnostic.location is not None
+    monkeypatch.undo()
+    TileProgram(module, "sm_90a", options=options).launch("k", 1, [a, r])

@@ -37,6 +37,9 @@ from tilewright.lowering.nvgpu.types import (
     vector_like,
 )
 
+#: A kernel of more operations is refused: tiles are unrolled by the elements of a thread, and products by those of both
+#: operands, so that building the code of a giant tile takes hours and all memory. So many take one or two minutes.
+MOST_OPERATIONS = 1 << 20
 #: The type of the exchange buffer until its size is known.
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)
 
@@ -244,7 +247,13 @@ class ThreadLowering(BlockBuilder[Operation]):
     # Operations.
 
     def add(self, op: Operation, block: Block | None = None) -> Operation:
-        """Append a new operation to ``block``, with the location of the current operation."""
+        """Append a new operation to ``block``, with the location of the current operation. Raises ``not-lowered-to-threads``
+        if the kernel has too many."""
+        if len(self.origins) >= MOST_OPERATIONS:
+            raise self.refuse(
+                f"the code of the kernel for one thread exceeds {MOST_OPERATIONS:,} operations here",
+                help="use smaller tiles, and a loop over them",
+            )
         self.place(op, self.op)
         (self.block if block is None else block).add_op(op)
         return op

@@ -52,7 +52,8 @@ WAITING: dict[str, Callable[[torch.Tensor], object]] = {
     "bool": lambda x: bool(x[0]),
     "float": lambda x: float(x[0]),
     "int": lambda x: int(x[0]),
-    "index": lambda x: x[x[0].long()],
+    "index": lambda x: [1, 2][x[0].long()],
+    "contains": lambda x: 3 in x,
     "if": lambda x: 1 if x.sum() > 0 else 2,
     "print": str,
     "nonzero": lambda x: x.nonzero(),
@@ -115,6 +116,7 @@ NOT_WAITING: dict[str, Callable[[torch.Tensor], object]] = {
     "to where it is": lambda x: x.to("cuda").cuda(),
     "as_tensor": lambda x: torch.as_tensor(x, device="cuda"),
     "indices": lambda x: x[torch.zeros(3, dtype=torch.long, device="cuda")],
+    "a class of each": lambda x: torch.nn.functional.one_hot(x.long(), 4),
     "an output size": lambda x: x.repeat_interleave(torch.ones_like(x).long(), output_size=32),
     "another stream": lambda x: torch.cuda.Stream().synchronize(),
     "an event before": lambda x: BEFORE["event"].synchronize(),
@@ -347,3 +349,16 @@ def test_gradients_of_a_capture_are_on_the_device() -> None:
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         model(given).square().sum().backward()
     assert all(parameter.grad.is_cuda for parameter in model.parameters())
+
+
+def test_a_capture_in_the_inference_mode() -> None:
+    x, cache, place = zeros(4), zeros(3, 4), torch.zeros(1, dtype=torch.long, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.inference_mode(), torch.cuda.graph(graph):
+        cache.index_copy_(0, place, (x + 1)[None])
+        place += 1
+        total = cache.sum(0)
+    for turn in range(3):
+        x.fill_(turn)
+        graph.replay()
+    assert cache[:, 0].tolist() == [1.0, 2.0, 3.0] and total.tolist() == [6.0] * 4

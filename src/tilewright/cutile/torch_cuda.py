@@ -465,7 +465,13 @@ _FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 #: Methods that take a device among their positional arguments, and then copy between devices.
 _MOVES = frozenset({torch.Tensor.to})
 #: What gives the elements of a tensor to the host.
-_TO_HOST = frozenset({torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__})
+_TO_HOST = frozenset(
+    getattr(torch.Tensor, name)
+    for name in (
+        *("tolist", "numpy", "item", "__array__", "__bool__", "__int__", "__float__"),
+        *("__index__", "__complex__", "__contains__"),
+    )
+)
 #: What makes no tensor, and is asked often or is to see the device as it was given.
 _LEFT_ALONE = frozenset(
     {

@@ -183,10 +183,10 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
 
 
 #: Operations whose results the host has to know, or whose forms depend on elements: the host waits for the GPU in them.
+#: Not the reading of single numbers, which operations do by themselves on a CPU: where a program does it, the mode sees it.
 _WAITING = frozenset(
     {
         "_linalg_check_errors",
-        "_local_scalar_dense",
         "_unique",
         "_unique2",
         "allclose",
@@ -269,7 +269,8 @@ class CUDAGraph:
         """Do all that was captured again, on the same memory."""
         if self._replays is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        with torch.no_grad():
+        # Where gradients are not computed, and where results of the inference mode may be written to.
+        with torch.inference_mode():
             for replay in self._replays:
                 replay()
 

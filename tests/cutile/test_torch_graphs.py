@@ -362,3 +362,15 @@ def test_a_capture_in_the_inference_mode() -> None:
         x.fill_(turn)
         graph.replay()
     assert cache[:, 0].tolist() == [1.0, 2.0, 3.0] and total.tolist() == [6.0] * 4
+
+
+def test_clipped_gradients_in_a_graph() -> None:
+    model = torch.nn.Linear(4, 4).cuda()
+    given = torch.rand(2, 4, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        model(given).square().sum().backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    graph.replay()
+    clipped = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    assert norm.item() > 0.5 and abs(clipped.norm().item() - 0.5) < 1e-4

@@ -225,6 +225,25 @@ def _native_parts() -> Mapping[str, Any]:
     return {**missing, **torch_native.parts()}
 
 
+_native_grouped: Callable[..., Any] = getattr(torch._C, "_group_tensors_by_device_and_dtype")  # noqa: B009
+
+
+def _grouped(host: Host) -> Callable[..., Any]:
+    """Tensors by device and type, as optimizers group them: the device is that of the first tensor, as the program sees it."""
+
+    def group(lists: Any, *args: Any) -> Any:
+        return {
+            (_seen(device, found[0][0]), dtype): (found, indices)
+            for (device, dtype), (found, indices) in _native_grouped(lists, *args).items()
+        }
+
+    def _seen(device: torch.device, tensor: torch.Tensor) -> torch.device:
+        on_device = device.type == "cpu" and tensor not in host
+        return torch.device("cuda", 0) if on_device else device
+
+    return group
+
+
 def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
     """Owners in torch, and what stands in them instead, by name."""
     memory = {
@@ -242,7 +261,7 @@ def tables(host: Host) -> list[tuple[Any, Mapping[str, Any]]]:
         (torch.cuda.nvtx, {"range": _range}),
         (torch.cuda.profiler, {"cudart": cuda()["cudart"], "check_error": _nothing}),
         (torch.autograd.profiler, {"emit_nvtx": _EmitNvtx}),
-        (torch._C, _native_parts()),
+        (torch._C, {**_native_parts(), "_group_tensors_by_device_and_dtype": _grouped(host)}),
         (torch._C._nn, {"_parse_to": parse_to}),
         (
             torch.nested,

@@ -101,6 +101,11 @@ def test_what_was_wrong_once(seed: int) -> None:
     check_seed(seed, ["sim:sm_80", "sim:sm_120a"])
 
 
+def test_an_index_of_a_loop_inside_is_not_computed_before_the_loop_around() -> None:
+    """The CPU packs operands for the loop around, whose slots it chose by the counter of the loop inside."""
+    check_seed(9100082, ["cpu"])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 1000 + LONG, BATCH))
 def test_results_of_many_are_the_same_everywhere(first: int) -> None:

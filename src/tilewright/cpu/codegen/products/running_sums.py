@@ -135,7 +135,7 @@ def can_be_made_before(loop: Operation, value: SSAValue, plan: Plan) -> bool:
     """Whether a value is there before a loop, or can be computed by then."""
     owner = value.owner
     if isinstance(owner, Block):
-        return owner is loop.parent or owner.parent_op() is not loop
+        return owner.is_ancestor(loop)  # not of a loop inside
     if plan.position.get(owner, plan.end) < plan.position[loop]:
         return True
     pure = isinstance(owner, (ArithOp, *_ADDRESSING))

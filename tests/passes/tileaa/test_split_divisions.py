@@ -206,3 +206,22 @@ def test_neighbours_are_loaded_by_whole_vectors() -> None:
 
     assert not gathers(64) and not gathers(56)
     assert gathers(13)
+
+
+def test_floats_made_of_quotients_are_computed_for_runs() -> None:
+    """As rows of an image that is enlarged: where they lie in the other one."""
+
+    def row(k: Builder, x: Value, y: Value) -> Value:
+        whole = k.itof(_floor(k, x, y), to="f32", signedness="signed")
+        half = k.full((TILE,), 0.5, "f32")
+        return k.ftoi(k.mulf(k.addf(whole, half), half), to="i32", signedness="signed")
+
+    kernel = _kernel(row, 128)
+    module = run_pipeline(kernel, SPLIT, verify_each=True)
+    floats = [op for op in module.walk() if op.name in ("nv_tileaa.addf", "arith.sitofp")]
+    assert {int(np.prod(T.dims_of(op.results[0].type))) for op in floats} == {TILE // 64}
+    for start in (0, 3, 77):
+        out = np.zeros(TILE, np.int32)
+        tilewright.run(module, "k", (1,), (start, out), machine="cpu")
+        numbers = (start * 64 + np.arange(TILE)) // 128
+        assert (out == ((numbers + np.float32(0.5)) * np.float32(0.5)).astype(np.int32)).all()

@@ -10,11 +10,13 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
 
-from tilewright.dialects import arith
+from tilewright.dialects import arith, facts
 from tilewright.dialects.arith.base import ArithOp
 from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import DivByAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -34,13 +36,6 @@ _SHORTEST, _LONGEST = 8, 64
 _ANY = 1 << 62
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
 _DIVISIONS = (arith.FloorDivSIOp, arith.DivUIOp)
-#: Operations that are computed once for each run if their operands are equal within it.
-_PER_RUN = frozenset(
-    {
-        *("addi", "subi", "muli", "divi", "remi", "mini", "maxi", "shli", "shri"),
-        *("andi", "ori", "xori", "cmpi", "select", "exti", "trunci"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -52,8 +47,8 @@ class SplitDivisions(TileAAPass):
     and so is the divisor, then each ``g`` numbers that follow one another have one quotient, and
     consecutive remainders. The pass divides the first number of each run, in a tile of ``N / g`` by 1, and
     repeats the quotient along the run. A remainder becomes that of the first number plus the place in the
-    run. Element-wise integer operations on such quotients (``i // area % channels``) are computed once
-    for each run as well. Accesses then see which of their elements lie side by side, or are the same.
+    run. Element-wise operations on such quotients, of integers and of floats (``i // area % channels``, a row as a
+    fraction), are computed once for each run as well. Accesses then see which of their elements lie side by side, or are the same.
 
     Rewrites ``floordivsi``, ``divui``, ``remui`` and the remainder whose sign follows the divisor (``remsi`` and a
     correction) by a positive constant, on tiles of one axis; ``g`` is from 8 up to 64. Cost: one walk.
@@ -80,13 +75,23 @@ def split_divisions(function: FuncOp) -> None:
     unused."""
     splitting = _Splitting()
     for op in list(function.walk()):
-        if isinstance(op, ArithOp):
+        if _is_element_wise(op):
             splitting.operation(op)
     for op in reversed(splitting.replaced):
         _erase_unused(op)
 
 
-def _dividend(op: ArithOp) -> tuple[SSAValue, int] | None:
+def _is_element_wise(op: Operation) -> bool:
+    """Whether an operation computes a tile of one axis element by element, and does nothing else."""
+    if len(op.results) != 1 or isinstance(op, AssumeOp) or op.regions:
+        return False
+    if facts.elements(op) is not Elements.SAME_POSITION or not is_side_effect_free(op):
+        return False
+    dims = T.dims_of(op.results[0].type)
+    return len(dims) == 1 and all(T.dims_of(v.type) in (dims, ()) for v in op.operands)
+
+
+def _dividend(op: Operation) -> tuple[SSAValue, int] | None:
     """Return what an operation divides, and the divisor; None if it is no such division."""
     if len(op.results) != 1 or len(T.dims_of(op.results[0].type)) != 1:
         return None
@@ -206,7 +211,7 @@ class _Splitting:
     _made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
     _here: Operation | None = None
 
-    def operation(self, op: ArithOp) -> None:
+    def operation(self, op: Operation) -> None:
         """Rewrite an operation if it can be computed for each run."""
         self._here = op
         division = _dividend(op)
@@ -216,10 +221,10 @@ class _Splitting:
             runs = self.runs[division[0]]
             rest = self._of_first(op, runs.numbers, division[1])
             self._replace(op, _Runs(rest, runs.length))
-        elif op.MEANING in _PER_RUN and (length := self._common_run(op)):
+        elif length := self._common_run(op):
             self._compute(op, length)
 
-    def _divide(self, op: ArithOp, first: SSAValue, divisor: int, length: int) -> None:
+    def _divide(self, op: Operation, first: SSAValue, divisor: int, length: int) -> None:
         """Compute a quotient or a remainder of numbers of which the first of each run is given."""
         found = self._of_first(op, first, divisor)
         if isinstance(op, _DIVISIONS):
@@ -232,7 +237,7 @@ class _Splitting:
         total = self._insert(arith.AddiOp.of(*both))
         self._put(op, self._reshaped(total, (extent,)))
 
-    def _of_first(self, op: ArithOp, first: SSAValue, divisor: int) -> SSAValue:
+    def _of_first(self, op: Operation, first: SSAValue, divisor: int) -> SSAValue:
         """Return what an operation gives for the first number of each run."""
         by = self._insert(ConstantOp.from_value(first.type, divisor))
         if isinstance(op, (*_DIVISIONS, arith.RemUIOp)):
@@ -269,7 +274,7 @@ class _Splitting:
             type(owner).of(self._first(consecutive, length), self._uniform(rest, shape))
         )
 
-    def _common_run(self, op: ArithOp) -> int:
+    def _common_run(self, op: Operation) -> int:
         """Return the length of the runs within which all operands are equal; 0 if there are none."""
         tiles = [value for value in op.operands if T.dims_of(value.type)]
         lengths = {self.runs[value].length for value in tiles if value in self.runs}
@@ -278,7 +283,7 @@ class _Splitting:
         known = all(value in self.runs or _is_repeated(value) for value in tiles)
         return lengths.pop() if known else 0
 
-    def _compute(self, op: ArithOp, length: int) -> None:
+    def _compute(self, op: Operation, length: int) -> None:
         """Compute an operation once for each run."""
         (extent,) = T.dims_of(op.results[0].type)
         shape = (extent // length, 1)
@@ -290,7 +295,7 @@ class _Splitting:
         made = type(op).create(operands=operands, result_types=[ty], properties=dict(op.properties))
         self._replace(op, _Runs(self._insert(made), length))
 
-    def _replace(self, op: ArithOp, runs: _Runs) -> None:
+    def _replace(self, op: Operation, runs: _Runs) -> None:
         """Let the result of an operation be the numbers of runs, each repeated."""
         (extent,) = T.dims_of(op.results[0].type)
         spread = self._repeated(runs.numbers, (extent // runs.length, runs.length))
@@ -298,7 +303,7 @@ class _Splitting:
         self.runs[made] = runs
         self._put(op, made)
 
-    def _put(self, op: ArithOp, value: SSAValue) -> None:
+    def _put(self, op: Operation, value: SSAValue) -> None:
         value.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(value)
         self.replaced.append(op)
@@ -363,4 +368,9 @@ def _erase_unused(op: Operation) -> None:
             continue
         before = [value.owner for value in dead.operands]
         Rewriter.erase_op(dead)
-        unused += [it for it in before if isinstance(it, (ArithOp, MakeRangeOp, *REPEATING))]
+        unused += [
+            it
+            for it in before
+            if isinstance(it, (MakeRangeOp, *REPEATING))
+            or (isinstance(it, Operation) and _is_element_wise(it))
+        ]

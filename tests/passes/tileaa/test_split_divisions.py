@@ -225,3 +225,27 @@ def test_floats_made_of_quotients_are_computed_for_runs() -> None:
         tilewright.run(module, "k", (1,), (start, out), machine="cpu")
         numbers = (start * 64 + np.arange(TILE)) // 128
         assert (out == ((numbers + np.float32(0.5)) * np.float32(0.5)).astype(np.int32)).all()
+
+
+def test_what_is_made_in_a_loop_is_not_used_behind_it() -> None:
+    """One dividend is divided in a loop, behind it, and in another one, by numbers and by scalars times numbers."""
+    module = ModuleBuilder()
+    with module.entry("k", {"start": "i32", "out": ptr("i32")}) as k:
+        first = k.muli(k.args.start, k.constant(64, "i32"))
+        numbers = k.addi(
+            k.broadcast(k.reshape(first, shape=[1]), shape=[TILE]), k.iota(shape=[TILE], to="i32")
+        )
+        by = _filled(k, 64, "i32")
+        total = k.full((TILE,), 0, "i32")
+        for _ in range(2):
+            with k.for_(3, total=total) as loop:
+                loop.total = loop.total + k.muli(_floor(k, numbers, by), k.addi(by, by))
+            total = loop.total + _modulo(k, numbers, by)
+        view = k.make_tensor_view(k.args.out, shape=[TILE], strides=[1])
+        k.store_view_tko(total, k.partition(view, tile=(TILE,)), [0])
+    split = run_pipeline(module.build(), SPLIT, verify_each=True)
+    assert _divided(split) == {TILE // 64}
+    out = np.zeros(TILE, np.int32)
+    tilewright.run(split, "k", (1,), (5, out), machine="cpu")
+    wanted = 320 + np.arange(TILE)
+    assert (out == 6 * (wanted // 64) * 128 + 2 * (wanted % 64)).all()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import gcd
+from math import gcd, prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
@@ -34,7 +34,10 @@ from tilewright.passes.tileaa.matching import REPEATING, integer_of, is_plain_di
 #: Runs are as long as this at least, a short vector, and at most.
 _SHORTEST, _LONGEST = 8, 64
 _ANY = 1 << 62
+#: How many operations are followed back from a dividend.
+_DEPTH = 8
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
+_FOLLOWED = (AssumeOp, *_EXTENSIONS, arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _DIVISIONS = (arith.FloorDivSIOp, arith.DivUIOp)
 
 
@@ -142,19 +145,21 @@ def _run_of(dividend: SSAValue, divisor: int) -> int:
     return run if run >= _SHORTEST else 0
 
 
-def _alignment(value: SSAValue) -> int:
+def _alignment(value: SSAValue, depth: int = _DEPTH) -> int:
     """Return the largest power of two of which all parts of consecutive numbers but the range are known to be multiples; 1
     if they are not consecutive."""
     owner = value.owner
     if isinstance(owner, MakeRangeOp):
         return 1 if owner.bounds else _factor_of(int_property(owner, "start"))
+    if not depth:
+        return 1
     if isinstance(owner, _EXTENSIONS):
-        return _alignment(owner.operands[0])
+        return _alignment(owner.operands[0], depth - 1)
     parts = _range_and_rest(value)
     if parts is None:
         return 1
     consecutive, rest = parts
-    return gcd(_alignment(consecutive), _power_of(rest))
+    return gcd(_alignment(consecutive, depth - 1), _power_of(rest))
 
 
 def _range_and_rest(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
@@ -173,25 +178,24 @@ def _factor_of(number: int) -> int:
     return number & -number if number else _ANY
 
 
-def _power_of(value: SSAValue) -> int:
+def _power_of(value: SSAValue, depth: int = _DEPTH) -> int:
     """Return a power of two that divides an integer that is equal in all elements; 0 if they may differ."""
     while isinstance(value.owner, REPEATING):
         value = value.owner.operands[0]
     if (number := integer_of(value)) is not None:
         return _factor_of(number)
     owner = value.owner
+    tile_assumed = isinstance(owner, AssumeOp) and T.dims_of(value.type)
+    if not depth or tile_assumed or not isinstance(owner, _FOLLOWED):
+        return 0 if T.dims_of(value.type) else 1
+    found = [_power_of(operand, depth - 1) for operand in owner.operands]
+    if not all(found):
+        return 0
     if isinstance(owner, AssumeOp):
         stated = [p for p in owner.predicates if is_plain_divisor(p)]  # pyright: ignore
         known = [_factor_of(p.divisor.data) for p in stated if isinstance(p, DivByAttr)]
-        return max([_power_of(owner.value), *known]) if _power_of(owner.value) else 0
-    if isinstance(owner, _EXTENSIONS):
-        return _power_of(owner.operands[0])
-    if isinstance(owner, arith.AddiOp | arith.SubiOp | arith.MuliOp):
-        first, second = (_power_of(operand) for operand in owner.operands)
-        if not first or not second:
-            return 0
-        return min(first * second, _ANY) if isinstance(owner, arith.MuliOp) else gcd(first, second)
-    return 0 if T.dims_of(value.type) else 1
+        return max(found[0], *known, 1)
+    return min(prod(found), _ANY) if isinstance(owner, arith.MuliOp) else gcd(*found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,10 @@ class _Splitting:
 
     runs: dict[SSAValue, _Runs] = field(default_factory=dict)
     replaced: list[Operation] = field(default_factory=list)
-    _made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
+    uniform: set[SSAValue] = field(default_factory=set)
+    """Results of operations whose elements are all equal, since those of their operands are."""
+    _made: dict[tuple[SSAValue, int, Block | None], SSAValue] = field(default_factory=dict)
+    """What was made of values for tiles of an extent, by the block in which it can be used."""
     _here: Operation | None = None
 
     def operation(self, op: Operation) -> None:
@@ -223,6 +230,8 @@ class _Splitting:
             self._replace(op, _Runs(rest, runs.length))
         elif length := self._common_run(op):
             self._compute(op, length)
+        elif all(self._is_uniform(value) for value in op.operands):
+            self.uniform.add(op.results[0])
 
     def _divide(self, op: Operation, first: SSAValue, divisor: int, length: int) -> None:
         """Compute a quotient or a remainder of numbers of which the first of each run is given."""
@@ -248,7 +257,7 @@ class _Splitting:
 
     def _first(self, value: SSAValue, length: int) -> SSAValue:
         """Return the first number of each run of consecutive ones."""
-        key = (value, length)
+        key = (value, length, self._block)
         if key not in self._made:
             self._made[key] = self._make_first(value, length)
         return self._made[key]
@@ -280,8 +289,16 @@ class _Splitting:
         lengths = {self.runs[value].length for value in tiles if value in self.runs}
         if len(lengths) != 1 or len(op.results) != 1:
             return 0
-        known = all(value in self.runs or _is_repeated(value) for value in tiles)
+        known = all(value in self.runs or self._is_uniform(value) for value in tiles)
         return lengths.pop() if known else 0
+
+    def _is_uniform(self, value: SSAValue) -> bool:
+        """Whether all elements of a value are equal."""
+        while isinstance(value.owner, REPEATING) and value not in self.uniform:
+            value = value.owner.operands[0]
+        if not T.dims_of(value.type) or value in self.uniform:
+            return True
+        return isinstance(value.owner, ConstantOp) and len(value.owner.bits()) == 1
 
     def _compute(self, op: Operation, length: int) -> None:
         """Compute an operation once for each run."""
@@ -307,6 +324,10 @@ class _Splitting:
         value.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(value)
         self.replaced.append(op)
+
+    @property
+    def _block(self) -> Block | None:
+        return None if self._here is None else self._here.parent
 
     # -- operations --------------------------------------------------------------------------
 
@@ -336,27 +357,24 @@ class _Splitting:
             return value
         while isinstance(value.owner, REPEATING):
             value = value.owner.operands[0]
+        key = (value, -shape[0], self._block)
+        if key not in self._made:
+            self._made[key] = self._make_uniform(value, shape)
+        return self._made[key]
+
+    def _make_uniform(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         ty = T.TileType(shape, T.element_of(value.type))
         owner = value.owner
         if isinstance(owner, ConstantOp):
             return self._insert(ConstantOp.from_bits(ty, owner.bits()))
         if not T.dims_of(value.type):
             return self._insert(SplatOp.create(operands=[value], result_types=[ty]))
-        assert isinstance(owner, ArithOp)
+        assert isinstance(owner, Operation)
         operands = [self._uniform(operand, shape) for operand in owner.operands]
         properties = dict(owner.properties)
         return self._insert(
             type(owner).create(operands=operands, result_types=[ty], properties=properties)
         )
-
-
-def _is_repeated(value: SSAValue) -> bool:
-    """Whether a tile repeats a scalar or a number."""
-    while isinstance(value.owner, REPEATING):
-        value = value.owner.operands[0]
-    if not T.dims_of(value.type):
-        return True
-    return isinstance(value.owner, ConstantOp) and len(value.owner.bits()) == 1
 
 
 def _erase_unused(op: Operation) -> None:

@@ -209,10 +209,26 @@ def _product(
         packed()
         return
     f.flush()
+    _read_there(work, op, right, there, [left.pointer, left.step], rest, packed)
+
+
+def _read_there(
+    work: Work,
+    op: DotOp,
+    right: Tile,
+    there: There,
+    left: list[Value],
+    rest: list[Value],
+    packed: Callable[[], None],
+) -> None:
+    """Multiply by a right operand where it lies, all of it or what there is of it; ``packed`` does it in another way where
+    that is not possible."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
+    few = shape.m <= _FEW_ROWS
     # With more rows LLVM loads elements long before their turn, to have addresses out of its registers.
     low = shape if few else replace(shape, rows=min(shape.rows, _ROWS_IN_PLACE))
     kernel = kernel_function(f.unit, accumulation, low, there.element)
-    arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
+    arguments = [*left, there.pointer, there.step, *rest]
     if there.inside is None:
         f.builder.call(kernel, arguments)
         return

@@ -16,6 +16,11 @@ from tilewright.passes.tileaa.narrow_comparisons import (
     narrow_comparisons,
     wide_comparisons,
 )
+from tilewright.passes.tileaa.split_divisions import (
+    SplitDivisions,
+    divisions,
+    split_divisions,
+)
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops, short_loops, unroll_loops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics, ordered_updates, weaken_atomics
 from tilewright.passes.tileas.remarks import Remarks
@@ -40,6 +45,7 @@ STEPS = (
         wide_comparisons,
         lambda function, remarks: narrow_comparisons(function),
     ),
+    Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),
     Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
 )
 

@@ -54,6 +54,7 @@ from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileaa.split_divisions import SplitDivisions
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
 from tilewright.passes.tileas.allocate import Allocate
@@ -168,6 +169,7 @@ PASSES = PassTable(
         WeakenAtomics,
         ConstantPowers,
         NarrowComparisons,
+        SplitDivisions,
         UnrollLoops,
         MergeReductions,
         Allocate,
@@ -223,6 +225,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",
+        "split-divisions",
         "merge-reductions",
     ),
     "tileas": (

@@ -119,3 +119,28 @@ def test_pointers_count_as_well(row_axis: int) -> None:
     y = np.zeros_like(x)
     Program(module).launch("k", (12, 3) if row_axis == 0 else (3, 12), (x, y, 96))
     assert (y == 2 * x).all()
+
+
+def _transpose(rows: tuple[int, int], width: int = 96) -> Any:
+    """``y = x.T`` of ``width`` columns; ``rows`` are the axes of the grid that count tiles along x and y."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "y": ptr("f32")}) as k:
+        ids = k.get_tile_block_id()
+        (i, j), shape = (ids[axis] for axis in rows), [96, width]
+        x = k.make_tensor_view(k.args.x, shape=shape, strides=[width, 1])
+        y = k.make_tensor_view(k.args.y, shape=shape[::-1], strides=[96, 1])
+        values, _ = k.load_view_tko(k.partition(x, tile=(16, 32)), [i, j])
+        turned = k.permute(values, permutation=[1, 0])
+        k.store_view_tko(turned, k.partition(y, tile=(32, 16)), [j, i])
+    return module.build()
+
+
+@pytest.mark.parametrize("rows", [(0, 1), (1, 0)])
+def test_where_loads_and_stores_disagree_rows_are_written(rows: tuple[int, int]) -> None:
+    """A step along the axis that counts rows of x goes along the rows of y."""
+    module = _transpose(rows)
+    assert _order(module)[0] == rows[0]
+    x = np.arange(96 * 96, dtype=np.float32).reshape(96, 96)
+    y = np.zeros_like(x)
+    Program(module).launch("k", (6, 3) if rows == (0, 1) else (3, 6), (x, y))
+    assert (y == x.T).all()

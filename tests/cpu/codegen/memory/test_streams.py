@@ -208,3 +208,21 @@ def test_nothing_is_fetched_from_where_there_is_nothing():
         "centred", rows, (x, y, rows)
     )
     assert (y == x - x.mean(axis=1, keepdims=True)).all()
+
+
+def test_the_next_target_is_fetched_by_the_ends_of_its_vectors():
+    """Rows of 1000 numbers do not begin with a line, so vectors go across two."""
+    module = ModuleBuilder()
+    with module.entry("turn", {"x": ptr("f32"), "y": ptr("f32")}) as k:
+        i, j, _ = k.get_tile_block_id()
+        x, y = (
+            k.partition(k.make_tensor_view(base, shape=[1000, 1000], strides=[1000, 1]), tile=tile)
+            for base, tile in ((k.args.x, (32, 64)), (k.args.y, (64, 32)))
+        )
+        values, _ = k.load_view_tko(x, [i, j])
+        k.store_view_tko(k.permute(values, permutation=[1, 0]), y, [j, i])
+    compiled = compile_kernel(lower_to_tileaa(module.build()).module, None, CompileOptions())
+    lines = compiled.llvm_ir.splitlines()
+    fetches = [at for at, line in enumerate(lines) if "prefetch" in line and "i32 1, i32 3" in line]
+    lanes = len(fetches)
+    assert lanes and all(f"i64 {32 + lanes - 1}" in lines[at - 1] for at in fetches)

@@ -316,3 +316,66 @@ def test_rows_behind_the_end_are_not_written_where_the_right_factor_is_read_wher
     np.testing.assert_array_equal(around, (q @ keys.T) ** 2 @ keys)
     assert around.base is not None
     assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()
+
+
+def _batched(element: str, dims: tuple[int, int, int]) -> Any:
+    """``c[i] = a[i] @ b[i]`` in one step, of arrays whose extents are arguments of their own."""
+    m, n, k_ = dims
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("m", "n", "ka", "kb", "nb"), "i32")
+    with module.entry("k", dict.fromkeys("abc", ptr(element)) | sizes) as k:
+        here, _, _ = k.get_tile_block_id()
+
+        def cut(base: Value, rows: Value, columns: Value, size: tuple[int, int]) -> Any:
+            view = k.make_tensor_view(base, [9, rows, columns], [rows * columns, columns, 1])
+            return k.partition(view, tile=(1, *size), padding="zero")
+
+        a = cut(k.args.a, k.args.m, k.args.ka, (m, k_))
+        b = cut(k.args.b, k.args.kb, k.args.nb, (k_, n))
+        left, right = (
+            k.reshape(k.load_view_tko(each, [here, 0, 0])[0], shape=size)
+            for each, size in ((a, (m, k_)), (b, (k_, n)))
+        )
+        total = k.mma(left, right, k.zeros((m, n), element))
+        c = cut(k.args.c, k.args.m, k.args.n, (m, n))
+        k.store_view_tko(k.reshape(total, shape=(1, m, n)), c, [here, 0, 0])
+    return module.build()
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("dims", "extents"),
+    [
+        ((32, 64, 64), (24, 40, 56, 56, 40)),
+        ((64, 64, 64), (50, 40, 60, 60, 40)),
+        ((64, 64, 32), (63, 49, 31, 31, 49)),
+        ((32, 128, 16), (32, 67, 9, 9, 67)),
+        ((64, 64, 64), (64, 17, 1, 1, 17)),
+        ((32, 64, 64), (29, 33, 50, 41, 33)),  # fewer rows on the right than columns on the left
+        ((32, 64, 64), (29, 33, 41, 50, 33)),
+        ((32, 64, 64), (17, 60, 33, 33, 44)),  # columns of which the right operand has none
+    ],
+    ids=str,
+)
+def test_a_right_operand_of_one_block_is_read_where_it_ends(
+    element: str, dims: tuple[int, int, int], extents: tuple[int, ...]
+) -> None:
+    m, n, ka, kb, nb = extents
+    module = _batched(element, dims)
+    assert "the right operand is read in place" in _remarks(module)
+    code = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions()).llvm_ir
+    assert f".{element}.part" in code
+    rng, dtype = np.random.default_rng(m), dtype_of(element)
+    a, b = (
+        among_others(rng.integers(-4, 5, (9, *s)).astype(dtype), np.nan)
+        for s in ((m, ka), (kb, nb))
+    )
+    around = among_others(np.zeros((9, m, n), dtype), 3)
+    Program(module, options=LaunchOptions(threads=1)).launch(
+        "k", (9, 1, 1), (a, b, around, m, n, ka, kb, nb)
+    )
+    terms, wanted = min(ka, kb), np.zeros((9, m, n), dtype)
+    wanted[:, :, :nb] = a[:, :, :terms] @ b[:, :terms]
+    np.testing.assert_array_equal(around, wanted)
+    assert around.base is not None
+    assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()

@@ -5,8 +5,9 @@ rather than down columns of short pieces.
 
 For each access, the distance is computed by which one step along an axis of the grid moves it. A distance is a product of
 known numbers and of numbers known only at launch, which count as large. The axis with the shorter distance should run
-faster. Accesses that disagree are weighted by the bytes of their tiles. On a tie, and in kernels that can
-observe the order of blocks, x runs fastest.
+faster. Accesses that disagree are weighted by the bytes of their tiles, and stores count more than loads for an axis that
+goes along the rows they write: a line that two blocks write in part is fetched and written back for each of them unless they
+follow one another. On a tie, and in kernels that can observe the order of blocks, x runs fastest.
 
 Products come first: they pack the right operand, so blocks that share it follow one another, and those that share
 nothing (the matrices of a batch) are furthest apart.
@@ -47,6 +48,8 @@ _Distance = tuple[int, int]
 _Steps = dict[int, _Distance]
 """By axis of the grid: how far a step along it moves a number or an address."""
 _NOWHERE: _Steps = {}
+_WEIGHT = (2, 3)
+"""What a byte of an access counts, and one of a store for an axis that goes along its rows."""
 _FURTHER = 1 << 20
 """An axis of a memref whose stride is not known, to those behind it."""
 
@@ -65,10 +68,10 @@ def order_of_blocks(ops: Sequence[Operation]) -> Order:
         return _order_of_products(moves)
     for op in ops:
         if isinstance(op, Access):
-            found, size = _moves(op, steps), _bytes(op)
+            found, size, along = _moves(op, steps), _bytes(op), _along_written_rows(op, steps)
             for one, other in permutations(found, 2):
                 if found[one] < found[other]:
-                    nearer[one, other] = nearer.get((one, other), 0) + size
+                    nearer[one, other] = nearer.get((one, other), 0) + size * _WEIGHT[one in along]
     if not nearer:
         return ROW_BY_ROW
 
@@ -215,6 +218,14 @@ def _moves(op: Access, steps: dict[SSAValue, _Steps]) -> _Steps:
     for index, factor in zip(indices, _strides(op, len(indices)), strict=True):
         parts.append(_times(steps.get(index, _NOWHERE), factor))
     return _union(parts)
+
+
+def _along_written_rows(op: Access, steps: dict[SSAValue, _Steps]) -> _Steps:
+    """The axes of the grid that count tiles along the rows of a store."""
+    if not isinstance(op, Store) or not isinstance(op.operands[0].type, T.TiledViewType):
+        return _NOWHERE
+    indices = values_of(op, "indices")
+    return steps.get(indices[-1], _NOWHERE) if indices else _NOWHERE
 
 
 def _strides(op: Access, count: int) -> list[_Distance]:

@@ -1,7 +1,8 @@
 """Integer tiles given by a formula: sums and products of iotas and scalars, compared and concatenated.
 
 Where they only say which elements an access goes to, they remain functions of the position: their lane stride shows that
-neighbours are contiguous, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``).
+neighbours are contiguous, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``). So are numbers that
+are repeated along rows, whatever they are, and quotients by a constant that are.
 """
 
 from __future__ import annotations
@@ -54,13 +55,21 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
         return False
     if isinstance(op, ConstantOp):
         return len(set(op.bits())) == 1
+    if isinstance(op, O.BroadcastOp) and T.dims_of(op.source.type)[-1:] == (1,):
+        return T.dims_of(op.result.type)[-1] > 1
     if isinstance(op, ArithOp):
-        known = op.MEANING in _MEANINGS
+        known = op.MEANING in _MEANINGS or (op.MEANING == "divi" and _is_repeated_quotient(op))
     else:
         known = isinstance(op, _MOVES)
     return known and all(
         value in formulas for value in op.operands if isinstance(value.type, T.TileType)
     )
+
+
+def _is_repeated_quotient(op: ArithOp) -> bool:
+    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows."""
+    by = op.operands[1].owner
+    return isinstance(by, ConstantOp) and T.dims_of(op.results[0].type)[-1:] == (1,)
 
 
 def _addresses(op: Operation, value: SSAValue) -> bool:

@@ -592,7 +592,9 @@ class FunctionEmitter:
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent."""
-        return min(self.unit.target.vector_bits // widest_bits(tiles), extent)
+        longest = [tile.most_lanes for tile in walk(*tiles)]
+        width = self.unit.target.vector_bits // widest_bits(tiles)
+        return min(width, extent, *(most for most in longest if most is not None))
 
     def versions(
         self, conditions: Sequence[Value], make: Callable[[bool], list[Value]]

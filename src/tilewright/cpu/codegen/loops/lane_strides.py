@@ -9,9 +9,11 @@ from llvmlite import ir
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.loops.indices import Coords, Index, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform, walk
 
 _LIMIT = 1 << 31
+#: Vectors have no more lanes than the first, and need not be shorter than the last for a pattern.
+_LENGTHS = (64, 32, 16, 8)
 _MOST_SHIFT = 15
 
 
@@ -44,6 +46,19 @@ def lane_strides_of(
         return found
     # The first lane of a vector over two rows, or of a second half, does not lie at its base.
     return LaneStrides(tuple(delta - found.lanes[0] for delta in found.lanes), found.exact)
+
+
+def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
+    """How many lanes along the last axis follow a pattern at most, where quotients of positions decide on it; None
+    where none do, or no number of lanes does."""
+    if not any(isinstance(part, Elementwise) and part.name == "divi" for part in walk(tile)):
+        return None
+    at = [Index(0, None, 1 << 62)] * (len(tile.dims) - 1)
+    for lanes in _LENGTHS:
+        along = Index(0, tuple(range(lanes)), lanes)
+        if lanes <= tile.dims[-1] and lane_strides_of(tile, (*at, along), settled) is not None:
+            return lanes
+    return None
 
 
 @dataclass(slots=True)

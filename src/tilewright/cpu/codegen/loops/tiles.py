@@ -91,6 +91,11 @@ class Tile(ABC):
         return self.sources
 
     @property
+    def most_lanes(self) -> int | None:
+        """How long vectors should be at most, for elements to follow one another in memory; None if it does not matter."""
+        return None
+
+    @property
     def guard(self) -> Value | None:
         """Holds if the tile can be read without a check of each element; None if it always can."""
         return None

@@ -163,6 +163,8 @@ class _Spans:
             if _keywords(tile).get("signedness") != "signed":
                 self._require(">=", source.low, 0)
             return source
+        if tile.name == "divi":
+            return self._divided(tile)
         if tile.name not in ("addi", "subi", "muli", "shli"):
             raise _Unknown
         left, right = (self.of(operand) for operand in tile.operands)
@@ -176,6 +178,28 @@ class _Spans:
         if tile.name == "shli":
             right = _power(tile.operands[1], width)
         return self._multiply(left, right, width)
+
+    def _divided(self, tile: Elementwise) -> _Span:
+        """The quotients by a positive constant, rounded down, which rise with the dividend."""
+        source, by = self.of(tile.operands[0]), tile.operands[1]
+        constant = by.value if isinstance(by, Uniform) else None
+        divisor = constant.constant if isinstance(constant, ir.Constant) else 0
+        words = _keywords(tile)
+        signed = words.get("signedness") == "signed"
+        down = not signed or words.get("rounding") == "negative_inf"
+        if not down or not isinstance(divisor, int) or divisor <= 0:
+            raise _Unknown
+        if not signed:
+            self._require(">=", source.low, 0)
+        b = self.b
+
+        def quotient(number: Value) -> Value:
+            below = b.sub(number, _number(divisor - 1))
+            negative = b.icmp_signed("<", number, _number(0))
+            return b.sdiv(b.select(negative, below, number), _number(divisor))
+
+        source = self._limited(source, 61)
+        return _Span(quotient(source.low), quotient(source.high), source.bits)
 
     def _uniform(self, value: Value, width: int) -> _Span:
         if isinstance(value, ir.Constant):

@@ -389,14 +389,17 @@ def store_lanes(
 
 
 def ask_for_next_target(nest: LoopNest, place: TilePosition, coords: Coords) -> None:
-    """Fetch what the next tile block writes where this one writes a vector: short pieces of many rows are no stream
-    that the processor sees."""
+    """Fetch the last line of what the next tile block writes where this one writes a vector: short pieces of many
+    rows are no stream that the processor sees. Where rows do not begin with a line, a vector ends in the line
+    that the piece beside it does not fetch."""
     if place.ahead is None or nest.masked:
         return
     offset, _ = element_offset(nest, place, coords)
     where, unit = address_of(nest, place, offset).value, place.element.buffer
     b = nest.inner
-    llvm.prefetch(b, b.gep(where, [as_value(place.ahead)], source_etype=unit), write=True)
+    ahead, last = place.ahead, lanes_in(coords) - 1
+    end = as_value(ahead + last) if isinstance(ahead, int) else b.add(ahead, as_value(last))
+    llvm.prefetch(b, b.gep(where, [end], source_etype=unit), write=True)
 
 
 def store_beside(

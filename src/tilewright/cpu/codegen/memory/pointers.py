@@ -14,7 +14,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of
+from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of, most_lanes
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
 from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
@@ -51,6 +51,11 @@ class PointerLoad(Tile):
     """Takes why the elements are gathered one by one."""
     whole: Whole | None = None
     """What is known where no number wraps and the mask is on."""
+    most: int | None = None
+
+    @property
+    def most_lanes(self) -> int | None:
+        return self.most
 
     @property
     def guard(self) -> Value | None:
@@ -269,7 +274,9 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
 
     pointers = pointers_of(f, op, mask)
     whole = whole_access(f.builder, pointers, mask) if dims else None
-    tile = PointerLoad(element, dims, pointers, mask, other, note, whole)
+    settled = frozenset[int]() if whole is None else whole.settled
+    most = most_lanes(pointers, settled) if dims else None
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most)
     if dims:
         f.define(op.result, tile)
     else:

@@ -209,10 +209,26 @@ def _product(
         packed()
         return
     f.flush()
+    _read_there(work, op, right, there, [left.pointer, left.step], rest, packed)
+
+
+def _read_there(
+    work: Work,
+    op: DotOp,
+    right: Tile,
+    there: There,
+    left: list[Value],
+    rest: list[Value],
+    packed: Callable[[], None],
+) -> None:
+    """Multiply by a right operand where it lies, all of it or what there is of it; ``packed`` does it in another way where
+    that is not possible."""
+    f, accumulation, shape = work.f, work.accumulation, work.shape
+    few = shape.m <= _FEW_ROWS
     # With more rows LLVM loads elements long before their turn, to have addresses out of its registers.
     low = shape if few else replace(shape, rows=min(shape.rows, _ROWS_IN_PLACE))
     kernel = kernel_function(f.unit, accumulation, low, there.element)
-    arguments = [left.pointer, left.step, there.pointer, there.step, *rest]
+    arguments = [*left, there.pointer, there.step, *rest]
     if there.inside is None:
         f.builder.call(kernel, arguments)
         return
@@ -220,7 +236,16 @@ def _product(
         with inside:
             f.builder.call(kernel, arguments)
         with edge:
-            packed()
+            enough = None if few else _has_enough(work, op, right)
+            if enough is None:
+                packed()
+                return
+            part = kernel_function(f.unit, accumulation, low, there.element, part=True)
+            with f.builder.if_else(enough) as (lies, others):
+                with lies:
+                    f.builder.call(part, [*arguments, *numbers(work.extents, shape.dims)])
+                with others:
+                    packed()
 
 
 def _in_place(work: Work, op: DotOp, right: Tile) -> There | None:
@@ -240,17 +265,40 @@ def _in_place(work: Work, op: DotOp, right: Tile) -> There | None:
     f.unit.remarks.add(
         "product", "the right operand is read in place where no other block reads it", op
     )
-    b, one = f.builder, ir.Constant(I32, 1)
-    near = ir.Constant(I64, 2 * shape.n * there.element.buffer_bytes)
-    conditions = [b.icmp_unsigned("<=", there.step, near)]
-    conditions += [
-        b.icmp_unsigned("==", extent, one)
-        for axis, extent in enumerate(f.frame.grid)
-        if axis not in moving
-    ]
+    b = f.builder
     whole = is_whole(b, work.extents, shape.dims)
-    conditions += [each for each in (there.inside, whole) if each is not None]
-    return replace(there, inside=llvm.all_of(b, conditions))
+    conditions = [each for each in (there.inside, whole) if each is not None]
+    return replace(there, inside=llvm.all_of(b, [*_is_alone(work, op, there), *conditions]))
+
+
+def _is_alone(work: Work, op: DotOp, there: There) -> list[Value]:
+    """Conditions under which no other block reads a right operand, and its rows are near one another."""
+    f, b, one = work.f, work.f.builder, ir.Constant(I32, 1)
+    near = ir.Constant(I64, 2 * work.shape.n * there.element.buffer_bytes)
+    return [
+        b.icmp_unsigned("<=", there.step, near),
+        *(
+            b.icmp_unsigned("==", extent, one)
+            for axis, extent in enumerate(f.frame.grid)
+            if axis not in f.unit.right_axes.get(op, ())
+        ),
+    ]
+
+
+def _has_enough(work: Work, op: DotOp, right: Tile) -> Value | None:
+    """Whether a right operand that ends inside its tile is better read where it lies, since it has all rows and columns
+    that are to be multiplied; None where that is not known."""
+    ends, b, there = work.parts.right, work.f.builder, matrix_there(work.f, right)
+    if ends is None or not ends.dense or there is None:
+        return None
+    found = _is_alone(work, op, there)
+    if ends.others is not None:
+        found.append(ends.others)
+    _, columns, depth = numbers(work.extents, work.shape.dims)
+    for limit, needed in ((ends.rows, depth), (ends.columns, columns)):
+        if limit is not None:
+            found.append(b.icmp_unsigned(">=", limit, needed))
+    return llvm.all_of(b, found)
 
 
 def _tell(work: Work, op: DotOp) -> None:

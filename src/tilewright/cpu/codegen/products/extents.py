@@ -116,11 +116,12 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How much of a product is to be computed, and where its left factor ends, behind which it is zero, if that is
+    """How much of a product is to be computed, and where its factors end, behind which they are zero, if that is
     known."""
 
     extents: Extents = field(default_factory=Extents)
     left: Ends | None = None
+    right: Ends | None = None
 
 
 def work_of(
@@ -135,11 +136,11 @@ def work_of(
         return Parts(extents)
     left, right = ends_of(f, op.a, a), ends_of(f, op.b, b)
     if left is None or right is None or left.columns is None or right.rows is None:
-        return Parts(extents, left)
+        return Parts(extents, left, right)
     if accumulation.row_factor:  # All elements of a row are summed.
-        return Parts(extents, left)
+        return Parts(extents, left, right)
     depth = _furthest(f.builder, (left.columns, right.rows))
-    return Parts(replace(extents, depth=depth), left)
+    return Parts(replace(extents, depth=depth), left, right)
 
 
 def ends_of(f: FunctionEmitter, value: SSAValue, tile: Tile) -> Ends | None:

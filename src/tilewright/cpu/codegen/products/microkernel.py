@@ -46,7 +46,7 @@ _MOST_FETCHES = 32
 _MANY_REGISTERS = 32
 _BLOCKS = ((12, 2), (24, 4))
 #: How many vectors of columns there are at most in what is left of a strip.
-_NARROW = 2
+_NARROW = 4
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
@@ -165,6 +165,8 @@ def _emit(
         source = Entry(arguments["left"], arguments["left_step"], arguments["right"], depth)
     sums = Sums(*(arguments[given] for given in of_sums))
     limits = (arguments["rows"], arguments["columns"]) if "rows" in arguments else None
+    row_bytes = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
+    right_step = arguments.get("right_step", row_bytes)
     if shape.along_k:
         most = None if limits is None else limits[0]
         few_columns.emit(
@@ -173,10 +175,10 @@ def _emit(
     elif there is None and shape.two_axes:
         tile_registers.emit(builder, accumulation, shape.dims, source, sums, limits)
     elif limits is not None:
-        _Part(builder, accumulation, shape, source, sums, limits).emit()
+        part = _Part(builder, accumulation, shape, there, source, right_step, sums)
+        part.rows, part.columns = limits
+        part.emit()
     else:
-        row_bytes = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
-        right_step = arguments.get("right_step", row_bytes)
         kind = _Kernel
         if there is not None and _goes_along_rows(accumulation, shape):
             kind, shape = _AlongRows, replace(shape, vectors=1)
@@ -395,22 +397,28 @@ class _Kernel:
             nest.close(list(zip(phis, totals, strict=True)))
         return totals
 
-    def _fetch_row(self, b: Builder, row: Value) -> None:
+    def _fetch_row(self, b: Builder, row: Value, columns: int | None = None) -> None:
         """Ask for a row of the right operand that is read where it lies: rows are too far apart for the
         processor to see a stream. Behind the last one often comes the tile of the next round."""
         assert self.there is not None
-        for offset in range(0, self.shape.columns * self.there.buffer_bytes, _CACHE_LINE):
+        columns = self.shape.columns if columns is None else columns
+        for offset in range(0, columns * self.there.buffer_bytes, _CACHE_LINE):
             llvm.prefetch(b, _advance(b, row, _number(offset), 1), near=False)
 
-    def _column(self, b: Builder, row: Value, column: int) -> Value:
-        """A vector of a row of groups of the right operand."""
+    def _column(self, b: Builder, row: Value, column: int, on: Value | None = None) -> Value:
+        """A vector of a row of groups of the right operand; with a mask, what is read where it lies is zero elsewhere."""
         accumulation, lanes = self.accumulation, self.shape.lanes
         there = self.there
         if there is None:
             return accumulation.load_right(b, row, column, lanes)
         where = b.gep(row, [_number(column)], source_etype=there.buffer)
         ty = llvm.vector(there.buffer, lanes if lanes > 1 else 0)
-        found = loaded(b, b.load(where, typ=ty, align=there.buffer_bytes), there)
+        if on is None:
+            found = b.load(where, typ=ty, align=there.buffer_bytes)
+        else:
+            args = [where, ir.Constant(I32, there.buffer_bytes), on, llvm.number(ty, 0)]
+            found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+        found = loaded(b, found, there)
         return widening(there, accumulation.panel)(b, found)
 
 
@@ -471,18 +479,8 @@ class _Part(_Kernel):
     """The kernel for some rows, columns and terms of a shape, in blocks of whole height: rows beyond the last one are that one
     again. What is left of the last strip goes by one or two vectors."""
 
-    def __init__(
-        self,
-        builder: Builder,
-        accumulation: AccumulationKernel,
-        shape: Shape,
-        source: Table | Entry,
-        sums: Sums,
-        limits: tuple[Value, Value],
-    ) -> None:
-        step = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
-        super().__init__(builder, accumulation, shape, None, source, step, sums)
-        self.rows, self.columns = limits
+    rows: Value
+    columns: Value
 
     def emit(self) -> None:
         b, shape, zero = self.nest.inner, self.shape, _number(0)
@@ -491,6 +489,8 @@ class _Part(_Kernel):
         def block(b: Builder, first: Value) -> None:
             self.nest = LoopNest(b)
             rows = [self._row(b, first, number) for number in range(shape.rows)]
+            if isinstance(self.source, Entry):
+                self._fetch_following(b, self.source, first)
             terms = None
             if self.accumulation.row_factor and isinstance(self.source, Entry):
                 terms = self._terms(self._starts(self.source, rows))
@@ -505,10 +505,19 @@ class _Part(_Kernel):
         llvm.count(b, zero, self.rows, _number(shape.rows), block)
         self.nest = LoopNest(b)
 
+    def _fetch_following(self, b: Builder, entry: Entry, first: Value) -> None:
+        """Ask for the rows of the left operand of the next block; behind the last one often come those of the next matrix."""
+        lines = -(-self.groups * self.group_bytes // _CACHE_LINE)
+        most = max(1, _MOST_FETCHES // lines)
+        for number in range(self.shape.rows, self.shape.rows + min(self.shape.rows, most)):
+            row = _further(b, entry.left, b.add(first, _number(number)), entry.left_step)
+            for line in range(min(lines, _MOST_FETCHES)):
+                llvm.prefetch(b, _advance(b, row, _number(line), _CACHE_LINE))
+
     def _narrow_strips(
         self, b: Builder, rows: Sequence[Value], wide: Value, terms: list[Value] | None
     ) -> None:
-        """The columns behind the last whole strip, by one or two vectors: code of every width would be long."""
+        """The columns behind the last whole strip, in one go; wide strips have four vectors at most, so that code is not long."""
         shape = self.shape
         most = min(shape.vectors, _NARROW)
 
@@ -516,15 +525,19 @@ class _Part(_Kernel):
             def of(vectors: int) -> None:
                 self._strip(b, rows, at, vectors, terms, whole=False)
 
-            if most == 1:
-                of(1)
-                return
-            left = b.sub(self.columns, at)
-            with b.if_else(b.icmp_unsigned(">", left, _number(shape.lanes))) as (two, one):
-                with two:
-                    of(most)
-                with one:
+            def up_to(vectors: int) -> None:
+                if vectors == 1:
                     of(1)
+                    return
+                more = b.icmp_unsigned(">", left, _number((vectors - 1) * shape.lanes))
+                with b.if_else(more) as (all_of_them, fewer):
+                    with all_of_them:
+                        of(vectors)
+                    with fewer:
+                        up_to(vectors - 1)
+
+            left = b.sub(self.columns, at)
+            up_to(most)
 
         if shape.columns > 1:
             llvm.count(b, wide, self.columns, _number(most * shape.lanes), strip)
@@ -554,16 +567,16 @@ class _Part(_Kernel):
         sums = self._at(self.sums, _number(row_bytes), rows, at, vectors)
         places = self._at(self.target, self.target_step, rows, at, vectors)
         start = self._begun(sums, terms)
+        masks = [None] * vectors if whole else self._masks(b, at, vectors)
 
         def add(entry: Entry, before: list[Value]) -> list[Value]:
-            return self._added(entry, rows, at, vectors, before)
+            return self._added(entry, rows, at, masks, before)
 
         if isinstance(self.source, Entry):
             totals = add(self.source, start)
         else:
             totals = each_round(self.nest, self.source, start, add)
         b = self.nest.inner
-        masks = [None] * vectors if whole else self._masks(b, at, vectors)
         for number, (place, total) in enumerate(zip(places, totals, strict=True)):
             size = self.accumulation.accumulator.buffer_bytes
             if (on := masks[number % vectors]) is None:
@@ -613,20 +626,34 @@ class _Part(_Kernel):
         return [b.add(s, spread[i // vectors]) for i, s in enumerate(start)]
 
     def _added(
-        self, entry: Entry, rows: Sequence[Value], at: Value, vectors: int, start: list[Value]
+        self,
+        entry: Entry,
+        rows: Sequence[Value],
+        at: Value,
+        masks: Sequence[Value | None],
+        start: list[Value],
     ) -> list[Value]:
-        """The accumulators after the terms of one entry."""
+        """The accumulators after the terms of one entry, for a strip of as many vectors as there are masks."""
         accumulation, shape, b = self.accumulation, self.shape, self.nest.inner
-        inside = b.and_(at, _number(shape.columns - 1))
-        strip = _advance(b, entry.right, b.sub(at, inside), self.groups * self.group_bytes)
-        strip = _advance(b, strip, inside, self.group_bytes)
+        vectors = len(masks)
+        if self.there is None:
+            inside = b.and_(at, _number(shape.columns - 1))
+            strip = _advance(b, entry.right, b.sub(at, inside), self.groups * self.group_bytes)
+            strip = _advance(b, strip, inside, self.group_bytes)
+        else:
+            strip = _advance(b, entry.right, at, self.there.buffer_bytes)
         lefts = self._starts(entry, rows)
         above = b.add(entry.depth, _number(accumulation.group - 1))
         count = b.udiv(above, _number(accumulation.group))
 
         def add(group: Value, before: list[Value]) -> list[Value]:
             right = _further(b, strip, group, self.right_step)
-            columns = [self._column(b, right, v * shape.lanes) for v in range(vectors)]
+            if self.there is not None:
+                further = _further(b, right, _number(_ROWS_AHEAD), self.right_step)
+                self._fetch_row(b, further, vectors * shape.lanes)
+            columns = [
+                self._column(b, right, v * shape.lanes, mask) for v, mask in enumerate(masks)
+            ]
             totals = list(before)
             for row, left in enumerate(lefts):
                 here = _advance(b, left, group, self.group_bytes)

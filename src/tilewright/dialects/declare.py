@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.facts import Elements, Ordering, Pointing
-from tilewright.dialects.narrowing import is_enum
+from tilewright.dialects.narrowing import is_dense_array, is_enum, is_integer, signless
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import (
     SyntaxOp,
@@ -172,9 +172,13 @@ class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
         exception."""
         raise NotImplementedError
 
+    def shown(self, attr: Attribute) -> str:
+        """What is refused, as messages show it: types in the dialect's own spelling."""
+        return f"'{attr}'"
+
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got '{attr}'")
+            raise VerifyException(f"must be {self.description}, but got {self.shown(attr)}")
 
     def mapping_type_vars(
         self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
@@ -185,6 +189,26 @@ class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
     def only_type(self) -> Attribute | None:
         """The one type that is accepted, where there is just one."""
         return None
+
+
+@dataclass(frozen=True)
+class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
+    """What a property holds; integers and arrays of integers have ``width`` bits, any where 0."""
+
+    classes: tuple[type[AttributeCovT], ...]
+    width: int = 0
+
+    def accepts(self, attr: Attribute) -> bool:
+        if not isinstance(attr, self.classes):
+            return False
+        if self.width and is_integer(attr):
+            return attr.type == signless(self.width)
+        if self.width and is_dense_array(attr):
+            return attr.elt_type == signless(self.width)
+        return True
+
+    def shown(self, attr: Attribute) -> str:
+        return str(attr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import ClassVar, Generic, Protocol, TypedDict, Unpack
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, Unpack
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
@@ -291,6 +291,21 @@ def declare_op(cls: _OpT, dialect: str, mnemonic: str, group: str) -> _OpT:
     defined = irdl_op_definition(cls)
     defined.GROUP = group
     return defined
+
+
+@dataclass(frozen=True, slots=True)
+class Declaring:
+    """A decorator that declares an operation of a dialect: its name and its family."""
+
+    dialect: str
+    operations: dict[str, Any]  # the classes by mnemonic, in the order of definition
+
+    def __call__(self, mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
+        def declare(cls: _OpT) -> _OpT:
+            defined = self.operations[mnemonic] = declare_op(cls, self.dialect, mnemonic, group)
+            return defined
+
+        return declare
 
 
 def examples(*texts: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """The microkernel of a matrix product: panels in, accumulators out.
 
-There is one function per shape and scheme. It iterates over blocks of some rows and ``columns`` elements, which stay in vector
-registers while k runs: for some rows, which stay in L1, over all strips of columns, which stream from L2. Neighbouring
-blocks also write side by side, in few pages.
+There is one function per shape and accumulation kernel. It iterates over blocks of some rows and ``columns`` elements,
+which stay in vector registers while k runs: for some rows, which stay in L1, over all strips of columns, which stream
+from L2. Neighbouring blocks also write side by side, in few pages.
 
 The left operand is read row by row, with any distance between rows, dense along k; the right one lies in strips of
 ``columns`` columns, in each of which k goes from top to bottom: ``[N / columns][K / group][columns]`` of groups.
@@ -295,7 +295,7 @@ class _Kernel:
         height: int,
         terms: list[Value] | None,
     ) -> list[Value]:
-        """What the totals begin with: zero or the sums, and what the scheme adds."""
+        """What the totals begin with: zero or the sums, and what the accumulation kernel adds."""
         size = self.accumulation.accumulator.buffer_bytes
 
         def sums(b: Builder) -> list[Value]:
@@ -330,7 +330,7 @@ class _Kernel:
             llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
 
     def _terms(self, rows: list[Value]) -> list[Value]:
-        """For each row the sum of its elements times the scheme's factor."""
+        """For each row the sum of its elements times the factor of the accumulation kernel."""
         nest, accumulation = self.nest, self.accumulation
         lanes = next((n for n in _SUM_LANES if n <= self.groups), 0)
         # A whole vector is the least that the instruction takes: of few groups each is in all lanes.
@@ -582,7 +582,7 @@ class _Part(_Kernel):
         ]
 
     def _begun(self, sums: list[Value], terms: list[Value] | None) -> list[Value]:
-        """What the totals begin with: zero or the sums, and what the scheme adds."""
+        """What the totals begin with: zero or the sums, and what the accumulation kernel adds."""
         size = self.accumulation.accumulator.buffer_bytes
 
         def read(b: Builder) -> list[Value]:

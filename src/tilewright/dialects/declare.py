@@ -318,7 +318,7 @@ def int_property(op: IRDLOperation, name: str) -> int:
     return property_of(op, name, IntegerAttr).value.data
 
 
-def enum_property(op: IRDLOperation, name: str) -> str:
+def enum_property(op: Operation, name: str) -> str:
     """The keyword of an enumeration property; empty where it is absent."""
     found = op.properties.get(name)
     return found.data.value if is_enum(found) else ""

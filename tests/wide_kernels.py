@@ -157,6 +157,11 @@ def _repeats(s: Strip) -> None:
     s.row((s.load(0) + first).sum(axis=0))
 
 
+def _numbered(s: Strip) -> None:
+    """Columns are told by their numbers within the block, which no memory holds."""
+    s.row(s.load(0).sum(axis=0) + s.k.iota(shape=(s.columns,), to="i32"))
+
+
 REFUSED: dict[str, Callable[[Strip], None]] = {
     "a sum along the strip's rows": _row_sums,
     "the number of the block in arithmetic": _told,
@@ -166,4 +171,5 @@ REFUSED: dict[str, Callable[[Strip], None]] = {
     "the tile of another block": _shifted,
     "rounds by the number of the block": _loops_as_often,
     "a tile that is the same everywhere": _repeats,
+    "the numbers of the columns of a block": _numbered,
 }

@@ -15,7 +15,7 @@ ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip insta
 from cuda.tile import _cext  # noqa: E402
 from cuda.tile import launch as ct_launch  # noqa: E402
 
-from tilewright.cutile import KernelError, on  # noqa: E402
+from tilewright.cutile import KernelError, interception, on  # noqa: E402
 
 # In a tuple, because inside a scope every name of a module that means it means ours.
 NATIVES = (_cext.launch,)
@@ -64,6 +64,19 @@ def test_a_module_that_takes_launch_while_it_is_ours_gets_cutiles_back() -> None
         assert module.launch is NATIVES[0]
     finally:
         del sys.modules["taken_meanwhile"]
+
+
+def test_packages_that_are_not_searched_hold_none_of_cutiles_functions() -> None:
+    with on():
+        natives = {id(native) for native, _ in interception._made.values()}
+        assert len(natives) > 10
+        holding = [
+            name
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] in interception._WITHOUT
+            and not natives.isdisjoint(map(id, list(getattr(module, "__dict__", {}).values())))
+        ]
+    assert "tilewright.cutile.interception" in sys.modules and holding == []
 
 
 def test_as_a_decorator() -> None:

@@ -776,3 +776,8 @@ def test_malformed_text_gives_one_error(body: str, code: str, says: str) -> None
     assert (found.code, says in found.message) == (code, True), found.brief()
     assert isinstance(found.location, Span)
     assert found.location.line >= 7
+
+
+@pytest.mark.parametrize("given", [{"warp": "0, " * 4 + "0"}, {"register": "0, " * 23 + "0"}])
+def test_a_layout_may_have_as_many_vectors_as_the_message_says(given: dict[str, str]) -> None:
+    assert not findings(in_tile(layout(**given)))

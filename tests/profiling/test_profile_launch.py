@@ -341,8 +341,13 @@ def test_updates_of_one_address_take_their_time() -> None:
 
     a = np.zeros(1024, np.float32)
 
-    def of(places: int, blocks: int, gpu: Any = "h100") -> Any:
-        return profile_launch(tilewright.parse(_adding(places)), gpu, blocks, [a])
+    @cache
+    def of(places: int, blocks: int) -> Any:
+        return profile_launch(tilewright.parse(_adding(places)), "h100", blocks, [a])
+
+    def told(constants: str) -> Any:
+        gpu = load_constants(f'{{"gpu": "h100", "constants": {constants}}}', GPUS["h100"])
+        return profile_launch(tilewright.parse(_adding(1)), gpu, 16, [a])
 
     for blocks in (16, 64):
         found = of(1, blocks)
@@ -355,11 +360,9 @@ def test_updates_of_one_address_take_their_time() -> None:
     assert "contention" not in spread.bound_by and not spread.at_least
     assert spread.memory_bytes == a.nbytes
     # A rate that was measured is the time, not the least one.
-    told = '{"gpu": "h100", "constants": {"update_clocks": {"value": 2, "source": "measured"}}}'
-    measured = of(1, 16, load_constants(told, GPUS["h100"]))
+    measured = told('{"update_clocks": {"value": 2, "source": "measured"}}')
     assert measured.clocks == 2 * 1024 * 16 and measured.at_least == ()
-    faster = '{"gpu": "h100", "constants": {"hbm_rate": {"value": 9999}}}'
-    assert of(1, 16, load_constants(faster, GPUS["h100"])).clocks == of(1, 16).clocks
+    assert told('{"hbm_rate": {"value": 9999}}').clocks == of(1, 16).clocks
 
 
 def test_updates_are_no_memory_traffic() -> None:

@@ -420,6 +420,9 @@ REDUCTIONS = [
         np.max, 64, _floats(64).astype(np.float64),
     ),
     _reduction("a sum of some lanes", "f32", "add %v {\n}", np.sum, 20, _floats(20)),
+    _reduction(
+        "the least of some lanes", "f32", "minnumf %v {\n}", np.min, 20, 1 + np.abs(_floats(20))
+    ),
 ]  # fmt: skip
 
 MEMORY = [

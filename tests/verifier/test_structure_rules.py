@@ -37,6 +37,8 @@ entry @k(%n: tile<i32>, %p: tile<ptr<f32>>) {
 entry @other() {
   %d = constant <i32: 1> : tile<4xi32>
   %e = negi %d : tile<4xi32>
+  %o = constant <i32: 0> : tile<i32>
+  %f = extract %d[%o] : tile<4xi32> -> tile<2xi32>
 }
 """
 
@@ -48,6 +50,11 @@ def find(module: Operation, mnemonic: str, nth: int = 0) -> Operation:
 def extra_operand(module: Operation) -> None:
     op = find(module, "absi")
     op.operands = [op.operands[0]] * 2
+
+
+def no_operand(module: Operation) -> None:
+    """Of an operation with one, and any number of further ones."""
+    find(module, "extract").operands = []
 
 
 def extra_result(module: Operation) -> None:
@@ -113,6 +120,7 @@ def use_of_detached_value(module: Operation) -> None:
 #: What is broken: the codes that must be reported, and parts of their messages.
 BROKEN: dict[str, tuple[Callable[[Operation], None], dict[str, str]]] = {
     "an operand too many": (extra_operand, {"operand-count": "expected 1 operands, got 2"}),
+    "an operand too few": (no_operand, {"operand-count": "expected at least 1 operands, got 0"}),
     "a result too many": (extra_result, {"result-count": "expected 1 results, got 2"}),
     "no segment sizes": (
         without("load_ptr_tko", "operandSegmentSizes"),

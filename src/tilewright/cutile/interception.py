@@ -148,6 +148,8 @@ _OURS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 _OURS_IF_LOADED: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "cuda.tile.jax._jax": {"cutile_call": _cutile_call},
 }
+#: Packages whose modules hold none of cuTile's functions; they have most of the names that there are to look at.
+_WITHOUT = frozenset({"llvmlite", "numpy", "tilewright", "torch", "xdsl"})
 #: Functions that cuTile has had only since a release.
 _SINCE: Mapping[str, tuple[int, int]] = {"_bytecode_to_mlir_text": (1, 7)}
 #: The modules after whose import :func:`install` has more to do.
@@ -218,11 +220,11 @@ def uninstall() -> None:
 
 def _replace(substitutes: Mapping[int, Callable[..., Any]]) -> None:
     wanted = frozenset(substitutes)
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        if not isinstance(names, dict):
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition(".")[0] in _WITHOUT:
             continue
-        if wanted.isdisjoint(map(id, list(names.values()))):
+        names = getattr(module, "__dict__", None)
+        if not isinstance(names, dict) or wanted.isdisjoint(map(id, list(names.values()))):
             continue
         changed = {
             name: substitutes[id(value)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import ClassVar, Generic, Protocol, TypedDict, Unpack
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, Unpack
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.facts import Elements, Ordering, Pointing
-from tilewright.dialects.narrowing import is_enum
+from tilewright.dialects.narrowing import is_dense_array, is_enum, is_integer, signless
 from tilewright.dialects.source_map import Part
 from tilewright.dialects.syntax.engine import (
     SyntaxOp,
@@ -172,9 +172,13 @@ class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
         exception."""
         raise NotImplementedError
 
+    def shown(self, attr: Attribute) -> str:
+        """What is refused, as messages show it: types in the dialect's own spelling."""
+        return f"'{attr}'"
+
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got '{attr}'")
+            raise VerifyException(f"must be {self.description}, but got {self.shown(attr)}")
 
     def mapping_type_vars(
         self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
@@ -185,6 +189,26 @@ class NamedConstraint(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
     def only_type(self) -> Attribute | None:
         """The one type that is accepted, where there is just one."""
         return None
+
+
+@dataclass(frozen=True)
+class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
+    """What a property holds; integers and arrays of integers have ``width`` bits, any where 0."""
+
+    classes: tuple[type[AttributeCovT], ...]
+    width: int = 0
+
+    def accepts(self, attr: Attribute) -> bool:
+        if not isinstance(attr, self.classes):
+            return False
+        if self.width and is_integer(attr):
+            return attr.type == signless(self.width)
+        if self.width and is_dense_array(attr):
+            return attr.elt_type == signless(self.width)
+        return True
+
+    def shown(self, attr: Attribute) -> str:
+        return str(attr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +293,21 @@ def declare_op(cls: _OpT, dialect: str, mnemonic: str, group: str) -> _OpT:
     return defined
 
 
+@dataclass(frozen=True, slots=True)
+class Declaring:
+    """A decorator that declares an operation of a dialect: its name and its family."""
+
+    dialect: str
+    operations: dict[str, Any]  # the classes by mnemonic, in the order of definition
+
+    def __call__(self, mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
+        def declare(cls: _OpT) -> _OpT:
+            defined = self.operations[mnemonic] = declare_op(cls, self.dialect, mnemonic, group)
+            return defined
+
+        return declare
+
+
 def examples(*texts: str) -> tuple[str, ...]:
     """Kernel bodies or whole modules (see ``examples.wrap``), freed of the indentation in Python."""
     return tuple(dedent(text).strip() for text in texts)
@@ -279,7 +318,7 @@ def int_property(op: IRDLOperation, name: str) -> int:
     return property_of(op, name, IntegerAttr).value.data
 
 
-def enum_property(op: IRDLOperation, name: str) -> str:
+def enum_property(op: Operation, name: str) -> str:
     """The keyword of an enumeration property; empty where it is absent."""
     found = op.properties.get(name)
     return found.data.value if is_enum(found) else ""

@@ -19,7 +19,7 @@ _NAMES: dict[type[Operation], tuple[str, ...]] = {
     functions.PluginOp: ("symbol", "code"),
     functions.ExecuteOp: ("symbol",),
 }
-FOREIGN = tuple(_NAMES)
+EXTERNAL = tuple(_NAMES)
 """Operations that may run external code."""
 
 

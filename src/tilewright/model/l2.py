@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 import operator
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tilewright.model.traces import Event
 from tilewright.model.walk import Walker
 
 BlockIndex = tuple[int, int, int]
-#: A load: the instruction or the map, and the numbers that identify its data.
-_Load = tuple[int, tuple[int, ...]]
+#: The numbers that identify the data of a load; none if they are unknown.
+_Data = tuple[int, ...]
 #: Limits: of all loads, of waves of blocks, and of blocks that are walked if needed.
 _MOST_LOADS, _ROUNDS, _MOST_WALKS = 80_000, 3, 160
 #: The limit of loads until each instruction has loaded.
@@ -141,7 +142,7 @@ def in_bands(number: int, grid: BlockIndex, band: int) -> int:
     return plane * x * y + row * x + first * band + column
 
 
-_Entry = tuple[int, tuple[int, ...], float]
+_Entry = tuple[int, _Data, float]
 
 
 def _stream(walker: Walker, place: BlockIndex, loads: Loads) -> list[_Entry]:
@@ -205,7 +206,7 @@ def _even(
     walker: Walker, grid: BlockIndex, loads: Loads, base: Sequence[_Entry]
 ) -> Callable[[int], list[_Entry]] | None:
     """A function for the loads of blocks whose addresses change evenly along each axis; None if they do not."""
-    steps: list[list[tuple[int, ...]] | None] = []
+    steps: list[list[int] | None] = []
     for axis, extent in enumerate(grid):
         if extent == 1:
             steps.append(None)
@@ -213,19 +214,21 @@ def _even(
         next_one = _stream(walker, _along(axis, 1), loads)[: len(base)]
         if not _same_code(base, next_one):
             return None
-        steps.append([_minus(b[1], a[1]) for a, b in zip(base, next_one, strict=True)])
+        steps.append(list(map(operator.sub, _numbers(next_one), _numbers(base))))
+    start = _numbers(base)
+    ends = list(accumulate(len(where) for _, where, _ in base))
+    parts = [
+        (index, slice(end - len(where), end), when)
+        for (index, where, when), end in zip(base, ends, strict=True)
+    ]
 
     def at(number: int) -> list[_Entry]:
-        place = _place(number, grid)
-        moves = [(far, step) for far, step in zip(place, steps, strict=True) if far and step]
-        return [
-            (
-                index,
-                tuple(v + sum(far * s[n][k] for far, s in moves) for k, v in enumerate(where)),
-                when,
-            )
-            for n, (index, where, when) in enumerate(base)
-        ]
+        numbers = start
+        for far, step in zip(_place(number, grid), steps, strict=True):
+            if far and step:
+                numbers = [value + far * each for value, each in zip(numbers, step, strict=True)]
+        made = tuple(numbers)
+        return [(index, made[part], when) for index, part, when in parts]
 
     count = math.prod(grid)
     for number in {count - 1, count // 2, count * 2 // 3}:
@@ -234,6 +237,11 @@ def _even(
         if not _same_code(base, seen) or [e[1] for e in seen] != [e[1] for e in at(number)]:
             return None
     return at
+
+
+def _numbers(stream: Sequence[_Entry]) -> list[int]:
+    """The numbers of all loads, one behind the other."""
+    return [number for _, where, _ in stream for number in where]
 
 
 def _along(axis: int, far: int) -> BlockIndex:
@@ -256,7 +264,9 @@ class _Cache:
 
     def __init__(self, size: float) -> None:
         self._size, self._used = size, 0.0
-        self._held: OrderedDict[_Load, float] = OrderedDict()
+        self._round = 0
+        #: What is held, the least recently used first: its size, and the round that has brought it.
+        self._held: OrderedDict[_Data, tuple[float, int]] = OrderedDict()
 
     def run(self, streams: Sequence[Sequence[_Entry]], loads: Loads) -> tuple[float, float, float]:
         """Run the loads of blocks side by side; returns the shares of bytes that miss, that are late, and that are late
@@ -264,39 +274,38 @@ class _Cache:
 
         Instructions are weighted by their executions in a whole block.
         """
-        missed: Counter[int] = Counter()
-        late: Counter[int] = Counter()
-        seen: Counter[int] = Counter()
-        timed: Counter[int] = Counter()
         held, sizes = self._held, loads.sizes
+        # By instruction.
+        missed, late, seen, timed = ([0] * len(sizes) for _ in range(4))
         half, first = min(map(len, streams)) // 2, 0.0
         for number, together in enumerate(zip(*streams, strict=False)):
-            asked: set[_Load] = set()
+            self._round += 1
             if number == 1:
-                first = late.total() / len(streams)
+                first = sum(late) / len(streams)
             if number == half:
                 # The first loads of loops say little about later iterations.
-                again = {entry[0] for stream in streams for entry in stream[half:]}
-                late = Counter({n: count for n, count in late.items() if n not in again})
-                timed = Counter({n: count for n, count in timed.items() if n not in again})
+                for again in {entry[0] for stream in streams for entry in stream[half:]}:
+                    late[again] = timed[again] = 0
             for index, where, _ in together:
                 seen[index] += 1
                 timed[index] += 1
-                key = len(where), where
-                if where and key in held:
-                    late[index] += key in asked
-                    held.move_to_end(key)
+                if (known := held.get(where)) is not None:
+                    late[index] += known[1] == self._round
+                    held.move_to_end(where)
                     continue
                 missed[index] += 1
                 late[index] += 1
                 if not where:
                     continue
-                asked.add(key)
-                size = held[key] = sizes[index]
-                self._used += size
+                held[where] = sizes[index], self._round
+                self._used += sizes[index]
                 while self._used > self._size and held:
-                    self._used -= held.popitem(last=False)[1]
-        weights = {index: sizes[index] * loads.executions.get(index, 0.0) for index in seen}
+                    self._used -= held.popitem(last=False)[1][0]
+        weights = {
+            index: sizes[index] * loads.executions.get(index, 0.0)
+            for index, count in enumerate(seen)
+            if count
+        }
         whole = sum(weights.values()) or 1.0
         share, after = (
             sum(weight * found[index] / of[index] for index, weight in weights.items()) / whole

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.diagnostics import TileIRError
@@ -141,12 +141,16 @@ class Loop:
 class Kernel:
     """A kernel of a cubin: its resources (``file``) and instructions.
 
-    ``compute`` is the compute capability times ten that it is compiled for.
+    ``compute`` is the compute capability times ten that it is compiled for. ``slices`` are the positions of the
+    instructions that decide where a walk goes, once it has been asked for: without loads, and with them.
     """
 
     file: KernelFile
     compute: int
     instructions: tuple[Instruction, ...]
+    slices: dict[bool, frozenset[int]] = field(
+        default_factory=dict[bool, frozenset[int]], init=False, repr=False, compare=False
+    )
 
     @property
     def name(self) -> str:

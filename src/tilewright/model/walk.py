@@ -136,7 +136,9 @@ class Walker:
         self._otherwise = dict(otherwise or {})
         self._constants = _constants(kernel, launch)
         self._loads, self._most_blocks = loads, most_blocks
-        self._needed = _slice(kernel, loads)
+        if loads not in kernel.slices:
+            kernel.slices[loads] = _slice(kernel, loads)
+        self._needed = kernel.slices[loads]
         self._inner: dict[int, Loop] = {}
         for loop in sorted(kernel.loops, key=lambda loop: loop.depth):
             for block in loop.blocks:
@@ -425,6 +427,7 @@ def _slice(kernel: Kernel, loads: bool) -> frozenset[int]:
             before[after].append(block.number)
     live: list[set[str]] = [set() for _ in blocks]
     results = [frozenset(results_of(i)) | ({"local"} if i.base == "STL" else set()) for i in code]
+    sources, roots = [_sources(i) for i in code], [_roots(i, loads) for i in code]
     found: set[int] = set()
     todo = [block.number for block in blocks]
     while todo:
@@ -434,13 +437,12 @@ def _slice(kernel: Kernel, loads: bool) -> frozenset[int]:
         for after in _flows_to(kernel, block):
             names |= live[after]
         for index in range(block.last, block.first - 1, -1):
-            instruction = code[index]
             if not results[index].isdisjoint(names):
                 found.add(index)
-                if is_always(instruction.predicate):
+                if is_always(code[index].predicate):
                     names -= results[index] - {"local"}
-                names.update(_sources(instruction))
-            names.update(_roots(instruction, loads))
+                names.update(sources[index])
+            names.update(roots[index])
         if not names <= live[number]:
             live[number] |= names
             todo += before[number]

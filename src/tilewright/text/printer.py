@@ -401,7 +401,7 @@ class TilePrinter(Printer):
         elif isinstance(attribute, FloatBitsAttr) and self._reference:
             self._pieces.append(format_identity(attribute))
         elif isinstance(attribute, TileConstantAttr) and self._reference:
-            self._pieces.append(f"dense<{format_elements(attribute)}> : ")
+            self._pieces.append(f"dense<{format_elements(attribute, attribute.type.dims)}> : ")
             self.print_attribute(attribute.type)
         else:
             super().print_attribute(attribute)

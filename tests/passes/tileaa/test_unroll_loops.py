@@ -124,6 +124,14 @@ def _numbers_only(g: _Given) -> None:
     g.store(g.row(total), g.zero)
 
 
+def _one_element(g: _Given) -> None:
+    k = g.k
+    begin = [k.constant(0.5, tile((1, 1), "f32"))]
+    body = lambda k, i, total: [k.addf(total, total)]  # noqa: E731
+    (total,) = k.for_(g.zero, g.number(4), g.number(1), begin, body)
+    g.store(k.broadcast(total, shape=(1, WIDTH)), g.zero)
+
+
 #: How many loops are left of each kernel, of how many.
 KERNELS = {
     "taps": (_taps, 1, 0),
@@ -137,6 +145,7 @@ KERNELS = {
     "stores": (_stores, 1, 1),
     "sums of rows": (_sums, 1, 1),
     "numbers only": (_numbers_only, 1, 1),
+    "tiles of one element": (_one_element, 1, 1),
 }
 
 

@@ -48,9 +48,9 @@ _OVERFLOW_NAMES: Mapping[frozenset[IntegerOverflowFlag], str] = {
 _OVERFLOW = "overflowFlags"
 
 
-def overflow_attr(promise: str) -> IntegerOverflowAttr | None:
+def overflow_attr(overflow: str) -> IntegerOverflowAttr | None:
     """The flags of ``no_signed_wrap``, ``no_unsigned_wrap`` or ``no_wrap``; None for ``none``."""
-    flags = next(f for f, name in _OVERFLOW_NAMES.items() if name == promise)
+    flags = next(f for f, name in _OVERFLOW_NAMES.items() if name == overflow)
     return IntegerOverflowAttr(flags) if flags else None
 
 

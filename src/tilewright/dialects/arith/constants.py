@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, irdl_attr_definition, prop_def, result_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
@@ -25,13 +25,15 @@ from tilewright.dialects.cuda_tile.constants import (
     BAD_CONSTANT,
     FloatBitsAttr,
     Literal,
+    PackedElements,
     bits_to_value,
-    element_bytes,
-    format_nested,
+    format_elements,
     format_scalar,
+    packed,
     parse_scalar,
     scalar_literal,
     value_to_bits,
+    without_copies,
 )
 from tilewright.dialects.cuda_tile.types import ELEMENT_NAMES
 from tilewright.dialects.declare import Report, attr, examples
@@ -53,31 +55,22 @@ def format_of(ty: Attribute) -> ElementFormat | None:
 
 
 @irdl_attr_definition
-class ElementsAttr(ParametrizedAttribute):
-    """The value of a constant tile.
-
-    ``data`` holds the bit pattern of every element, little-endian, row-major, or of one element
-    only where all are equal. An element takes whole bytes, tf32 three of them, ``index`` eight.
-    """
+class ElementsAttr(PackedElements):
+    """The value of a constant tile. An element takes whole bytes, tf32 three of them, ``index`` eight."""
 
     name = "arith.elements"
     type: T.TileType
     data: BytesAttr
 
     def __init__(self, type: T.TileType, data: bytes):
-        fmt = format_of(type)
-        size = 1 if fmt is None else element_bytes(fmt)
-        if len(data) > size and data == data[:size] * (len(data) // size):
-            data = data[:size]
-        super().__init__(type, BytesAttr(data))
+        super().__init__(type, without_copies(data, format_of(type)))
 
     @classmethod
     def from_bits(cls, type: T.TileType, bits: Sequence[int]) -> Self:
         """The constant with these element patterns (non-negative), or one for all elements."""
         fmt = format_of(type)
         assert fmt is not None, type
-        size = element_bytes(fmt)
-        return cls(type, b"".join(b.to_bytes(size, "little") for b in bits))
+        return cls(type, packed(bits, fmt))
 
     @property
     def format(self) -> ElementFormat:
@@ -86,34 +79,17 @@ class ElementsAttr(ParametrizedAttribute):
         assert found is not None
         return found
 
-    @property
-    def is_splat(self) -> bool:
-        """Whether one element is stored, which all of the tile are."""
-        return len(self.data.data) == element_bytes(self.format)
-
-    def bits(self) -> list[int]:
-        """The pattern of each element; a single one for a splat."""
-        size, data = element_bytes(self.format), self.data.data
-        return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
-
     def verify(self) -> None:
-        fmt = format_of(self.type)
-        if fmt is None:
+        if format_of(self.type) is None:
             raise VerifyException(
                 f"constants of type '{format_type(self.type)}' do not exist: a constant tile has "
                 "elements that are numbers or index"
             )
-        size, count = element_bytes(fmt), prod(self.type.dims)
-        if len(self.data.data) not in (size, size * count):
-            raise VerifyException(
-                f"expected {size} or {size * count} bytes of data for '{format_type(self.type)}', "
-                f"got {len(self.data.data)}"
-            )
+        self.check_size(prod(self.type.dims), format_type(self.type))
 
     def literal(self) -> str:
         """``dense<...>`` without the type."""
-        texts = [format_scalar(bits, self.format) for bits in self.bits()]
-        return f"dense<{texts[0] if self.is_splat else format_nested(texts, self.type.dims)}>"
+        return f"dense<{format_elements(self, self.type.dims)}>"
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

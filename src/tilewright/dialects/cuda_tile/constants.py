@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -56,39 +57,34 @@ def element_bytes(fmt: ElementFormat) -> int:
     return fmt.constant_bytes or 1
 
 
-@irdl_attr_definition
-class TileConstantAttr(ParametrizedAttribute):
-    """The value of a constant tile.
+def packed(bits: Sequence[int], fmt: ElementFormat) -> bytes:
+    """The data of elements with these patterns (non-negative)."""
+    size = element_bytes(fmt)
+    return b"".join(b.to_bytes(size, "little") for b in bits)
+
+
+def without_copies(data: bytes, fmt: ElementFormat | None) -> BytesAttr:
+    """The data of a tile: one element where all are equal. Of no format, elements are bytes."""
+    size = 1 if fmt is None else element_bytes(fmt)
+    if len(data) > size and data == data[:size] * (len(data) // size):
+        data = data[:size]
+    return BytesAttr(data)
+
+
+class PackedElements(ParametrizedAttribute):
+    """The elements of a tile of some type.
 
     ``data`` holds the bit pattern of every element, little-endian, row-major, or of one element
-    only where all are equal. One element takes its bytecode size; i1 takes a byte, 0 or 1.
+    only where all are equal.
     """
 
-    name = "cuda_tile.dense"
-    type: TileType
-    data: BytesAttr
-
-    def __init__(self, type: TileType, data: bytes):
-        size = element_bytes(FORMATS[type.element]) if type.element in CONSTANT_TYPES else 1
-        if len(data) > size and data == data[:size] * (len(data) // size):
-            data = data[:size]
-        super().__init__(type, BytesAttr(data))
-
-    @classmethod
-    def from_bits(cls, type: TileType, bits: Sequence[int]) -> TileConstantAttr:
-        """The constant with these element patterns (non-negative), or one for all elements."""
-        size = element_bytes(FORMATS[type.element])
-        return cls(type, b"".join(b.to_bytes(size, "little") for b in bits))
-
-    @classmethod
-    def splat(cls, type: TileType, value: float | bool) -> TileConstantAttr:
-        """The constant whose elements are all ``value``, rounded to nearest for floats."""
-        return cls.from_bits(type, [value_to_bits(value, type.element)])
+    if TYPE_CHECKING:  # a field of the classes below, behind the type
+        data: BytesAttr
 
     @property
     def format(self) -> ElementFormat:
         """The element type of the tile, as ``numerics`` describes it."""
-        return FORMATS[self.type.element]
+        raise NotImplementedError
 
     @property
     def is_splat(self) -> bool:
@@ -100,6 +96,43 @@ class TileConstantAttr(ParametrizedAttribute):
         size, data = element_bytes(self.format), self.data.data
         return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
 
+    def check_size(self, count: int, shown: str) -> None:
+        """Raise ``VerifyException`` unless there is data for one element or ``count``; ``shown`` is the type."""
+        size = element_bytes(self.format)
+        if len(self.data.data) not in (size, size * count):
+            raise VerifyException(
+                f"expected {size} or {size * count} bytes of data for '{shown}', "
+                f"got {len(self.data.data)}"
+            )
+
+
+@irdl_attr_definition
+class TileConstantAttr(PackedElements):
+    """The value of a constant tile. One element takes its bytecode size; i1 takes a byte, 0 or 1."""
+
+    name = "cuda_tile.dense"
+    type: TileType
+    data: BytesAttr
+
+    def __init__(self, type: TileType, data: bytes):
+        fmt = FORMATS[type.element] if type.element in CONSTANT_TYPES else None
+        super().__init__(type, without_copies(data, fmt))
+
+    @classmethod
+    def from_bits(cls, type: TileType, bits: Sequence[int]) -> TileConstantAttr:
+        """The constant with these element patterns (non-negative), or one for all elements."""
+        return cls(type, packed(bits, FORMATS[type.element]))
+
+    @classmethod
+    def splat(cls, type: TileType, value: float | bool) -> TileConstantAttr:
+        """The constant whose elements are all ``value``, rounded to nearest for floats."""
+        return cls.from_bits(type, [value_to_bits(value, type.element)])
+
+    @property
+    def format(self) -> ElementFormat:
+        """The element type of the tile, as ``numerics`` describes it."""
+        return FORMATS[self.type.element]
+
     def values(self) -> list[float]:
         """The value of each element (a single one for a splat): signed ints, floats, 0 or 1."""
         return [bits_to_value(bits, self.type.element) for bits in self.bits()]
@@ -109,17 +142,12 @@ class TileConstantAttr(ParametrizedAttribute):
             raise VerifyException(
                 f"constants of element type '{format_type(self.type.element_type)}' do not exist"
             )
-        size = element_bytes(self.format)
-        if len(self.data.data) not in (size, size * self.type.element_count):
-            raise VerifyException(
-                f"expected {size} or {size * self.type.element_count} bytes of data for "
-                f"'{format_type(self.type)}', got {len(self.data.data)}"
-            )
+        self.check_size(self.type.element_count, format_type(self.type))
 
     def literal(self) -> str:
         """``elem: literal``, as printed between ``<`` and ``>``."""
         spelled = format_type(self.type.element_type)
-        return f"{spelled}: {format_elements(self)}"
+        return f"{spelled}: {format_elements(self, self.type.dims)}"
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -159,15 +187,12 @@ def format_scalar(bits: int, fmt: ElementFormat) -> str:
     return str(bits_to_value(bits, fmt.name))
 
 
-def format_elements(constant: TileConstantAttr) -> str:
-    """The elements as text: one number for a splat, else nested lists in row-major order."""
+def format_elements(constant: PackedElements, dims: Sequence[int]) -> str:
+    """The elements as text: one number for a splat, else lists nested in the shape ``dims``, in row-major order."""
     fmt = constant.format
     texts = [format_scalar(bits, fmt) for bits in constant.bits()]
-    return texts[0] if constant.is_splat else format_nested(texts, constant.type.dims)
-
-
-def format_nested(texts: list[str], dims: Sequence[int]) -> str:
-    """Elements in row-major order as lists nested in the shape ``dims``."""
+    if constant.is_splat:
+        return texts[0]
     for extent in reversed(dims):
         texts = ["[" + ", ".join(texts[i : i + extent]) + "]" for i in range(0, len(texts), extent)]
     return texts[0]

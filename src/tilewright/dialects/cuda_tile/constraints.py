@@ -14,25 +14,21 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import VerificationContext
-from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.attributes import AssumePredicateAttr, OptimizationHintsAttr
 from tilewright.dialects.cuda_tile.constants import TileConstantAttr
 from tilewright.dialects.cuda_tile.enums import TileEnumAttribute
 from tilewright.dialects.cuda_tile.type_syntax import format_type
-from tilewright.dialects.declare import NamedConstraint
-from tilewright.dialects.narrowing import is_dense_array, is_integer, signless
+from tilewright.dialects.declare import NamedConstraint, PropertyKind
 
 
 @dataclass(frozen=True)
 class ValueConstraint(NamedConstraint):
     """A constraint on types that names them as they stand in type slots."""
 
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got '{format_type(attr)}'")
+    def shown(self, attr: Attribute) -> str:
+        return f"'{format_type(attr)}'"
 
 
 @dataclass(frozen=True)
@@ -131,29 +127,14 @@ CUDA_TILE_VALUE = CudaTileValue("a number or a value of a cuda_tile type")
 
 
 @dataclass(frozen=True)
-class FieldKind(NamedConstraint):
+class FieldKind(PropertyKind[Attribute]):
     """What a property holds, and so how bytecode writes it.
 
     ``wire`` names the encoding: enum, unit, int, bool, str, sym, type, const, i32s, bools,
     array, hints or tagged.
     """
 
-    wire: str
-    classes: tuple[type[Attribute], ...]
-    width: int = 0
-
-    def accepts(self, attr: Attribute) -> bool:
-        if not isinstance(attr, self.classes):
-            return False
-        if is_integer(attr):
-            return attr.type == signless(self.width)
-        if is_dense_array(attr):
-            return attr.elt_type == signless(self.width)
-        return True
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got {attr}")
+    wire: str = ""
 
     @property
     def enum(self) -> type[TileEnumAttribute]:
@@ -166,20 +147,20 @@ class FieldKind(NamedConstraint):
 def enum_field(cls: type[TileEnumAttribute]) -> FieldKind:
     """The kind of a property that is one member of an enumeration."""
     values = ", ".join(m.value for m in cls.enum_type)
-    return FieldKind(f"one of {values}", "enum", (cls,))
+    return FieldKind(f"one of {values}", (cls,), wire="enum")
 
 
-UNIT = FieldKind("a unit attribute", "unit", (UnitAttr,))
-INT32 = FieldKind("a 32-bit integer", "int", (IntegerAttr,), 32)
-INT64 = FieldKind("a 64-bit integer", "int", (IntegerAttr,), 64)
-BOOL = FieldKind("a boolean", "bool", (IntegerAttr,), 1)
-STRING = FieldKind("a string", "str", (StringAttr,))
-SYMBOL = FieldKind("a symbol reference", "sym", (SymbolRefAttr,))
-FUNCTION_TYPE = FieldKind("a function type", "type", (FunctionType,))
-CONSTANT = FieldKind("a constant", "const", (TileConstantAttr,))
-I32_ARRAY = FieldKind("an array of 32-bit integers", "i32s", (DenseArrayBase,), 32)
-BOOL_ARRAY = FieldKind("an array of booleans", "bools", (DenseArrayBase,), 1)
-ARRAY = FieldKind("an array", "array", (ArrayAttr,))
-DICT_ARRAY = FieldKind("an array of dictionaries", "array", (ArrayAttr,))
-HINTS = FieldKind("optimization hints", "hints", (OptimizationHintsAttr,))
-PREDICATE = FieldKind("an assume predicate", "tagged", (AssumePredicateAttr,))
+UNIT = FieldKind("a unit attribute", (UnitAttr,), wire="unit")
+INT32 = FieldKind("a 32-bit integer", (IntegerAttr,), 32, wire="int")
+INT64 = FieldKind("a 64-bit integer", (IntegerAttr,), 64, wire="int")
+BOOL = FieldKind("a boolean", (IntegerAttr,), 1, wire="bool")
+STRING = FieldKind("a string", (StringAttr,), wire="str")
+SYMBOL = FieldKind("a symbol reference", (SymbolRefAttr,), wire="sym")
+FUNCTION_TYPE = FieldKind("a function type", (FunctionType,), wire="type")
+CONSTANT = FieldKind("a constant", (TileConstantAttr,), wire="const")
+I32_ARRAY = FieldKind("an array of 32-bit integers", (DenseArrayBase,), 32, wire="i32s")
+BOOL_ARRAY = FieldKind("an array of booleans", (DenseArrayBase,), 1, wire="bools")
+ARRAY = FieldKind("an array", (ArrayAttr,), wire="array")
+DICT_ARRAY = FieldKind("an array of dictionaries", (ArrayAttr,), wire="array")
+HINTS = FieldKind("optimization hints", (OptimizationHintsAttr,), wire="hints")
+PREDICATE = FieldKind("an assume predicate", (AssumePredicateAttr,), wire="tagged")

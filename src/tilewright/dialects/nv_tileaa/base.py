@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.dialects.builtin import i32 as builtin_i32
@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments
 from xdsl.parser import Parser
 
-from tilewright.dialects.declare import Report, declare_op, type_of
+from tilewright.dialects.declare import Declaring, Report, type_of
 from tilewright.dialects.narrowing import is_dense_array
 from tilewright.dialects.nv_tileaa import codes
 from tilewright.dialects.nv_tileaa import types as T
@@ -94,21 +94,9 @@ class TileAAOp(GroupedOp):
         return op
 
 
-_OpT = TypeVar("_OpT", bound=type[TileAAOp])
-
 #: Every operation, by mnemonic, in the order of definition.
 OPERATIONS: dict[str, type[TileAAOp]] = {}
-
-
-def tileaa_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
-    """Declare an operation: its name and its family."""
-
-    def declare(cls: _OpT) -> _OpT:
-        defined = declare_op(cls, "nv_tileaa", mnemonic, group)
-        OPERATIONS[mnemonic] = defined
-        return defined
-
-    return declare
+tileaa_op = Declaring("nv_tileaa", OPERATIONS)
 
 
 def is_set(op: Operation, name: str) -> bool:

@@ -16,15 +16,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, AttributeCovT, TypeAttribute
-from xdsl.irdl import VerificationContext
-from xdsl.utils.exceptions import VerifyException
 
+from tilewright.dialects import declare
 from tilewright.dialects.cuda_tile.types import BASE_FLOAT_NAMES, FLOAT_NAMES, INTEGER_NAMES
 from tilewright.dialects.declare import NamedConstraint
 from tilewright.dialects.narrowing import (
     AnyDenseArray,
     AnyIntegerAttr,
-    is_dense_array,
     is_integer,
     signless,
 )
@@ -39,9 +37,8 @@ from tilewright.numerics.element_types import signed
 class ValueKind(NamedConstraint):
     """A constraint on types that prints them as they stand in type slots."""
 
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got '{format_type(attr)}'")
+    def shown(self, attr: Attribute) -> str:
+        return f"'{format_type(attr)}'"
 
 
 @dataclass(frozen=True)
@@ -133,24 +130,8 @@ ANY_VALUE = AnyKind("a value of any type")
 
 
 @dataclass(frozen=True)
-class PropertyKind(NamedConstraint[AttributeCovT], Generic[AttributeCovT]):
-    """What a property holds; integers and arrays of integers have ``width`` bits, any where 0."""
-
-    classes: tuple[type[AttributeCovT], ...]
-    width: int = 0
-
-    def accepts(self, attr: Attribute) -> bool:
-        if not isinstance(attr, self.classes):
-            return False
-        if self.width and is_integer(attr):
-            return attr.type == signless(self.width)
-        if self.width and is_dense_array(attr):
-            return attr.elt_type == signless(self.width)
-        return True
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not self.accepts(attr):
-            raise VerifyException(f"must be {self.description}, but got {attr}")
+class PropertyKind(declare.PropertyKind[AttributeCovT], Generic[AttributeCovT]):
+    """The same, with what the dialect's text needs to know."""
 
     @property
     def enum(self) -> type[TileAAEnumAttribute] | None:

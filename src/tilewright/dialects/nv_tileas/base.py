@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.declare import declare_op
+from tilewright.dialects.declare import Declaring
 from tilewright.dialects.nv_tileaa.base import TileAAOp
 
 LAYOUT = define_code(
@@ -47,21 +44,9 @@ AHEAD = define_code(
     "iteration that reads, or as many: then a stage is refilled as soon as it is read.",
 )
 
-_OpT = TypeVar("_OpT", bound=type[TileAAOp])
-
 #: Every operation, by mnemonic, in the order of definition.
 OPERATIONS: dict[str, type[TileAAOp]] = {}
-
-
-def schedule_op(mnemonic: str, *, group: str) -> Callable[[_OpT], _OpT]:
-    """Declare an operation: its name and its family."""
-
-    def declare(cls: _OpT) -> _OpT:
-        defined = declare_op(cls, "nv_tileas", mnemonic, group)
-        OPERATIONS[mnemonic] = defined
-        return defined
-
-    return declare
+schedule_op = Declaring("nv_tileas", OPERATIONS)
 
 
 def is_within(value: SSAValue, op: Operation) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import NoneAttr, StringAttr
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -38,6 +39,7 @@ from tilewright.dialects.nv_tileas.base import (
     VIEW_SHAPE,
     schedule_op,
 )
+from tilewright.layouts import Layout
 
 GROUP = "placement"
 
@@ -59,6 +61,11 @@ class ConvertLayoutOp(TileAAOp):
         "%r = nv_tileas.convert_layout %f : tile<8xf32> -> tile<8xf32, #nv_tileas.layout<register = "
         "[], lane = [1, 2, 4, 0, 0], warp = [0, 0]>>"
     )
+
+    @classmethod
+    def to(cls, source: SSAValue, layout: Layout) -> Self:
+        """The tile ``source`` in a layout."""
+        return cls.create(operands=(source,), result_types=(S.with_layout(source.type, layout),))
 
     def check(self, report: Report) -> None:
         given, wanted = T.without_layout(self.source.type), T.without_layout(self.result.type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tilewright.dialects.declare import int_property
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nvgpu.ops.async_copy import (
     BYPASS_BYTES,
     DeviceAsyncCopyOp,
@@ -42,7 +42,7 @@ def _copy(f: Function, op: Operation) -> None:
 @lowers("nvvm.cp.async.shared.global")
 def _copy_by_address(f: Function, op: Operation) -> None:
     assert isinstance(op, nvvm.CpAsyncSharedGlobalOp)
-    word = op.properties["modifier"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+    word = enum_property(op, "modifier")
     name = f"llvm.nvvm.cp.async.{word}.shared.global.{int_property(op, 'size')}"
     given = [f.value(op.dst), f.value(op.src)]
     if op.cpSize is not None:

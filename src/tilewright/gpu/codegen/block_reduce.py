@@ -8,6 +8,7 @@ from math import prod
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Operation
 
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.upstream.gpu.reduce import AllReduceOp
 from tilewright.gpu.codegen import ir, layout
 from tilewright.gpu.codegen.arith import check_arithmetic
@@ -58,7 +59,7 @@ def _how(f: Function, op: AllReduceOp) -> _Combine:
     if op.body.blocks:
         return lambda a, b: combined(f, op.body, [a], [b])[0]
     check_arithmetic(f, op, op.value)
-    kind = str(op.properties["op"].data)  # pyright: ignore[reportAttributeAccessIssue]
+    kind = enum_property(op, "op")
     return lambda a, b: combine(f, kind, a, b)
 
 

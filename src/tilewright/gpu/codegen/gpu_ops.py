@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.upstream.base.shapes import bit_width
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.gpu.architectures import BASE
@@ -159,7 +160,7 @@ def _shuffle(f: Function, op: Operation) -> None:
     value, offset, width = map(f.value, op.operands)
     if not 1 <= bit_width(op.operands[0].type) <= 64:
         raise f.refuse(op, "is compiled for numbers of up to 64 bits only")
-    mode = op.properties["mode"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+    mode = enum_property(op, "mode")
     left_out = f.code.binary("sub", ir.integer(ir.I32, WARP), width)
     mask = f.code.binary("lshr", _ALL_LANES, left_out)
     # The bound is the first lane of the segment for ``up``, else the last.
@@ -185,7 +186,7 @@ _REDUX = {
 @lowers("gpu.subgroup_reduce")
 def _subgroup_reduce(f: Function, op: Operation) -> None:
     """One instruction for 32-bit integers, else five butterfly shuffles."""
-    kind = str(op.properties["op"].data)  # pyright: ignore[reportAttributeAccessIssue]
+    kind = enum_property(op, "op")
     value = f.value(op.operands[0])
     check_arithmetic(f, op, op.operands[0])
     if "cluster_size" in op.properties or "cluster_size" in op.attributes:

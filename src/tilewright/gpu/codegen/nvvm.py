@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation
 
-from tilewright.dialects.declare import int_property
+from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.syntax.engine import property_of
 from tilewright.dialects.upstream.llvm.intrinsics import INTRINSICS
 from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.gpu.codegen import ir
@@ -75,15 +76,13 @@ def _elect(f: Function, op: Operation) -> None:
 
 @lowers("nvvm.fence.proxy")
 def _fence(f: Function, op: Operation) -> None:
-    kind = op.properties["kind"].data.value  # pyright: ignore[reportAttributeAccessIssue]
-    space = op.properties.get("space")
-    behind = f"::{space.data.value}" if space is not None else ""  # pyright: ignore[reportAttributeAccessIssue]
-    f.asm(f"fence.proxy.{kind}{behind};")
+    space = enum_property(op, "space")
+    f.asm(f"fence.proxy.{enum_property(op, 'kind')}{f'::{space}' if space else ''};")
 
 
 @lowers("nvvm.setmaxregister")
 def _registers(f: Function, op: Operation) -> None:
-    action = op.properties["action"].data.value[:3]  # pyright: ignore[reportAttributeAccessIssue]
+    action = enum_property(op, "action")[:3]
     count = op.properties["regCount"]
     assert isinstance(count, IntegerAttr)
     f.unit.trades_registers = True
@@ -93,7 +92,7 @@ def _registers(f: Function, op: Operation) -> None:
 @lowers("llvm.call_intrinsic")
 def _intrinsic(f: Function, op: Operation) -> None:
     """LLVM's own instruction selection; vectors go element by element."""
-    name = op.properties["intrin"].data  # pyright: ignore[reportAttributeAccessIssue]
+    name = property_of(op, "intrin", StringAttr).data
     if name not in INTRINSICS:
         raise f.refuse(op, f"calls the intrinsic '{name}', which is not known")
     result = element_of(f.types(op.results[0])[0])

@@ -8,6 +8,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.upstream.vector import shapes
 from tilewright.gpu.codegen import ir
 from tilewright.gpu.codegen.arith import check_arithmetic, element_of
@@ -154,7 +155,7 @@ def _multi_reduction(f: Function, op: Operation) -> None:
     check_arithmetic(f, op, op.source)
     shape, reduced = shape_of(op.source), shapes.numbers_of(op, "reduction_dims")
     kept = [axis for axis in range(len(shape)) if axis not in reduced]
-    kind = op.properties["kind"].data.value  # pyright: ignore[reportAttributeAccessIssue]
+    kind = enum_property(op, "kind")
     is_number = not shapes.shape_of(op.dest.type)
     totals = [f.value(op.acc)] if is_number else elements(f, op.acc)
     for place, number in zip(_places(shape), elements(f, op.source), strict=True):

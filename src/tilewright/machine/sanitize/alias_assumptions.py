@@ -42,7 +42,7 @@ _MAX_REACH = 1 << 60
 
 
 def broken_assumptions(entry: EntryOp, arguments: Converted) -> Iterator[Diagnostic]:
-    """A finding for each promise of the name that the arguments break, where memory is written."""
+    """A diagnostic for each assumption of the calling convention that the arguments break, where memory is written."""
     convention = convention_of(entry)
     if convention is None:
         return

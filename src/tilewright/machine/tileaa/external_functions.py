@@ -11,7 +11,7 @@ from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.ops import functions
 from tilewright.launching.codes import PLUGIN_RESULT
 from tilewright.launching.external_functions import (
-    FOREIGN,
+    EXTERNAL,
     function_named,
     missing_plugin,
     plugin_name,
@@ -94,7 +94,7 @@ def _memory_of(tensor: TensorView, element: str, memory: Memory) -> Array:
     return array_over(found.buffer, offset, element, tensor.shape, tensor.strides)
 
 
-@implements(*(kind for kind in FOREIGN if kind not in (functions.PluginOp, functions.ExecuteOp)))
+@implements(*(kind for kind in EXTERNAL if kind not in (functions.PluginOp, functions.ExecuteOp)))
 def _call_out(op: Operation, t: Translator) -> Step:
     """Kernels are launched by ``Program.launch``; one that launches another needs an external function."""
     return plugin_step(op, t)

@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.types import layout_of, with_layout
+from tilewright.dialects.nv_tileas.types import layout_of
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
@@ -172,9 +172,7 @@ class _Group:
             if 0 in wanted and layout_of(source.type) is not None:
                 new = op.clone()
                 if layout_of(source.type) != wanted[0]:
-                    given = S.ConvertLayoutOp.create(
-                        operands=(source,), result_types=(with_layout(source.type, wanted[0]),)
-                    )
+                    given = S.ConvertLayoutOp.to(source, wanted[0])
                     put_behind(value, given)
                     new.operands = [given.result]
                     Rewriter.insert_op(new, InsertPoint.after(given))
@@ -188,9 +186,7 @@ class _Group:
     def _conversion(self, source: SSAValue, value: SSAValue) -> SSAValue:
         if layout_of(source.type) == self.target:
             return source
-        new = S.ConvertLayoutOp.create(
-            operands=(source,), result_types=(with_layout(source.type, self.target),)
-        )
+        new = S.ConvertLayoutOp.to(source, self.target)
         put_behind(value, new)
         new.result.name_hint = value.name_hint
         return new.result
@@ -204,9 +200,7 @@ class _Group:
                 user.result.replace_all_uses_with(value)
                 Rewriter.erase_op(user)
         if others:
-            back = S.ConvertLayoutOp.create(
-                operands=(value,), result_types=(with_layout(value.type, self.own),)
-            )
+            back = S.ConvertLayoutOp.to(value, self.own)
             inherit_location(back, op)
             Rewriter.insert_op(back, InsertPoint.after(op))
             back.result.name_hint = value.name_hint

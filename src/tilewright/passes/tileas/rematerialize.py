@@ -9,7 +9,7 @@ from tilewright.analysis.tileaa import Facts
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.types import layout_of, with_layout
+from tilewright.dialects.nv_tileas.types import layout_of
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import WIDEST
 from tilewright.passes.base import inherit_location
@@ -175,8 +175,6 @@ def _keeps_layouts(op: Operation) -> bool:
 
 def _converted(value: SSAValue, layout: Layout) -> SSAValue:
     """Convert a value to a layout that needs no shared memory."""
-    new = S.ConvertLayoutOp.create(
-        operands=(value,), result_types=(with_layout(value.type, layout),)
-    )
+    new = S.ConvertLayoutOp.to(value, layout)
     put_behind(value, new)
     return new.results[0]

@@ -22,7 +22,7 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
-from tilewright.dialects.nv_tileas.types import layout_of, with_layout
+from tilewright.dialects.nv_tileas.types import layout_of
 from tilewright.layouts import Layout
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
@@ -81,9 +81,7 @@ def _convert_earlier(
     source = _narrowest(op.source)
     if source is op.source or not isinstance(source.owner, Operation):
         return None
-    new = S.ConvertLayoutOp.create(
-        operands=(source,), result_types=(with_layout(source.type, layout),)
-    )
+    new = S.ConvertLayoutOp.to(source, layout)
     inherit_location(new, op)
     tried = {**made, (source, layout): new.result}
     again = Rematerialization(facts, tried)

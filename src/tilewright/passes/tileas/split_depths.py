@@ -25,6 +25,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
+from tilewright.analysis.tileaa.integers import is_splat
 from tilewright.analysis.tileaa.slices import Slicing, slicings
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ConstantOp
@@ -289,7 +290,7 @@ class _Depths:
         at, ty = ScheduleBuilder(InsertPoint.before(op), op), self._type(value, axis)
         if isinstance(op, SplatOp):
             return [at.one(SplatOp, op.operands, ty)] * self._count
-        if not op.properties["value"].is_splat:  # pyright: ignore[reportAttributeAccessIssue]
+        if not is_splat(op):
             return []
         return [at.add(ConstantOp.from_bits(ty, op.bits())).results[0]] * self._count
 
@@ -388,7 +389,7 @@ class _Steps(_Depths):
         repeats = found is not None and all(part is None for part in found.operands)
         if value not in self.axes and not repeats:
             constant = isinstance(owner, SplatOp) or (
-                isinstance(owner, ConstantOp) and owner.properties["value"].is_splat  # pyright: ignore[reportAttributeAccessIssue]
+                isinstance(owner, ConstantOp) and is_splat(owner)
             )
             if not constant:
                 raise CannotSplitError("an operand is not loaded")

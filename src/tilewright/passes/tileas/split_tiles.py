@@ -28,6 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tilewright.analysis.tileaa import Facts
+from tilewright.analysis.tileaa.integers import is_splat
 from tilewright.analysis.tileaa.slices import slicings
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import ConstantOp
@@ -194,7 +195,7 @@ def _through(op: scf.ForOp | scf.IfOp, value: SSAValue, form: Form) -> list[tupl
 def _needs(op: Operation, axis: int) -> list[Form]:
     """In which forms an operation needs its operands for its result in parts along an axis."""
     whole: list[Form] = [None] * len(op.operands)
-    if isinstance(op, ConstantOp) and not op.properties["value"].is_splat:  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(op, ConstantOp) and not is_splat(op):
         raise CannotSplitError("a constant tile has several values")
     if isinstance(op, ConstantOp | SplatOp):
         return whole

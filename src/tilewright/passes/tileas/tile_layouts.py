@@ -105,9 +105,7 @@ class TileLayouts:
 
     def converted(self, value: SSAValue, layout: Layout) -> SSAValue:
         """The value converted to a layout, behind what makes it, whether or not it is there already."""
-        op = S.ConvertLayoutOp.create(
-            operands=(value,), result_types=(with_layout(value.type, layout),)
-        )
+        op = S.ConvertLayoutOp.to(value, layout)
         put_behind(value, op)
         self.settle(op.results[0], layout, self.strength.get(value, 0))
         return op.results[0]

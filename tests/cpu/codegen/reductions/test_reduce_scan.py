@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from tests.cpu.codegen import support
 from tests.cpu.codegen.support import Given, on_tiles, same_bits, tile
 
+from tilewright.cpu.codegen.reductions import reduce_scan
 from tilewright.cpu.compile import CompiledKernel
 
 SHAPES = (
@@ -254,6 +257,31 @@ def test_rows_are_added_to_several_accumulators(monkeypatch: pytest.MonkeyPatch)
     added = re.findall(r"= fadd <\d+ x float> (\S+),", found.llvm_ir)
     # Once for whole tiles, once for the whole vectors of rows that end behind their array.
     assert [made[value] for value in added].count("load") == 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "way"),
+    [
+        ((4, 4096), 1, "_along_rows"),
+        ((4, 64, 1), 1, "_along_rows"),
+        ((64, 4), 0, "_across_rows"),
+        ((4, 64, 2), 1, "_across_rows"),
+        ((4096, 2), 1, "_across_rows"),  # several rows to a vector
+        ((64, 4096), 0, "_row_by_row"),
+    ],
+)
+def test_memory_is_read_in_its_order(
+    shape: tuple[int, ...], axis: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: set[str] = set()
+
+    def noting(name: str, combine: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: taken.add(name) or combine(*given)
+
+    for name in ("_along_rows", "_across_rows", "_row_by_row"):
+        monkeypatch.setattr(reduce_scan, name, noting(name, getattr(reduce_scan, name)))
+    _compiled(monkeypatch, "nv_tileaa.addf %e, %acc", shape, axis)
+    assert taken == {way}
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import facts
 from tilewright.dialects.arith import ConstantOp
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
@@ -32,9 +33,7 @@ _LOOPS = (scf.ForOp, scf.WhileOp)
 
 def is_weak(op: Operation) -> bool:
     """Whether a memory operation neither orders others nor is volatile."""
-    semantic = op.properties.get("mem_semantic")
-    weak = semantic is None or semantic.data.value == "weak"  # pyright: ignore[reportAttributeAccessIssue]
-    return weak and "volatile" not in op.properties
+    return enum_property(op, "mem_semantic") in ("", "weak") and "volatile" not in op.properties
 
 
 def is_volatile(op: Operation) -> bool:

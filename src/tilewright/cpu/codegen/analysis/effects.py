@@ -13,6 +13,7 @@ from tilewright.analysis.tileaa.equality import same_value
 from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.dialects import facts
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.facts import Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -166,8 +167,7 @@ def may_write(op: Operation, root: Root | None) -> bool:
 
 
 def _orders(op: Operation) -> bool:
-    semantic = op.properties.get("mem_semantic")
-    return semantic is not None and semantic.data.value != "relaxed"  # pyright: ignore[reportAttributeAccessIssue]
+    return enum_property(op, "mem_semantic") not in ("", "relaxed")
 
 
 def _same_tile(load: Operation, store: Operation) -> bool:
@@ -235,5 +235,4 @@ def orders(op: Operation) -> bool:
     waits for them."""
     if is_barrier(op) or waits(op):
         return True
-    semantic = op.properties.get("mem_semantic")
-    return semantic is not None and semantic.data.value not in ("weak", "relaxed")  # pyright: ignore[reportAttributeAccessIssue]
+    return enum_property(op, "mem_semantic") not in ("", "weak", "relaxed")

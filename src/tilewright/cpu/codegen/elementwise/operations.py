@@ -48,7 +48,7 @@ from tilewright.cpu.codegen.memory.views import Memref
 from tilewright.dialects import facts
 from tilewright.dialects.arith import AddiOp, ArithOp, ConstantOp, MuliOp, SelectOp
 from tilewright.dialects.cuda_tile.types import DYNAMIC
-from tilewright.dialects.declare import int_property
+from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import OPERATIONS, int_list, is_set
 from tilewright.dialects.nv_tileaa.ops import shapes as S
@@ -119,8 +119,8 @@ def alias_emitter(op: Operation) -> Emit:
     """The function that makes code of an element-wise operation of nv_tileaa."""
     element = element_of(op.operands[0].type)
     keywords: dict[str, Any] = {"element": element}
-    if (mode := op.properties.get("rounding_mode")) is not None:
-        keywords["rounding"] = mode.data.value  # pyright: ignore[reportAttributeAccessIssue]
+    if rounding := enum_property(op, "rounding_mode"):
+        keywords["rounding"] = rounding
     if is_set(op, "flush_to_zero"):
         keywords["flush_to_zero"] = True
     name = facts.meaning(op)

@@ -38,7 +38,7 @@ class LaneStrides:
 def lane_strides_of(
     tile: Tile, coords: Coords, settled: frozenset[int] = frozenset()
 ) -> LaneStrides | None:
-    """The deltas of a tile's elements at a position; None where no formula gives them. ``settled``:
+    """The lane strides of a tile at a position; None where no formula gives them. ``settled``:
     the tiles, by ``id``, whose numbers are known not to wrap."""
     pattern = tuple(Index(0, index.offsets, index.align) for index in coords)
     found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled))

@@ -25,6 +25,7 @@ from tilewright.cpu.codegen.memory.views import (
     inside_mask,
     whole,
 )
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.syntax.engine import values_of
@@ -172,5 +173,4 @@ def masked_off(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp | M.GatherLoadOp
 
 def ordering_of(op: M.Access) -> str:
     """The ordering of an access as LLVM writes it; that of a plain one where the program says none."""
-    semantic = op.properties.get("mem_semantic")
-    return ORDERINGS["" if semantic is None else semantic.data.value]  # pyright: ignore[reportAttributeAccessIssue]
+    return ORDERINGS[enum_property(op, "mem_semantic")]

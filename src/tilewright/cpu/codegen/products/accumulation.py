@@ -47,7 +47,7 @@ _BF16 = ELEMENTS["bf16"]
 
 
 def _no_sums(b: B, total: V, values: V) -> V:
-    raise AssertionError("this scheme needs no sums")
+    raise AssertionError("this kernel needs no sums")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def _half_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
 
 
 def _no_products(b: B, total: V, factor: V, column: V) -> V:
-    raise AssertionError("this scheme is one of registers with two axes")
+    raise AssertionError("this kernel is one of registers with two axes")
 
 
 def _tile_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:

@@ -1,8 +1,8 @@
 """Matrix products: brings operands into the form that a register-blocked microkernel reads.
 
-A *scheme* says how numbers are multiplied: in which type, and how many neighbours along k one instruction takes
-(``accumulation``). The right operand is packed into strips of columns; the left one is read in place if its rows are dense
-and of the scheme's type, and copied otherwise (``microkernel``).
+An *accumulation kernel* says how numbers are multiplied: in which type, and how many neighbours along k one instruction
+takes (``accumulation``). The right operand is packed into strips of columns; the left one is read in place if its rows
+are dense and of the kernel's type, and copied otherwise (``microkernel``).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _FEW_BATCHES = 2
 
 @lowers("dot")
 def dot(f: FunctionEmitter, op: DotOp) -> None:
-    """A product, by the scheme for the target and the element types (docs/cpu.md); scale factors are applied first."""
+    """A product, by the accumulation kernel for the target and the element types (docs/cpu.md); scale factors are applied first."""
     dims = T.dims_of(op.result.type)
     element = element_of(op.result.type)
     a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))

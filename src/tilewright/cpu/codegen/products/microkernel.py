@@ -1,8 +1,8 @@
 """The microkernel of a matrix product: panels in, accumulators out.
 
-There is one function per shape and scheme. It iterates over blocks of some rows and ``columns`` elements, which stay in vector
-registers while k runs: for some rows, which stay in L1, over all strips of columns, which stream from L2. Neighbouring
-blocks also write side by side, in few pages.
+There is one function per shape and accumulation kernel. It iterates over blocks of some rows and ``columns`` elements,
+which stay in vector registers while k runs: for some rows, which stay in L1, over all strips of columns, which stream
+from L2. Neighbouring blocks also write side by side, in few pages.
 
 The left operand is read row by row, with any distance between rows, dense along k; the right one lies in strips of
 ``columns`` columns, in each of which k goes from top to bottom: ``[N / columns][K / group][columns]`` of groups.
@@ -10,7 +10,7 @@ The left operand is read row by row, with any distance between rows, dense along
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from llvmlite import ir
@@ -297,27 +297,17 @@ class _Kernel:
         height: int,
         terms: list[Value] | None,
     ) -> list[Value]:
-        """What the totals begin with: zero or the sums, and what the scheme adds."""
-        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
-        before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
-        b.cbranch(self.fresh, begin, add)
-        b.position_at_end(add)
-        places = self._places(self.sums, row_bytes, strip, block, height)
-        found = [b.load(place, typ=self.vector, align=size) for place in places]
-        following = self.nest.shift(strip, self.shape.columns)
-        self._fetch(self._places(self.sums, row_bytes, following, block, height), write=False)
-        b.branch(begin)
-        b.position_at_end(begin)
-        start: list[Value] = []
-        for value in found:
-            phi = b.phi(self.vector)
-            phi.add_incoming(llvm.number(self.vector, 0), before)
-            phi.add_incoming(value, add)
-            start.append(phi)
-        if terms is None:
-            return start
-        spread = [llvm.splat(b, term, llvm.lanes_of(self.vector)) for term in terms]
-        return [b.add(s, spread[i // self.shape.vectors]) for i, s in enumerate(start)]
+        """What the totals begin with: zero or the sums, and what the accumulation kernel adds."""
+        size = self.accumulation.accumulator.buffer_bytes
+
+        def sums(b: Builder) -> list[Value]:
+            places = self._places(self.sums, row_bytes, strip, block, height)
+            found = [b.load(place, typ=self.vector, align=size) for place in places]
+            following = self.nest.shift(strip, self.shape.columns)
+            self._fetch(self._places(self.sums, row_bytes, following, block, height), write=False)
+            return found
+
+        return _begin(self.nest.inner, self.fresh, self.vector, sums, terms)
 
     def _fetch(self, places: list[Value], *, write: bool) -> None:
         """Ask for the lines of a block of a matrix."""
@@ -342,7 +332,7 @@ class _Kernel:
             llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
 
     def _terms(self, rows: list[Value]) -> list[Value]:
-        """For each row the sum of its elements times the scheme's factor."""
+        """For each row the sum of its elements times the factor of the accumulation kernel."""
         nest, accumulation = self.nest, self.accumulation
         lanes = next((n for n in _SUM_LANES if n <= self.groups), 0)
         # A whole vector is the least that the instruction takes: of few groups each is in all lanes.
@@ -605,25 +595,13 @@ class _Part(_Kernel):
         ]
 
     def _begun(self, sums: list[Value], terms: list[Value] | None) -> list[Value]:
-        """What the totals begin with: zero or the sums, and what the scheme adds."""
-        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
-        before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
-        b.cbranch(self.fresh, begin, add)
-        b.position_at_end(add)
-        found = [b.load(place, typ=self.vector, align=size) for place in sums]
-        b.branch(begin)
-        b.position_at_end(begin)
-        start: list[Value] = []
-        for value in found:
-            phi = b.phi(self.vector)
-            phi.add_incoming(llvm.number(self.vector, 0), before)
-            phi.add_incoming(value, add)
-            start.append(phi)
-        if terms is None:
-            return start
-        vectors = len(sums) // len(terms)
-        spread = [llvm.splat(b, term, llvm.lanes_of(self.vector)) for term in terms]
-        return [b.add(s, spread[i // vectors]) for i, s in enumerate(start)]
+        """What the totals begin with: zero or the sums, and what the accumulation kernel adds."""
+        size = self.accumulation.accumulator.buffer_bytes
+
+        def read(b: Builder) -> list[Value]:
+            return [b.load(place, typ=self.vector, align=size) for place in sums]
+
+        return _begin(self.nest.inner, self.fresh, self.vector, read, terms)
 
     def _added(
         self,
@@ -664,6 +642,33 @@ class _Part(_Kernel):
             return totals
 
         return llvm.count_with(b, count, start, add)
+
+
+def _begin(
+    b: Builder,
+    fresh: Value,
+    vector: Type,
+    read: Callable[[Builder], list[Value]],
+    terms: list[Value] | None,
+) -> list[Value]:
+    """What totals begin with: zero if ``fresh``, else what is read, and the term of each row."""
+    before, add, begin = b.block, b.append_basic_block("add"), b.append_basic_block("begin")
+    b.cbranch(fresh, begin, add)
+    b.position_at_end(add)
+    found = read(b)
+    b.branch(begin)
+    b.position_at_end(begin)
+    start: list[Value] = []
+    for value in found:
+        phi = b.phi(vector)
+        phi.add_incoming(llvm.number(vector, 0), before)
+        phi.add_incoming(value, add)
+        start.append(phi)
+    if terms is None:
+        return start
+    vectors = len(start) // len(terms)
+    spread = [llvm.splat(b, term, llvm.lanes_of(vector)) for term in terms]
+    return [b.add(s, spread[i // vectors]) for i, s in enumerate(start)]
 
 
 def _number(value: int) -> Value:

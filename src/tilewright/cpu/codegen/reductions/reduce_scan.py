@@ -213,10 +213,8 @@ def _neutral_of(only: Operation) -> Constant | None:
 
 @lowers("reduce")
 def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
-    """Combines along an axis, in several lanes and rounds at once, which come together at the end; bodies that are not
-    of
-    elements run once a step.
-    """
+    """Combines along an axis, in several lanes and rounds at once, which come together at the end; a body that is not
+    element-wise runs once a step."""
     if not cost_model.is_body_of_elements(op):
         combine_each(f, op, int_property(op, "axis"))
         return

@@ -79,3 +79,24 @@ def test_memory_beside_the_arguments() -> None:
     out = np.zeros(1, np.float32)
     TileProgram(parse(WITH_MEMORY)).launch(None, 1, [out])
     assert out[0] == 1.0
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_120a"])
+def test_numbers_are_not_paired(arch: str) -> None:
+    """LLVM would compute f32 in pairs from sm_100 on, in registers of even numbers, of which big tiles then lack some."""
+    text = """
+    entry @k(%p: tile<ptr<f32>>) {
+      %i = iota : tile<1024xi32>
+      %q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %b = broadcast %q : tile<1xptr<f32>> -> tile<1024xptr<f32>>
+      %a = offset %b, %i : tile<1024xptr<f32>>, tile<1024xi32> -> tile<1024xptr<f32>>
+      %x, %t = load_ptr_tko weak %a : tile<1024xptr<f32>> -> tile<1024xf32>, token
+      %y = mulf %x, %x : tile<1024xf32>
+      %z = addf %y, %x : tile<1024xf32>
+      %d = store_ptr_tko weak %a, %z : tile<1024xptr<f32>>, tile<1024xf32> -> token
+      return
+    }
+    """
+    ptx = TileProgram(parse(text), arch).compile().ptx
+    assert "f32x2" not in ptx
+    assert "mul.rn.f32" in ptx or "fma.rn.f32" in ptx

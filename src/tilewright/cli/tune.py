@@ -96,7 +96,7 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="values of a compiler decision: warps, stages, agents, grid, width, band or resident",
+        help="values of a compiler decision: warps, stages, agents, grid, width, band, resident or parts",
     )
     parser.add_argument(
         "--search",

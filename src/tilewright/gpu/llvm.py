@@ -15,12 +15,22 @@ from tilewright.launching.disk_cache import disk_cache, key_of
 from tilewright.launching.native_code import binding as llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
+#: The first LLVM that pairs f32.
+_PAIRS_F32 = 22
 #: The names of functions of libdevice.
 _IS_OF_LIBRARY = re.compile("__nv_").match
 
 
 @cache
 def _target() -> llvm.Target:
+    """The NVPTX back end, which shall not pair f32.
+
+    From sm_100 on PTX has instructions on pairs of f32, which LLVM 22 uses wherever it can. Of the GPUs that we tune for, those of
+    sm_120 compute them one by one, and pairs need registers of even numbers: a product of 128x256 with an activation spilled
+    498 of them. LLVM takes this option once in a process, so that it holds for all architectures.
+    """
+    if llvm.llvm_version_info[0] >= _PAIRS_F32:
+        llvm.set_option("tilewright", "-nvptx-no-f32x2")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(TRIPLE)

@@ -16,6 +16,7 @@ from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas.agents import agent_switch
+from tilewright.dialects.nv_tileas.storage import held_bytes
 from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
 from tilewright.launching.checks import check_alignment, check_launch
@@ -38,10 +39,11 @@ from tilewright.lowering.tileaa.hint_remarks import forbids_tma, hinted_warps, r
 from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_locations
-from tilewright.passes.tileas.decisions import FREE, Decisions
+from tilewright.passes.tileas.decisions import FREE, PARTS, Decisions
 from tilewright.passes.tileas.limit_residency import blocks_wanted
 from tilewright.passes.tileas.progress import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
+from tilewright.passes.tileas.split_tiles import SplitTiles
 from tilewright.passes.tileas.target import REGISTERS, Target
 from tilewright.passes.tileas.warps import chosen_warps
 
@@ -180,10 +182,49 @@ class LoweredProgram:
         if limited != target and not is_scheduled(_function(module, name)):
             told = Remarks(list(remarks.found))
             made = schedule(_copy_of(module), name, warps, limited, told, self._decisions)
-            has_rings = not any("needed" in dict(remark.figures) for remark in made.remarks)
-            if has_rings and _blocks_of_agents(_function(made.module, name)) >= blocks:
+            func = _function(made.module, name)
+            fits = held_bytes(func) <= target.shared_bytes and _has_rings(made)
+            if fits and _blocks_of_agents(func) >= blocks:
                 return made
-        return schedule(_copy_of(module), name, warps, target, remarks, self._decisions)
+        return self._in_parts_that_fit(module, name, target, remarks)
+
+    def _in_parts_that_fit(
+        self, module: BuiltinModuleOp, name: str, target: Target, remarks: Remarks
+    ) -> Scheduled:
+        """A copy of the module, scheduled for a target: if its tiles take more shared memory than a block has, in as few parts as
+        fit, and leave room for rings of its loops, if there are such; else as it is."""
+        parts = self._decisions.parts
+
+        def made(decisions: Decisions) -> tuple[Scheduled, int]:
+            told = Remarks(list(remarks.found))
+            found = schedule(
+                _copy_of(module), name, self._options.num_warps, target, told, decisions
+            )
+            return found, held_bytes(_function(found.module, name))
+
+        whole, needed = made(self._decisions)
+        if needed <= target.shared_bytes or parts or is_scheduled(_function(module, name)):
+            return whole
+        best = whole
+        for parts in PARTS[1:]:
+            found, held = made(replace(self._decisions, parts=parts))
+            if not any(
+                remark.made_by == SplitTiles.name and remark.figures for remark in found.remarks
+            ):
+                break  # they stay whole
+            if held <= target.shared_bytes and (best is whole or _has_rings(found)):
+                best = found
+            if best is not whole and _has_rings(best):
+                break
+        if best is whole:
+            return whole
+        told = Remarks(list(best.remarks))
+        message = (
+            f"tiles are not scheduled as a whole: they take {needed} bytes of shared memory, but a "
+            f"block has {target.shared_bytes}"
+        )
+        told.add("split", message, _function(module, name))
+        return Scheduled(best.module, tuple(told.found))
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
         """The compiler's decisions about a kernel and their reasons; the last remark says if it was lowered without a
@@ -301,6 +342,11 @@ def _copy_of(module: BuiltinModuleOp) -> BuiltinModuleOp:
 
 def _function(module: BuiltinModuleOp, name: str) -> FuncOp:
     return next(op for op in module.ops if isinstance(op, FuncOp) and op.symbol == name)
+
+
+def _has_rings(made: Scheduled) -> bool:
+    """Whether shared memory had room for the rings of all loops that want some."""
+    return not any("needed" in dict(remark.figures) for remark in made.remarks)
 
 
 def _blocks_of_agents(func: FuncOp) -> float:

@@ -24,6 +24,7 @@ Values = Mapping[str, Any]
 #: The values that are tried; agents only if tensor maps fill pipelines.
 _WARPS, _STAGES, _WIDTHS, _BANDS = (2, 4, 8, 16), (1, 2, 3, 4, 6), (4, 8), (0, 4, 8, 16)
 _RESIDENT = (0, 2, 3, 4)
+_PARTS = (1, 2, 4)
 _WITH_TENSOR_MAPS = 90
 #: The maximum number of steps, and the relative improvement that a step must make.
 MOST_STEPS, LEAST = 4, 1e-3
@@ -92,6 +93,7 @@ def _axes(best: Ranked, gpu: Gpu) -> dict[str, tuple[object, ...]]:
         "width": _WIDTHS,
         "band": _BANDS,
         "resident": _RESIDENT,
+        "parts": _PARTS,
     }
 
 

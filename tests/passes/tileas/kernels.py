@@ -132,16 +132,21 @@ def row_maxima() -> str:
     return entry({"a": f32, "c": f32}, body)
 
 
-_TYPES = {"f16": np.float16, "f32": np.float32}
+_TYPES = {"f16": np.float16, "f32": np.float32, "i8": np.int8}
 
 
 def arguments(text: str, steps: int = 1, extent: int = WIDTH) -> list[Any]:
     """Matrices with random numbers, zeros for the last one, of which ``extent`` rows and columns count."""
     names = text.partition("(")[2].partition(" %rows")[0]
-    elements = [part.partition("ptr<")[2][:3] for part in names.split(",") if "ptr" in part]
+    elements = [
+        part.partition("ptr<")[2].partition(">")[0] for part in names.split(",") if "ptr" in part
+    ]
     rng = np.random.default_rng(len(text) + steps)
     made = [
-        (rng.standard_normal((WIDTH, WIDTH)) / 4).astype(_TYPES[element]) for element in elements
+        (rng.standard_normal((WIDTH, WIDTH)) * (8 if element == "i8" else 0.25)).astype(
+            _TYPES[element]
+        )
+        for element in elements
     ]
     made[-1][:] = 0
     return [*made, extent, extent, steps]

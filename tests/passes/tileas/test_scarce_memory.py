@@ -10,6 +10,7 @@ from tests.passes.tileas.test_split_tiles import function
 from xdsl.dialects import scf
 
 from tilewright.dialects.nv_tileas.storage import last_uses
+from tilewright.gpu.tiles import TileProgram as GpuProgram
 from tilewright.machine.launch import Program
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
@@ -55,3 +56,46 @@ def test_what_each_iteration_writes_is_needed_up_to_its_last_use_there() -> None
     found = last_uses(function(module))
     assert len(found) == 2
     assert all(op.parent is loop.body.block for op in found.values())
+
+
+def wide_weights(n: int, k: int) -> str:
+    """c = a x b where b is made of bytes, of which an iteration has k x n and exchanges neighbours: parts of it along k are
+    not tiles of a view."""
+    a, b, c = (32, k, "f16"), (k, n, "i8"), (32, n, "f32")
+    sums, bytes_, pairs = f"tile<32x{n}xf32>", f"tile<{k}x{n}xi8>", f"tile<{k // 2}x2x{n}xi8>"
+    half = f"tile<{k // 2}x1x{n}xi8>"
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({sums}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("q", "b", "%s, %zero", b)
+        + f"    %p = reshape %q : {bytes_} -> {pairs}\n"
+        f"    %h0 = extract %p[%zero, %zero, %zero] : {pairs} -> {half}\n"
+        f"    %h1 = extract %p[%zero, %one, %zero] : {pairs} -> {half}\n"
+        f"    %h = cat %h1, %h0 dim = 1 : {half}, {half} -> {pairs}\n"
+        f"    %t = reshape %h : {pairs} -> {bytes_}\n"
+        f"    %r = itof %t signed : {bytes_} -> tile<{k}x{n}xf16>\n"
+        f"    %next = mmaf %l, %r, %acc : tile<32x{k}xf16>, tile<{k}x{n}xf16>, {sums}\n"
+        f"    continue %next : {sums}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c)
+    )
+    return K.entry({"a": a, "b": b, "c": c}, body)
+
+
+@pytest.mark.parametrize("arch", ["sm_86", "sm_120a"])
+def test_tiles_beyond_shared_memory_are_worked_through_in_parts(arch: str) -> None:
+    """256x256 in f16 is more than a block has, and no part of it along k is loaded: 64 columns at a time leave room for a ring."""
+    text = wide_weights(256, 256)
+    program = TileProgram(parse(text), arch)
+    one, two = K.arguments(text, 1, K.WIDTH), K.arguments(text, 1, K.WIDTH)
+    Program(parse(text)).launch("k", 1, one)
+    program.launch("k", 1, two)
+    assert program.fallbacks == {}
+    np.testing.assert_allclose(one[-4], two[-4], rtol=1e-3, atol=1e-2)
+    assert one[-4].any()
+    told = [
+        remark.message
+        for remark in GpuProgram(parse(text), arch).remarks()
+        if remark.kind == "split"
+    ]
+    assert "each block works through its tiles in 4 parts" in told
+    assert any(message.startswith("tiles are not scheduled as a whole") for message in told)

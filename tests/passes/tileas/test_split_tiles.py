@@ -84,6 +84,26 @@ def pointers() -> str:
     return K.entry({"a": K.A, "b": K.B, "c": K.C}, body)
 
 
+def joined() -> str:
+    """a x b, whose right operand is made of two halves: their rows alternate."""
+    half = (16, 64, "f16")
+    side = "tile<16x1x64xf16>"
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {TY}\n"
+        + K.load("l", "a", "%zero, %zero", K.A)
+        + K.load("x", "b", "%zero, %zero", half)
+        + K.load("y", "b", "%one, %zero", half)
+        + f"  %x3 = reshape %x : tile<16x64xf16> -> {side}\n  %y3 = reshape %y : tile<16x64xf16> -> {side}\n"
+        f"  %xy = cat %x3, %y3 dim = 1 : {side}, {side} -> tile<16x2x64xf16>\n"
+        "  %r = reshape %xy : tile<16x2x64xf16> -> tile<32x64xf16>\n"
+        f"  %s = mmaf %l, %r, %nothing : tile<64x32xf16>, tile<32x64xf16>, {TY}\n"
+        f"  %turned = permute %s [1, 0] : {TY} -> {TY}\n"
+        f"  %cut = extract %turned[%zero, %zero] : {TY} -> {TY}\n"
+        + K.store("cut", "c", "%zero, %zero", K.C)
+    )
+    return K.entry({"a": K.A, "b": half, "c": K.C}, body)
+
+
 def around(kind: str) -> str:
     """The product in a branch, or for two tiles, as persistent kernels have it."""
     text = K.product()
@@ -133,6 +153,22 @@ def split(text: str, parts: int) -> Any:
     split_into(function(module), parts)
     module.verify()
     return module
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("parts", [2, 4])
+def test_joined_tiles_along_the_other_axes(parts: int, axis: int) -> None:
+    """The first axis of what is stored is that of the columns of the product: its right operand is in parts. Where these are
+    too short, rows are."""
+    text = joined()
+    if axis:
+        text = text.replace("permute %s [1, 0]", "permute %s [0, 1]")
+    before, after = K.lowered(text, "tileaa"), split(text, parts)
+    assert extents(after) == {(64 // parts, 64) if axis else (64, 64 // parts)}
+    one, two = K.arguments(text, 1, 104), K.arguments(text, 1, 104)
+    Program(before).launch("k", 1, one)
+    Program(after).launch("k", 1, two)
+    assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()
 
 
 def extents(module: Any) -> set[tuple[int, ...]]:
@@ -216,6 +252,18 @@ def test_what_does_not_fit_is_split(name: str, wanted: tuple[int, int]) -> None:
     module = K.lowered(big(128, 256, 32), "tileaa")
     split_tiles(function(module), 8, remarks)
     assert extents(module) == {(128, 256)} and len(remarks.found) == 1
+
+
+def test_as_many_parts_as_somebody_decides() -> None:
+    module, remarks = K.lowered(K.product(), "tileaa"), Remarks()
+    split_tiles(function(module), 4, remarks, 4)
+    assert extents(module) == {(16, 64)}
+    assert remarks.found[0].message == "each block works through its tiles in 4 parts"
+    module = K.lowered(big(256, 256, 32), "tileaa")
+    split_tiles(function(module), 8, remarks, 1)
+    assert extents(module) == {(256, 256)} and len(remarks.found) == 1
+    split_tiles(function(module), 8, remarks, 32)
+    assert "a tile has 256 elements along its axis" in remarks.found[1].message
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])

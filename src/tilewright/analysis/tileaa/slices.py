@@ -19,7 +19,13 @@ from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
-from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, PermuteOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExtractOp,
+    ExtractSliceOp,
+    PermuteOp,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +73,36 @@ def _reduced(op: Operation) -> Iterator[Slicing]:
 
 def _product(op: Operation) -> Iterator[Slicing]:
     assert isinstance(op, DotOp)
-    if op.sfa is None and len(T.dims_of(op.c.type)) == 2:
-        yield Slicing(0, (0, None, 0))
-        yield Slicing(1, (None, 1, 1))
+    if op.sfa is not None:
+        return
+    rank = len(T.dims_of(op.c.type))
+    if rank == 3:
+        yield Slicing(0, (0, 0, 0))
+    yield Slicing(rank - 2, (rank - 2, None, rank - 2))
+    yield Slicing(rank - 1, (None, rank - 1, rank - 1))
+
+
+def _joined(op: Operation) -> Iterator[Slicing]:
+    """Two tiles behind one another, along the other axes."""
+    for axis in range(len(T.dims_of(op.results[0].type))):
+        if axis != int_property(op, "axis"):  # pyright: ignore[reportArgumentType]
+            yield Slicing(axis, (axis, axis))
+
+
+def _cut(op: Operation) -> Iterator[Slicing]:
+    """A part of a tile, along the axes that it has whole."""
+    source, result = (T.dims_of(value.type) for value in (op.operands[0], op.results[0]))
+    for axis, extents in enumerate(zip(source, result, strict=True)):
+        if extents[0] == extents[1]:
+            yield Slicing(axis, (axis, *(None,) * (len(op.operands) - 1)))
+
+
+def _selected(op: Operation) -> Iterator[Slicing]:
+    """A part of a tile at an index of its first axes, along the others."""
+    indices = len(op.operands) - 1
+    if isinstance(op.results[0].type, T.TileType):
+        for axis in range(len(T.dims_of(op.results[0].type))):
+            yield Slicing(axis, (axis + indices, *(None,) * indices))
 
 
 def _at_position(op: Operation) -> Iterator[Slicing]:
@@ -97,6 +130,9 @@ _RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], _Rule], ...] 
     (PermuteOp, _permuted),
     ((ReduceOp, ScanOp), _reduced),
     (DotOp, _product),
+    (CatOp, _joined),
+    (ExtractSliceOp, _cut),
+    (ExtractOp, _selected),
 )
 _BY_ELEMENTS: dict[Elements, _Rule] = {
     Elements.SAME_POSITION: _at_position,

@@ -8,6 +8,7 @@ from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas import ops as S
@@ -32,6 +33,18 @@ def storage_bytes(storage: SSAValue) -> int:
     assert isinstance(ty, TiledViewType)
     bits = FORMATS[T.element_name(ty.element_type)].storage_bits
     return prod(ty.dims) * max(bits // 8, 1)
+
+
+def held_bytes(func: FuncOp) -> int:
+    """The bytes of shared memory up to the end of the last storage that has a place."""
+    return max(
+        (
+            int_property(op, "offset") + storage_bytes(op.result)
+            for op in func.walk()
+            if isinstance(op, S.AllocTensorOp)
+        ),
+        default=0,
+    )
 
 
 def base_of(storage: SSAValue) -> SSAValue:

@@ -103,7 +103,9 @@ def _specialize(work: _Work) -> None:
 #: The passes of a schedule, in order, as the pipeline ``tileas`` has them, with what is decided for the GPU at hand.
 STEPS: Mapping[str, Callable[[_Work], object]] = {
     OrderBlocks.name: _order_blocks,
-    SplitTiles.name: lambda work: split_tiles(work.func, work.warps, work.remarks),
+    SplitTiles.name: lambda work: split_tiles(
+        work.func, work.warps, work.remarks, work.decisions.parts
+    ),
     SplitDepths.name: lambda work: split_depths(work.func, work.target.shared_bytes, work.remarks),
     LimitResidency.name: _limit_residency,
     AssignLayouts.name: _assign_layouts,

@@ -16,7 +16,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, GlobalOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.agents import agent_switch
-from tilewright.dialects.nv_tileas.storage import SHARED_BYTES, storage_bytes
+from tilewright.dialects.nv_tileas.storage import SHARED_BYTES, held_bytes
 from tilewright.dialects.nv_tileas.types import layout_or_dealt
 from tilewright.dialects.upstream.nvvm import ops as nvvm
 from tilewright.dialects.upstream.vector.shapes import ShuffleOp
@@ -91,8 +91,7 @@ class ScheduledKernel(Kernel):
         for op in self.func.walk():
             if isinstance(op, S.AllocTensorOp):
                 self.storage[op.result] = int_property(op, "offset")
-        ends = [start + storage_bytes(storage) for storage, start in self.storage.items()]
-        offset = -(-max(ends, default=0) // ALIGNMENT) * ALIGNMENT
+        offset = -(-held_bytes(self.func) // ALIGNMENT) * ALIGNMENT
         self.conversion_start = self.scratch_bytes = offset
         if (least := self.func.attributes.get(SHARED_BYTES)) is not None:
             assert isinstance(least, b.IntegerAttr)

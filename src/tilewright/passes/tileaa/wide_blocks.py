@@ -216,8 +216,8 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
             raise CannotWidenError(f"'{op.name}' may have effects")
         return None
     for slicing in slicings(op):
-        if isinstance(op, DotOp) and (slicing.result == 0 or op.b not in side):
-            continue  # blocks share the left operand of a product
+        if isinstance(op, DotOp) and (slicing.result != 1 or op.b not in side):
+            continue  # blocks share the left operand of a product of matrices
         axes = slicing.operands
         if all(side.get(v, axis) == axis for v, axis in zip(op.operands, axes, strict=True)):
             return _Step(axes, [slicing.result] * len(op.results))

@@ -85,16 +85,14 @@ class SplitTiles(FunctionPass):
         split_tiles(func, block_warps(func, self.num_warps))
 
 
-def split_tiles(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
+def split_tiles(
+    func: FuncOp, warps: int, remarks: Remarks | None = None, decided: int | None = None
+) -> None:
     """Let the blocks of a kernel work through their tiles in as few parts as let the accumulators of each fit into the
-    registers of ``warps`` warps, if that is possible and they do not fit as a whole."""
+    registers of ``warps`` warps, if that is possible and they do not fit as a whole. ``decided``: in so many parts, 1 for
+    the whole."""
     remarks = Remarks() if remarks is None else remarks
-    products = [op for op in func.walk() if isinstance(op, DotOp)]
-    held = max((accumulator_elements(op) for op in products), default=0)
-    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
-    parts = 1
-    while held > room * parts:
-        parts *= 2
+    parts, why = _wanted(func, warps) if decided is None else (decided, "")
     if parts == 1:
         return
     try:
@@ -102,12 +100,19 @@ def split_tiles(func: FuncOp, warps: int, remarks: Remarks | None = None) -> Non
     except CannotSplitError as error:
         remarks.add("split", f"a tile is not worked through in {parts} parts: {error}", func)
         return
-    remarks.add(
-        "split",
-        f"each block works through its tiles in {parts} parts: accumulators would take "
-        f"{held // (32 * warps)} registers of a thread",
-        func,
-    )
+    message = f"each block works through its tiles in {parts} parts{why}"
+    remarks.add("split", message, func, parts=parts)
+
+
+def _wanted(func: FuncOp, warps: int) -> tuple[int, str]:
+    """In how many parts accumulators fit into registers, and what they would take as a whole."""
+    products = [op for op in func.walk() if isinstance(op, DotOp)]
+    held = max((accumulator_elements(op) for op in products), default=0)
+    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
+    parts = 1
+    while held > room * parts:
+        parts *= 2
+    return parts, f": accumulators would take {held // (32 * warps)} registers of a thread"
 
 
 def split_into(func: FuncOp, parts: int) -> None:
@@ -250,13 +255,18 @@ def _analyse(func: FuncOp, parts: int) -> _Demands:
             for value in op.operands:  # it stays as it is, for its token
                 found.need(value, None)
     for op in func.walk():
-        if isinstance(op, DotOp) and found.forms.get(op.result, {0}) not in ({0}, {1}):
+        if isinstance(op, DotOp) and not _is_along_one(found.forms.get(op.result, {0})):
             raise CannotSplitError("a product is needed as a whole, or along both axes")
         if isinstance(op, scf.IfOp | scf.ForOp) and _has_store(op):
             for value in op.operands[:3] if isinstance(op, scf.ForOp) else [op.cond]:
                 found.need(value, None)
     _check_order(func, found)
     return found
+
+
+def _is_along_one(forms: set[Form]) -> bool:
+    """Whether a value is needed in parts only, along one axis."""
+    return len(forms) == 1 and None not in forms
 
 
 def _stored(op: Operation) -> SSAValue:
@@ -283,7 +293,7 @@ def _with_store(found: _Demands, op: TiledStoreOp | StoreOp) -> _Demands:
             for operand, form in zip(op.operands, forms, strict=True):
                 tried.need(operand, form)
             dots = [v for v in tried.forms if isinstance(v.owner, DotOp)]
-            if any(tried.forms[v] not in ({0}, {1}) for v in dots):
+            if not all(_is_along_one(tried.forms[v]) for v in dots):
                 raise CannotSplitError("a product is needed as a whole, or along both axes")
         except CannotSplitError as error:
             why = str(error)

@@ -81,6 +81,26 @@ def elementwise(width: int) -> str:
     return K.entry({"a": ty, "c": ty}, body + K.store("s", "c", "%zero, %zero", ty))
 
 
+def rounded(rows: int, columns: int, depth: int) -> str:
+    """c = a x b of f32, which threads round to tf32."""
+    a, b, c = (rows, depth, "f32"), (depth, columns, "f32"), (rows, columns, "f32")
+    ty = f"tile<{rows}x{columns}xf32>"
+    tf = {name: f"tile<{m}x{n}xtf32>" for name, (m, n, _) in (("l", a), ("r", b))}
+    return K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <f32: 0.0> : {ty}\n"
+        f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({ty}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + "".join(
+            f"    %{name}t = ftof %{name} : tile<{m}x{n}xf32> -> {tf[name]}\n"
+            for name, (m, n, _) in (("l", a), ("r", b))
+        )
+        + f"    %next = mmaf %lt, %rt, %acc : {tf['l']}, {tf['r']}, {ty}\n"
+        f"    continue %next : {ty}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c),
+    )
+
+
 def threads(text: str, arch: str = "sm_90a") -> int:
     """The threads of a block that hold tiles."""
     program = TileProgram(parse(text), arch)
@@ -113,6 +133,8 @@ FOUR = "optimization_hints = <sm_90 = {num_worker_warps_per_cta = 4}>"
         (biased(64, 64), "sm_90a", 128),
         (product(128, 256, FOUR), "sm_90a", 128),
         (product(128, 256, FOUR), "sm_80", 256),
+        (rounded(64, 256, 64), "sm_80", 256),
+        (rounded(64, 128, 64), "sm_80", 128),
         (elementwise(64), "sm_80", 128),
         (elementwise(512), "sm_80", 256),
     ],

@@ -35,6 +35,7 @@ from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.register_pressure import pressure_of_routines, tile_registers
 from tilewright.passes.tileas.remarks import Alternative, Comparison, Remarks
 from tilewright.passes.tileas.target import Target
+from tilewright.passes.tileas.tile_ops import is_elementwise, tiles_of
 
 #: The registers of a thread that the sums of products may take, of 255.
 ACCUMULATOR_REGISTERS = 128
@@ -43,6 +44,8 @@ TILE_REGISTERS = 128
 #: The registers that tiles may take of a thread which computes functions of f64, and the warps that share more: each function is
 #: a chain of dependent instructions, which other warps hide.
 ROUTINE_REGISTERS, MOST_IN_ROUTINES = 64, 8
+#: The registers of a thread beside accumulators and what operands are computed from, where nothing else is held.
+BESIDE_COMPUTED = 40
 #: The registers of a thread that a loop around the loop of a product takes.
 AROUND = 24
 #: The rows of a product that a warp multiplies at once.
@@ -87,6 +90,12 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
             elif any(_has_computed_left(op) and _has_rows(op, 2 * warps) for op in products):
                 warps *= 2
                 why = "a left operand is computed in registers beside the accumulator"
+            elif (
+                held + _computed_registers(products)
+                > (MOST_REGISTERS - BESIDE_COMPUTED) * 32 * warps
+            ):
+                warps *= 2
+                why = "a large operand is computed in registers beside the accumulator"
             else:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
@@ -210,6 +219,20 @@ def _has_computed_left(op: DotOp) -> bool:
     block = op.parent
     assert block is not None
     return any(isinstance(load, Load) and op in computed_left(load) for load in block.ops)
+
+
+def _computed_registers(products: Sequence[DotOp]) -> int:
+    """The registers, of the whole block, of the largest tile from which an operand of a product is computed in its iteration."""
+    found = 0
+    for op in products:
+        waiting = [op.a, op.b]
+        while waiting:
+            owner = waiting.pop().owner
+            if isinstance(owner, Operation) and owner.parent is op.parent and is_elementwise(owner):
+                tiles = tiles_of(owner.operands)
+                found = max(found, *(size_of(v) * element_bytes(v.type) // 4 for v in tiles), 0)
+                waiting += tiles
+    return found
 
 
 def _is_persistent(op: Operation) -> bool:

@@ -41,7 +41,7 @@ def held_bytes(func: FuncOp) -> int:
         (
             int_property(op, "offset") + storage_bytes(op.result)
             for op in func.walk()
-            if isinstance(op, S.AllocTensorOp)
+            if isinstance(op, S.AllocTensorOp) and "offset" in op.properties
         ),
         default=0,
     )

@@ -17,6 +17,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
 from tilewright.machine.launch import Program
+from tilewright.passes.tileas import split_tiles as split_module
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.split_tiles import CannotSplitError, split_into, split_tiles
 from tilewright.simulator.tiles import TileProgram
@@ -166,6 +167,53 @@ def test_joined_tiles_along_the_other_axes(parts: int, axis: int) -> None:
     before, after = K.lowered(text, "tileaa"), split(text, parts)
     assert extents(after) == {(64 // parts, 64) if axis else (64, 64 // parts)}
     one, two = K.arguments(text, 1, 104), K.arguments(text, 1, 104)
+    Program(before).launch("k", 1, one)
+    Program(after).launch("k", 1, two)
+    assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()
+
+
+def batch(count: int, rows: int, columns: int, *, turned: bool = False) -> str:
+    """c = one matrix of rows x 16 times ``count`` of 16 x columns. Of 16 products each is a row of c; fewer lie below one another,
+    ``turned`` ones with their columns as rows."""
+    as_rows = count == 16
+    a, b = (rows, 16, "f16"), (count, 16 * columns) if as_rows else (count * 16, columns)
+    c = (count, rows * columns) if as_rows else (count * rows, columns)
+    if turned:
+        c = (count * columns, rows)
+    left, right = f"tile<{count}x{rows}x16xf16>", f"tile<{count}x16x{columns}xf16>"
+    sums = f"tile<{count}x{rows}x{columns}xf32>"
+    last = f"tile<{count}x{columns}x{rows}xf32>" if turned else sums
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        + K.load("l", "a", "%zero, %zero", a)
+        + K.load("r", "b", "%zero, %zero", (*b, "f16"))
+        + f"  %l1 = reshape %l : tile<{rows}x16xf16> -> tile<1x{rows}x16xf16>\n"
+        f"  %l3 = broadcast %l1 : tile<1x{rows}x16xf16> -> {left}\n"
+        f"  %r3 = reshape %r : tile<{b[0]}x{b[1]}xf16> -> {right}\n"
+        f"  %s = mmaf %l3, %r3, %nothing : {left}, {right}, {sums}\n"
+        f"  %t = permute %s [{'0, 2, 1' if turned else '0, 1, 2'}] : {sums} -> {last}\n"
+        f"  %o = reshape %t : {last} -> tile<{c[0]}x{c[1]}xf32>\n"
+        + K.store("o", "c", "%zero, %zero", (*c, "f32"))
+    )
+    return K.entry({"a": a, "b": (*b, "f16"), "c": (*c, "f32")}, body)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (batch(2, 16, 64), (2, 16, 32)),
+        (batch(2, 64, 16, turned=True), (2, 32, 16)),
+        (batch(16, 8, 2), (8, 8, 2)),
+    ],
+    ids=["columns", "rows", "matrices"],
+)
+def test_batches_along_each_axis(
+    text: str, wanted: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(split_module, "LEAST_EXTENT", 8)
+    before, after = K.lowered(text, "tileaa"), split(text, 2)
+    assert extents(after) == {wanted}
+    one, two = K.arguments(text, 1, K.WIDTH), K.arguments(text, 1, K.WIDTH)
     Program(before).launch("k", 1, one)
     Program(after).launch("k", 1, two)
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()

@@ -38,7 +38,7 @@ from tilewright.lowering.nvgpu.types import (
 )
 
 #: A kernel of more operations is refused: tiles are unrolled by the elements of a thread, and products by those of both
-#: operands, so that building the code of a giant tile takes hours and all memory. So many take one or two minutes.
+#: operands, so that building the code of a giant tile takes hours and all memory. So many take minutes.
 MOST_OPERATIONS = 1 << 20
 #: The type of the exchange buffer until its size is known.
 SCRATCH_PLACEHOLDER = b.MemRefType(I8, [1], memory_space=SHARED_SPACE)

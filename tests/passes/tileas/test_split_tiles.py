@@ -180,22 +180,24 @@ def batch(count: int, rows: int, columns: int, *, turned: bool = False) -> str:
     c = (count, rows * columns) if as_rows else (count * rows, columns)
     if turned:
         c = (count * columns, rows)
+    right_of: tuple[int, int, str] = (b[0], b[1], "f16")
+    result: tuple[int, int, str] = (c[0], c[1], "f32")
     left, right = f"tile<{count}x{rows}x16xf16>", f"tile<{count}x16x{columns}xf16>"
     sums = f"tile<{count}x{rows}x{columns}xf32>"
     last = f"tile<{count}x{columns}x{rows}xf32>" if turned else sums
     body = (
         f"  %nothing = constant <f32: 0.0> : {sums}\n"
         + K.load("l", "a", "%zero, %zero", a)
-        + K.load("r", "b", "%zero, %zero", (*b, "f16"))
+        + K.load("r", "b", "%zero, %zero", right_of)
         + f"  %l1 = reshape %l : tile<{rows}x16xf16> -> tile<1x{rows}x16xf16>\n"
         f"  %l3 = broadcast %l1 : tile<1x{rows}x16xf16> -> {left}\n"
         f"  %r3 = reshape %r : tile<{b[0]}x{b[1]}xf16> -> {right}\n"
         f"  %s = mmaf %l3, %r3, %nothing : {left}, {right}, {sums}\n"
         f"  %t = permute %s [{'0, 2, 1' if turned else '0, 1, 2'}] : {sums} -> {last}\n"
         f"  %o = reshape %t : {last} -> tile<{c[0]}x{c[1]}xf32>\n"
-        + K.store("o", "c", "%zero, %zero", (*c, "f32"))
+        + K.store("o", "c", "%zero, %zero", result)
     )
-    return K.entry({"a": a, "b": (*b, "f16"), "c": (*c, "f32")}, body)
+    return K.entry({"a": a, "b": right_of, "c": result}, body)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import Rewriter
 
 from tilewright.analysis.tileaa.integers import known_integers
 from tilewright.dialects import arith
@@ -186,3 +187,15 @@ WORDS = Words(
     makers={"splat": _splat, "constant": _constant, "permute_both": _permute_both},
     tests={test.__name__: test for test in _TESTS},
 )
+
+
+def erase_with_sources(op: Operation, goes_too: Callable[[Operation], bool]) -> None:
+    """Erase an operation that nothing uses, and those behind its operands that then nothing uses and that may go, too."""
+    unused = [op]
+    while unused:
+        dead = unused.pop()
+        if dead.parent is None or any(result.uses for result in dead.results):
+            continue
+        before = [value.owner for value in dead.operands]
+        Rewriter.erase_op(dead)
+        unused += [each for each in before if isinstance(each, Operation) and goes_too(each)]

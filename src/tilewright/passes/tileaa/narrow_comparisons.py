@@ -15,7 +15,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
-from tilewright.passes.tileaa.matching import REPEATING, integer_of
+from tilewright.passes.tileaa.matching import REPEATING, erase_with_sources, integer_of
 
 #: The signed predicates. Values extended with zeros keep only their unsigned order and equality.
 _SIGNED = ("slt", "sle", "sgt", "sge")
@@ -59,14 +59,7 @@ def narrow_comparisons(function: FuncOp) -> None:
         Rewriter.insert_op(made, InsertPoint.before(op))
         op.result.replace_all_uses_with(made.result)
         made.result.name_hint = op.result.name_hint
-        unused: list[Operation] = [op]
-        while unused:
-            dead = unused.pop()
-            if dead.parent is None or any(result.uses for result in dead.results):
-                continue
-            before = [value.owner for value in dead.operands]
-            Rewriter.erase_op(dead)
-            unused += [each for each in before if isinstance(each, (*REPEATING, ExtSIOp, ExtUIOp))]
+        erase_with_sources(op, lambda each: isinstance(each, (*REPEATING, ExtSIOp, ExtUIOp)))
 
 
 def _source(op: CmpiOp) -> Attribute | None:

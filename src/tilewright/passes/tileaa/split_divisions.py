@@ -29,7 +29,12 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 )
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
-from tilewright.passes.tileaa.matching import REPEATING, integer_of, is_plain_divisor
+from tilewright.passes.tileaa.matching import (
+    REPEATING,
+    erase_with_sources,
+    integer_of,
+    is_plain_divisor,
+)
 
 #: Runs are as long as this at least, a short vector, and at most.
 _SHORTEST, _LONGEST = 8, 64
@@ -81,7 +86,7 @@ def split_divisions(function: FuncOp) -> None:
         if _is_element_wise(op):
             splitting.operation(op)
     for op in reversed(splitting.replaced):
-        _erase_unused(op)
+        erase_with_sources(op, _may_go)
 
 
 def _is_element_wise(op: Operation) -> bool:
@@ -377,18 +382,6 @@ class _Splitting:
         )
 
 
-def _erase_unused(op: Operation) -> None:
-    """Erase an operation that nothing uses, and what was only used by it."""
-    unused = [op]
-    while unused:
-        dead = unused.pop()
-        if dead.parent is None or any(result.uses for result in dead.results):
-            continue
-        before = [value.owner for value in dead.operands]
-        Rewriter.erase_op(dead)
-        unused += [
-            it
-            for it in before
-            if isinstance(it, (MakeRangeOp, *REPEATING))
-            or (isinstance(it, Operation) and _is_element_wise(it))
-        ]
+def _may_go(op: Operation) -> bool:
+    """Whether an operation that is used no more can be erased: one that computes tiles, and does nothing else."""
+    return isinstance(op, (MakeRangeOp, *REPEATING)) or _is_element_wise(op)

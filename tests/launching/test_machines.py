@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import every_machine as every
 
 import tilewright
 from tilewright import LaunchOptions
@@ -22,7 +24,12 @@ from tilewright.machine.inspect import Breakpoint, Trace
 pytest.importorskip("llvmlite", reason="the CPU machine needs llvmlite")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-HERE = ("reference", "cpu", "sim:sm_90a")
+#: One of each kind but ``cuda``, which needs a GPU.
+HERE = tuple(
+    kind + (":sm_90a" if each.variant == "required" else "")
+    for kind, each in MACHINES.items()
+    if kind != "cuda"
+)
 every_machine = pytest.mark.parametrize("machine", HERE)
 
 COUNT = """
@@ -172,7 +179,7 @@ def test_machines_that_there_are_not(name: Any, help: str) -> None:
     (found,) = refused(lambda: tilewright.load(vector_add(), machine=name))
     assert found.code == "unknown-machine"
     assert repr(name) in found.message
-    assert "reference, cpu, sim:ARCH and cuda[:ARCH]" in found.message
+    assert [each.spelled for each in MACHINES.values() if each.spelled not in found.message] == []
     assert found.help == help
 
 
@@ -335,6 +342,12 @@ def test_every_option_is_documented() -> None:
         assert f"``{name}``" in (LaunchOptions.__doc__ or "")
 
 
+@pytest.mark.parametrize("name", ["time_limit", "allow_overlap", "print_to"])
+def test_every_machine_takes_common_options(name: str) -> None:
+    """A GPU has a time limit, too, although it cannot be stopped: the launch returns."""
+    assert [kind for kind in MACHINES if kind not in OPTIONS[name].machines] == []
+
+
 def test_options_at_load_hold_where_a_launch_leaves_the_default() -> None:
     seen: list[str] = []
     program = tilewright.load(tilewright.parse(COUNT), "cpu", LaunchOptions(print_to=seen.append))
@@ -391,6 +404,24 @@ def test_kernels_of_threads_name_their_threads() -> None:
 
 
 # The interface itself
+
+_HELP = re.compile(r'help="((?:[^"]|"\s+")*)"')
+
+
+@pytest.mark.parametrize(
+    "path", ["cli/programs.py", "cli/run_machine.py", "cli/run_script.py", "pytest.py"]
+)
+def test_help_names_every_machine(path: str) -> None:
+    """It is written out: the table takes too long to import."""
+    text = (Path(tilewright.__file__).parent / path).read_text(encoding="utf-8")
+    (shown,) = (text for text in _HELP.findall(text) if "reference" in text and "cpu" in text)
+    assert [kind for kind in MACHINES if not re.search(rf"\b{kind}\b", shown)] == []
+
+
+def test_kernels_with_a_history_run_on_every_machine() -> None:
+    """``tests/every_machine.py`` has a launch for each; GPUs have tests of their own."""
+    launched = {re.split("[:-]", name)[0] for name in every.MACHINES}
+    assert [kind for kind in MACHINES if kind not in launched | {"cuda"}] == []
 
 
 def test_every_machine_is_a_module_that_can_be_found() -> None:

@@ -91,14 +91,6 @@ def test_at_the_level_below() -> None:
         )
 
 
-def test_every_machine_has_a_limit() -> None:
-    """Also a GPU, which cannot be stopped: the launch returns (``tests/gpu/test_fake_launches.py``)."""
-    from tilewright.launching.machine import MACHINES
-    from tilewright.launching.options import OPTIONS
-
-    assert set(OPTIONS["time_limit"].machines) == set(MACHINES)
-
-
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), "1", True])
 def test_limits_that_make_no_sense(seconds: object) -> None:
     with pytest.raises(TileIRError) as caught:

@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = hides_frames
 
-UNKNOWN_MACHINE = define_code(
-    "unknown-machine",
-    "The machine is unknown.",
-    "The machines are `reference`, `cpu`, `sim:ARCH` with the architecture of a GPU, such as "
-    "`sim:sm_90a`, and `cuda`.",
-)
 MACHINE_NOT_AVAILABLE = define_code(
     "machine-not-available", "The machine needs a package that is not installed."
 )
@@ -210,6 +204,15 @@ MACHINES: Mapping[str, Capabilities] = MappingProxyType(
 )
 
 
+*_others, _last = [each.spelled for each in MACHINES.values()]
+_ALL = f"{', '.join(_others)} and {_last}"
+UNKNOWN_MACHINE = define_code(
+    "unknown-machine",
+    "The machine is unknown.",
+    f"The machines are {_ALL}. ARCH is the architecture of a GPU, such as sm_90a.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine onto which kernels can be loaded: its name and capabilities."""
@@ -260,10 +263,9 @@ def machine_named(name: str) -> Machine:
     kind, colon, variant = name.partition(":") if isinstance(name, str) else ("", "", "")
     found = MACHINES.get(kind)
     if found is None or not _fits(found.variant, colon, variant):
-        *others, last = [each.spelled for each in MACHINES.values()]
         raise TileIRError.single(
             UNKNOWN_MACHINE,
-            f"there is no machine {name!r}; the machines are {', '.join(others)} and {last}",
+            f"there is no machine {name!r}; the machines are {_ALL}",
             help=_HELP.get(found.variant if found else "", "").format(kind),
         )
     return Machine(name, found, variant)
@@ -293,8 +295,8 @@ def load(
 ) -> Program:
     """Verify a module and load it onto a machine.
 
-    ``module``: of ``cuda_tile``, ``nv_tileaa``, or, for ``sim`` and ``cuda``, of ``nvgpu``. ``machine``: ``reference``,
-    ``cpu``, ``sim:ARCH``, ``cuda`` or ``cuda:ARCH``. ``options``: the defaults of launches.
+    ``module``: of ``cuda_tile``, ``nv_tileaa``, or, for ``sim`` and ``cuda``, of ``nvgpu``. ``machine``: one of
+    :data:`MACHINES`, with an architecture behind the colon where it takes one. ``options``: the defaults of launches.
 
     Raises ``TileIRError`` for invalid IR, unknown or unavailable machines, and unsupported options.
     """

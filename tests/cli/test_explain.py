@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from importlib import import_module
+from textwrap import dedent
 
 import pytest
 from tests.sampling import is_long
+from tests.verifier.programs import Program
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.explain import load_all_codes
@@ -16,6 +18,7 @@ from tilewright.cli.op_facts import op_facts
 from tilewright.diagnostics import all_codes
 from tilewright.dialects import cuda_tile
 from tilewright.dialects.cuda_tile.base import OPERATIONS
+from tilewright.dialects.cuda_tile.examples import wrap
 from tilewright.numerics import FORMATS
 
 from .conftest import Command
@@ -181,6 +184,23 @@ def test_every_code(command: Command) -> None:
         ran = command("explain", code.name)
         assert ran.status == Exit.OK
         assert code.name in ran.text
+
+
+def test_programs_of_codes(command: Command) -> None:
+    """``wrong`` has one error, of its code; ``right`` has none. Both are shown."""
+    load_all_codes()
+    found: dict[str, object] = {}
+    for code in (code for code in all_codes() if code.wrong or code.right):
+        wrong, right = (wrap(dedent(text).strip()) for text in (code.wrong, code.right))
+        reported = Program(code.name, "wrong", wrong, False, "error").diagnostics()
+        if [each.code for each in reported] != [code.name]:
+            found[f"{code.name}, wrong"] = reported
+        if reported := Program(code.name, "right", right, True, "error").diagnostics():
+            found[f"{code.name}, right"] = reported
+        lines = (*code.wrong.splitlines(), *code.right.splitlines())
+        text = command("explain", code.name).text
+        assert [line for line in lines if line.strip() not in text] == []
+    assert found == {}
 
 
 def test_code_found_without_loading_the_rest(command: Command) -> None:

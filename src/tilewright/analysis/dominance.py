@@ -18,6 +18,13 @@ USE_BEFORE_DEFINITION = define_code(
     "A value is used before the operation that defines it.",
     "Operations run in textual order. A value that the next iteration needs must be carried: "
     "`iter_values` of for and loop.",
+    wrong="%sum = addi %n, %sum : tile<i32>",
+    right="""
+    %sum = for %i in (%n to %n, step %n) : tile<i32> iter_values(%before = %n) -> (tile<i32>) {
+      %after = addi %n, %before : tile<i32>
+      continue %after : tile<i32>
+    }
+    """,
 )
 VALUE_NOT_VISIBLE = define_code(
     "value-not-visible",

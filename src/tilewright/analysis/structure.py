@@ -29,6 +29,15 @@ OPERAND_TYPE = define_code(
     "An operand has a type that the operation does not accept.",
     "Arithmetic takes i1 to i64 and f16, bf16, f32 and f64; narrower types must be converted "
     "first. `tilewright explain OP` lists what each operand may be.",
+    wrong="""
+    %x = constant <f8E4M3FN: 1.0> : tile<4xf8E4M3FN>
+    %y = negf %x : tile<4xf8E4M3FN>
+    """,
+    right="""
+    %x = constant <f8E4M3FN: 1.0> : tile<4xf8E4M3FN>
+    %wide = ftof %x : tile<4xf8E4M3FN> -> tile<4xf32>
+    %y = negf %wide : tile<4xf32>
+    """,
 )
 RESULT_TYPE = define_code("result-type", "A result has a type that the operation cannot have.")
 RESULT_COUNT = define_code("result-count", "An operation has the wrong number of results.")

@@ -12,8 +12,8 @@ class Code:
 
     ``summary`` is one sentence. ``explanation`` says which rule is broken, why it exists, and how
     programs usually break it. ``help`` is the fix that a diagnostic suggests unless it suggests a more
-    specific one. ``wrong`` and ``right`` are small programs (may be empty) that a test checks: the
-    first is reported with this code, the second is not.
+    specific one. ``wrong`` and ``right`` are small programs (may be empty), bodies of a kernel as the examples of
+    operations of ``cuda_tile`` are: the first is reported with this code, the second is correct.
     """
 
     name: str

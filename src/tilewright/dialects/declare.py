@@ -39,6 +39,12 @@ from tilewright.dialects.syntax.engine import (
 TYPE_RELATION = define_code(
     "type-relation",
     "Operands and results of an operation must agree in type, shape, rank or element type.",
+    "A scalar is a tile of rank 0: it is reshaped before it can be broadcast.",
+    wrong="%row = broadcast %n : tile<i32> -> tile<8xi32>",
+    right="""
+    %one = reshape %n : tile<i32> -> tile<1xi32>
+    %row = broadcast %one : tile<1xi32> -> tile<8xi32>
+    """,
 )
 
 

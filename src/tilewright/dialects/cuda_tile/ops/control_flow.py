@@ -56,6 +56,16 @@ TERMINATOR_PLACE = define_code(
     "break ends a loop; continue a for or loop; yield an if, reduce or scan; return an entry, or "
     "an if or loop in it, but not inside a for. Only ifs may enclose a terminator between it and "
     "the operation that it ends.",
+    wrong="""
+    for %i in (%n to %n, step %n) : tile<i32> {
+      break
+    }
+    """,
+    right="""
+    loop {
+      break
+    }
+    """,
 )
 CARRIED_TYPES = define_code(
     "carried-types",
@@ -68,6 +78,18 @@ VIEW_CARRIED = define_code(
     "view-carried",
     "Views cannot be carried by loops nor be results of if.",
     "Make the view inside the region from its pointer, shape and strides.",
+    wrong="""
+    %v = make_tensor_view %pf32, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>
+    %r = loop : tensor_view<8xf32, strides=[1]> {
+      break %v : tensor_view<8xf32, strides=[1]>
+    }
+    """,
+    right="""
+    %p = loop : tile<ptr<f32>> {
+      break %pf32 : tile<ptr<f32>>
+    }
+    %v = make_tensor_view %p, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>
+    """,
 )
 ELSE_MISSING = define_code("else-missing", "An if with results needs an else branch.")
 BODY_ARGUMENTS = define_code("body-arguments", "The body of an operation has the wrong arguments.")

@@ -40,6 +40,8 @@ WIDTH_RULE = define_code(
     "The widths of source and result do not match the conversion.",
     "exti widens strictly, trunci narrows strictly, bitcast keeps the width (tf32 has 19 bits, "
     "i1 has 1).",
+    wrong="%wide = trunci %n : tile<i32> -> tile<i64>",
+    right="%wide = exti %n signed : tile<i32> -> tile<i64>",
 )
 NO_OP_CONVERSION = define_code("no-op-conversion", "ftof must change the element type.")
 

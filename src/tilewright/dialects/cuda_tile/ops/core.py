@@ -57,6 +57,14 @@ SHAPE_RULE = define_code(
     "shape-mismatch",
     "The shapes of an operation's tiles do not match.",
     "`tilewright explain OP` lists which extents must match.",
+    wrong="""
+    %two = iota : tile<2xi32>
+    %four = broadcast %two : tile<2xi32> -> tile<4xi32>
+    """,
+    right="""
+    %one = reshape %n : tile<i32> -> tile<1xi32>
+    %four = broadcast %one : tile<1xi32> -> tile<4xi32>
+    """,
 )
 DIM_RULE = define_code("dim-out-of-range", "A dimension is out of range for the rank of the tile.")
 INDEX_COUNT = define_code(

@@ -62,6 +62,8 @@ MEMORY_ORDER = define_code(
     "Loads are weak, relaxed or acquire; stores weak, relaxed or release; atomics relaxed, "
     "acquire, release or acq_rel. weak takes no scope, every other ordering needs one: tl_blk, "
     "device or sys.",
+    wrong="%x, %t = load_ptr_tko weak device %pf32 : tile<ptr<f32>> -> tile<f32>, token",
+    right="%x, %t = load_ptr_tko relaxed device %pf32 : tile<ptr<f32>> -> tile<f32>, token",
 )
 POINTEE_TYPE = define_code(
     "pointee-type", "The pointee type must be the element type of the accessed value."

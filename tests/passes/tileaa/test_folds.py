@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.analysis.tileaa.reading import read
+from xdsl.pattern_rewriter import PatternRewriter
 
 from tilewright.analysis.verifier import verify
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
+from tilewright.passes.canonicalize import Rule
+from tilewright.passes.tileaa import canonicalize
 from tilewright.passes.tileaa.canonicalize import TileAACanonicalize
 from tilewright.passes.tileaa.matching import integer_of
 from tilewright.passes.tileaa.order_guard import OrderGuard
@@ -459,6 +464,25 @@ CASES |= {
         + used("%u : i32"),
         ["create_queue", "queue.put", "queue.get", "queue.get"],
     ),
+    "a result of a region on a queue that nothing uses": (
+        MAKE_QUEUE
+        + PUT
+        + f"%r, %s = nv_tileaa.queue.get %q3 : {QUEUE} -> i32, {T8} {{\n"
+        + f"^bb0(%u: i32, %v: !nv_tileaa.{T8}, %w: f16):\n"
+        + "  %d = arith.muli %u, %u : i32\n"
+        + f"  nv_tileaa.queue.yield %d, %v : i32, {T8}\n}}"
+        + used(f"%s : {T8}"),
+        ["create_queue", "queue.put", "queue.get", "queue.yield"],
+    ),
+    "a splat of a constant": (
+        f"%k = arith.constant 7 : i32\n%r = nv_tileaa.splat %k : i32 -> {T8}" + used(f"%r : {T8}"),
+        [],
+    ),
+    "a scalar with an axis": (
+        "%r = nv_tileaa.expand_dims %n {axes = array<i64: 0>} : i32 -> tile<1xi32>"
+        + used("%r : tile<1xi32>"),
+        ["splat"],
+    ),
 }
 
 
@@ -523,6 +547,28 @@ def test_constant_products_wrap() -> None:
         TileAACanonicalize().apply_to(found.function.parent_op())  # pyright: ignore[reportArgumentType]
         barrier = found.op("optimization_barrier")
         assert integer_of(barrier.operands[0]) == wanted
+
+
+def test_every_rule_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that none of the cases needs is not tested, or can never match."""
+    fired: set[Rule] = set()
+
+    def watched(rule: Rule) -> Rule:
+        def call(op: Any, rewriter: PatternRewriter) -> None:
+            rule(op, rewriter)
+            if rewriter.has_done_action:
+                fired.add(rule)
+
+        return call
+
+    rules = {rule for group in canonicalize.RULES.values() for rule in group}
+    spied = {kind: tuple(map(watched, group)) for kind, group in canonicalize.RULES.items()}
+    monkeypatch.setattr(canonicalize, "RULES", spied)
+    for body, _ in CASES.values():
+        module = read(body, arguments=ARGUMENTS).function.parent_op()
+        assert module is not None
+        TileAACanonicalize().apply_to(module)
+    assert {rule.__name__ for rule in rules - fired} == set()  # pyright: ignore[reportFunctionMemberAccess]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -36,7 +36,6 @@ law(
     "select(c, splat(a), splat(b)) -> splat(select(c, a, b)) if is_scalar(c)",
     "select(splat(c), splat(a), splat(b)) -> splat(select(c, a, b))",
 )
-law("cast_to_itself", "index_cast(x) -> x", "index_castui(x) -> x")
 law("splat_of_constant", "splat(k := constant()) -> constant(k)")
 law("assume_of_splat", "assume(splat(x)) -> splat(assume(x)) if is_per_element(op)")
 law("product_with_zero", "dot(0, _, c, ...) -> c", "dot(_, 0, c, ...) -> c")

@@ -17,6 +17,9 @@ from tilewright.machine.ops.elementwise import computed
 from tilewright.machine.values import TOKEN, Registers
 from tilewright.numerics.arrays import Array, dtype_of, from_bytes, to_bytes
 
+Locate = Callable[[Registers], tuple[slice, ...]]
+"""Where in a tile a part of it lies."""
+
 # Below this size a filled copy is cheaper than NumPy's broadcast view.
 _SMALL = 1 << 14
 
@@ -97,7 +100,7 @@ def cat_step(lhs: int, rhs: int, result: int, axis: int) -> Step:
 
 def _sub_tile(
     t: Translator, op: core.ExtractOp | core.InsertOp, whole: tuple[int, ...], part: tuple[int, ...]
-) -> Callable[[Registers], tuple[slice, ...]]:
+) -> Locate:
     """Return a function that computes the slice of the whole tile selected by the indices."""
     slots = t.slots(op.indices)
     counts = tuple(a // b for a, b in zip(whole, part, strict=True))
@@ -135,6 +138,11 @@ def _extract(op: core.ExtractOp, t: Translator) -> Step:
 def _insert(op: core.InsertOp, t: Translator) -> Step:
     source, destination, result = t.slot(op.source), t.slot(op.destination), t.slot(op.result)
     locate = _sub_tile(t, op, tile_type(op.destination).dims, tile_type(op.source).dims)
+    return insert_step(source, destination, result, locate)
+
+
+def insert_step(source: int, destination: int, result: int, locate: Locate) -> Step:
+    """Copies a tile, with another one in place of a part of it."""
 
     def step(regs: Registers) -> None:
         tile = regs[destination].copy()

@@ -14,7 +14,6 @@ from tilewright.dialects.nv_tileaa.ops import contraction
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.launching.value_types import tile_type
 from tilewright.machine.compile import Step, Translator, implements
-from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.ops.matrix import float_step, integer_step, scaled_step
 from tilewright.machine.ops.reductions import YIELDS, reduce_step, scan_step
 from tilewright.machine.ops.views import padding_of
@@ -43,13 +42,6 @@ def _reduce(op: contraction.ReduceOp, t: Translator) -> Step:
 @implements(contraction.ScanOp)
 def _scan(op: contraction.ScanOp, t: Translator) -> Step:
     return scan_step(op, t, int_property(op, "axis"), reverse=is_set(op, "reverse"))
-
-
-@implements(YieldOp)
-def _yield(op: YieldOp, t: Translator) -> Step | None:
-    if not op.operands:
-        return None
-    return copy_slots(t.flow(op.operands), t.yields[-1].results)
 
 
 YIELDS.add(YieldOp)

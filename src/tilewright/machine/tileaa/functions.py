@@ -21,7 +21,7 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
-from tilewright.machine.ops.control_flow import copy_slots
+from tilewright.machine.ops.control_flow import give_results
 from tilewright.machine.tileaa.coroutines import with_coroutines
 from tilewright.machine.values import ARENA, Registers
 
@@ -86,11 +86,7 @@ def function_of(op: Operation, name: str, t: Translator) -> Function:
     return found
 
 
-@implements(functions.ReturnOp)
-def _return(op: functions.ReturnOp, t: Translator) -> Step | None:
-    if not op.operands:
-        return None
-    return copy_slots(t.flow(op.operands), t.yields[-1].results)
+implements(functions.ReturnOp, functions.YieldOp, queues.QueueYieldOp)(give_results)
 
 
 @implements(functions.CallOp)

@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.diagnostics import define_code
-from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileas import pipelines as P
 from tilewright.dialects.nv_tileas.types import TiledViewType
-from tilewright.launching.value_types import tile_like
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator, implements
 from tilewright.machine.faults import Fault
-from tilewright.machine.ops import views as view_steps
-from tilewright.machine.tileaa.accesses import Parts, with_view
 from tilewright.machine.tileaa.coroutines import PAUSE, Coroutines, Wait, waiting
-from tilewright.machine.tileaa.placement import noise
+from tilewright.machine.tileaa.placement import load_of, noise
 from tilewright.machine.values import Registers
-from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array
 
 WAITS_FOR_EVER = define_code(
@@ -217,20 +212,12 @@ def _async_tiled_tma_load(op: P.AsyncTiledTmaLoadOp, t: Translator) -> Step | Sw
     assert isinstance(target_type, TiledViewType)
     if not isinstance(made, P.MakeTiledTmaDescOp):
         raise Translator.refusal(op, f"'{op.name}' with a descriptor from outside the function")
-    moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
-    assert moved is not None
-    parts = Parts(op, made.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
-    target, scratch, stage = t.slot(op.target), t.new_slot(), t.slot(op.stage)
+    load, scratch = load_of(t, op, made.base)
+    target, stage = t.slot(op.target), t.slot(op.stage)
     opened = next(
         use.operation for use in op.stage.uses if isinstance(use.operation, P.ProducerWriteOp)
     )
     ring = t.slot(opened.pipeline)
-    t.preset(op.result, 0)
-
-    def whole_tile(access: ViewAccess, padding: Array) -> Step:
-        return view_steps.load_step(t, access, scratch, padding, is_weak=True)
-
-    load = with_view(parts, t, whole_tile)
 
     def step(regs: Registers) -> None:
         load(regs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tilewright.diagnostics import define_code
 from tilewright.dialects.declare import enum_property, int_property
@@ -19,8 +19,9 @@ from tilewright.dialects.nv_tileaa import types as A
 from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileas import asynchronous as S
 from tilewright.dialects.nv_tileas import ops
+from tilewright.dialects.nv_tileas.pipelines import AsyncTiledTmaLoadOp
 from tilewright.dialects.nv_tileas.types import TiledViewType
-from tilewright.launching.value_types import tile_like
+from tilewright.launching.value_types import TileLike, tile_like
 from tilewright.machine.compile import Nested, Step, SwitchPoint, Translator, implements
 from tilewright.machine.faults import Fault
 from tilewright.machine.ops import memory as pointer_steps
@@ -253,26 +254,35 @@ def _future_wait(op: S.FutureWaitOp, t: Translator) -> Step:
 
 @implements(S.AsyncTiledLoadOp)
 def _async_tiled_load(op: S.AsyncTiledLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
-    target_type = op.target.type
-    assert isinstance(target_type, TiledViewType)
-    moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
-    assert moved is not None
-    parts = Parts(op, op.base, tuple(op.indices), None, None, moved)  # pyright: ignore[reportArgumentType]
+    load, scratch = load_of(t, op, op.base)
+    return _started(t, load, scratch, op.target)
+
+
+def load_of(
+    t: Translator, op: S.AsyncTiledLoadOp | AsyncTiledTmaLoadOp, base: SSAValue
+) -> tuple[Step, int]:
+    """The step that loads the tile of a view whose copy begins, and the slot where it leaves the tile."""
+    parts = Parts(op, base, tuple(op.indices), None, None, _copied(op.target.type))  # pyright: ignore[reportArgumentType]
     scratch = t.new_slot()
     t.preset(op.result, 0)
 
     def whole_tile(access: ViewAccess, padding: Array) -> Step:
         return view_steps.load_step(t, access, scratch, padding, is_weak=True)
 
-    return _started(t, with_view(parts, t, whole_tile), scratch, op.target)
+    return with_view(parts, t, whole_tile), scratch
+
+
+def _copied(target: Attribute) -> TileLike:
+    """The type of the tile that a copy to storage moves."""
+    assert isinstance(target, TiledViewType)
+    moved = tile_like(A.TileType(target.dims, target.element_type))
+    assert moved is not None
+    return moved
 
 
 @implements(S.AsyncLoadOp)
 def _async_load(op: S.AsyncLoadOp, t: Translator) -> Step | SwitchPoint | Nested:
-    target_type = op.target.type
-    assert isinstance(target_type, TiledViewType)
-    moved = tile_like(A.TileType(target_type.dims, target_type.element_type))
-    assert moved is not None
+    moved = _copied(op.target.type)
     storage = pointer_steps.storage_behind(op, op.mnemonic(), op.base)
     scratch = t.new_slot()
     t.preset(op.result, 0)

@@ -21,7 +21,6 @@ from tilewright.machine.compile import (
     Translator,
     implements,
 )
-from tilewright.machine.ops.control_flow import copy_slots
 from tilewright.machine.tileaa.coroutines import PAUSE, Coroutines, Wait, waiting
 from tilewright.machine.values import Registers
 
@@ -144,10 +143,3 @@ def _get(op: queues.QueueGetOp, t: Translator) -> Nested:
         return None
 
     return Nested(start)
-
-
-@implements(queues.QueueYieldOp)
-def _queue_yield(op: queues.QueueYieldOp, t: Translator) -> Step | None:
-    if not op.operands:
-        return None
-    return copy_slots(t.flow(op.operands), t.yields[-1].results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -24,7 +24,14 @@ from tilewright.machine.ops.reductions import (
     scalar_body,
     vector_body,
 )
-from tilewright.machine.ops.tiles import cat_step, counted, rearranged, spreading
+from tilewright.machine.ops.tiles import (
+    Locate,
+    cat_step,
+    counted,
+    insert_step,
+    rearranged,
+    spreading,
+)
 from tilewright.machine.tileaa.faults import RANGE_EXTENT, SLICE_OUTSIDE
 from tilewright.machine.values import Registers, TensorView
 from tilewright.numerics.arrays import dtype_of
@@ -146,9 +153,6 @@ def _generate_each(op: shapes.GenerateOp, t: Translator) -> Step:
     return step
 
 
-Locate = Callable[[Registers], tuple[slice, ...]]
-
-
 def _slices(
     t: Translator, whole: TileLike, offsets: Sequence[int | SSAValue], sizes: Sequence[int]
 ) -> Locate:
@@ -209,10 +213,4 @@ def _insert_slice(op: extensions.InsertSliceOp, t: Translator) -> Step:
     source, destination, result = t.slots((op.source, op.destination, op.result))
     offsets = _offsets(op, op.indices)
     locate = _slices(t, tile_type(op.destination), offsets, tile_type(op.source).dims)
-
-    def step(regs: Registers) -> None:
-        tile = regs[destination].copy()
-        tile[locate(regs)] = regs[source]
-        regs[result] = tile
-
-    return step
+    return insert_step(source, destination, result, locate)

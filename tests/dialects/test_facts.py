@@ -263,3 +263,29 @@ def _same(found: np.ndarray, wanted: np.ndarray) -> bool:
     nan = np.isnan(wanted) if wanted.dtype.kind == "f" else np.zeros(wanted.shape, np.bool_)
     assert wanted.dtype.kind != "f" or np.isnan(found[nan]).all()
     return found[~nan].tobytes() == wanted[~nan].tobytes()
+
+
+_POINTER = "!nv_tileaa.ptr<f32, 1>"
+
+
+@pytest.mark.parametrize(
+    "order", ["", "mem_semantic = weak", "mem_semantic = relaxed, mem_scope = gpu"]
+)
+@pytest.mark.parametrize("volatile", ["", "volatile", "volatile = true", "volatile = false"])
+def test_weak_accesses(order: str, volatile: str) -> None:
+    """A load or store is weak unless it says more, and a flag that is false says nothing; an atomic never is."""
+    said = f"{{{', '.join(filter(None, (order, volatile)))}}}" if order or volatile else ""
+    module = parse(f"""
+        nv_tileaa.func @f(%p: {_POINTER}, %x: f32) attributes {{kernel}} {{
+          %r = nv_tileaa.load %p {said} : {_POINTER} -> f32
+          nv_tileaa.store %p, %r {said} : {_POINTER}, f32
+          %a = nv_tileaa.atomic_rmw %p, %x {{rmw_mode = addf}} : {_POINTER}, f32 -> f32
+          nv_tileaa.return
+        }}""")
+    accesses = [op for op in module.walk() if isinstance(op, Access)]
+    weak = "relaxed" not in order and volatile in ("", "volatile = false")
+    assert [op.is_weak for op in accesses] == [weak, weak, False]
+    assert [op.semantic for op in accesses] == [
+        *["relaxed" if "relaxed" in order else "weak"] * 2,
+        "relaxed",
+    ]

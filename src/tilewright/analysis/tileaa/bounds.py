@@ -20,7 +20,7 @@ from tilewright.analysis.tileaa.geometry import (
 )
 from tilewright.analysis.tileaa.patterns import Patterns
 from tilewright.analysis.tileaa.ranges import Ranges
-from tilewright.dialects.declare import enum_property
+from tilewright.dialects.arith import Extension, IndexConversion, TruncIOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.attributes import DivByAttr
 from tilewright.dialects.nv_tileaa.base import int_list, is_set
@@ -120,17 +120,10 @@ def _promises(access: Access, count: int) -> list[bool]:
     return [False] * count if facts is None else [bool(fact) for fact in int_list(facts)]
 
 
-_CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui"})
-
-
 def _behind_casts(value: SSAValue) -> SSAValue:
     """Return the value below casts that preserve numbers under 2**31."""
     while isinstance(value.owner, Operation):
-        if (
-            value.owner.name in _CASTS
-            or isinstance(value.owner, AssumeOp)
-            or value.owner.name == "arith.trunci"
-        ):
+        if isinstance(value.owner, AssumeOp | IndexConversion | Extension | TruncIOp):
             value = value.owner.operands[0]
         else:
             break
@@ -199,9 +192,8 @@ class BulkCopies:
 
     def _rules_of_access(self, access: Access, axes: Sequence[Axis]) -> list[str]:
         found = []
-        semantic = enum_property(access, "mem_semantic") or access.SEMANTICS[0]
-        if semantic != "weak" and not isinstance(access, TiledAtomicRMWOp):
-            found.append(f"{semantic} accesses cannot be bulk copies")
+        if access.semantic != "weak" and not isinstance(access, TiledAtomicRMWOp):
+            found.append(f"{access.semantic} accesses cannot be bulk copies")
         if "allow_tma" in access.properties and not is_set(access, "allow_tma"):
             found.append("the program forbids it")
         if any(operand in access.operands for operand in getattr(access, "mask", None) or ()):

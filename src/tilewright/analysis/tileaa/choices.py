@@ -49,7 +49,7 @@ _SWAPPED: dict[Relation, Relation] = {
     "/nan": "nan/",
     "nan/nan": "nan/nan",
 }
-_KEEPING = (AssumeOp, arith.IndexCastOp, arith.IndexCastUIOp)
+_KEEPING = (AssumeOp, arith.IndexConversion)
 _REPEATING = (BroadcastOp, ExpandDimsOp, ViewOp, *_KEEPING)
 
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.analysis.tileaa.provenance import Aliases
-from tilewright.dialects.declare import enum_property
-from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 
 
 def synchronises(op: Operation) -> bool:
     """Whether other effects may be ordered through this one, whatever memory they access."""
-    if not isinstance(op, Access):
-        return True
-    semantic = enum_property(op, "mem_semantic") or op.SEMANTICS[0]
-    return semantic != "weak" or is_set(op, "volatile")
+    return not isinstance(op, Access) or not op.is_weak
 
 
 def writes(op: Operation) -> bool:

@@ -23,12 +23,14 @@ from tilewright.dialects.arith.comparison import (
 from tilewright.dialects.arith.constants import ConstantOp, ElementsAttr
 from tilewright.dialects.arith.conversion import (
     BitcastOp,
+    Extension,
     ExtSIOp,
     ExtUIOp,
     FPToSIOp,
     FPToUIOp,
     IndexCastOp,
     IndexCastUIOp,
+    IndexConversion,
     SIToFPOp,
     TruncIOp,
     UIToFPOp,
@@ -62,6 +64,7 @@ from tilewright.dialects.arith.integer import (
     AndIOp,
     CeilDivSIOp,
     CeilDivUIOp,
+    Division,
     DivSIOp,
     DivUIOp,
     FloorDivSIOp,

@@ -55,7 +55,7 @@ def updating(
     keyword = _KEYWORDS[enum_property(op, "rmw_mode")]
     properties: dict[str, Attribute] = {
         "bin_op": b.IntegerAttr(BIN_OPS.index(keyword), I64),
-        **ordering(op, "relaxed"),
+        **ordering(op),
     }
     if fenced:
         properties["ordering"] = _RELAXED
@@ -83,7 +83,7 @@ def exchanging(
     Bits are compared, so floats are cast to integers.
     """
     bits = b.IntegerType(8 * element_bytes(element))
-    order = ordering(op, "relaxed")
+    order = ordering(op)
     success = order.pop("ordering")
     if fenced:
         success = _RELAXED

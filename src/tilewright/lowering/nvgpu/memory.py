@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import is_set
+from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.arith import vectors as V
@@ -85,13 +86,12 @@ def alignment(element: Attribute, width: b.IntegerType) -> dict[str, Attribute]:
     return {"alignment": b.IntegerAttr(element_bytes(element), width)}
 
 
-def ordering(op: Operation, default: str = "weak") -> dict[str, Attribute]:
+def ordering(op: Access) -> dict[str, Attribute]:
     """The ordering and scope properties of an atomic access; none for a weak one."""
-    semantic = enum_property(op, "mem_semantic") or default  # pyright: ignore[reportArgumentType]
-    if semantic == "weak":
+    if op.semantic == "weak":
         return {}
-    word = {"relaxed": "monotonic"}.get(semantic, semantic)
-    scope = _SCOPES[enum_property(op, "mem_scope") or "gpu"]  # pyright: ignore[reportArgumentType]
+    word = {"relaxed": "monotonic"}.get(op.semantic, op.semantic)
+    scope = _SCOPES[enum_property(op, "mem_scope") or "gpu"]
     found: dict[str, Attribute] = {"ordering": b.IntegerAttr(ORDERINGS[word], I64)}
     if scope:
         found["syncscope"] = b.StringAttr(scope)

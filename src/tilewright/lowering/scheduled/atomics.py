@@ -109,5 +109,5 @@ def _each(
 def _fence(low: ScheduledKernel, op: Atomic, order: str) -> None:
     """The half of an update's order that is asked for, where it has it."""
     if enum_property(op, "mem_semantic") in (order, "acq_rel"):
-        properties = {**ordering(op, "relaxed"), "ordering": b.IntegerAttr(ORDERINGS[order], I64)}
+        properties = {**ordering(op), "ordering": b.IntegerAttr(ORDERINGS[order], I64)}
         low.emit(FenceOp, (), (), properties)

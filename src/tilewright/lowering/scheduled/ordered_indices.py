@@ -16,12 +16,10 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
     ViewOp,
 )
 from tilewright.dialects.nv_tileas.ops import ConvertLayoutOp
+from tilewright.dialects.upstream.arith.syntax import INTEGER_PREDICATES
 
 #: What the relations of integers say of a greater one beside a lesser one, if both have no sign.
-_OF_GREATER = {
-    name: name in ("ne", "sgt", "sge", "ugt", "uge")
-    for name in ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-}
+_OF_GREATER = {name: name in ("ne", "sgt", "sge", "ugt", "uge") for name in INTEGER_PREDICATES}
 
 
 def known_comparisons(op: ReduceOp) -> dict[Operation, bool]:

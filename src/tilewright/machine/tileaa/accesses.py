@@ -101,16 +101,10 @@ class Parts:
             )
 
 
-def is_weak(op: Access) -> bool:
-    """Whether an access is neither ordered nor volatile, so other tile blocks need not be scheduled."""
-    semantic = enum_property(op, "mem_semantic")
-    return not isinstance(op, Atomic) and semantic in ("", "weak") and not is_set(op, "volatile")
-
-
 def placed(op: Access, t: Translator, step: Step) -> Step | SwitchPoint | Nested:
     """Return the step of an access with its switch point, and preset its result token."""
     preset_tokens(t, op.results)
-    return pausing(t, step) if is_weak(op) else SwitchPoint(step)
+    return pausing(t, step) if op.is_weak else SwitchPoint(step)
 
 
 def _view_access(parts: Parts, t: Translator, cut: Cut) -> ViewAccess:
@@ -220,7 +214,7 @@ def _through_lanes(
 @implements(memory.LoadOp, memory.TiledLoadOp, memory.GatherLoadOp)
 def _load(op: Load, t: Translator) -> Step | SwitchPoint | Nested:
     """With ``multimem``, there is only one replica to combine."""
-    parts, weak = Parts.of(op), is_weak(op)
+    parts, weak = Parts.of(op), op.is_weak
     result = t.slot(op.moved)
     mask, other = t.optional(parts.mask), t.optional(parts.other)
 

@@ -9,7 +9,7 @@ from xdsl.traits import IsTerminator, SymbolOpInterface, is_side_effect_free, is
 from tilewright.analysis.preorder import operations
 from tilewright.analysis.tileaa import Ranges, synchronises
 from tilewright.analysis.tileaa.integers import width_of
-from tilewright.dialects.arith import FPToSIOp, FPToUIOp
+from tilewright.dialects.arith import Division, FPToSIOp, FPToUIOp, ShLIOp, ShRSIOp, ShRUIOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
@@ -49,11 +49,7 @@ def is_idle_load(op: Operation) -> bool:
     return isinstance(op, Load) and not synchronises(op) and not op.moved.uses
 
 
-_DIVISIONS = frozenset(
-    f"arith.{name}"
-    for name in ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi", "remsi", "remui")
-)
-_SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
+_SHIFTS = (ShLIOp, ShRSIOp, ShRUIOp)
 #: Operations that are undefined behaviour for some operands; no proof is attempted for them.
 _UNPROVED = (ExtractOp, ExtractSliceOp, InsertSliceOp, AssumeOp, FPToSIOp, FPToUIOp)
 
@@ -66,10 +62,10 @@ def may_run_early(op: Operation, ranges: Ranges) -> bool:
         return False
     if isinstance(op, _UNPROVED) or "overflowFlags" in op.properties:
         return False
-    if op.name in _DIVISIONS:
+    if isinstance(op, Division):
         divisor = ranges.of(op.operands[1])
         return divisor.low > 0
-    if op.name in _SHIFTS:
+    if isinstance(op, _SHIFTS):
         width = width_of(op.results[0].type)
         amount = ranges.of(op.operands[1])
         return width is not None and amount.low >= 0 and amount.high < width

@@ -8,7 +8,7 @@ from typing import ClassVar
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tilewright.dialects.arith import CmpiOp, ConstantOp, ExtSIOp, ExtUIOp
+from tilewright.dialects.arith import CmpiOp, ConstantOp, Extension, ExtSIOp, ExtUIOp
 from tilewright.dialects.arith.base import numeric_element
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -59,7 +59,7 @@ def narrow_comparisons(function: FuncOp) -> None:
         Rewriter.insert_op(made, InsertPoint.before(op))
         op.result.replace_all_uses_with(made.result)
         made.result.name_hint = op.result.name_hint
-        erase_with_sources(op, lambda each: isinstance(each, (*REPEATING, ExtSIOp, ExtUIOp)))
+        erase_with_sources(op, lambda each: isinstance(each, (*REPEATING, Extension)))
 
 
 def _source(op: CmpiOp) -> Attribute | None:
@@ -67,7 +67,7 @@ def _source(op: CmpiOp) -> Attribute | None:
     if not T.dims_of(op.lhs.type):
         return None
     ends = [_behind(value) for value in (op.lhs, op.rhs)]
-    extended = [end for end in ends if isinstance(end.owner, ExtSIOp | ExtUIOp)]
+    extended = [end for end in ends if isinstance(end.owner, Extension)]
     if not extended:
         return None
     kinds = {(type(end.owner), T.element_of(_operand(end).type)) for end in extended}
@@ -107,7 +107,7 @@ class _Narrowing:
         """Return the same numbers in the narrower type."""
         owner = value.owner
         assert isinstance(owner, Operation)
-        if isinstance(owner, ExtSIOp | ExtUIOp):
+        if isinstance(owner, Extension):
             return owner.operands[0]
         found = self.made.get(value)
         if found is None or T.element_of(found.type) != element:

@@ -66,7 +66,7 @@ def constant_load_mask(op: Access, rewriter: PatternRewriter) -> None:
         groups = {name: values_of(op, name) for name in _LOAD_GROUPS}
         groups |= {"mask": (), "other": ()}
         replace_op(rewriter, op, rebuilt(type(op), groups, token, op, op.properties))
-    elif other and _is_weak(op) and (token or len(op.results) == 1):
+    elif other and op.semantic == "weak" and (token or len(op.results) == 1):
         replace_with(rewriter, op, (*other, *(token if len(op.results) > 1 else ())))
 
 
@@ -80,7 +80,7 @@ def constant_store_mask(op: Access, rewriter: PatternRewriter) -> None:
         groups = {name: values_of(op, name) for name in _STORE_GROUPS}
         groups |= {"mask": ()}
         replace_op(rewriter, op, rebuilt(type(op), groups, token, op, op.properties))
-    elif _is_weak(op) and (token or not op.results):
+    elif op.semantic == "weak" and (token or not op.results):
         replace_with(rewriter, op, token if op.results else ())
 
 
@@ -88,10 +88,6 @@ def _known_mask(op: Access) -> bool | None:
     mask = values_of(op, "mask")
     known = integer_of(mask[0]) if mask else None
     return None if known is None else bool(known)
-
-
-def _is_weak(op: Access) -> bool:
-    return enum_property(op, "mem_semantic") in ("", "weak")
 
 
 #: The argument with which each update leaves memory unchanged; all ones are -1, read signed.
@@ -115,7 +111,7 @@ def idle_exchange(op: AtomicCasOp, rewriter: PatternRewriter) -> None:
 
 
 def _read_instead(op: Access, other: Sequence[SSAValue], rewriter: PatternRewriter) -> None:
-    semantic = enum_property(op, "mem_semantic") or "relaxed"
+    semantic = op.semantic
     if semantic not in ("relaxed", "acquire") or len(op.results) != 2:
         return
     groups = {

@@ -34,6 +34,7 @@ from tilewright.dialects.arith.base import numeric_element
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -185,7 +186,7 @@ class _Slicing:
 
     def _check_effects(self, block: Block) -> None:
         for op in block.ops:
-            if isinstance(op, TiledLoadOp | scf.YieldOp) and "volatile" not in op.properties:
+            if isinstance(op, TiledLoadOp | scf.YieldOp) and not is_set(op, "volatile"):
                 continue
             if op.regions or not is_side_effect_free(op):
                 raise _CannotSliceError
@@ -324,9 +325,8 @@ class _Slicing:
             or self._here is not self._inner
         ):
             raise _CannotSliceError
-        weak = enum_property(op, "mem_semantic") in ("", "weak")
         whole = cut.sparse_dim is None and T.dims_of(op.result.type) == tuple(cut.tile_dims)
-        if op.mask is not None or "multimem" in op.properties or not (weak and whole):
+        if op.mask is not None or "multimem" in op.properties or not (op.is_weak and whole):
             raise _CannotSliceError
         if cut.steps[axis] != cut.tile_dims[axis] or not self._is_outside(op.base):
             raise _CannotSliceError

@@ -41,8 +41,7 @@ _SHORTEST, _LONGEST = 8, 64
 _ANY = 1 << 62
 #: How many operations are followed back from a dividend.
 _DEPTH = 8
-_EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
-_FOLLOWED = (AssumeOp, *_EXTENSIONS, arith.AddiOp, arith.SubiOp, arith.MuliOp)
+_FOLLOWED = (AssumeOp, arith.Extension, arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _DIVISIONS = (arith.FloorDivSIOp, arith.DivUIOp)
 
 
@@ -158,7 +157,7 @@ def _alignment(value: SSAValue, depth: int = _DEPTH) -> int:
         return 1 if owner.bounds else _factor_of(int_property(owner, "start"))
     if not depth:
         return 1
-    if isinstance(owner, _EXTENSIONS):
+    if isinstance(owner, arith.Extension):
         return _alignment(owner.operands[0], depth - 1)
     parts = _range_and_rest(value)
     if parts is None:
@@ -278,7 +277,7 @@ class _Splitting:
             scaled = self._insert(arith.MuliOp.of(numbers, by))
             ahead = self._insert(ConstantOp.from_value(numbers.type, start))
             return self._insert(arith.AddiOp.of(scaled, ahead)) if start else scaled
-        if isinstance(owner, _EXTENSIONS):
+        if isinstance(owner, arith.Extension):
             ty = T.tile_or_scalar(shape, T.element_of(value.type))
             return self._insert(type(owner).of(self._first(owner.operands[0], length), result=ty))
         parts = _range_and_rest(value)

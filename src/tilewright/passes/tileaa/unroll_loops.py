@@ -77,7 +77,7 @@ def _is_by_elements(op: Operation) -> bool:
     if op.regions:
         return False
     if isinstance(op, Load):
-        return not synchronises(op) and "volatile" not in op.properties
+        return not synchronises(op)
     tiles = any(_is_long(result) for result in op.results)
     return is_side_effect_free(op) and (not tiles or facts.elements(op) is not Elements.UNKNOWN)
 

@@ -27,7 +27,6 @@ from tilewright.passes.tileaa.effects import TRANSPARENT
 from tilewright.passes.tileas.remarks import Remarks
 
 _UPDATES = (AtomicRMWOp, TiledAtomicRMWOp, AtomicCasOp)
-_UNORDERED = ("", "weak", "relaxed")
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class WeakenAtomics(TileAAPass):
 def ordered_updates(function: FuncOp) -> list[Operation]:
     """Return the updates of a function that order other accesses."""
     updates = [op for op in function.walk() if isinstance(op, _UPDATES)]
-    return [op for op in updates if enum_property(op, "mem_semantic") not in _UNORDERED]
+    return [op for op in updates if op.semantic != "relaxed"]
 
 
 def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
@@ -107,7 +106,7 @@ def _tells(op: Operation, provenances: Provenances, updated: set[Root]) -> str:
             return "the result of an atomic is used"
         return "an atomic has scope sys" if enum_property(op, "mem_scope") == "sys" else ""
     if isinstance(op, Load | Store):
-        if enum_property(op, "mem_semantic") not in ("", "weak") or "volatile" in op.properties:
+        if not op.is_weak:
             return "another access is not weak"
         return _tells_access(op, provenances.of(op.operands[0]), updated)
     if isinstance(op, (*TRANSPARENT, scf.WhileOp)) or op.has_trait(IsTerminator):

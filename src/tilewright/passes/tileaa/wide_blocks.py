@@ -33,8 +33,8 @@ from tilewright.analysis.tileaa.geometry import cut_by, int_array
 from tilewright.analysis.tileaa.integers import is_splat
 from tilewright.analysis.tileaa.slices import slicings
 from tilewright.dialects import facts
-from tilewright.dialects.arith import ConstantOp, IndexCastOp, IndexCastUIOp
-from tilewright.dialects.declare import enum_property, int_property
+from tilewright.dialects.arith import ConstantOp, IndexConversion
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
@@ -50,7 +50,6 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.base import inherit_location
 
-_CASTS = (IndexCastOp, IndexCastUIOp)
 _PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
 
 
@@ -153,7 +152,7 @@ class _Analysis:
             return
         if isinstance(op, scf.YieldOp):
             return
-        if isinstance(op, _CASTS) and op.operands[0] in self.numbers:
+        if isinstance(op, IndexConversion) and op.operands[0] in self.numbers:
             self.numbers.add(op.results[0])
             return
         step = step_of(op, self.side, self.numbers)
@@ -229,16 +228,12 @@ def _is_plain(op: Operation) -> bool:
     if op.has_trait(IsTerminator) or isinstance(op, (*_PLAIN, ReturnOp)):
         return True
     if isinstance(op, Load):
-        return _is_weak(op)
+        return op.is_weak
     if isinstance(op, ReduceOp | ScanOp):
         return all(
             is_side_effect_free(inner) or inner.has_trait(IsTerminator) for inner in op.walk()
         )
     return not op.regions and is_side_effect_free(op)
-
-
-def _is_weak(op: Load | TiledStoreOp) -> bool:
-    return enum_property(op, "mem_semantic") in ("", "weak") and "volatile" not in op.properties
 
 
 def _access(op: TiledLoadOp | TiledStoreOp, numbers: set[SSAValue]) -> _Step:
@@ -248,7 +243,7 @@ def _access(op: TiledLoadOp | TiledStoreOp, numbers: set[SSAValue]) -> _Step:
     cut = None if cutter is None else cutter.cut
     if cutter is not op.base.owner or cut is None or cut.sparse_dim is not None or len(places) != 1:
         raise CannotWidenError("the block index selects something other than a tile of a view")
-    if op.mask is not None or "multimem" in op.properties or not _is_weak(op):
+    if op.mask is not None or "multimem" in op.properties or not op.is_weak:
         raise CannotWidenError("an access is masked, or not weak")
     (place,) = places
     moved = op.result if isinstance(op, TiledLoadOp) else values_of(op, "value")[0]
@@ -320,7 +315,7 @@ class _Rewriting:
             return _Step(gives, ())
         if isinstance(op, FuncOp | GetProgramIdOp) or _is_inside_fold(op):
             return None
-        if isinstance(op, _CASTS) and op.operands[0] in self.numbers:
+        if isinstance(op, IndexConversion) and op.operands[0] in self.numbers:
             return None
         return step_of(op, self.side, self.numbers)
 

@@ -18,7 +18,6 @@ from tilewright.diagnostics import TileIRError, define_code
 from tilewright.dialects import arith
 from tilewright.dialects.arith.constants import scalar_value
 from tilewright.dialects.declare import enum_property, int_property
-from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp, ReturnOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp, Load
@@ -57,10 +56,7 @@ def order_matters(func: FuncOp) -> str:
         if isinstance(op, Atomic) and _is_seen(op):
             return f"the effect or result of '{op.name}' depends on the block order"
         if isinstance(op, Access):
-            is_weak = enum_property(op, "mem_semantic") in ("", "weak") and not is_set(
-                op, "volatile"
-            )
-            if isinstance(op, Load) and not is_weak:
+            if isinstance(op, Load) and not op.is_weak:
                 return f"its blocks may wait for each other at '{op.name}'"
         elif op is not func and not isinstance(op, _CONTROL) and not is_side_effect_free(op):
             return f"'{op.name}' may observe the block order"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tilewright.analysis.tileaa.bounds import TILED_ACCESSES
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.layouts import Layout
@@ -15,9 +13,7 @@ from tilewright.passes.tileas.tile_ops import is_tile
 def goes_by_element(op: Access) -> bool:
     """Whether an access is ordered or volatile, or a tile of indices picks the rows of a view, which
     need not have the tile's shape."""
-    if is_set(op, "volatile") or enum_property(op, "mem_semantic") not in ("", "weak"):
-        return True
-    return _picks_rows(op)
+    return not op.is_weak or _picks_rows(op)
 
 
 def _picks_rows(op: Access) -> bool:

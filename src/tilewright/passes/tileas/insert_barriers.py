@@ -19,7 +19,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.analysis.tileaa import Facts, must_stay
 from tilewright.analysis.tileaa.order import writes
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.extensions import FenceOp
@@ -345,7 +344,7 @@ def _has_fence(op: Operation) -> bool:
 
 def _acquires(op: Atomic) -> bool:
     """Whether what follows an update comes behind it, for all threads: something depends on it."""
-    orders = enum_property(op, "mem_semantic") in ("acquire", "acq_rel")
+    orders = op.semantic in ("acquire", "acq_rel")
     return orders and any(value.first_use is not None for value in op.results)
 
 

@@ -7,9 +7,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.analysis.tileaa.geometry import cut_by
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import int_list, is_set
+from tilewright.dialects.nv_tileaa.base import int_list
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
 from tilewright.passes.base import inherit_location
@@ -21,7 +20,7 @@ class CannotSplitError(Exception):
 
 def check_weak(op: Load | Store) -> None:
     """Raise ``CannotSplitError`` for an access that orders others, or is volatile."""
-    if enum_property(op, "mem_semantic") not in ("", "weak") or is_set(op, "volatile"):
+    if not op.is_weak:
         raise CannotSplitError(f"'{op.name}' is not weak")
 
 

@@ -20,10 +20,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
 from tilewright.analysis.tileaa.tokens import TokenGraph
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.narrowing import integers_of
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileas import ops as S
@@ -296,9 +294,7 @@ class _Repeatable:
         return ""
 
     def _is_free(self, op: Operation) -> bool:
-        if not isinstance(op, Load) or is_set(op, "volatile"):
-            return False
-        if enum_property(op, "mem_semantic") not in ("", "weak"):
+        if not isinstance(op, Load) or not op.is_weak:
             return False
         return self.tokens.is_effect(op) and not any(
             self.tokens.ordered(op, write, around=True)

@@ -55,7 +55,7 @@ from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 LEAST_DEPTH, LEAST_DEPTH_BYTES, MOST_PARTS = 16, 32, 16
 #: The axis of k of either operand.
 _DEPTH = (1, 0)
-_CASTS = (arith.IndexCastOp, arith.IndexCastUIOp, arith.ExtSIOp, arith.ExtUIOp)
+_CASTS = (arith.IndexConversion, arith.Extension)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def argument_behind(value: SSAValue | None) -> BlockArgument | int | None:
         if isinstance(owner, ConstantOp):
             held = owner.properties["value"]
             return held.value.data if isinstance(held, b.IntegerAttr) else None
-        if not isinstance(owner, AssumeOp | arith.IndexCastUIOp | arith.IndexCastOp):
+        if not isinstance(owner, AssumeOp | arith.IndexConversion):
             return None
         value = owner.operands[0]
     if isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp):

@@ -12,8 +12,10 @@ from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.emitter.table import UNSUPPORTED
 from tilewright.cpu.codegen.memory.checks import OUTSIDE
+from tilewright.cpu.compile import compile_kernel
 from tilewright.diagnostics import TileIRError
 from tilewright.machine import Program as Reference
+from tilewright.text import parse
 
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.bool_)
 ORDERS = {
@@ -474,3 +476,15 @@ def test_masked_atomics_of_scalars(on: bool) -> None:
         {"a": a, "b": b, "m": np.array(on)},
         {key: np.ones((), np.float32) for key in "rsu"},
     )
+
+
+def test_a_store_that_is_not_volatile_keeps_its_order() -> None:
+    pointer = "!nv_tileaa.ptr<f32, 1>"
+    module = parse(f"""
+    module attributes {{nv_tileaa.compute_capability = 100 : i32}} {{
+      nv_tileaa.func @f(%p: {pointer}, %x: f32) attributes {{kernel}} {{
+        nv_tileaa.store %p, %x {{volatile = false, mem_semantic = release, mem_scope = gpu}} : {pointer}, f32
+        nv_tileaa.return
+      }}
+    }}""")
+    assert "release" in compile_kernel(module).llvm_ir

@@ -10,9 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import facts
 from tilewright.dialects.arith import ConstantOp
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
@@ -31,20 +31,15 @@ _IN_BODIES = (YieldOp, scf.YieldOp, AssumeOp, ub.PoisonOp)
 _LOOPS = (scf.ForOp, scf.WhileOp)
 
 
-def is_weak(op: Operation) -> bool:
-    """Whether a memory operation neither orders others nor is volatile."""
-    return enum_property(op, "mem_semantic") in ("", "weak") and "volatile" not in op.properties
-
-
 def is_volatile(op: Operation) -> bool:
     """Whether the program asks that an access happens as often as it is written."""
-    return "volatile" in op.properties
+    return is_set(op, "volatile")
 
 
 def is_lazy(op: Operation) -> bool:
     """Whether the result can be computed position by position, where it is read."""
     if isinstance(op, Load):
-        return is_weak(op)
+        return op.is_weak
     if isinstance(op, GenerateOp):
         return is_body_of_elements(op)
     return facts.elements(op) is not Elements.UNKNOWN

@@ -57,7 +57,7 @@ class ProgramOrder(Protocol):
 def orders_or_writes(op: Operation) -> bool:
     """Whether an operation may change memory, or order what others do there."""
     if isinstance(op, Load):
-        return not cost_model.is_weak(op)
+        return not op.is_weak
     return facts.ordering(op) is not Ordering.NONE
 
 
@@ -143,7 +143,7 @@ def _concerns_all(write: Operation) -> bool:
     """Whether an operation may write to any memory, or orders what others do."""
     if not isinstance(write, Store | Atomic):
         return True
-    return _orders(write) if isinstance(write, Atomic) else not cost_model.is_weak(write)
+    return _orders(write) if isinstance(write, Atomic) else not write.is_weak
 
 
 def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
@@ -200,7 +200,7 @@ def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
 
 def may_synchronise(op: Operation) -> bool:
     """Whether a memory operation can be how blocks wait for one another."""
-    return isinstance(op, Atomic) or (isinstance(op, Access) and not cost_model.is_weak(op))
+    return isinstance(op, Atomic) or (isinstance(op, Access) and not op.is_weak)
 
 
 def is_barrier(op: Operation) -> bool:
@@ -227,7 +227,7 @@ def _learns(op: Operation) -> bool:
     """Whether a memory operation can tell a block what another one has done."""
     if isinstance(op, Atomic):
         return any(result.uses for result in op.results[:1])
-    return isinstance(op, Load) and not cost_model.is_weak(op)
+    return isinstance(op, Load) and not op.is_weak
 
 
 def orders(op: Operation) -> bool:

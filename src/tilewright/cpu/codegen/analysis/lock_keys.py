@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from tilewright.analysis.tileaa.equality import same_value
-from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis import effects
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store
@@ -89,5 +89,5 @@ def _is_plain(op: Operation) -> bool:
 def _looks(op: Operation) -> bool:
     """Whether an operation of a loop can be what the loop waits for."""
     if isinstance(op, Load):
-        return not cost_model.is_weak(op)
+        return not op.is_weak
     return isinstance(op, Atomic)

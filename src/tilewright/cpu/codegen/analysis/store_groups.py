@@ -62,7 +62,7 @@ def _groups_in(block: Block, never_read: Set[Operation]) -> list[list[TiledStore
 def _can_join(op: TiledStoreOp) -> bool:
     owner = op.value.owner
     view = op.operands[0]
-    if not cost_model.is_weak(op) or op.mask is not None or not isinstance(view.owner, BlockTileOp):
+    if not op.is_weak or op.mask is not None or not isinstance(view.owner, BlockTileOp):
         return False
     dims = T.dims_of(op.value.type)
     whole = T.element_name(T.element_of(op.value.type)) not in ("i4", "f4E2M1FN")
@@ -97,5 +97,5 @@ def _may_stand_between(op: Operation, group: Sequence[TiledStoreOp]) -> bool:
     if isinstance(op, Load):
         root = effects.root_of(op.operands[0])
         written = [effects.root_of(store.operands[0]) for store in group]
-        return cost_model.is_weak(op) and root is not None and root not in written
+        return op.is_weak and root is not None and root not in written
     return not op.regions and (cost_model.is_lazy(op) or is_side_effect_free(op))

@@ -25,7 +25,7 @@ from tilewright.analysis.tileaa.geometry import Axis, Extent, source_of_assumes,
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.ir.elements import element_of
-from tilewright.dialects.arith import IndexCastOp, IndexCastUIOp
+from tilewright.dialects.arith import IndexConversion
 from tilewright.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -312,7 +312,7 @@ def _argument(stride: Extent) -> int | None:
         if isinstance(stride, BlockArgument):
             inside = isinstance(stride.block.parent_op(), FuncOp)
             return stride.index if inside else None
-        if not isinstance(stride.owner, IndexCastOp | IndexCastUIOp):
+        if not isinstance(stride.owner, IndexConversion):
             return None
         stride = stride.owner.operands[0]
     return None

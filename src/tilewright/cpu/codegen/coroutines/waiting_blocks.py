@@ -14,7 +14,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import RT_LOOKS, RT_RESULT, RUN_WAITING
-from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.coroutines.coroutine import Coroutine, call
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR
@@ -90,7 +90,7 @@ def only_looks(op: Operation) -> bool:
 
 
 def _works(op: Operation) -> bool:
-    if isinstance(op, Store) and cost_model.is_weak(op):
+    if isinstance(op, Store) and op.is_weak:
         return True
     tiles = (value.type for value in op.results if isinstance(value.type, T.TileType))
     return any(prod(ty.dims) > 1 for ty in tiles)

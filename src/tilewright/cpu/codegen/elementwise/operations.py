@@ -46,7 +46,7 @@ from tilewright.cpu.codegen.loops.tiles import (
 from tilewright.cpu.codegen.memory.packing import BYTE, Bytes, FromBytes, shared_bits
 from tilewright.cpu.codegen.memory.views import Memref
 from tilewright.dialects import facts
-from tilewright.dialects.arith import AddiOp, ArithOp, ConstantOp, MuliOp, SelectOp
+from tilewright.dialects.arith import AddiOp, ArithOp, ConstantOp, IndexConversion, MuliOp, SelectOp
 from tilewright.dialects.cuda_tile.types import DYNAMIC
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa import types as T
@@ -56,8 +56,6 @@ from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, BitcastOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.nv_tileaa.types import strides_of
 from tilewright.numerics.strides import row_major
-
-_INDEX_CASTS = frozenset({"arith.index_cast", "arith.index_castui"})
 
 
 def apply(
@@ -92,7 +90,7 @@ def emitter_of(
     if "to" in keywords:
         keywords["to"] = ELEMENTS[keywords["to"]]
     element = ELEMENTS[T.element_name(T.element_of(op.operands[op.ELEMENT_OPERAND].type))]
-    if op.name in _INDEX_CASTS:
+    if isinstance(op, IndexConversion):
         to = element_of(op.results[0].type)
         return partial(
             index_cast, element=element, to=to, signedness=keywords.get("signedness", "signed")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
@@ -86,7 +85,7 @@ def gather_load(f: FunctionEmitter, op: M.GatherLoadOp) -> None:
     packed elements.
     """
     refuse_packed(op)
-    if not cost_model.is_weak(op):
+    if not op.is_weak:
         ordered_load(f, op)
         return
     dims, element = T.dims_of(op.result.type), element_of(op.result.type)
@@ -102,7 +101,7 @@ def scatter_store(f: FunctionEmitter, op: M.ScatterStoreOp) -> None:
     packed elements.
     """
     refuse_packed(op)
-    if not cost_model.is_weak(op) or element_of(op.value.type).is_packed:
+    if not op.is_weak or element_of(op.value.type).is_packed:
         ordered_store(f, op)
         return
     places, value, mask = gathered(f, op), f.tile(op.value), optional(f, op.mask)

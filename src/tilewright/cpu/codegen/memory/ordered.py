@@ -73,9 +73,7 @@ def ordered_store(f: FunctionEmitter, op: M.StoreOp | M.TiledStoreOp | M.Scatter
     """Each element by itself, in row-major order and in that which the semantic asks for."""
     value, mask = f.tile(op.value), optional(f, op.mask)
     cells, guard = cells_of(f, op, mask)
-    ordering = (
-        "monotonic" if cost_model.is_weak(op) or cost_model.is_volatile(op) else ordering_of(op)
-    )
+    ordering = "monotonic" if op.is_weak or cost_model.is_volatile(op) else ordering_of(op)
     element = value.element
 
     def body(nest: LoopNest, coords: Coords) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
@@ -258,7 +257,7 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     """Elements at a tile of pointers, side by side where that is known; those that are masked off are padding. Ordered
     loads go by element.
     """
-    if not cost_model.is_weak(op):
+    if not op.is_weak:
         ordered_load(f, op)
         return
     ty = op.result.type
@@ -307,7 +306,7 @@ def _of_one_element(tile: Tile, place: TilePosition) -> Tile:
 @lowers("store")
 def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     """Elements to a tile of pointers where the mask holds. Ordered stores go by element."""
-    if not cost_model.is_weak(op):
+    if not op.is_weak:
         ordered_store(f, op)
         return
     if isinstance(op.base.type, T.MemrefType):

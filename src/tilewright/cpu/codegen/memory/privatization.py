@@ -118,7 +118,7 @@ def _may_be_put_off(op: Operation) -> bool:
         return False
     return (
         enum_property(op, "rmw_mode") in IDENTITY
-        and enum_property(op, "mem_semantic") in ("", "relaxed")
+        and op.semantic == "relaxed"
         and enum_property(op, "mem_scope") != "sys"
         and not list(op.result.uses)
         and prod(T.dims_of(op.value.type)) >= _SHORTEST_TILE
@@ -144,7 +144,7 @@ def _why_not(op: Operation) -> str:
         return "the result of an exchange depends on the order"
     if enum_property(op, "mem_scope") == "sys":
         return "its scope is sys, so other devices may observe it"
-    if enum_property(op, "mem_semantic") not in ("", "relaxed"):
+    if op.semantic != "relaxed":
         return "it orders other accesses"
     if prod(T.dims_of(op.value.type)) < _SHORTEST_TILE:
         return f"its tile has fewer than {_SHORTEST_TILE} elements"

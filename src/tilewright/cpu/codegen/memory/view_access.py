@@ -8,7 +8,6 @@ from math import prod
 
 from xdsl.dialects import scf
 
-from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.cpu.codegen.analysis.readers import is_read_once
 from tilewright.cpu.codegen.analysis.store_groups import are_beside
@@ -53,7 +52,7 @@ from tilewright.dialects.nv_tileaa.ops import memory as M
 def tiled_load(f: FunctionEmitter, op: M.TiledLoadOp) -> None:
     """With ``multimem``, the one replica is all there is to combine."""
     refuse_packed(op)
-    if not cost_model.is_weak(op):
+    if not op.is_weak:
         ordered_load(f, op)
         return
     ty = op.result.type
@@ -72,7 +71,7 @@ def tiled_load(f: FunctionEmitter, op: M.TiledLoadOp) -> None:
 def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     """With ``multimem``, the one replica is written."""
     refuse_packed(op)
-    if not cost_model.is_weak(op):
+    if not op.is_weak:
         ordered_store(f, op)
         return
     if op in f.plan.groups:

@@ -22,7 +22,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.cpu.abi import PANELS_READY
-from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
@@ -110,7 +110,7 @@ def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
     while value not in plan.kept:
         owner = value.owner
         if isinstance(owner, M.TiledLoadOp):
-            plain = cost_model.is_weak(owner) and owner.mask is None
+            plain = owner.is_weak and owner.mask is None
             return owner if plain else None
         if not isinstance(owner, (ArithOp, *_MOVES)):
             return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.cpu.codegen.analysis import cost_model, effects
+from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
@@ -101,7 +101,7 @@ def _only_store(
     store = users[0]
     if not isinstance(store, M.TiledStoreOp) or store.parent is not maker.parent:
         return None
-    if store not in plan.non_temporal or not cost_model.is_weak(store) or store.mask is not None:
+    if store not in plan.non_temporal or not store.is_weak or store.mask is not None:
         return None
     if store.value is not total or "multimem" in store.properties:
         return None

@@ -46,9 +46,8 @@ class Reads(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: object) -> set[EffectInstance]:
-        assert isinstance(op, TileAAOp)
-        ordered = enum_property(op, "mem_semantic") not in ("", "weak")
-        return {READ, WRITE} if ordered or is_set(op, "volatile") else {READ}
+        assert isinstance(op, Access)
+        return {READ} if op.is_weak else {READ, WRITE}
 
 
 class Writes(MemoryEffect):
@@ -56,9 +55,8 @@ class Writes(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: object) -> set[EffectInstance]:
-        assert isinstance(op, TileAAOp)
-        ordered = enum_property(op, "mem_semantic") not in ("", "weak")
-        return {READ, WRITE} if ordered or is_set(op, "volatile") else {WRITE}
+        assert isinstance(op, Access)
+        return {WRITE} if op.is_weak else {READ, WRITE}
 
 
 class Access(TileAAOp):
@@ -94,6 +92,16 @@ class Access(TileAAOp):
         return values_of(self, "base")[0].type
 
     @property
+    def semantic(self) -> str:
+        """The memory semantic; where none is written, the one that is meant."""
+        return enum_property(self, "mem_semantic") or self.SEMANTICS[0]
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it neither orders other accesses nor has to happen as often as it is written."""
+        return self.semantic == "weak" and not is_set(self, "volatile")
+
+    @property
     def moved(self) -> SSAValue:
         """The value that is read or written."""
         return values_of(self, self.VALUE)[0]
@@ -111,7 +119,7 @@ class Access(TileAAOp):
                 attr("mem_semantic"),
                 label=f"this is {semantic}",
             )
-        elif (semantic or self.SEMANTICS[0]) == "weak":
+        elif self.semantic == "weak":
             if scope:
                 report.error(
                     codes.MEMORY_ORDER,

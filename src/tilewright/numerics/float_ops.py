@@ -19,6 +19,7 @@ from tilewright.numerics import float64_exact
 from tilewright.numerics.arrays import Array, dtype_of, from_bits, unsigned_view
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import Rounding
+from tilewright.numerics.int_ops import COMPARISONS
 from tilewright.numerics.rounding import quiet, round_float64, round_to_odd, two_product, two_sum
 
 _F32_MIN_NORMAL = np.float32(2.0**-126)
@@ -388,14 +389,7 @@ def _less_or_greater(lhs: Array, rhs: Array) -> Array:
     return (lhs < rhs) | (lhs > rhs)
 
 
-_ORDERED: dict[str, Callable[[Array, Array], Array]] = {
-    "equal": np.equal,
-    "not_equal": _less_or_greater,
-    "less_than": np.less,
-    "less_than_or_equal": np.less_equal,
-    "greater_than": np.greater,
-    "greater_than_or_equal": np.greater_equal,
-}
+_ORDERED = {**COMPARISONS, "not_equal": _less_or_greater}
 
 _COMPLEMENT = {
     "equal": "not_equal",

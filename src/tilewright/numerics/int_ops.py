@@ -176,7 +176,8 @@ def shift_too_far(lhs: Array, rhs: Array, element: str) -> Array:
     return np.asarray(unsigned_view(rhs) >= FORMATS[element].bits)
 
 
-_PREDICATES: dict[str, Callable[[Array, Array], Array]] = {
+#: By ``comparison_predicate``; of floats, those of ordered numbers.
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "equal": np.equal,
     "not_equal": np.not_equal,
     "less_than": np.less,
@@ -190,7 +191,7 @@ def cmpi(
     lhs: Array, rhs: Array, element: str, *, comparison_predicate: str, signedness: str
 ) -> Array:
     """Return an i1 array."""
-    compare = _PREDICATES[comparison_predicate]
+    compare = COMPARISONS[comparison_predicate]
     return np.asarray(compare(as_numbers(lhs, signedness), as_numbers(rhs, signedness)))
 
 

@@ -333,10 +333,3 @@ def fence(low: ThreadLowering, op: Operation) -> None:
         },
     )
     low.bind(op.results[0], None)
-
-
-@lowers("ext.grid_dependency")
-def grid_dependency(low: ThreadLowering, op: Operation) -> None:
-    """Builds nothing: launches run one after the other."""
-    for result in op.results:
-        low.bind(result, None)

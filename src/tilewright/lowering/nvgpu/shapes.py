@@ -314,8 +314,8 @@ def same(low: ThreadLowering, op: Operation) -> None:
         low.bind(result, low.held[value])
 
 
-@lowers("mark_for_reuse", "message", "create_mem_token", "join_mem_token")
+@lowers("mark_for_reuse", "message", "create_mem_token", "join_mem_token", "ext.grid_dependency")
 def nothing(low: ThreadLowering, op: Operation) -> None:
-    """Binds nothing. Hints are dropped, and barriers enforce memory order."""
+    """Builds nothing. Hints are dropped, barriers enforce memory order, and launches run one after the other."""
     for result in op.results:
         low.bind(result, None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import builtin as b
 from xdsl.dialects.arith import AndIOp, XOrIOp
 from xdsl.ir import SSAValue
 
 from tilewright.layouts.lane_moves import LaneMoves, Swap, Take
+from tilewright.lowering.nvgpu.vectors import length
 from tilewright.lowering.scheduled.shuffles import Mode, from_lanes
 from tilewright.lowering.scheduled.state import ScheduledKernel
 
@@ -26,13 +26,8 @@ def thread_bit(low: ScheduledKernel, bit: int, count: int) -> SSAValue:
     return low.splat(condition, count)
 
 
-def _count(value: SSAValue) -> int:
-    assert isinstance(value.type, b.VectorType)
-    return value.type.get_shape()[0]
-
-
 def _is_nothing(value: SSAValue, take: Take) -> bool:
-    same = take.registers == tuple(range(_count(value)))
+    same = take.registers == tuple(range(length(value)))
     return same and not any(take.lanes) and take.stays
 
 
@@ -60,11 +55,11 @@ def _taken(low: ScheduledKernel, value: SSAValue, take: Take) -> SSAValue:
     """Registers of other lanes."""
     if take.both is not None:
         other = from_lanes(low, value, Mode.XOR, 1 << take.both)
-        bit = thread_bit(low, take.both, _count(value))
+        bit = thread_bit(low, take.both, length(value))
         # Of the lanes whose bit is clear, and is set.
         pair = [low.select(bit, other, value), low.select(bit, value, other)]
         order = [
-            register + _count(value) * (lane >> take.both & 1)
+            register + length(value) * (lane >> take.both & 1)
             for register, lane in zip(take.registers, take.lanes, strict=True)
         ]
         return low.picked(low.joined(pair), order)

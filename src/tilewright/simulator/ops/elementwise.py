@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 from tilewright.dialects.upstream.arith.floats import rounding_of
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.convert import written_floats
+from tilewright.numerics.int_ops import COMPARISONS
 from tilewright.numerics.rounding import unguarded
 from tilewright.numerics.semantics import ELEMENTWISE
 from tilewright.simulator import codes
@@ -132,15 +133,6 @@ _ON_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "arith.xori": lambda x, y: x ^ y,
     "arith.minsi": min,
     "arith.maxsi": max,
-}
-#: Signed comparisons that NumPy can do between an array and a Python integer.
-_COMPARE_ARRAYS: dict[str, Callable[..., Array]] = {
-    "equal": np.equal,
-    "not_equal": np.not_equal,
-    "less_than": np.less,
-    "less_than_or_equal": np.less_equal,
-    "greater_than": np.greater,
-    "greater_than_or_equal": np.greater_equal,
 }
 _COMPARE_NUMBERS: tuple[Callable[[int, int], bool], ...] = (
     lambda x, y: x == y,
@@ -372,7 +364,7 @@ def _cmpi(op: Any, t: Translator) -> Step:
     compare = _COMPARE_NUMBERS[number if number < 6 else number - 4]
     mask = (1 << source.bits) - 1 if signedness == "unsigned" else -1
     evaluate, dtype = _evaluation(call, False), source.dtype
-    native = _COMPARE_ARRAYS[predicate] if mask == -1 else None
+    native = COMPARISONS[predicate] if mask == -1 else None
 
     def step(warp: Warp) -> None:
         r: list[Any] = warp.regs

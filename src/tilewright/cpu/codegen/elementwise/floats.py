@@ -13,20 +13,21 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise import directed
-from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, narrow_slow, widen
+from tilewright.cpu.codegen.elementwise.formats import (
+    narrow,
+    narrow_result,
+    narrow_slow,
+    splat_bits,
+    widen,
+)
 from tilewright.cpu.codegen.elementwise.table import PREDICATES, emitter
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import FLOAT, I32, Element, float_constant
+from tilewright.cpu.codegen.ir.elements import FLOAT, I32, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Constant, Type
 from tilewright.cpu.codegen.ir.types import Value as V
 
 _APPROXIMATIONS = ("approx", "full")
-
-
-def splat_bits(ty: Type, bits: int) -> Constant:
-    """A float in every lane, by its bits."""
-    return llvm.splat_constant(float_constant(llvm.scalar_of(ty), bits), llvm.lanes_of(ty))
 
 
 def flush(b: B, x: V) -> V:

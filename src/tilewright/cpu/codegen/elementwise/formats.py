@@ -85,7 +85,7 @@ def _through_half(mask: int, shift: int, scale: int, nan: int | None) -> object:
         if nan is None:
             return value
         is_nan = b.icmp_unsigned("==", field, llvm.number(halves, nan))
-        return b.select(is_nan, _splat_bits(single, 0x7FC00000), value)
+        return b.select(is_nan, splat_bits(single, 0x7FC00000), value)
 
     return decode
 
@@ -97,7 +97,8 @@ def _signed(b: B, value: V, sign: V, bit: int) -> V:
     return b.bitcast(b.or_(b.bitcast(value, words), placed), value.type)
 
 
-def _splat_bits(ty: Type, bits: int) -> Constant:
+def splat_bits(ty: Type, bits: int) -> Constant:
+    """A float in every lane, by its bits."""
     return llvm.splat_constant(float_constant(llvm.scalar_of(ty), bits), llvm.lanes_of(ty))
 
 
@@ -113,7 +114,7 @@ def _decode_e5m3(b: B, x: V, single: Type) -> V:
     value = b.bitcast(b.shl(bits, llvm.number(words, 20)), single)
     scaled = b.fmul(value, llvm.number(single, 2.0**112))
     is_nan = b.icmp_unsigned("==", bits, llvm.number(words, 0xFF))
-    return b.select(is_nan, _splat_bits(single, 0x7FC00000), scaled)
+    return b.select(is_nan, splat_bits(single, 0x7FC00000), scaled)
 
 
 def _decode_e8m0(b: B, x: V, single: Type) -> V:

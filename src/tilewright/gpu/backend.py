@@ -1,17 +1,23 @@
-"""Registers GPUs with ``launching.machine``: for tile kernels, and for per-thread ones."""
+"""Registers GPUs with ``launching.machine``: for tile kernels, and for per-thread ones.
+
+Whether there is a GPU is asked often where there is none: the compiler is imported when something is loaded.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+import llvmlite as llvmlite  # what the compiler needs is missed here
 
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.driver import open_gpu
-from tilewright.gpu.tiles import ThreadProgram, TileProgram
-from tilewright.launching.modules import is_tile_ir
-from tilewright.launching.options import LaunchOptions
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+
+    from tilewright.gpu.tiles import ThreadProgram, TileProgram
+    from tilewright.launching.options import LaunchOptions
 
 
 def check(variant: str) -> None:
@@ -23,10 +29,14 @@ def check(variant: str) -> None:
 
 def load(module: Operation, variant: str, options: LaunchOptions) -> TileProgram | ThreadProgram:
     """A program for a module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``."""
+    from tilewright.gpu.tiles import ThreadProgram, TileProgram
+    from tilewright.launching.modules import is_tile_ir
+
     if is_tile_ir(module):
         return TileProgram(module, variant or None, options)
     return ThreadProgram(cast("ModuleOp", module), variant or None, options)
 
 
 def get_ready() -> None:
-    """Nothing to do beyond the import of this module."""
+    """Import the compiler."""
+    from tilewright.gpu import tiles as tiles

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I1, I64, PTR, Literal
+from tilewright.cpu.codegen.ir.printing import text_of
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Type, Value
 from tilewright.cpu.target import CpuTarget
 
@@ -22,6 +23,12 @@ class TargetModule(ir.Module):
         self.triple, self.data_layout = target.triple, target.data_layout
         self.target = target
         self.origins: Origins | None = None
+
+    def _get_body_lines(self) -> list[str]:
+        """What llvmlite joins in ``str``; should it stop, it does the work itself."""
+        lines = [ty.get_declaration() for ty in self.get_identified_types().values()]
+        held = self.globals.values()
+        return lines + [text_of(v) if isinstance(v, ir.Function) else str(v) for v in held]
 
 
 def target_of(b: Builder) -> CpuTarget:

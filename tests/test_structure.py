@@ -58,10 +58,28 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 8
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-FILES = {
-    path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(SOURCE.rglob("*.py"))
-}
+
+
+class Files(Mapping[str, ast.Module]):
+    """The files of the package, parsed when somebody looks at them: every worker collects these tests, and one runs them."""
+
+    def __init__(self) -> None:
+        self._names = [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.py"))]
+
+    @cache  # noqa: B019 (there is one)
+    def __getitem__(self, name: str) -> ast.Module:
+        return ast.parse((SOURCE / name).read_text(encoding="utf-8"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    __hash__ = object.__hash__
+
+
+FILES = Files()
 
 #: Functions that are longer than they should be.
 LONG_FUNCTIONS = frozenset(
@@ -113,10 +131,9 @@ TYPE_CIRCLES = frozenset(
 )
 
 
-FUNCTIONS = {
-    name: {node.name for node in tree.body if isinstance(node, Function)}
-    for name, tree in FILES.items()
-}
+@cache
+def functions_of(name: str) -> frozenset[str]:
+    return frozenset(node.name for node in FILES[name].body if isinstance(node, Function))
 
 
 def package_of(path: Path) -> str:
@@ -226,7 +243,8 @@ def _module(name: str) -> str:
     return "tilewright." + name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
-MODULES = {_module(name): tree for name, tree in FILES.items()}
+#: The file of each module.
+MODULES = {_module(name): name for name in FILES}
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -253,7 +271,7 @@ def _loaded_modules(module: str, *, types: bool = False) -> set[str]:
     """The modules of ours that loading a module loads by its own imports; packages around them come
     along, but need not be complete."""
     found: set[str] = set()
-    for source, name in _loaded(MODULES[module], types):
+    for source, name in _loaded(FILES[MODULES[module]], types):
         inner = f"{source}.{name}"
         found |= {inner if inner in MODULES else source} & MODULES.keys()
     return found - {module}
@@ -301,7 +319,9 @@ def test_circles_are_found() -> None:
 #: What tells of functions that many modules have under one name: the protocol that they fill, or who calls them.
 TOLD_ELSEWHERE = {
     "cli/": {"add_arguments", "execute"},  # of SubCommand (cli/main.py)
-    "pytest.py": {name for name in FUNCTIONS["pytest.py"] if name.startswith("pytest_")},  # hooks
+    "pytest.py": {
+        name for name in functions_of("pytest.py") if name.startswith("pytest_")
+    },  # hooks
 }
 
 
@@ -348,7 +368,7 @@ def test_what_is_told_elsewhere_is_told_there() -> None:
     assert all(getattr(SubCommand, name).__doc__ for name in TOLD_ELSEWHERE["cli/"])
     for prefix, names in TOLD_ELSEWHERE.items():
         files = [name for name in FILES if name.startswith(prefix)]
-        assert names <= {each for name in files for each in FUNCTIONS[name]}
+        assert names <= {each for name in files for each in functions_of(name)}
 
 
 def test_docstrings_are_no_echo_of_the_name() -> None:

@@ -260,6 +260,8 @@ def test_a_search_goes_uphill(
 ) -> None:
     """It begins with what the compiler decides, and ends with nothing slower."""
     few = {"_WARPS": (4, 8), "_STAGES": (2, 4), "_WIDTHS": (4, 8), "_BANDS": (0, 8)}
+    few |= {"_RESIDENT": (0, 2), "_PARTS": (1, 2)}
+    monkeypatch.setattr(decided, "MOST_STEPS", 2)
     for name, values in few.items():
         assert set(values) <= set(getattr(decided, name))
         monkeypatch.setattr(decided, name, values)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-varlen = pytest.importorskip("torch.nn.attention.varlen", reason="torch has no varlen_attn")
 
 from tilewright.cutile.torch_cuda import pretended_cuda  # noqa: E402
 
@@ -19,6 +18,12 @@ def hosted() -> Iterator[None]:
     with pretended_cuda():
         torch.manual_seed(0)
         yield
+
+
+@pytest.fixture(scope="module")
+def varlen() -> Any:
+    """It takes a second to import, which only who runs these tests should have to wait for."""
+    return pytest.importorskip("torch.nn.attention.varlen", reason="torch has no varlen_attn")
 
 
 Q_LENGTHS, K_LENGTHS = [3, 0, 7, 1], [5, 2, 7, 4]
@@ -55,7 +60,9 @@ def by_hand(q: Any, k: Any, v: Any, window: tuple[int, int], scale: float | None
 
 @pytest.mark.parametrize("heads", [(2, 2), (4, 2), (4, 1)], ids=str)
 @pytest.mark.parametrize("window", [(-1, -1), (-1, 0), (2, 0), (1, 1), (0, 2)], ids=str)
-def test_results_and_gradients(heads: tuple[int, int], window: tuple[int, int]) -> None:
+def test_results_and_gradients(
+    varlen: Any, heads: tuple[int, int], window: tuple[int, int]
+) -> None:
     q, k, v = tokens(Q_LENGTHS, heads[0]), *(tokens(K_LENGTHS, heads[1]) for _ in range(2))
     out, sums = varlen.varlen_attn(
         q,
@@ -81,7 +88,7 @@ def test_results_and_gradients(heads: tuple[int, int], window: tuple[int, int]) 
         torch.testing.assert_close(grad, right, atol=1e-2, rtol=1e-2)
 
 
-def test_the_whole_of_one_sequence_is_plain_attention() -> None:
+def test_the_whole_of_one_sequence_is_plain_attention(varlen: Any) -> None:
     q, k, v = (tokens([9], 2, torch.bfloat16) for _ in range(3))
     out = varlen.varlen_attn(q, k, v, starts([9]), starts([9]), 9, 9)
     plain = torch.nn.functional.scaled_dot_product_attention(
@@ -90,8 +97,9 @@ def test_the_whole_of_one_sequence_is_plain_attention() -> None:
     torch.testing.assert_close(out, plain.transpose(0, 1))
 
 
-@pytest.mark.skipif(not hasattr(varlen, "varlen_attn_out"), reason="an older torch")
-def test_pages_of_keys() -> None:
+def test_pages_of_keys(varlen: Any) -> None:
+    if not hasattr(varlen, "varlen_attn_out"):
+        pytest.skip("an older torch")
     lengths, used = [4, 2], [5, 3]
     pages = torch.randn(6, 2, 2, 16, device="cuda", dtype=torch.float16)
     values = torch.randn_like(pages)
@@ -117,7 +125,7 @@ def test_pages_of_keys() -> None:
     assert torch.equal(given, out)
 
 
-def test_types_that_no_kernel_has() -> None:
+def test_types_that_no_kernel_has(varlen: Any) -> None:
     q = torch.randn(4, 2, 16, device="cuda")
     with pytest.raises(RuntimeError, match="only support fp16 and bf16"):
         varlen.varlen_attn(q, q, q, starts([4]), starts([4]), 4, 4)

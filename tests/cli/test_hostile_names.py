@@ -33,7 +33,7 @@ NAMES = {
     "unicode": "k\u00e4se\u540d\u524d",
     "intrinsic": "llvm.memcpy",
     "library": "memcpy",
-    "ours": "in_known_memory",
+    "ours": "in_a_range",
     "encoded": "tw$6b",
     "percent": "a%d%s$b",
     "markup": "</script><script>alert(1)</script>",

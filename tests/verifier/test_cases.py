@@ -15,7 +15,7 @@ from tilewright.diagnostics import SourceFile, check_expectations
 SOURCE = Path(tilewright.__file__).parent
 
 #: Where the codes of the dialect, of its syntax and of the verifier are defined.
-ROOMS = (
+PACKAGES = (
     SOURCE / "dialects" / "declare.py",
     SOURCE / "dialects" / "cuda_tile",
     SOURCE / "dialects" / "syntax",
@@ -54,8 +54,8 @@ def test_rules_have_names_of_their_own() -> None:
 def defined_codes() -> set[str]:
     """The names in all calls of ``define_code`` in these packages."""
     found: set[str] = set()
-    for room in ROOMS:
-        for path in [room] if room.is_file() else room.rglob("*.py"):
+    for package in PACKAGES:
+        for path in [package] if package.is_file() else package.rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                     continue

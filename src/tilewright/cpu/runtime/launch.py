@@ -330,7 +330,7 @@ class Program:
                 state.alone = ALONE if alone else 0
                 self._run_blocks(state, kernel, replace(settings, threads=1) if alone else settings)
         else:
-            # Without a pace calls are too short for copies of large arrays.
+            # Before a chunk size is known, calls are too short for copies of large arrays.
             may_close = compiled.asks_for_memory and kernel.feedback.seconds > 0
             with UPDATE_LOCK.alone() if may_close else UPDATE_LOCK.together() as closed:
                 state.alone = CLOSED if closed else 0

@@ -95,7 +95,7 @@ class ChunkFeedback:
 class Choice:
     """Whether a kernel is faster on one thread, without atomic operations, or on several, with them.
 
-    Each is tried some times in a row, as the first time finds cold memory, no pace, and threads that sleep; then
+    Each is tried some times in a row, as the first time finds cold memory, no measured chunk size, and threads that sleep; then
     the one that took less for a block at its best is chosen.
     """
 

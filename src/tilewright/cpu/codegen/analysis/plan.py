@@ -49,7 +49,7 @@ class Plan:
     """The position behind the last operation."""
     kept: set[SSAValue] = field(default_factory=set)
     reasons: dict[SSAValue, str] = field(default_factory=dict)
-    """Why each of the kept tiles is."""
+    """Why each of them is memoized."""
     in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
     non_temporal: set[Operation] = field(default_factory=set)

@@ -113,7 +113,7 @@ class Unit:
     right_axes: Mapping[DotOp, Collection[int]] = field(default_factory=dict)
     """Along which axes of the grid blocks differ in the right operand of a product, where something is known."""
     has_non_temporal_stores: bool = False
-    """Whether there are stores past the caches."""
+    """Whether any store is non-temporal."""
     memory: NoaliasRanges | None = None
     """The memory that a launch may access, where the code asks for it."""
     coroutines: Coroutines | None = None
@@ -166,12 +166,12 @@ class Coroutine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Into:
-    """The memory that a nest writes to: ``past``: whether stores go past the caches, where they may;
+    """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
     ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
     distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
     is more to check."""
 
-    past: Value | None
+    non_temporal: Value | None
     limits: Sequence[Value | None]
     loose: Sequence[Loose] = ()
     strided: bool = True
@@ -492,7 +492,7 @@ class FunctionEmitter:
         their length, else what the target has for these tiles; ``unroll`` how many of them an iteration handles.
         There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
         more: without checks of elements, and with. The one without has two where ``into`` may be written
-        past the caches; the one with checks leaves out what lies behind its limits, where the body does nothing, and
+        by non-temporal stores; the one with checks leaves out what lies behind its limits, where the body does nothing, and
         has two where only rows may end (``loops.row_ends``).
         """
         into = Into(None, ()) if into is None else into
@@ -507,7 +507,9 @@ class FunctionEmitter:
             masked: bool, stride: int = 1, *, beyond: bool = False, end: RowEnd | None = None
         ) -> list[Value]:
             known = strides.all_are(stride)
-            nest = LoopNest(self.builder, masked=masked, past=beyond, strides=known, work=work)
+            nest = LoopNest(
+                self.builder, masked=masked, non_temporal=beyond, strides=known, work=work
+            )
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds
             if end is None and dims and prod(dims) <= at_once * width:
@@ -529,7 +531,7 @@ class FunctionEmitter:
 
         def either(masked: bool) -> list[Value]:
             if not masked:
-                return self._past_caches(into.past, one)
+                return self._with_non_temporal(into.non_temporal, one)
             ends = None if lanes or _depends_on_place(tiles) else _ends(into, guard)
             end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
             return self.cut_rows(end, partial(edge, end=end))
@@ -537,11 +539,13 @@ class FunctionEmitter:
         with self.part():
             self.versions(conditions, either)
 
-    def _past_caches(self, past: Value | None, one: Callable[..., list[Value]]) -> list[Value]:
-        """What a nest without checks does, in two versions where it may write past the caches."""
-        if past is None:
+    def _with_non_temporal(
+        self, non_temporal: Value | None, one: Callable[..., list[Value]]
+    ) -> list[Value]:
+        """What a nest without checks does, in two versions where its stores may be non-temporal."""
+        if non_temporal is None:
             return one(False)
-        with self.builder.if_else(past) as (large, small):
+        with self.builder.if_else(non_temporal) as (large, small):
             with large:
                 one(False, beyond=True)
             with small:

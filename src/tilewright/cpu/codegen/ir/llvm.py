@@ -262,7 +262,7 @@ def store_non_temporal(b: Builder, value: Value, pointer: Value, align: int) -> 
 
 
 def fence_stores(b: Builder) -> None:
-    """Wait for the stores past the caches, on x86."""
+    """Wait for non-temporal stores, on x86."""
     b.call(declare(b.module, "llvm.x86.sse.sfence", ir.VoidType(), []), [])
 
 

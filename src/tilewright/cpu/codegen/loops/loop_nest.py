@@ -38,8 +38,8 @@ class Evaluated(Protocol):
 class LoopNest:
     """Levels of loops under construction.
 
-    ``masked``: accesses through views check each element; without it whole tiles are inside. ``past``:
-    stores of whole vectors go past the caches. ``strides`` are those of views whose stride only shows
+    ``masked``: accesses through views check each element; without it whole tiles are inside. ``non_temporal``:
+    stores of whole vectors bypass the caches. ``strides`` are those of views whose stride only shows
     when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``fetches``: rows of the next
     tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
@@ -49,7 +49,7 @@ class LoopNest:
         builder: Builder,
         *,
         masked: bool = False,
-        past: bool = False,
+        non_temporal: bool = False,
         strides: Mapping[int, int] | None = None,
         work: int | None = None,
     ):
@@ -57,7 +57,7 @@ class LoopNest:
         # Where only patterns of positions are looked at there is no builder.
         module = None if builder is None else builder.module
         self._origins: Origins | None = getattr(module, "origins", None)
-        self.masked, self.past, self.strides = masked, past, strides or {}
+        self.masked, self.non_temporal, self.strides = masked, non_temporal, strides or {}
         self.fetches = True
         self.work = work
         self._memo: dict[object, Lane] = {}

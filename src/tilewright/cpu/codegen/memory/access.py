@@ -53,7 +53,7 @@ _TF32_MASK = -(1 << 13)
 _ROWS_AHEAD = 8
 _LINE = 64
 _LONG_ROW = 2048
-#: Stores past the caches: how they must be aligned, how long rows must be, and which memory they are
+#: Non-temporal stores: how they must be aligned, how long rows must be, and which memory they are
 #: for, in bytes.
 STREAM_ALIGNMENT = 16
 _SHORTEST_STREAM = 256
@@ -354,7 +354,7 @@ def store_lanes(
     value: Value,
     chosen: Lane | None,
 ) -> None:
-    """Write elements of a tile to memory, those inside and chosen by the mask; whole vectors past the
+    """Write elements of a tile to memory, those inside and chosen by the mask; whole vectors bypassing the
     caches if the nest says so."""
     lanes = lanes_in(coords)
     mask = inside_mask(nest, place, coords) if nest.masked else None
@@ -380,7 +380,7 @@ def store_lanes(
         pointers.type = ir.VectorType(PTR, lanes)
         scatter_to(b, pointers, data, element, on)
     elif mask is None:
-        _store_vector(b, data, where, element, lanes, past=nest.past)
+        _store_vector(b, data, where, element, lanes, non_temporal=nest.non_temporal)
     else:
         where = safe_address(nest, place, coords, at).value
         size = ir.Constant(I32, element.buffer_bytes)
@@ -418,17 +418,17 @@ def store_beside(
 
 
 def _store_vector(
-    b: Builder, data: Value, where: Value, element: Element, lanes: int, *, past: bool
+    b: Builder, data: Value, where: Value, element: Element, lanes: int, *, non_temporal: bool
 ) -> None:
     align = element.buffer_bytes
-    if past and lanes * align % STREAM_ALIGNMENT == 0:
+    if non_temporal and lanes * align % STREAM_ALIGNMENT == 0:
         llvm.store_non_temporal(b, data, where, STREAM_ALIGNMENT)
     else:
         b.store(data, where, align=align)
 
 
 def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Value | None:
-    """Whether a store goes past the caches: to memory that is larger than they are and that the
+    """Whether a store bypasses the caches: it goes to memory that is larger than they are and that the
     kernel does not read. None where it never does."""
     along, size = place.contiguous, place.element.buffer_bytes
     if not f.unit.target.is_x86 or op not in f.plan.non_temporal or along is None:

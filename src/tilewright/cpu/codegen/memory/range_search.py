@@ -75,10 +75,10 @@ def _within(b: Builder, span: tuple[Value, Value], first: Value, last: Value, si
 def _search(f: FunctionEmitter) -> ir.Function:
     """``i1 (table, first, last, size)``: whether an entry of the table has all of it."""
     module = f.unit.module
-    if (known := module.globals.get("in_known_memory")) is not None:
+    if (known := module.globals.get("in_a_range")) is not None:
         assert isinstance(known, ir.Function)
         return known
-    function = ir.Function(module, ir.FunctionType(I1, [PTR, I64, I64, I64]), "in_known_memory")
+    function = ir.Function(module, ir.FunctionType(I1, [PTR, I64, I64, I64]), "in_a_range")
     function.linkage = "internal"
     f.unit.prepare(function)
     table, first, last, size = function.args

@@ -108,9 +108,9 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
     axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
     guard = [] if place.inside is None else [place.inside]
     if mask is not None or not f.transposes(value, axis, across, guard):
-        past = None if mask is not None else bypasses
+        non_temporal = None if mask is not None else bypasses
         loose = [place.loose] if strided and place.loose is not None else []
-        into = Into(past, place.limits, loose, strided, [place.ends])
+        into = Into(non_temporal, place.limits, loose, strided, [place.ends])
         f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=into)
 
 
@@ -124,7 +124,7 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
         return
     bypasses = [non_temporal_where(f, op, place) for op, place in zip(group, places, strict=True)]
     known = [one for one in bypasses if one is not None]
-    past = llvm.all_of(f.builder, known) if len(known) == len(bypasses) else None
+    non_temporal = llvm.all_of(f.builder, known) if len(known) == len(bypasses) else None
 
     def body(nest: LoopNest, coords: Coords) -> None:
         found = [nest.vector(value, coords) for value in values]
@@ -135,7 +135,7 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     limits = [_furthest(f.builder, each) for each in zip(*(p.limits for p in places), strict=True)]
     axis = vector_axis(dims)
     loose = [place.loose for place in places if place.loose is not None]
-    into = Into(past, limits, loose, ends=[place.ends for place in places])
+    into = Into(non_temporal, limits, loose, ends=[place.ends for place in places])
     f.nest(dims, values, body, axis=axis, guard=guard, into=into)
 
 

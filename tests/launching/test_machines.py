@@ -447,6 +447,11 @@ def test_a_machine_is_imported_when_it_is_used() -> None:
         "machines = ('machine', 'cpu', 'simulator', 'gpu')\n"
         "loaded = [r for r in machines if f'tilewright.{r}' in sys.modules]\n"
         "assert not loaded, loaded\n"
+        "try:\n"
+        "    machine_named('cuda').check()\n"
+        "except tilewright.TileIRError:\n"
+        "    pass\n"
+        "assert 'tilewright.gpu.codegen' not in sys.modules, 'a compiler, to see whether there is a GPU'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import llvmlite as llvmlite  # what the compiler needs is missed here
-
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.driver import open_gpu
+from tilewright.launching import native_code as native_code  # says so where llvmlite is missing
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -203,6 +203,21 @@ def test_no_string_outside_the_dialects_names_an_operation() -> None:
     assert not found, "\n".join(found)
 
 
+def test_no_one_outside_the_dialects_reads_the_semantic_of_an_access() -> None:
+    """``Access.semantic`` knows what is meant where none is written, and ``is_weak`` of ``volatile``."""
+    found = [
+        f"{name}:{node.lineno}"
+        for name in FILES
+        if not name.startswith("dialects/")
+        for node in nodes(name)
+        if isinstance(node, ast.Call)
+        and any(
+            isinstance(each, ast.Constant) and each.value == "mem_semantic" for each in node.args
+        )
+    ]
+    assert not found
+
+
 def test_accesses_write_but_for_loads() -> None:
     """A launch takes from these facts through what an operation writes (``launching.accesses``)."""
     accesses = [cls for cls in OPERATIONS.values() if cls.ORDERING is Ordering.ACCESS]

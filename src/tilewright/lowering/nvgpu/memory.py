@@ -274,7 +274,7 @@ def store(low: ThreadLowering, op: Store) -> None:
         def one(address: SSAValue, values: Sequence[SSAValue]) -> None:
             low.emit(L.StoreOp, (values[0], pointers(low, address)), (), properties)
 
-        if enum_property(op, "mem_semantic") == "release":
+        if op.semantic == "release":
             low.barrier()
         each_element(low, op.moved, address_range_of(low, op), (value,), None, one)
         low.sync.writes = True

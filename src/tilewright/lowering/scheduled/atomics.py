@@ -9,7 +9,6 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import vector
 from xdsl.ir import SSAValue
 
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.memory import Atomic, AtomicCasOp
 from tilewright.dialects.upstream.llvm.atomics import FenceOp
@@ -108,6 +107,6 @@ def _each(
 
 def _fence(low: ScheduledKernel, op: Atomic, order: str) -> None:
     """The half of an update's order that is asked for, where it has it."""
-    if enum_property(op, "mem_semantic") in (order, "acq_rel"):
+    if op.semantic in (order, "acq_rel"):
         properties = {**ordering(op), "ordering": b.IntegerAttr(ORDERINGS[order], I64)}
         low.emit(FenceOp, (), (), properties)

@@ -478,13 +478,17 @@ def test_masked_atomics_of_scalars(on: bool) -> None:
     )
 
 
-def test_a_store_that_is_not_volatile_keeps_its_order() -> None:
+@pytest.mark.parametrize("volatile", ["volatile = false", "volatile"])
+def test_accesses_keep_their_order(volatile: str) -> None:
+    """Whether they are volatile, too, or only say that they are not."""
     pointer = "!nv_tileaa.ptr<f32, 1>"
     module = parse(f"""
     module attributes {{nv_tileaa.compute_capability = 100 : i32}} {{
       nv_tileaa.func @f(%p: {pointer}, %x: f32) attributes {{kernel}} {{
-        nv_tileaa.store %p, %x {{volatile = false, mem_semantic = release, mem_scope = gpu}} : {pointer}, f32
+        %r = nv_tileaa.load %p {{{volatile}, mem_semantic = acquire, mem_scope = gpu}} : {pointer} -> f32
+        nv_tileaa.store %p, %r {{{volatile}, mem_semantic = release, mem_scope = gpu}} : {pointer}, f32
         nv_tileaa.return
       }}
     }}""")
-    assert "release" in compile_kernel(module).llvm_ir
+    code = compile_kernel(module).llvm_ir
+    assert " acquire" in code and " release" in code

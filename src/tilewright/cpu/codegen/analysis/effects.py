@@ -13,7 +13,6 @@ from tilewright.analysis.tileaa.equality import same_value
 from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.dialects import facts
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.facts import Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
@@ -143,7 +142,7 @@ def _concerns_all(write: Operation) -> bool:
     """Whether an operation may write to any memory, or orders what others do."""
     if not isinstance(write, Store | Atomic):
         return True
-    return _orders(write) if isinstance(write, Atomic) else not write.is_weak
+    return write.semantic != "relaxed" if isinstance(write, Atomic) else not write.is_weak
 
 
 def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
@@ -164,10 +163,6 @@ def may_write(op: Operation, root: Root | None) -> bool:
         return False
     written = root_of(op.operands[0])
     return written is None or root is None or written == root
-
-
-def _orders(op: Operation) -> bool:
-    return enum_property(op, "mem_semantic") not in ("", "relaxed")
 
 
 def _same_tile(load: Operation, store: Operation) -> bool:
@@ -235,4 +230,4 @@ def orders(op: Operation) -> bool:
     waits for them."""
     if is_barrier(op) or waits(op):
         return True
-    return enum_property(op, "mem_semantic") not in ("", "weak", "relaxed")
+    return isinstance(op, Access) and op.semantic not in ("weak", "relaxed")

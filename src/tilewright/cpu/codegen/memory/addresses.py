@@ -25,19 +25,18 @@ from tilewright.cpu.codegen.memory.views import (
     inside_mask,
     whole,
 )
-from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.syntax.engine import values_of
 
 ORDERINGS = {
-    "": "monotonic",
+    "weak": "monotonic",
     "relaxed": "monotonic",
     "acquire": "acquire",
     "release": "release",
     "acq_rel": "acq_rel",
 }
-"""LLVM's name for each memory semantic of an access that is not weak."""
+"""LLVM's name for each memory semantic; a weak access that is volatile keeps to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +172,4 @@ def masked_off(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp | M.GatherLoadOp
 
 def ordering_of(op: M.Access) -> str:
     """The ordering of an access as LLVM writes it; that of a plain one where the program says none."""
-    return ORDERINGS[enum_property(op, "mem_semantic")]
+    return ORDERINGS[op.semantic]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, Element, element_of
@@ -36,7 +35,7 @@ def ordered_load(f: FunctionEmitter, op: M.LoadOp | M.TiledLoadOp | M.GatherLoad
     outside = _outside(f, op, element)
     cells, guard = cells_of(f, op, mask)
     target = f.buffer(element, dims, f.plan.last_use(op.result) if dims else f.now)
-    ordering = "monotonic" if cost_model.is_volatile(op) else ordering_of(op)
+    ordering = ordering_of(op)
 
     def body(nest: LoopNest, coords: Coords) -> None:
         passive = outside
@@ -73,7 +72,7 @@ def ordered_store(f: FunctionEmitter, op: M.StoreOp | M.TiledStoreOp | M.Scatter
     """Each element by itself, in row-major order and in that which the semantic asks for."""
     value, mask = f.tile(op.value), optional(f, op.mask)
     cells, guard = cells_of(f, op, mask)
-    ordering = "monotonic" if op.is_weak or cost_model.is_volatile(op) else ordering_of(op)
+    ordering = ordering_of(op)
     element = value.element
 
     def body(nest: LoopNest, coords: Coords) -> None:

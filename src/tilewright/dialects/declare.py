@@ -249,7 +249,8 @@ class DeclaredOp(SyntaxOp):
     * ``CONTROL_FLOW_BODIES``: positions of regions that may have several blocks;
     * ``HIDDEN``: properties that the text shows elsewhere than in a dictionary of all others;
     * ``EXAMPLES``: programs that use the operation, in a setting that the dialect gives;
-    * ``UNDEFINED``: in words, when executing it is undefined behaviour;
+    * ``UNDEFINED``: in words, when executing it is undefined behaviour; ``UNDEFINED_AT_USE``: only together with
+      what uses its results, so that it may be executed where nothing does;
     * ``check``: the verifier rules that fields and relations do not say;
     * the facts of ``dialects/facts.py``, which say what its values and absence mean: ``ELEMENTS``,
       ``POINTS``, ``ORDERING``, ``CALLS``, ``MEANING`` and ``COST``.
@@ -264,6 +265,7 @@ class DeclaredOp(SyntaxOp):
     HIDDEN: ClassVar[frozenset[str]] = frozenset()
     EXAMPLES: ClassVar[tuple[str, ...]] = ()
     UNDEFINED: ClassVar[tuple[str, ...]] = ()
+    UNDEFINED_AT_USE: ClassVar[bool] = False
     ELEMENTS: ClassVar[Elements] = Elements.UNKNOWN
     POINTS: ClassVar[Pointing] = Pointing.ANYWHERE
     ORDERING: ClassVar[Ordering | None] = None

@@ -38,7 +38,7 @@ from tilewright.dialects.cuda_tile.ops.integer import (
 )
 from tilewright.dialects.cuda_tile.ops.reductions import ReduceOp, ScanOp
 from tilewright.dialects.cuda_tile.types import TileType
-from tilewright.dialects.declare import enum_property
+from tilewright.dialects.declare import DeclaredOp, enum_property
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.matching import constant_of
 
@@ -121,7 +121,9 @@ def _is_harmless(op: Operation) -> bool:
     if not is_pure(op):
         return False
     proof = PROOFS.get(type(op))
-    return proof is None or proof(op)
+    if proof is not None:
+        return proof(op)
+    return not isinstance(op, DeclaredOp) or not op.UNDEFINED or op.UNDEFINED_AT_USE
 
 
 def _has_no_overflow_flag(op: Operation) -> bool:
@@ -176,9 +178,6 @@ PROOFS: dict[type[Operation], Callable[[Operation], bool]] = {
     ExtractOp: _indices_are_in_range,
     InsertOp: _indices_are_in_range,
 }
-
-#: Pure operations whose result may be undefined although executing them never is.
-UNDEFINED_VALUE_ONLY = frozenset({"offset", "ftoi", "mmaf_scaled"})
 
 
 def may_leave_early(ops: Iterable[Operation]) -> bool:

@@ -18,6 +18,7 @@ from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import StoreOp
 from tilewright.passes import PASSES, TilePass, run_pipeline
 from tilewright.passes.tileaa.base import TileAAPass
+from tilewright.passes.tileaa.cleanup import TileAALoopInvariantCodeMotion
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.order_guard import (
     EFFECT_INVENTED,
@@ -342,3 +343,37 @@ def test_the_wrong_level_is_named(name: str) -> None:
     module = parse("cuda_tile.module @m { entry @f() { return } }")
     with pytest.raises(TileIRError, match="found no nv_tileaa operation"):
         PASSES[name]().apply_to(module)
+
+
+@pytest.mark.parametrize(
+    ("made", "moves"),
+    [
+        ("%r = nv_tileaa.make_range {start = 0, end = 8} : tile<8xi32>", True),
+        ("%r = nv_tileaa.make_range %n, %m : i32, i32 -> tile<8xi32>", False),
+        ("%r = nv_tileaa.splat %n : i32 -> tile<8xi32>", True),
+        (
+            "%k = nv_tileaa.get_program_id {axis = 0 : i32} : i32\n%r = nv_tileaa.splat %k : i32 -> tile<8xi32>",
+            True,
+        ),
+        (
+            "%k = nv_tileaa.get_program_id %w {axis = 0 : i32} : !nv_tileaa.program_id -> i32\n"
+            "%r = nv_tileaa.splat %k : i32 -> tile<8xi32>",
+            False,
+        ),
+    ],
+)
+def test_a_loop_that_never_runs_does_nothing_undefined(made: str, moves: bool) -> None:
+    """What can be undefined stays in the loop: it may run no time at all."""
+    found = read(
+        f"""%w = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id
+        %zero = arith.constant 0 : i32
+        %one = arith.constant 1 : i32
+        scf.for %i = %zero to %n step %one : i32 {{
+          {made}
+          nv_tileaa.optimization_barrier %r : tile<8xi32>
+        }}""",
+        arguments="%n: i32, %m: i32",
+    )
+    run(found, TileAALoopInvariantCodeMotion())
+    loop = next(op for op in found.function.walk() if op.name == "scf.for")
+    assert len(list(loop.regions[0].block.ops)) - 2 == (0 if moves else made.count("= nv_tileaa"))

@@ -9,12 +9,19 @@ from xdsl.traits import IsTerminator, SymbolOpInterface, is_side_effect_free, is
 from tilewright.analysis.preorder import operations
 from tilewright.analysis.tileaa import Ranges, synchronises
 from tilewright.analysis.tileaa.integers import width_of
-from tilewright.dialects.arith import Division, FPToSIOp, FPToUIOp, ShLIOp, ShRSIOp, ShRUIOp
+from tilewright.dialects.arith import (
+    ArithOp,
+    Division,
+    FPToSIOp,
+    FPToUIOp,
+    ShLIOp,
+    ShRSIOp,
+    ShRUIOp,
+)
+from tilewright.dialects.declare import DeclaredOp
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
-from tilewright.dialects.nv_tileaa.ops.extensions import InsertSliceOp
-from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
-from tilewright.dialects.nv_tileaa.ops.shapes import ExtractOp, ExtractSliceOp, GenerateOp
+from tilewright.dialects.nv_tileaa.ops.shapes import GenerateOp
 
 #: Operations that have only the effects of their regions, and always terminate.
 TRANSPARENT = (scf.ForOp, scf.IfOp, ReduceOp, ScanOp, GenerateOp)
@@ -50,17 +57,19 @@ def is_idle_load(op: Operation) -> bool:
 
 
 _SHIFTS = (ShLIOp, ShRSIOp, ShRUIOp)
-#: Operations that are undefined behaviour for some operands; no proof is attempted for them.
-_UNPROVED = (ExtractOp, ExtractSliceOp, InsertSliceOp, AssumeOp, FPToSIOp, FPToUIOp)
 
 
 def may_run_early(op: Operation, ranges: Ranges) -> bool:
-    """Whether an operation may be executed where it was not executed before."""
+    """Whether an operation may be executed where it was not executed before.
+
+    Where its class says that it can be undefined behaviour, that takes a proof about the operands, which exists for
+    divisions and shifts.
+    """
     if op.regions or op.has_trait(IsTerminator, value_if_unregistered=True):
         return False
     if not is_side_effect_free(op) or not is_speculatable(op):
         return False
-    if isinstance(op, _UNPROVED) or "overflowFlags" in op.properties:
+    if isinstance(op, FPToSIOp | FPToUIOp) or "overflowFlags" in op.properties:
         return False
     if isinstance(op, Division):
         divisor = ranges.of(op.operands[1])
@@ -69,4 +78,6 @@ def may_run_early(op: Operation, ranges: Ranges) -> bool:
         width = width_of(op.results[0].type)
         amount = ranges.of(op.operands[1])
         return width is not None and amount.low >= 0 and amount.high < width
-    return True
+    if isinstance(op, ArithOp) or not isinstance(op, DeclaredOp) or not op.operands:
+        return True
+    return not op.UNDEFINED or op.UNDEFINED_AT_USE

@@ -506,10 +506,8 @@ class FunctionEmitter:
         def one(
             masked: bool, stride: int = 1, *, beyond: bool = False, end: RowEnd | None = None
         ) -> list[Value]:
-            known = strides.all_are(stride)
-            nest = LoopNest(
-                self.builder, masked=masked, non_temporal=beyond, strides=known, work=work
-            )
+            known, b = strides.all_are(stride), self.builder
+            nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds
             if end is None and dims and prod(dims) <= at_once * width:

@@ -227,6 +227,7 @@ class FToIOp(Conversion):
         """,
     )
     UNDEFINED: ClassVar = ("without saturating: NaN, or a value outside the result's range",)
+    UNDEFINED_AT_USE: ClassVar = True
 
     def check(self, report: Report) -> None:
         mode = enum_property(self, "rounding_mode")

@@ -470,6 +470,7 @@ class OffsetOp(TileOp):
         """,
     )
     UNDEFINED: ClassVar = ("an address that does not fit 64 bits",)
+    UNDEFINED_AT_USE: ClassVar = True
 
 
 @tile_op("pack", opcode=0x6F, since=V13_3, group=GROUP)

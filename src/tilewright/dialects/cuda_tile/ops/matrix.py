@@ -220,6 +220,7 @@ class MmaFScaledOp(TileOp):
         """,
     )
     UNDEFINED: ClassVar = ("a negative f8E4M3FN scale",)
+    UNDEFINED_AT_USE: ClassVar = True
 
     def check(self, report: Report) -> None:
         types = tile_types(self.lhs, self.rhs, self.acc, self.lhs_scale, self.rhs_scale)

@@ -90,6 +90,7 @@ class AddPtrOp(Converted):
         """,
     )
     UNDEFINED: ClassVar = ("an address that overflows",)
+    UNDEFINED_AT_USE: ClassVar = True
 
     def check(self, report: Report) -> None:
         base, result = _pointer(self.base.type), _pointer(self.result.type)
@@ -179,6 +180,7 @@ class MakeMemrefOp(TileAAOp):
         """,
     )
     UNDEFINED: ClassVar = ("use of a memref with an alias scope to reach memory of another one",)
+    UNDEFINED_AT_USE: ClassVar = True
 
     @classmethod
     def fits(cls, sizes: Mapping[str, int], results: Sequence[Attribute]) -> bool:

@@ -152,6 +152,7 @@ class ViewOp(Rearrangement):
     UNDEFINED: ClassVar = (
         "a memref result whose static extents or strides are not the actual ones",
     )
+    UNDEFINED_AT_USE: ClassVar = True
 
     def check(self, report: Report) -> None:
         source, result = self.source.type, self.result.type

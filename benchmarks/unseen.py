@@ -33,6 +33,7 @@ ROOMS = {
     "unseen_edges": "Tiles that are not whole, short numbers, masks by minus infinity",
     "unseen_elements": "One pass of arithmetic",
     "unseen_flat": "Flat indices of images, products that do not fill their tiles",
+    "unseen_fresh": "Programs of many fields",
     "unseen_linear": "Layers and their gradients, scores, small products",
     "unseen_models": "Pieces of models and of simulations",
     "unseen_moves": "Cut, joined and reshaped tiles",

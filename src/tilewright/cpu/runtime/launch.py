@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED
+from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED, AssertSite, Site
 from tilewright.cpu.compiled_kernels import CompileOptions
 from tilewright.cpu.runtime.argument_fast_path import Span
 from tilewright.cpu.runtime.crash import report_crashes
@@ -38,7 +38,7 @@ from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import OperationSource, assertion_error
-from tilewright.launching.codes import BAD_GRID
+from tilewright.launching.codes import ASSERTION_FAILED, BAD_GRID
 from tilewright.launching.described import Given, Value
 from tilewright.launching.modules import (
     GlobalMemory,
@@ -346,7 +346,7 @@ class Program:
     def _run_updates(self, state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
         """Run a kernel with atomic operations: alone where that is as fast, else beside others."""
         compiled = kernel.compiled
-        silent = not compiled.sites and settings.options.progress is None
+        silent = all(map(_ends_launch, compiled.sites)) and settings.options.progress is None
         if not (compiled.may_be_alone and silent):
             with UPDATE_LOCK.together():
                 self._run_blocks(state, kernel, settings)
@@ -469,6 +469,11 @@ class Program:
 
                 self._lowered = lower_to_tileaa(self.module).module
         return self._lowered
+
+
+def _ends_launch(site: Site) -> bool:
+    """Whether what is reported there is a failed check: it ends the launch, and no function of the user's is called."""
+    return isinstance(site, AssertSite) and site.code != ASSERTION_FAILED
 
 
 def _settled(span: Span, address: int, others: Sequence[Span]) -> Span:

@@ -498,7 +498,9 @@ def _losses() -> list[Callable[[], Row]]:
 
         def theirs(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
             wide = torch.float64 if p.dtype == torch.float64 else torch.float32
-            return functional.kl_div(q.to(wide), p.to(wide), reduction="none", log_target=True).sum(1)
+            return functional.kl_div(q.to(wide), p.to(wide), reduction="none", log_target=True).sum(
+                1
+            )
 
         return _row(
             f"KL divergences of rows, 4096 x 1024 {_kind(dtype)}",

@@ -10,6 +10,7 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
+from tilewright.cpu.codegen.analysis.tickets import likely_rise, while_around
 from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_per_iteration
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
@@ -536,14 +537,17 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
 
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     """How many elements behind a tile the next iteration of the loop around it has its own, and where there is
-    no loop the next block of the grid, if their number moves tiles along one axis."""
+    no loop the next block of the grid, if their number moves tiles along one axis. Loops without a counter may draw it from
+    memory (``analysis.tickets``)."""
     fastest, loop = f.unit.order[0], op.parent_op()
+    uncounted = while_around(op)
     counted: list[tuple[int, int]] = []
     for axis, index in enumerate(indices_of(op)):
         if isinstance(loop, scf.ForOp):
             rise = rise_per_iteration(index, loop)
         else:
-            rise = int(is_block_number(index, fastest))
+            rise = 0 if uncounted is None else likely_rise(index, uncounted)
+            rise = rise or int(is_block_number(index, fastest))
         if rise:
             counted.append((axis, rise))
     if len(counted) != 1:

@@ -535,6 +535,13 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
     return place
 
 
+def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> TilePosition:
+    """The same without checks, for who asks before the access is made, in checked code too: an index may be any number."""
+    indices = [f.as_index(value) for value in indices_of(op)]
+    bounds = bool_values(op.properties.get("in_bounds"))
+    return locate(f.builder, view_of(f, op, dims), indices, bounds)
+
+
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     """How many elements behind a tile the next iteration of the loop around it has its own, and where there is
     no loop the next block of the grid, if their number moves tiles along one axis. Loops without a counter may draw it from

@@ -64,7 +64,15 @@ class PointerLoad(Tile):
 
     @property
     def computed(self) -> tuple[Tile, ...]:
-        return self.sources if self.whole is None else (self.other,)
+        # Offsets from one base are added to it by the processor, two vectors of them where they are wide.
+        return self.sources if self.whole is None and not self._has_base else (self.other,)
+
+    @property
+    def _has_base(self) -> bool:
+        pointers = self.pointers
+        if not isinstance(pointers, Elementwise) or pointers.name != "offset":
+            return False
+        return isinstance(pointers.operands[0], Uniform) and pointers.unit in _SCALES
 
     @property
     def sources(self) -> tuple[Tile, ...]:

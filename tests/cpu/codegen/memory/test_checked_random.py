@@ -219,7 +219,7 @@ def _planes(rng: Random) -> Kernel:
         else f"%row = addi %row0, %zero : {ty}",
         f"%col = addi %col0, %zero : {ty}",
         f"%by = muli %row, %w{suffix}n : {ty}",
-        f"%at = addi %by, %col : {ty}",
+        *_places(rng, element, index, shape),
         f"%q = offset %xn, %at : {pointers}, {ty} -> {pointers}",
     ]
     masks = [f"constant <i1: true> : {bits}"]
@@ -252,6 +252,27 @@ def _planes(rng: Random) -> Kernel:
     }}
     """
     return Kernel(text, element, len(names))
+
+
+def _places(rng: Random, element: str, index: str, shape: str) -> list[str]:
+    """Which elements: a formula, or numbers that are read from the second array, a few bits of each."""
+    ty, read, places = (f"tile<{shape}x{each}>" for each in (index, "i32", "ptr<i32>"))
+    if element != "i32" or rng.random() < 0.4:
+        return [f"%at = addi %by, %col : {ty}"]
+    rows, columns = map(int, shape.split("x"))
+    return [
+        "%y1 = reshape %y : tile<ptr<i32>> -> tile<1x1xptr<i32>>",
+        f"%yn = broadcast %y1 : tile<1x1xptr<i32>> -> {places}",
+        f"%l0 = iota : tile<{rows * columns}xi32>",
+        f"%l = reshape %l0 : tile<{rows * columns}xi32> -> {read}",
+        f"%yq = offset %yn, %l : {places}, {read} -> {places}",
+        f"%held, %ty = load_ptr_tko weak %yq : {places} -> {read}, token",
+        f"%bits = constant <i32: {rng.choice([23, 25, 27])}> : {read}",
+        f"%few = shri %held, %bits signed : {read}",
+        f"%at = exti %few signed : {read} -> {ty}"
+        if index == "i64"
+        else f"%at = addi %few, %few : {read}",
+    ]
 
 
 def make(rng: Random) -> Kernel:

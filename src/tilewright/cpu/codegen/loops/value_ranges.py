@@ -147,9 +147,9 @@ class _Spans:
     b: Builder
     conditions: list[Value] = field(default_factory=list)
     known: dict[tuple[int, bool], _Span] = field(default_factory=dict)
-    limits: dict[int, list[tuple[Value | None, Value | None]]] = field(default_factory=dict)
+    limits: dict[int, list[tuple[Value | None, Value | None, int]]] = field(default_factory=dict)
     """What a mask tells of the numbers of a tile, by its ``id``, at the places of the elements that it leaves on: those
-    below, and those above, are not among them."""
+    below, and those above, are not among them. The limits have so many bits."""
     empty: list[Value] = field(default_factory=list)
     """Each of them: no number is within its limits."""
     moved: int = 0
@@ -171,9 +171,24 @@ class _Spans:
         if key not in self.known:
             if len(self.known) >= _MOST_TILES or tile.element.name not in _WIDTHS:
                 raise _Unknown
-            found = self._compute(tile)
+            found = self._computed_or_limited(tile)
             self.known[key] = found if self.moved else self._within_limits(found, id(tile))
         return self.known[key]
+
+    def _computed_or_limited(self, tile: Tile) -> _Span:
+        """The span that the formula of a tile gives; where there is none, such as for indices from memory, what the mask leaves
+        of all numbers."""
+        before = len(self.conditions)
+        try:
+            return self._compute(tile)
+        except _Unknown:
+            limits = () if self.moved else self.limits.get(id(tile), ())
+            least = next((low for low, _, _ in limits if low is not None), None)
+            most = next((high for _, high, _ in limits if high is not None), None)
+            if least is None or most is None:
+                raise
+            del self.conditions[before:]
+            return _Span(least, most, max(bits for _, _, bits in limits))
 
     def _elsewhere(self, tile: Tile) -> _Span:
         """The span of all of a tile, wherever it is read."""
@@ -185,7 +200,7 @@ class _Spans:
 
     def _within_limits(self, span: _Span, tile: int) -> _Span:
         b, low, high = self.b, span.low, span.high
-        for least, most in self.limits.get(tile, ()):
+        for least, most, _ in self.limits.get(tile, ()):
             if least is not None:
                 low = b.select(b.icmp_signed("<", low, least), least, low)
             if most is not None:
@@ -207,7 +222,7 @@ class _Spans:
         predicate = words.get("comparison_predicate", "")
         by, one = self._elsewhere(limit), _number(0 if predicate.endswith("equal") else 1)
         if predicate in ("less_than", "less_than_or_equal"):
-            bounds = None, self.b.sub(by.high, one)
+            bounds: tuple[Value | None, Value | None] = None, self.b.sub(by.high, one)
             if words.get("signedness") != "signed":
                 self._require(">=", by.low, 0)
                 bounds = _number(0), bounds[1]
@@ -217,7 +232,8 @@ class _Spans:
             bounds = self.b.add(by.low, one), None
         else:
             raise _Unknown
-        self.limits.setdefault(id(number), []).append(bounds)
+        # One less, or one more, may take one bit more.
+        self.limits.setdefault(id(number), []).append((*bounds, by.bits + 1))
 
     def addresses(self, pointers: Tile) -> tuple[Value, Value]:
         """The lowest and the highest address among pointers that are offset from one."""

@@ -211,18 +211,32 @@ def _planes(rng: Random) -> Kernel:
         f"%j0 = iota : tile<{columns}x{index}>",
         f"%j1 = reshape %j0 : tile<{columns}x{index}> -> tile<1x{columns}x{index}>",
         f"%j = broadcast %j1 : tile<1x{columns}x{index}> -> {ty}",
-        f"%row0 = addi %i, %s{suffix}n : {ty}",
+        f"%sr = broadcast %s{suffix}1 : tile<1x1x{index}> -> tile<{rows}x1x{index}>",
+        f"%hr = broadcast %h{suffix}1 : tile<1x1x{index}> -> tile<{rows}x1x{index}>",
+        f"%rr = addi %i1, %sr : tile<{rows}x1x{index}>",
+        f"%row0 = broadcast %rr : tile<{rows}x1x{index}> -> {ty}"
+        if rng.random() < 0.5
+        else f"%row0 = addi %i, %s{suffix}n : {ty}",
+        f"%mr = cmpi {rng.choice(['less_than', 'greater_than'])} %rr, %hr, "
+        f"{rng.choice(['signed', 'unsigned'])} : tile<{rows}x1x{index}> -> tile<{rows}x1xi1>",
         f"%col0 = {rng.choice(['addi', 'subi'])} %j, %t{suffix}n : {ty}",
         f"%zero = constant <{index}: 0> : {ty}",
-        f"%row = {rng.choice(['maxi', 'mini'])} %row0, %zero signed : {ty}"
-        if rng.random() < 0.3
-        else f"%row = addi %row0, %zero : {ty}",
+        rng.choice(
+            [
+                f"%row = maxi %row0, %zero signed : {ty}",
+                f"%row = mini %row0, %zero signed : {ty}",
+                f"%row = addi %row0, %zero : {ty}",
+                f"%row = addi %row0, %zero : {ty}",
+            ]
+        ),
         f"%col = addi %col0, %zero : {ty}",
         f"%by = muli %row, %w{suffix}n : {ty}",
         *_places(rng, element, index, shape),
         f"%q = offset %xn, %at : {pointers}, {ty} -> {pointers}",
     ]
     masks = [f"constant <i1: true> : {bits}"]
+    if rng.random() < 0.5:
+        masks.append(f"broadcast %mr : tile<{rows}x1xi1> -> {bits}")
     for number, limit in (("row", "h"), ("col", "c"), ("at", "c"), ("row", "c")):
         if rng.random() < 0.6:
             predicate = rng.choice(

@@ -7,7 +7,8 @@ so the check costs a few scalar operations per tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import islice
@@ -18,7 +19,15 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.lane_strides import needs_limits
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform, walk
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Mapping,
+    Range,
+    Tile,
+    Uniform,
+    walk,
+)
 
 #: Element types whose registers hold the number, read as signed.
 _WIDTHS = {"i16": 16, "i32": 32, "i64": 64, "index": 64}
@@ -136,6 +145,10 @@ class _Span:
     bits: int
 
 
+_Place = tuple[int, tuple[Mapping, ...]]
+"""A tile, by its ``id``, and the mappings by which it is reached."""
+
+
 class _Unknown(Exception):
     """No formula tells."""
 
@@ -146,61 +159,70 @@ class _Spans:
 
     b: Builder
     conditions: list[Value] = field(default_factory=list)
-    known: dict[tuple[int, bool], _Span] = field(default_factory=dict)
-    limits: dict[int, list[tuple[Value | None, Value | None, int]]] = field(default_factory=dict)
-    """What a mask tells of the numbers of a tile, by its ``id``, at the places of the elements that it leaves on: those
+    known: dict[_Place, _Span] = field(default_factory=dict)
+    limits: dict[_Place, list[tuple[Value | None, Value | None, int]]] = field(default_factory=dict)
+    """What a mask tells of the numbers of a tile at the places of the elements that it leaves on: those
     below, and those above, are not among them. The limits have so many bits."""
     empty: list[Value] = field(default_factory=list)
     """Each of them: no number is within its limits."""
-    moved: int = 0
-    """Whether the tiles looked at are at other places than the elements of the access: so many levels."""
+    path: tuple[Mapping, ...] = ()
+    """By which mappings the tile that is looked at is reached from the access. Tiles that are reached by equal ones are read
+    at the same places."""
 
     def attempt(self, make: Callable[[], object]) -> bool:
         """Whether something is known. What it takes to hold is added to the conditions only then."""
-        before, known = len(self.conditions), dict(self.known)
+        before = self._state()
         try:
             make()
         except _Unknown:
-            del self.conditions[before:]
-            self.known = known
+            self._go_back(before)
             return False
         return True
 
+    def _state(self) -> tuple[int, int, dict[_Place, _Span]]:
+        return len(self.conditions), len(self.empty), dict(self.known)
+
+    def _go_back(self, state: tuple[int, int, dict[_Place, _Span]]) -> None:
+        """Forget what was found since, which may hold only under conditions that are not kept."""
+        conditions, empty, self.known = state
+        del self.conditions[conditions:]
+        del self.empty[empty:]
+
     def of(self, tile: Tile) -> _Span:
-        key = id(tile), self.moved > 0
+        key = id(tile), self.path
         if key not in self.known:
             if len(self.known) >= _MOST_TILES or tile.element.name not in _WIDTHS:
                 raise _Unknown
-            found = self._computed_or_limited(tile)
-            self.known[key] = found if self.moved else self._within_limits(found, id(tile))
+            self.known[key] = self._within_limits(self._computed_or_limited(tile), key)
         return self.known[key]
 
     def _computed_or_limited(self, tile: Tile) -> _Span:
         """The span that the formula of a tile gives; where there is none, such as for indices from memory, what the mask leaves
         of all numbers."""
-        before = len(self.conditions)
+        before = self._state()
         try:
             return self._compute(tile)
         except _Unknown:
-            limits = () if self.moved else self.limits.get(id(tile), ())
+            limits = self.limits.get((id(tile), self.path), ())
             least = next((low for low, _, _ in limits if low is not None), None)
             most = next((high for _, high, _ in limits if high is not None), None)
             if least is None or most is None:
                 raise
-            del self.conditions[before:]
+            self._go_back(before)
             return _Span(least, most, max(bits for _, _, bits in limits))
 
-    def _elsewhere(self, tile: Tile) -> _Span:
-        """The span of all of a tile, wherever it is read."""
-        self.moved += 1
+    @contextmanager
+    def _through(self, mapped: Mapped) -> Iterator[None]:
+        before = self.path
+        self.path = (*before, mapped.mapping)
         try:
-            return self.of(tile)
+            yield
         finally:
-            self.moved -= 1
+            self.path = before
 
-    def _within_limits(self, span: _Span, tile: int) -> _Span:
+    def _within_limits(self, span: _Span, place: _Place) -> _Span:
         b, low, high = self.b, span.low, span.high
-        for least, most, _ in self.limits.get(tile, ()):
+        for least, most, _ in self.limits.get(place, ()):
             if least is not None:
                 low = b.select(b.icmp_signed("<", low, least), least, low)
             if most is not None:
@@ -210,8 +232,11 @@ class _Spans:
         return _Span(low, high, span.bits)
 
     def assume(self, mask: Tile) -> None:
-        """Take what a mask says of numbers where it is on. What is compared at other places says nothing of the elements."""
-        if isinstance(mask, Elementwise) and mask.name == "andi":
+        """Take what a mask says of numbers where it is on."""
+        if isinstance(mask, Mapped):
+            with self._through(mask):
+                self.assume(mask.source)
+        elif isinstance(mask, Elementwise) and mask.name == "andi":
             for operand in mask.operands:
                 self.assume(operand)
         elif isinstance(mask, Elementwise) and mask.name == "cmpi":
@@ -220,7 +245,7 @@ class _Spans:
     def _assume_compared(self, mask: Elementwise) -> None:
         words, (number, limit) = _keywords(mask), mask.operands
         predicate = words.get("comparison_predicate", "")
-        by, one = self._elsewhere(limit), _number(0 if predicate.endswith("equal") else 1)
+        by, one = self.of(limit), _number(0 if predicate.endswith("equal") else 1)
         if predicate in ("less_than", "less_than_or_equal"):
             bounds: tuple[Value | None, Value | None] = None, self.b.sub(by.high, one)
             if words.get("signedness") != "signed":
@@ -233,18 +258,28 @@ class _Spans:
         else:
             raise _Unknown
         # One less, or one more, may take one bit more.
-        self.limits.setdefault(id(number), []).append((*bounds, by.bits + 1))
+        self._limit(number, (*bounds, by.bits + 1))
+
+    def _limit(self, number: Tile, bounds: tuple[Value | None, Value | None, int]) -> None:
+        """Note limits of a tile, and of those that have the same numbers."""
+        self.limits.setdefault((id(number), self.path), []).append(bounds)
+        if isinstance(number, Mapped):
+            with self._through(number):
+                self._limit(number.source, bounds)
+        elif (
+            isinstance(number, Elementwise)
+            and number.name == "exti"
+            and _keywords(number).get("signedness") == "signed"
+        ):
+            self._limit(number.operands[0], bounds)
 
     def addresses(self, pointers: Tile) -> tuple[Value, Value]:
         """The lowest and the highest address among pointers that are offset from one."""
         if isinstance(pointers, Uniform):
             return pointers.value, pointers.value
         if isinstance(pointers, Mapped):
-            self.moved += 1
-            try:
+            with self._through(pointers):
                 return self.addresses(pointers.source)
-            finally:
-                self.moved -= 1
         if not isinstance(pointers, Elementwise) or pointers.name != "offset":
             raise _Unknown
         first, last = self.addresses(pointers.operands[0])
@@ -295,7 +330,8 @@ class _Spans:
         if isinstance(tile, Uniform):
             return self._uniform(tile.value, width)
         if isinstance(tile, Mapped):
-            return self._elsewhere(tile.source)
+            with self._through(tile):
+                return self.of(tile.source)
         if isinstance(tile, Range):
             start = self._uniform(tile.start, width)
             last = tile.dims[0] - 1

@@ -7,7 +7,8 @@ work, and ratios are those of medians. Rows stand in modules of their own, liste
 module has ``rows()``, which gives functions that make a row.
 
 ``python -m benchmarks.unseen [--runs N] [--record] [WORD ...]`` measures the rows with such a word in their
-name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``.
+name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``. ``--checked`` measures what checked code costs
+instead, beside the code without checks (``results/checked-THREADS.md``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
 import torch
@@ -32,6 +33,7 @@ ROOMS = {
     "unseen_edges": "Tiles that are not whole, short numbers, masks by minus infinity",
     "unseen_elements": "One pass of arithmetic",
     "unseen_flat": "Flat indices of images, products that do not fill their tiles",
+    "unseen_fresh": "Programs of many fields",
     "unseen_linear": "Layers and their gradients, scores, small products",
     "unseen_models": "Pieces of models and of simulations",
     "unseen_moves": "Cut, joined and reshaped tiles",
@@ -50,6 +52,7 @@ ROOMS = {
 _OURS = "Tilewright"
 _LONG_ENOUGH = 0.25
 _HEAD = ("kernel", _OURS, "best of the others", "its time", "best / ours")
+_CHECKED_HEAD = ("kernel", "without checks", "checked", "checked / without")
 
 
 def tables(runs: int) -> list[Table]:
@@ -57,27 +60,30 @@ def tables(runs: int) -> list[Table]:
     return list(_tables(runs, ()))
 
 
-def _tables(runs: int, words: tuple[str, ...]) -> Iterator[Table]:
+def _tables(runs: int, words: tuple[str, ...], *, checked: bool = False) -> Iterator[Table]:
     threads = thread_count()
     torch.set_num_threads(threads)
+    measured, head = (_cost_of_checks, _CHECKED_HEAD) if checked else (_measured, _HEAD)
     for room, title in ROOMS.items():
-        table = Table(f"{room}-{threads}", f"{title}, {threads} threads", _HEAD)
+        table = Table(f"{room}-{threads}", f"{title}, {threads} threads", head)
         ratios: list[float] = []
         for make in import_module(f"benchmarks.{room}").rows():
             row = make()
             if words and not any(word in f"{room} {row.name}" for word in words):
                 continue
-            cells, ratio = _measured(row, runs)
+            cells, ratio = measured(row, runs)
             print(" | ".join(cells), flush=True)
             table.rows.append(cells)
             ratios.append(ratio)
         if ratios:
-            table.rows.append(_mean_row(ratios))
+            table.rows.append(_mean_row(ratios, len(head)))
             yield table
 
 
 def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
     jobs = {_OURS: row.job()} | row.peers
+    for peer in row.peers.values():  # what compiles does it now
+        peer()
     with on("cpu"):
         samples = interleaved_reports(
             {name: timed(job) for name, job in jobs.items()},
@@ -92,6 +98,24 @@ def _measured(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
     ratio = time / ours
     cells = (row.name, f"{ours * 1e3:.3f} ms", best, f"{time * 1e3:.3f} ms", f"{ratio:.2f}")
     return cells, ratio
+
+
+def _cost_of_checks(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
+    """What ``checked=True`` costs."""
+    launch = row.job()
+
+    def under(*, checked: bool) -> Callable[[], float]:
+        def measure() -> float:
+            with on("cpu", checked=checked):
+                return timed(launch)()
+
+        return measure
+
+    jobs = {name: under(checked=name == "checked") for name in _CHECKED_HEAD[1:3]}
+    samples = interleaved_reports(jobs, runs, awake=True, long_enough=_LONG_ENOUGH)
+    plain, checked = (samples[name].median for name in jobs)
+    ratio = checked / plain
+    return (row.name, f"{plain * 1e3:.3f} ms", f"{checked * 1e3:.3f} ms", f"{ratio:.2f}"), ratio
 
 
 def _with_recorded(tables: list[Table]) -> list[Table]:
@@ -110,9 +134,9 @@ def _with_recorded(tables: list[Table]) -> list[Table]:
     return found
 
 
-def _mean_row(ratios: Sequence[float]) -> tuple[str, ...]:
+def _mean_row(ratios: Sequence[float], columns: int = len(_HEAD)) -> tuple[str, ...]:
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    return ("geometric mean", "", "", "", f"{mean:.2f}")
+    return ("geometric mean", *[""] * (columns - 2), f"{mean:.2f}")
 
 
 def main() -> None:
@@ -120,16 +144,35 @@ def main() -> None:
     parser.add_argument("words", nargs="*", metavar="WORD", help="rows with one of these words")
     parser.add_argument("--runs", type=int, default=7, help="counted runs of each job (7)")
     parser.add_argument("--record", action="store_true", help="write the results")
+    parser.add_argument("--checked", action="store_true", help="what checked code costs")
     options = parser.parse_args()
     found: list[Table] = []
-    for table in _tables(options.runs, tuple(options.words)):
+    for table in _tables(options.runs, tuple(options.words), checked=options.checked):
         print(table.markdown())
         found.append(table)
+    if options.checked:
+        found.insert(0, _summary_of_checks(found))
+        print(found[0].markdown())
+        if options.record:
+            record(f"checked-{thread_count()}", found)
+        return
     print(_summary(found).markdown())
     if options.record:
         found = _with_recorded(found) if options.words else found
         found.insert(0, _summary(found))
         record(f"unseen-{thread_count()}", found)
+
+
+def _summary_of_checks(tables: list[Table]) -> Table:
+    """What checks cost over the rows of all tables."""
+    ratios = [float(row[-1]) for table in tables for row in table.rows[:-1]]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+    head = ("rows", "geometric mean", "worst", "above 2", "above 1.5")
+    table = Table(f"checked-{thread_count()}", "What checks cost, all rows", head)
+    above = [sum(ratio > limit for ratio in ratios) for limit in (2.0, 1.5)]
+    worst = f"{max(ratios, default=math.nan):.2f}"
+    table.rows.append((str(len(ratios)), f"{mean:.2f}", worst, *map(str, above)))
+    return table
 
 
 def _summary(tables: list[Table]) -> Table:

@@ -53,12 +53,17 @@ class Row:
 
 
 def compiled(function: Callable[..., object], *tensors: torch.Tensor) -> Job:
-    """A function of tensors by ``torch.compile``, compiled and run once."""
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    torch._dynamo.reset()  # else what was compiled for other rows counts as recompiling
-    call = torch.compile(function)
-    call(*tensors)
-    return lambda: call(*tensors)
+    """A function of tensors by ``torch.compile``, which the first call compiles."""
+    made: list[Callable[..., object]] = []
+
+    def job() -> object:
+        if not made:
+            os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+            torch._dynamo.reset()  # else what was compiled for other rows counts as recompiling
+            made.append(torch.compile(function))
+        return made[0](*tensors)
+
+    return job
 
 
 def numba() -> Any:

@@ -33,6 +33,9 @@ _DEPENDENT = "programmatic_dependent_launch"
 
 def _launch(settings: Settings, *args: Any, **keywords: Any) -> None:
     # In the words of cuTile's extension, not in those of Python.
+    if len(args) == 4 and not keywords:
+        launch_with(settings, *args)
+        return
     if len(args) != 4:
         raise TypeError(f"Wrong number of arguments to {LAUNCH_SIGNATURE}")
     for name in keywords:

@@ -12,6 +12,7 @@ from tilewright.cutile.captures import capture_of, of_thread
 from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
+from tilewright.cutile.repeats import Repeats
 from tilewright.cutile.settings import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedLocation, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
@@ -64,7 +65,7 @@ def launch_with(
 ) -> None:
     """:func:`launch`, with settings."""
     dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
-    if not isinstance(programmatic_dependent_launch, bool):
+    if type(programmatic_dependent_launch) is not bool:
         raise TypeError("expected argument programmatic_dependent_launch to have type bool")
     if of_thread.capture is None:
         dispatcher.launch(extents, kernel_args, settings)
@@ -195,6 +196,7 @@ class Dispatcher:
             )
         ]
         self._compiled: dict[tuple[object, ...], Specialisation] = {}
+        self._repeats = Repeats()
 
     @property
     def kernel(self) -> Any:
@@ -206,6 +208,8 @@ class Dispatcher:
     ) -> None:
         """Compile the kernel for the kinds of these arguments, unless that is done, and run it on
         the machine of the settings."""
+        if self._repeats.launch(grid, kernel_args, settings):
+            return
         key, values = self.read(kernel_args)
         if settings.instead is not None and not self._stands_in(
             self.compiled(key), grid, kernel_args, values, settings
@@ -220,6 +224,9 @@ class Dispatcher:
         try:
             if settings.on_launch is None:
                 loaded.launch(grid, values, settings)
+                if settings.only is None and settings.instead is None:
+                    again = loaded.repeated
+                    self._repeats.learn(grid, kernel_args, key, values, settings, again)
             else:
                 _launch_and_tell(compiled, loaded, grid, values, settings)
         except TileIRError as error:

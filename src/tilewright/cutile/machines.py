@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cutile.errors import RefusedError
 from tilewright.diagnostics import TileIRError
-from tilewright.launching.machine import machine_named
+from tilewright.launching.machine import RepeatingProgram, machine_named
 
 if TYPE_CHECKING:
     from tilewright.cutile.settings import ReportSink, Settings
     from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
-    from tilewright.launching.described import Value
+    from tilewright.launching.described import Given, Value
     from tilewright.launching.machine import Machine, Program
     from tilewright.launching.options import LaunchOptions
 
@@ -39,6 +39,15 @@ class LoadedKernel:
         self._launch = program.launch_described
         self._plain: Settings | None = None
         """Settings that ask for nothing but a launch."""
+
+    def repeated(
+        self, grid: tuple[int, int, int], given: Sequence[Given], settings: Settings
+    ) -> Callable[[tuple[Any, ...]], bool] | None:
+        """What makes a launch like this one, which has been made, once more (``launching.machine.RepeatingProgram``)."""
+        program = self._program
+        if settings is not self._plain or not isinstance(program, RepeatingProgram):
+            return None
+        return program.repeated(self._entry, grid, given, settings.options)
 
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings

@@ -84,6 +84,13 @@ Value = Array | ArrayValue | ListValue
 """One or more kernel parameters; a number is a rank-0 array of the parameter's type."""
 
 
+class Given(NamedTuple):
+    """An argument as the client was given it, and its value: None for a constant, which is part of the kernel's code."""
+
+    argument: Any
+    value: Value | None
+
+
 _BYTE = ctypes.c_uint8
 
 

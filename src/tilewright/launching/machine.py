@@ -9,11 +9,11 @@ A machine is a name and a record of capabilities. Its implementation is a module
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 from tilewright.diagnostics import TileIRError, define_code
 from tilewright.diagnostics.tracebacks import hides_frames
@@ -32,7 +32,7 @@ from tilewright.nesting import deep_recursion
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from tilewright.launching.described import Value
+    from tilewright.launching.described import Given, Value
     from tilewright.launching.result import RunResult
     from tilewright.numerics.arrays import Array
 
@@ -109,6 +109,25 @@ class Program(Protocol):
         """The contents of a public global: an array over its memory, with 4-bit elements packed in bytes.
 
         Raises ``KeyError`` if there is none of that name.
+        """
+        ...
+
+
+@runtime_checkable
+class RepeatingProgram(Protocol):
+    """A program that can make a described launch again, without a description."""
+
+    def repeated(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        given: Sequence[Given],
+        options: LaunchOptions | None = None,
+    ) -> Callable[[tuple[Any, ...]], bool] | None:
+        """For a launch that was made by ``launch_described``: a function that takes the arguments of another one, as the
+        client is given them. If they differ in addresses and numbers alone, it makes the launch, else it gives False.
+
+        None for kernels and arguments for which there is no such way.
         """
         ...
 

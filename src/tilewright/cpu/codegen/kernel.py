@@ -172,7 +172,7 @@ def emit(
     products = packed_operands.find_packed(ops, plan, distinct_arguments=distinct_arguments)
     f.packed_panels = packed_operands.open_panels(f, products)
     f.sums = running_sums.find_sums(ops, plan, target, checked=checked)
-    f.observed = {} if checked else observed.find_observed(ops, plan)
+    f.observed = observed.find_observed(ops, plan)
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
     f.deferred = deferred.find_deferred(ops, plan, target)

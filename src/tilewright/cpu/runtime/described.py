@@ -21,15 +21,16 @@ class DescribedPacker:
 
     def __init__(self, kernel: KernelOp):
         self._kernel = kernel
-        self._written = first_writes(kernel)
-        self._may_write_any = None in self._written
+        self.written = first_writes(kernel)
+        """The first write through each parameter; under None, through any."""
+        self._may_write_any = None in self.written
 
     def pack(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
         """The slots for the arguments; a TileIRError where they are not fit for this kernel."""
         slots: list[int] = []
         reaches: list[tuple[int, int, bool]] = []
         keep: list[object] = [values]
-        written, may_write_any = self._written, self._may_write_any
+        written, may_write_any = self.written, self._may_write_any
         for value in values:
             may_write = may_write_any or len(slots) in written
             if type(value) is ArrayValue:
@@ -69,7 +70,7 @@ class DescribedPacker:
 
     def _check_unwritten(self, value: ArrayValue, parameter: int) -> None:
         """A TileIRError for an array that is read-only and that the kernel writes to."""
-        write = self._written.get(parameter)
+        write = self.written.get(parameter)
         if write is not None:
             raise TileIRError.single(
                 READ_ONLY_MEMORY,

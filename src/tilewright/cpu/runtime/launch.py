@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from array import array as c_array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
-from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED
+from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED, AssertSite, Site
 from tilewright.cpu.compiled_kernels import CompileOptions
 from tilewright.cpu.runtime.argument_fast_path import Span
 from tilewright.cpu.runtime.crash import report_crashes
@@ -29,6 +29,7 @@ from tilewright.cpu.runtime.lock_order import arranged_by_key
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
+from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments, repeated_arguments
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.updates import UPDATE_LOCK
 from tilewright.cpu.runtime.waiting import watched_for_deadlock
@@ -37,8 +38,8 @@ from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import OperationSource, assertion_error
-from tilewright.launching.codes import BAD_GRID
-from tilewright.launching.described import Value
+from tilewright.launching.codes import ASSERTION_FAILED, BAD_GRID
+from tilewright.launching.described import Given, Value
 from tilewright.launching.modules import (
     GlobalMemory,
     KernelOp,
@@ -203,7 +204,7 @@ class Program:
         grid: tuple[int, ...],
         given: LaunchOptions | None,
         settings: _Settings,
-        native: NativePacker | None = None,
+        native: NativePacker | RepeatedArguments | None = None,
     ) -> WarmLaunch | None:
         """What a launch has worked out; None where more than a grid is to be run in the next ones."""
         options = settings.options
@@ -266,6 +267,34 @@ class Program:
         if reports.failures and settings.options.check_asserts:
             raise assertion_error(tuple(reports.failures))
 
+    def repeated(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        given: Sequence[Given],
+        options: LaunchOptions | None = None,
+    ) -> Callable[[tuple[Any, ...]], bool] | None:
+        """As of ``launching.machine.RepeatingProgram``."""
+        found = self._entry(entry)
+        packer = found.described or DescribedPacker(found.op)
+        arguments = repeated_arguments(given, packer.written)
+        if arguments is None:
+            return None
+        packed = packer.pack(grid, [each.value for each in given if each.value is not None])
+        settings = self._settings if options is None else self._settings_of(options)
+        warm = self._warm_launch(found, packed, grid, options, settings, arguments)
+        if warm is None:
+            return None
+
+        def again(args: tuple[Any, ...]) -> bool:
+            try:
+                return warm.repeat(args)
+            except BaseException as error:
+                self._tell_where(error, found, warm.kernel, warm.state)
+                raise
+
+        return again
+
     def _run(self, entry: _Entry, packed: Packed, settings: _Settings) -> Reports:
         """Run a kernel to its end; what it has reported."""
         options = settings.options
@@ -317,7 +346,7 @@ class Program:
     def _run_updates(self, state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
         """Run a kernel with atomic operations: alone where that is as fast, else beside others."""
         compiled = kernel.compiled
-        silent = not compiled.sites and settings.options.progress is None
+        silent = all(map(_ends_launch, compiled.sites)) and settings.options.progress is None
         if not (compiled.may_be_alone and silent):
             with UPDATE_LOCK.together():
                 self._run_blocks(state, kernel, settings)
@@ -440,6 +469,11 @@ class Program:
 
                 self._lowered = lower_to_tileaa(self.module).module
         return self._lowered
+
+
+def _ends_launch(site: Site) -> bool:
+    """Whether what is reported there is a failed check: it ends the launch, and no function of the user's is called."""
+    return isinstance(site, AssertSite) and site.code != ASSERTION_FAILED
 
 
 def _settled(span: Span, address: int, others: Sequence[Span]) -> Span:

@@ -262,7 +262,7 @@ def native_packer(types: Sequence[TileLike], written: Collection[int]) -> Native
         if row is None:
             return None
         rows += row
-    return NativePacker(rows, keep) if _is_as_expected() else None
+    return NativePacker(rows, keep) if is_as_expected() else None
 
 
 def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | None:
@@ -288,7 +288,7 @@ def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | N
 
 
 @once
-def _is_as_expected() -> bool:
+def is_as_expected() -> bool:
     """Whether arrays, tuples and numbers lie in memory as the code takes them to."""
     if sys.implementation.name != "cpython" or sys.byteorder != "little":
         return False
@@ -308,10 +308,14 @@ def _is_as_expected() -> bool:
     extents = ctypes.c_uint64.from_address(id(sample) + _HEAD + 16).value
     if list((ctypes.c_int64 * 2).from_address(extents)) != [2, 5]:
         return False
+    turned = whole.T
+    strides = ctypes.c_uint64.from_address(id(turned) + _HEAD + 24).value
+    if list((ctypes.c_int64 * 2).from_address(strides)) != [4, 20]:
+        return False
     locked = np.zeros(2, np.float32)
     locked.flags.writeable = False
     return all(
         ctypes.c_int32.from_address(id(each) + _HEAD + 8).value == each.ndim
         and ctypes.c_int32.from_address(id(each) + _HEAD + 48).value & 0x401 == flags
-        for each, flags in ((sample, 0x401), (whole.T, 0x400), (locked, 0x1))
+        for each, flags in ((sample, 0x401), (turned, 0x400), (locked, 0x1))
     )

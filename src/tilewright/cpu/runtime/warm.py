@@ -26,6 +26,7 @@ from tilewright.cpu.runtime.pool import (
     at_once,
     is_for_one,
 )
+from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.result import RunResult
 from tilewright.numerics.arrays import Array
@@ -51,7 +52,7 @@ class WarmLaunch:
     def __init__(
         self,
         kernel: NativeKernel,
-        packer: NativePacker | None,
+        packer: NativePacker | RepeatedArguments | None,
         state: LaunchState,
         grid: tuple[int, ...],
         given: LaunchOptions | None,
@@ -85,20 +86,20 @@ class WarmLaunch:
             type(grid) is not tuple or grid != known or [type(each) for each in grid] != self._kinds
         ):
             return None
-        total, feedback = self._total, self._feedback
-        if (
-            self._packer is None
-            or type(args) is not tuple
-            or not self._mine.acquire(blocking=False)
-        ):
+        if type(args) is not tuple or not self.repeat(args):
             return None
+        return RunResult(self._outputs(args))
+
+    def repeat(self, args: tuple[Any, ...]) -> bool:
+        """Whether the arguments are like those of the launch before, and the launch, on the same grid, was made."""
+        packer, total, feedback = self._packer, self._total, self._feedback
+        if packer is None or not self._mine.acquire(blocking=False):
+            return False
         try:
             state = self._chosen(total, feedback)
-            if not self._packer.pack(args, state.slots_address):
-                return None
-            if not self._run(state, total, feedback):
-                return None
-            return RunResult(self._outputs(args))
+            return bool(packer.pack(args, state.slots_address)) and self._run(
+                state, total, feedback
+            )
         finally:
             self._mine.release()
 

@@ -180,8 +180,118 @@ def _pointers(rng: Random) -> Kernel:
     return Kernel(text, element, 3)
 
 
+def _planes(rng: Random) -> Kernel:
+    """An access through a tile of pointers to rows and columns, under a mask that compares them with extents, or others."""
+    element = rng.choice(["i8", "i32", "f64"])
+    index, shape = rng.choice(["i32", "i64"]), rng.choice(["4x16", "2x64", "8x8", "1x32"])
+    rows, columns = map(int, shape.split("x"))
+    ty = f"tile<{shape}x{index}>"
+    pointers, held, bits = (
+        f"tile<{shape}xptr<{element}>>",
+        f"tile<{shape}x{element}>",
+        f"tile<{shape}xi1>",
+    )
+    names = ["s", "t", "w", "h", "c"]
+    lines = [f"%{n}i = trunci %{n} : tile<i64> -> tile<i32>" for n in names if index == "i32"]
+
+    def spread(name: str, kind: str) -> list[str]:
+        return [
+            f"%{name}1 = reshape %{name} : tile<{kind}> -> tile<1x1x{kind}>",
+            f"%{name}n = broadcast %{name}1 : tile<1x1x{kind}> -> tile<{shape}x{kind}>",
+        ]
+
+    suffix = "i" if index == "i32" else ""
+    for name in names:
+        lines += spread(f"{name}{suffix}", index)
+    lines += [
+        *spread("x", f"ptr<{element}>"),
+        f"%i0 = iota : tile<{rows}x{index}>",
+        f"%i1 = reshape %i0 : tile<{rows}x{index}> -> tile<{rows}x1x{index}>",
+        f"%i = broadcast %i1 : tile<{rows}x1x{index}> -> {ty}",
+        f"%j0 = iota : tile<{columns}x{index}>",
+        f"%j1 = reshape %j0 : tile<{columns}x{index}> -> tile<1x{columns}x{index}>",
+        f"%j = broadcast %j1 : tile<1x{columns}x{index}> -> {ty}",
+        f"%sr = broadcast %s{suffix}1 : tile<1x1x{index}> -> tile<{rows}x1x{index}>",
+        f"%hr = broadcast %h{suffix}1 : tile<1x1x{index}> -> tile<{rows}x1x{index}>",
+        f"%rr = addi %i1, %sr : tile<{rows}x1x{index}>",
+        f"%row0 = broadcast %rr : tile<{rows}x1x{index}> -> {ty}"
+        if rng.random() < 0.5
+        else f"%row0 = addi %i, %s{suffix}n : {ty}",
+        f"%mr = cmpi {rng.choice(['less_than', 'greater_than'])} %rr, %hr, "
+        f"{rng.choice(['signed', 'unsigned'])} : tile<{rows}x1x{index}> -> tile<{rows}x1xi1>",
+        f"%col0 = {rng.choice(['addi', 'subi'])} %j, %t{suffix}n : {ty}",
+        f"%zero = constant <{index}: 0> : {ty}",
+        rng.choice(
+            [
+                f"%row = maxi %row0, %zero signed : {ty}",
+                f"%row = mini %row0, %zero signed : {ty}",
+                f"%row = addi %row0, %zero : {ty}",
+                f"%row = addi %row0, %zero : {ty}",
+            ]
+        ),
+        f"%col = addi %col0, %zero : {ty}",
+        f"%by = muli %row, %w{suffix}n : {ty}",
+        *_places(rng, element, index, shape),
+        f"%q = offset %xn, %at : {pointers}, {ty} -> {pointers}",
+    ]
+    masks = [f"constant <i1: true> : {bits}"]
+    if rng.random() < 0.5:
+        masks.append(f"broadcast %mr : tile<{rows}x1xi1> -> {bits}")
+    for number, limit in (("row", "h"), ("col", "c"), ("at", "c"), ("row", "c")):
+        if rng.random() < 0.6:
+            predicate = rng.choice(
+                ["less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"]
+            )
+            other = f"%{limit}{suffix}n" if rng.random() < 0.8 else "%zero"
+            sign = rng.choice(["signed", "unsigned"])
+            masks.append(f"cmpi {predicate} %{number}, {other}, {sign} : {ty} -> {bits}")
+    for count, mask in enumerate(masks):
+        lines.append(f"%m{count} = {mask}")
+        both = f"andi %on{count - 1}, %m{count} : {bits}" if count else f"andi %m0, %m0 : {bits}"
+        lines.append(f"%on{count} = {both}")
+    on = f"%on{len(masks) - 1}"
+    value = "1" if element[0] == "i" else "1.0"
+    lines += [
+        f"%v = constant <{element}: {value}> : {held}",
+        f"%r = store_ptr_tko weak %q, %v, {on} : {pointers}, {held}, {bits} -> token",
+    ]
+    numbers = ", ".join(f"%{name}: tile<i64>" for name in names)
+    body = "\n".join(lines)
+    text = f"""
+    cuda_tile.module @m {{
+      entry @k(%x: tile<ptr<{element}>>, %y: tile<ptr<{element}>>, {numbers}) {{
+        {body}
+        return
+      }}
+    }}
+    """
+    return Kernel(text, element, len(names))
+
+
+def _places(rng: Random, element: str, index: str, shape: str) -> list[str]:
+    """Which elements: a formula, or numbers that are read from the second array, a few bits of each."""
+    ty, read, places = (f"tile<{shape}x{each}>" for each in (index, "i32", "ptr<i32>"))
+    if element != "i32" or rng.random() < 0.4:
+        return [f"%at = addi %by, %col : {ty}"]
+    rows, columns = map(int, shape.split("x"))
+    return [
+        "%y1 = reshape %y : tile<ptr<i32>> -> tile<1x1xptr<i32>>",
+        f"%yn = broadcast %y1 : tile<1x1xptr<i32>> -> {places}",
+        f"%l0 = iota : tile<{rows * columns}xi32>",
+        f"%l = reshape %l0 : tile<{rows * columns}xi32> -> {read}",
+        f"%yq = offset %yn, %l : {places}, {read} -> {places}",
+        f"%held, %ty = load_ptr_tko weak %yq : {places} -> {read}, token",
+        f"%bits = constant <i32: {rng.choice([23, 25, 27])}> : {read}",
+        f"%few = shri %held, %bits signed : {read}",
+        f"%at = exti %few signed : {read} -> {ty}"
+        if index == "i64"
+        else f"%at = addi %few, %few : {read}",
+    ]
+
+
 def make(rng: Random) -> Kernel:
-    return (_views if rng.random() < 0.7 else _pointers)(rng)
+    kind = rng.random()
+    return (_views if kind < 0.5 else _planes if kind < 0.75 else _pointers)(rng)
 
 
 def _number(rng: Random) -> int:

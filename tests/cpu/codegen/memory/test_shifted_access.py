@@ -1,4 +1,4 @@
-"""Accesses whose addresses and masks are formulas in the lane: wrapping numbers, edges, both extensions."""
+"""Accesses whose addresses and masks are formulas in the lane: wrapping numbers, edges, limits, both extensions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.machine.tileaa.support import element
 
 _MEMORY = 1 << 16
 _DTYPES = (np.float32, np.float64, np.int8, np.float16, np.bool_)
+_LIMITS = (0, 3, 40, 255, -5, 32767, -32768, -32760, 32765, 1 << 14)
 _NEAR = (0, 1, 255, 32767, -32768, -1, 200, -300)
 
 
@@ -33,8 +34,10 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         f"%cb = nv_tileaa.splat %b1 : i16 -> tile<1x{columns}xi16>",
         f"%rows = arith.{plus} %rb, %r1 : {one}",
         f"%columns = arith.{step} %c1, %cb : tile<1x{columns}xi16>",
-        f"%rs = nv_tileaa.broadcast %rows : {one} -> {narrow}",
-        f"%cs = nv_tileaa.broadcast %columns : tile<1x{columns}xi16> -> {narrow}",
+        f"%rs0 = nv_tileaa.broadcast %rows : {one} -> {narrow}",
+        f"%cs0 = nv_tileaa.broadcast %columns : tile<1x{columns}xi16> -> {narrow}",
+        *_limited(rng, "%rs0", "%rs", narrow),
+        *_limited(rng, "%cs0", "%cs", narrow),
         f"%re = arith.{extend} %rs : {narrow} to {wide}",
         f"%ce = arith.{extend} %cs : {narrow} to {wide}",
         f"%h = arith.constant dense<{rng.choice((1, 100, 256))}> : {wide}",
@@ -47,7 +50,8 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         lines += [
             f"%by = arith.constant dense<{rng.choice((8, 1))}> : {narrow}",
             f"%scaled = arith.shli %rs, %by : {narrow}",
-            f"%sum = arith.{rng.choice(('addi', 'subi'))} %scaled, %cs : {narrow}",
+            f"%sum0 = arith.{rng.choice(('addi', 'subi'))} %scaled, %cs : {narrow}",
+            *_limited(rng, "%sum0", "%sum", narrow),
             f"%at = arith.{extend} %sum : {narrow} to {wide}",
             f"%middle = arith.constant {_MEMORY // 2 if extend == 'extsi' else 0} : i64",
         ]
@@ -73,6 +77,22 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
     if store:
         return "\n".join([*lines, _store(mask, pointers, f"tile<{shape}x{kind}>", shape)])
     return "\n".join([*lines, _load(mask, pointers, f"tile<{shape}x{kind}>", shape)])
+
+
+def _limited(rng: random.Random, source: str, result: str, ty: str) -> list[str]:
+    """The numbers between two limits, or without one, which leaves them as they are."""
+    lines, held = list[str](), source
+    for number, name in enumerate(rng.sample(("maxsi", "minsi", "maxui", "minui"), 2)):
+        limit, found = rng.choice(_LIMITS), f"{result}_{number}"
+        if rng.random() < 0.6:
+            lines.append(f"{found}l = arith.constant dense<{limit}> : {ty}")
+            both = [held, f"{found}l"]
+            rng.shuffle(both)
+            lines.append(f"{found} = arith.{name} {', '.join(both)} : {ty}")
+            held = found
+    lines.append(f"{result}_0l_ = arith.constant dense<0> : {ty}")
+    lines.append(f"{result} = arith.addi {held}, {result}_0l_ : {ty}")
+    return lines
 
 
 def _load(mask: str, pointers: str, ty: str, shape: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.builder import tile as tile_type
@@ -226,3 +227,63 @@ def test_the_next_target_is_fetched_by_the_ends_of_its_vectors():
     fetches = [at for at, line in enumerate(lines) if "prefetch" in line and "i32 1, i32 3" in line]
     lanes = len(fetches)
     assert lanes and all(f"i64 {32 + lanes - 1}" in lines[at - 1] for at in fetches)
+
+
+_DRAWN = """
+cuda_tile.module @m {{
+  entry @k(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %counter: tile<ptr<i32>>, %rows: tile<i32>) {{
+    %one = constant <i32: 1> : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %xs = make_tensor_view %x, shape = [%rows, 2048], strides = [2048, 1] : tile<i32> -> tensor_view<?x2048xf32, strides=[2048,1]>
+    %xp = make_partition_view %xs : partition_view<tile=(1x2048), padding_value = zero, tensor_view<?x2048xf32, strides=[2048,1]>>
+    %ys = make_tensor_view %y, shape = [%rows, 2048], strides = [2048, 1] : tile<i32> -> tensor_view<?x2048xf32, strides=[2048,1]>
+    %yp = make_partition_view %ys : partition_view<tile=(1x2048), tensor_view<?x2048xf32, strides=[2048,1]>>
+    %first, %t = atomic_rmw_tko relaxed device %counter, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %end = loop iter_values(%row = %first) : tile<i32> -> tile<i32> {{
+      %more = cmpi less_than %row, %rows, signed : tile<i32> -> tile<i1>
+      if %more {{
+      }} else {{
+        break %row : tile<i32>
+      }}
+      %v, %tv = load_view_tko weak %xp[%row, %zero] : partition_view<tile=(1x2048), padding_value = zero, tensor_view<?x2048xf32, strides=[2048,1]>>, tile<i32> -> tile<1x2048xf32>, token
+      %sum = reduce %v dim=1 identities=[0.0 : f32] : tile<1x2048xf32> -> tile<1xf32> (%a: tile<f32>, %b: tile<f32>) {{
+        %c = addf %a, %b : tile<f32>
+        yield %c : tile<f32>
+      }}
+      %s1 = reshape %sum : tile<1xf32> -> tile<1x1xf32>
+      %s = broadcast %s1 : tile<1x1xf32> -> tile<1x2048xf32>
+      %w = addf %v, %s : tile<1x2048xf32>
+      %ts = store_view_tko weak %w, %yp[%row, %zero] : tile<1x2048xf32>, partition_view<tile=(1x2048), tensor_view<?x2048xf32, strides=[2048,1]>>, tile<i32> -> token
+      {following}
+      continue %next : tile<i32>
+    }}
+    return
+  }}
+}}
+"""
+_FOLLOWING = {
+    "drawn": "%next, %tn = atomic_rmw_tko relaxed device %counter, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
+    "counted": "%next = addi %row, %one : tile<i32>",
+    "exchanged": "%next, %tn = atomic_rmw_tko relaxed device %counter, xchg, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
+    "squared": "%next = muli %row, %row : tile<i32>",
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "fetches"),
+    [("drawn", True), ("counted", True), ("exchanged", False), ("squared", False)],
+)
+def test_the_row_that_a_loop_most_likely_takes_next_is_fetched(how: str, fetches: bool):
+    module = tilewright.parse(_DRAWN.format(following=_FOLLOWING[how]), "drawn.tileir")
+    tilewright.verify(module)
+    assert _fetches(module) is fetches
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_blocks_draw_are_all_computed(threads: int):
+    module = tilewright.parse(_DRAWN.format(following=_FOLLOWING["drawn"]), "drawn.tileir")
+    x = np.random.default_rng(0).integers(0, 16, (9, 2048)).astype(np.float32)
+    y, counter = np.zeros_like(x), np.zeros(1, np.int32)
+    Program(module).launch("k", 4, (x, y, counter, 9), LaunchOptions(threads=threads))
+    assert (y == x + x.sum(axis=1, keepdims=True)).all()
+    assert counter[0] == 9 + 4

@@ -15,7 +15,9 @@ from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.analysis.block_order import ROW_BY_ROW, order_of_blocks
 from tilewright.cpu.compile import CompileOptions, compile_kernel, kernels_of
+from tilewright.diagnostics import TileIRError
 from tilewright.lowering import lower_to_tileaa
+from tilewright.machine import Program as Reference
 from tilewright.numerics.arrays import dtype_of
 
 Array = np.ndarray[Any, Any]
@@ -51,8 +53,9 @@ def blocks(extents: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
     ids=str,
 )
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "i8"])
+@pytest.mark.parametrize("checked", [False, True])
 def test_nothing_outside_gets_into_a_product(
-    element: str, dims: tuple[int, int, int], extents: tuple[int, int, int]
+    element: str, dims: tuple[int, int, int], extents: tuple[int, int, int], checked: bool
 ) -> None:
     m, n, k = extents
     rng, result = np.random.default_rng(m + n), {"f64": "f64", "i8": "i32"}.get(element, "f32")
@@ -60,12 +63,53 @@ def test_nothing_outside_gets_into_a_product(
     a, b = (among_others(rng.integers(-4, 5, s).astype(dtype), filling) for s in ((m, k), (k, n)))
     c = np.full((m, n), 5, dtype_of(result))
     around = among_others(c, 3)
-    program = Program(product(element, result, dims), options=LaunchOptions(threads=1))
+    options = LaunchOptions(threads=1, checked=checked)
+    program = Program(product(element, result, dims), options=options)
     program.launch(None, blocks((m, n), dims), (a, b, around, m, n, k))
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_array_equal(around.astype(np.float64), wanted)
     assert around.base is not None
     assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()
+
+
+_AT_AN_INDEX = """
+cuda_tile.module @m {
+  entry @k(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %first: tile<ptr<f32>>, %i: tile<i64>, %rows: tile<i64>) {
+    %zero = constant <i64: 0> : tile<i64>
+    %xs = make_tensor_view %x, shape = [%rows, 24], strides = [24, 1] : tile<i64> -> tensor_view<?x24xf32, strides=[24,1]>
+    %xp = make_partition_view %xs : partition_view<tile=(32x32), padding_value = zero, tensor_view<?x24xf32, strides=[24,1]>>
+    %ys = make_tensor_view %y, shape = [%rows, 24], strides = [24, 1] : tile<i64> -> tensor_view<?x24xf32, strides=[24,1]>
+    %yp = make_partition_view %ys : partition_view<tile=(32x32), tensor_view<?x24xf32, strides=[24,1]>>
+    %a, %ta = load_view_tko weak %xp[%zero, %zero] : partition_view<tile=(32x32), padding_value = zero, tensor_view<?x24xf32, strides=[24,1]>>, tile<i64> -> tile<32x32xf32>, token
+    %none = constant <f32: 0.0> : tile<32x32xf32>
+    %c = mmaf %a, %a, %none : tile<32x32xf32>, tile<32x32xf32>, tile<32x32xf32>
+    %one = constant <f32: 1.0> : tile<f32>
+    %tf = store_ptr_tko weak %first, %one : tile<ptr<f32>>, tile<f32> -> token
+    %ts = store_view_tko weak %c, %yp[%i, %zero] token = %tf : tile<32x32xf32>, partition_view<tile=(32x32), tensor_view<?x24xf32, strides=[24,1]>>, tile<i64> -> token
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "index", [0, 1, 2, -1, 1 << 26, 1 << 31, 1 << 58, 1 << 62, (1 << 63) - 1, -(1 << 63)]
+)
+def test_checks_of_a_store_come_with_the_store(index: int) -> None:
+    """What a product leaves out is decided on before; what is written meanwhile stays."""
+    module = tilewright.parse(_AT_AN_INDEX, "index.tileir")
+    tilewright.verify(module)
+    x = np.random.default_rng(0).integers(-4, 5, (40, 24)).astype(np.float32)
+    outcomes: list[tuple[bool, bytes, bytes]] = []
+    for program in (Reference(module), Program(module, LaunchOptions(checked=True))):
+        y, first = np.full((40, 24), 7, np.float32), np.zeros(1, np.float32)
+        try:
+            program.launch("k", 1, (x, y, first, index, 40))
+            ran = True
+        except TileIRError:
+            ran = False
+        outcomes.append((ran, y.tobytes(), first.tobytes()))
+    assert outcomes[1] == outcomes[0]
 
 
 @pytest.mark.parametrize("dims", [(32, 64, 32), (32, 1, 32)], ids=str)

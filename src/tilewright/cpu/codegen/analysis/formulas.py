@@ -1,4 +1,4 @@
-"""Integer tiles given by a formula: sums and products of iotas and scalars, compared and concatenated.
+"""Integer tiles given by a formula: sums, products and limits of iotas and scalars, compared and concatenated.
 
 Where they only say which elements an access goes to, they remain functions of the position: their lane stride shows that
 neighbours are contiguous, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``). So are numbers that
@@ -19,7 +19,7 @@ from tilewright.dialects.nv_tileaa.ops import shapes as O
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp
 
-_MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi"})
+_MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi", "maxi", "mini"})
 _MOVES = (
     O.SplatOp,
     O.BroadcastOp,

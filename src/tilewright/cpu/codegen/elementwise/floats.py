@@ -247,7 +247,7 @@ def itof(
     return narrow(b, directed.exact_double(b, x, signed), to, rounding)
 
 
-#: LLVM takes saturating conversions to integers of so many bits apart, lane by lane.
+#: Floats hold the limits of integers of so many bits. (LLVM takes saturating conversions of vectors apart, lane by lane.)
 _NARROW = 16
 
 
@@ -262,6 +262,27 @@ def _narrow_integer(b: B, wide: V, target: Type, *, signed: bool) -> V:
     found = b.fptosi(clamped, llvm.shaped(I32, wide.type))
     is_number = b.fcmp_ordered("ord", wide, wide)
     return b.trunc(b.select(is_number, found, llvm.number(found.type, 0)), target)
+
+
+def _wide_integer(b: B, wide: V, target: Type, *, signed: bool) -> V:
+    """What fits is converted, the rest replaced afterwards: limits as large as these are no floats, but the powers of two
+    behind them are."""
+    bits = llvm.scalar_of(target).width
+    if signed:
+        found = b.fptosi(wide, target)
+        low, high, behind = -(1 << bits - 1), (1 << bits - 1) - 1, 1 << bits - 1
+        is_above = b.fcmp_ordered(">=", wide, _whole(wide.type, low))
+    else:
+        found = b.fptoui(wide, target)
+        low, high, behind = 0, (1 << bits) - 1, 1 << bits
+        is_above = b.fcmp_ordered(">", wide, _whole(wide.type, 0))
+    is_behind = b.fcmp_ordered(">=", wide, _whole(wide.type, behind))
+    found = b.select(is_behind, llvm.number(target, high), found)
+    found = b.select(is_above, found, llvm.number(target, low))
+    if not signed:  # NaN is above nothing
+        return found
+    is_number = b.fcmp_ordered("ord", wide, wide)
+    return b.select(is_number, found, llvm.number(target, 0))
 
 
 def _whole(ty: Type, number: int) -> Constant:
@@ -289,6 +310,8 @@ def ftoi(
     target = llvm.shaped(register if register.width > 1 else ir.IntType(8), x.type)
     if llvm.scalar_of(target).width <= _NARROW:
         found = _narrow_integer(b, wide, target, signed=signedness == "signed")
+    elif llvm.lanes_of(target):
+        found = _wide_integer(b, wide, target, signed=signedness == "signed")
     else:
         name = "fptosi.sat" if signedness == "signed" else "fptoui.sat"
         found = llvm.intrinsic(b, name, [wide], target, [target, wide.type])

@@ -726,8 +726,7 @@ def block_coordinates(
     many blocks along the first axis."""
     first, second = (b.zext(grid[axis], I64) for axis in order[:2])
     if height is None:
-        rest = b.udiv(linear, first)
-        parts = b.urem(linear, first), b.urem(rest, second), b.udiv(rest, second)
+        parts = _divided(b, linear, first, second)
     else:
         plane = b.mul(first, second)
         inside, size = b.urem(linear, plane), b.mul(height, second)
@@ -741,6 +740,21 @@ def block_coordinates(
         )
     x, y, z = (b.trunc(parts[order.index(axis)], I32) for axis in range(3))
     return x, y, z
+
+
+def _divided(b: Builder, linear: Value, first: Value, second: Value) -> Sequence[Value]:
+    """A number along the first axis, the second and the third. Most grids have one axis, where it need not be divided."""
+    start, done = b.block, b.append_basic_block("coordinates")
+    more = b.append_basic_block("divide")
+    b.cbranch(b.icmp_unsigned("<", linear, first), done, more)
+    b.position_at_end(more)
+    rest = b.udiv(linear, first)
+    parts = b.urem(linear, first), b.urem(rest, second), b.udiv(rest, second)
+    more = b.block
+    b.branch(done)
+    b.position_at_end(done)
+    zero = ir.Constant(I64, 0)
+    return merge(b, [((linear, zero, zero), start), (parts, more)])
 
 
 def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:

@@ -20,10 +20,12 @@ _MOST_SHIFT = 15
 @dataclass(frozen=True, slots=True)
 class LaneStrides:
     """What each lane has more than the first. ``exact``: no number wraps on the way; else a number
-    of 32 bits or less may, which can only be told when the code runs."""
+    of 32 bits or less may, which can only be told when the code runs. ``limited``: only if
+    no limit (``max(i, 0)``) has been reached, which the code has to look at in each lane."""
 
     lanes: tuple[int, ...]
     exact: bool
+    limited: bool = False
 
     def is_run(self, step: int) -> bool:
         """Whether each lane is ``step`` more than the one before."""
@@ -32,20 +34,34 @@ class LaneStrides:
     @property
     def is_zero(self) -> bool:
         """Whether all lanes have the address of the first one."""
-        return not any(self.lanes)
+        return not self.limited and not any(self.lanes)
 
 
 def lane_strides_of(
-    tile: Tile, coords: Coords, settled: frozenset[int] = frozenset()
+    tile: Tile,
+    coords: Coords,
+    settled: frozenset[int] = frozenset(),
+    free: frozenset[int] = frozenset(),
 ) -> LaneStrides | None:
     """The lane strides of a tile at a position; None where no formula gives them. ``settled``:
-    the tiles, by ``id``, whose numbers are known not to wrap."""
+    the tiles, by ``id``, whose numbers are known not to wrap; ``free``: those that reach no limit."""
     pattern = tuple(Index(0, index.offsets, index.align) for index in coords)
-    found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled))
+    found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled, free))
     if found is None or not found.lanes[0]:
         return found
     # The first lane of a vector over two rows, or of a second half, does not lie at its base.
-    return LaneStrides(tuple(delta - found.lanes[0] for delta in found.lanes), found.exact)
+    first = found.lanes[0]
+    return LaneStrides(tuple(delta - first for delta in found.lanes), found.exact, found.limited)
+
+
+def needs_limits(tile: Tile, settled: frozenset[int]) -> bool:
+    """Whether vectors along the last axis follow a pattern only where no limit is reached."""
+    lanes = min(tile.dims[-1], _LENGTHS[-1]) if tile.dims else 1
+    if lanes < 2:
+        return False
+    at = [Index(0, None, 1 << 62)] * (len(tile.dims) - 1)
+    found = lane_strides_of(tile, (*at, Index(0, tuple(range(lanes)), lanes)), settled)
+    return found is not None and found.limited
 
 
 def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
@@ -64,6 +80,7 @@ def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
 @dataclass(slots=True)
 class _Known:
     settled: frozenset[int]
+    free: frozenset[int]
     lane_steps: dict[tuple[object, ...], LaneStrides | None] = field(default_factory=dict)
 
 
@@ -72,7 +89,7 @@ def _lane_steps(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneSt
     if key not in known.lane_steps:
         found = _compute(tile, coords, lanes, known)
         if found is not None and id(tile) in known.settled:
-            found = LaneStrides(found.lanes, True)
+            found = LaneStrides(found.lanes, not found.limited, found.limited)
         known.lane_steps[key] = found
     return known.lane_steps[key]
 
@@ -92,7 +109,11 @@ def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrid
         parts = [_lane_steps(operand, coords, lanes, known) for operand in tile.operands]
         if any(part is None for part in parts):
             return None
-        return _FORMULAS[tile.name](tile, *parts)
+        found = _FORMULAS[tile.name](tile, *parts)
+        if found is not None and id(tile) in known.free:
+            limited = any(part is not None and part.limited for part in parts)
+            return LaneStrides(found.lanes, not limited, limited)
+        return found
     return None
 
 
@@ -105,16 +126,31 @@ def _sum(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides:
     lanes = tuple(x + y for x, y in zip(lhs.lanes, rhs.lanes, strict=True))
     fixed = not any(lanes)
     exact = lhs.exact and rhs.exact
-    return LaneStrides(lanes, True) if fixed and exact else _combined(tile, lanes, exact)
+    limited = lhs.limited or rhs.limited
+    if fixed and exact and not limited:
+        return LaneStrides(lanes, True)
+    return _combined(tile, lanes, exact, limited)
 
 
 def _difference(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides:
-    return _sum(tile, lhs, LaneStrides(tuple(-delta for delta in rhs.lanes), rhs.exact))
+    minus = tuple(-delta for delta in rhs.lanes)
+    return _sum(tile, lhs, LaneStrides(minus, rhs.exact, rhs.limited))
 
 
-def _combined(tile: Elementwise, lanes: tuple[int, ...], exact: bool) -> LaneStrides:
+def _combined(
+    tile: Elementwise, lanes: tuple[int, ...], exact: bool, limited: bool = False
+) -> LaneStrides:
     wide = tile.element.name in ("i64", "index", "ptr")
-    return LaneStrides(lanes, exact and wide)
+    return LaneStrides(lanes, exact and wide, limited)
+
+
+def _limit(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
+    """Numbers up to a limit that is the same for all, or from one on."""
+    if lhs.is_zero and rhs.is_zero:
+        return LaneStrides(lhs.lanes, lhs.exact and rhs.exact)
+    if lhs.is_zero == rhs.is_zero:
+        return None
+    return LaneStrides(rhs.lanes if lhs.is_zero else lhs.lanes, False, True)
 
 
 def _product(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
@@ -126,7 +162,7 @@ def _product(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrid
             if isinstance(value, ir.Constant) and isinstance(value.constant, int):
                 lanes = tuple(delta * value.constant for delta in part.lanes)
                 if all(abs(delta) < _LIMIT for delta in lanes):
-                    return _combined(tile, lanes, part.exact)
+                    return _combined(tile, lanes, part.exact, part.limited)
     return None
 
 
@@ -139,7 +175,7 @@ def _shifted(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrid
     by = amount.value.constant
     if not isinstance(by, int) or not 0 <= by < _MOST_SHIFT:
         return None
-    return _combined(tile, tuple(delta << by for delta in lhs.lanes), lhs.exact)
+    return _combined(tile, tuple(delta << by for delta in lhs.lanes), lhs.exact, lhs.limited)
 
 
 def _same(tile: Elementwise, source: LaneStrides) -> LaneStrides:
@@ -148,7 +184,8 @@ def _same(tile: Elementwise, source: LaneStrides) -> LaneStrides:
 
 def _moved(tile: Elementwise, base: LaneStrides, offset: LaneStrides) -> LaneStrides:
     lanes = tuple(x + y * tile.unit for x, y in zip(base.lanes, offset.lanes, strict=True))
-    return LaneStrides(lanes, base.exact and offset.exact)
+    limited = base.limited or offset.limited
+    return LaneStrides(lanes, base.exact and offset.exact, limited)
 
 
 _FORMULAS = {
@@ -158,4 +195,6 @@ _FORMULAS = {
     "shli": _shifted,
     "exti": _same,
     "offset": _moved,
+    "maxi": _limit,
+    "mini": _limit,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 
 from llvmlite import ir
@@ -545,7 +546,12 @@ def only_in_step(tile: Tile, targets: Targets) -> bool:
 
 
 def reshaped(source: Sequence[int], result: Sequence[int]) -> Mapping:
-    """Positions in a tile of shape ``source`` for those in its row-major view ``result``."""
+    """Positions in a tile of shape ``source`` for those in its row-major view ``result``; the same for the same shapes."""
+    return _reshaped(tuple(source), tuple(result))
+
+
+@cache
+def _reshaped(source: tuple[int, ...], result: tuple[int, ...]) -> Mapping:
     from_unit = [axis for axis, extent in enumerate(result) if extent != 1]
     to_unit = [axis for axis, extent in enumerate(source) if extent != 1]
     if [result[a] for a in from_unit] == [source[a] for a in to_unit]:
@@ -581,7 +587,12 @@ def permuted(order: Sequence[int]) -> Mapping:
 
 
 def repeated(source: Sequence[int]) -> Mapping:
-    """Positions in a source that is repeated along its axes of extent 1."""
+    """Positions in a source that is repeated along its axes of extent 1; the same for the same shapes."""
+    return _repeated(tuple(source))
+
+
+@cache
+def _repeated(source: tuple[int, ...]) -> Mapping:
 
     def mapping(nest: LoopNest, coords: Coords) -> Coords:
         return tuple(

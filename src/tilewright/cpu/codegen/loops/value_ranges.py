@@ -7,16 +7,27 @@ so the check costs a few scalar operations per tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from itertools import islice
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I64
+from tilewright.cpu.codegen.ir.elements import I1, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
+from tilewright.cpu.codegen.loops.lane_strides import needs_limits
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Mapping,
+    Range,
+    Tile,
+    Uniform,
+    walk,
+)
 
 #: Element types whose registers hold the number, read as signed.
 _WIDTHS = {"i16": 16, "i32": 32, "i64": 64, "index": 64}
@@ -30,12 +41,20 @@ class Whole:
 
     ``fits``: that they do (None: always). ``settled`` are the tiles, by ``id``, that lose nothing then
     when they are extended. ``on``: implies, with ``fits``, that the mask is on everywhere; None where
-    nothing tells, or nothing has to.
+    nothing tells, or nothing has to. ``free`` are the tiles that no limit changes then (``max(i, 0)`` where no ``i`` is
+    negative).
     """
 
     fits: Value | None
     settled: frozenset[int]
     on: Value | None
+    free: frozenset[int] = frozenset()
+
+    def known(self, *, masked: bool) -> tuple[frozenset[int], frozenset[int]]:
+        """The tiles of which lane strides may take for granted what holds under ``fits``: that they do not wrap, and that they
+        reach no limit. Code for tiles that do not fit looks at each vector for limits: most of a tile at an edge has not
+        reached them."""
+        return self.settled, frozenset() if masked else self.free
 
     @property
     def guard(self) -> Value | None:
@@ -50,11 +69,24 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
     extended = _extended(pointers)
     unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
     settled = frozenset(id(tile) for tile, _ in extended) - unknown
+    free = frozenset[int]()
+    if needs_limits(pointers, settled):
+        free = frozenset(
+            id(t) for t in _limits(pointers) if spans.attempt(lambda t=t: spans.free(t))
+        )
     fits = llvm.all_of(b, spans.conditions)
     on = None
     if mask is not None and spans.attempt(lambda: spans.all_on(mask)):
         on = llvm.all_of(b, spans.conditions)
-    return None if not settled and on is None else Whole(fits, settled, on)
+    if not settled and not free and on is None:
+        return None
+    return Whole(fits, settled, on, free)
+
+
+def _limits(pointers: Tile) -> list[Elementwise]:
+    """The tiles of addresses' formulas that are limited."""
+    tiles = [tile for tile in islice(walk(pointers), _MOST_TILES) if isinstance(tile, Elementwise)]
+    return [tile for tile in tiles if tile.name in ("maxi", "mini")]
 
 
 def _extended(pointers: Tile) -> list[tuple[Tile, Tile]]:
@@ -80,6 +112,30 @@ def _extended(pointers: Tile) -> list[tuple[Tile, Tile]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """The addresses of the lowest and the highest element of an access. ``fits``: they are right; ``none``: no element is
+    accessed."""
+
+    first: Value
+    last: Value
+    fits: Value
+    none: Value
+
+
+def reach(b: Builder, pointers: Tile, mask: Tile | None) -> Reach | None:
+    """What an access through pointers reaches, where its mask is on; None where no formula tells."""
+    spans = _Spans(b)
+    if mask is not None:
+        spans.assume(mask)
+    ends: list[tuple[Value, Value]] = []
+    if not spans.attempt(lambda: ends.append(spans.addresses(pointers))):
+        return None
+    always, never = (ir.Constant(I1, bit) for bit in (1, 0))
+    fits = llvm.all_of(b, spans.conditions) or always
+    return Reach(*ends[0], fits, reduce(b.or_, spans.empty, never))
+
+
+@dataclass(frozen=True, slots=True)
 class _Span:
     """The least and the largest number of a tile as i64. All are at least ``-2 ** bits`` and
     below ``2 ** bits``."""
@@ -87,6 +143,10 @@ class _Span:
     low: Value
     high: Value
     bits: int
+
+
+_Place = tuple[int, tuple[Mapping, ...]]
+"""A tile, by its ``id``, and the mappings by which it is reached."""
 
 
 class _Unknown(Exception):
@@ -99,25 +159,144 @@ class _Spans:
 
     b: Builder
     conditions: list[Value] = field(default_factory=list)
-    known: dict[int, _Span] = field(default_factory=dict)
+    known: dict[_Place, _Span] = field(default_factory=dict)
+    limits: dict[_Place, list[tuple[Value | None, Value | None, int]]] = field(default_factory=dict)
+    """What a mask tells of the numbers of a tile at the places of the elements that it leaves on: those
+    below, and those above, are not among them. The limits have so many bits."""
+    empty: list[Value] = field(default_factory=list)
+    """Each of them: no number is within its limits."""
+    path: tuple[Mapping, ...] = ()
+    """By which mappings the tile that is looked at is reached from the access. Tiles that are reached by equal ones are read
+    at the same places."""
 
     def attempt(self, make: Callable[[], object]) -> bool:
         """Whether something is known. What it takes to hold is added to the conditions only then."""
-        before, known = len(self.conditions), dict(self.known)
+        before = self._state()
         try:
             make()
         except _Unknown:
-            del self.conditions[before:]
-            self.known = known
+            self._go_back(before)
             return False
         return True
 
+    def _state(self) -> tuple[int, int, dict[_Place, _Span]]:
+        return len(self.conditions), len(self.empty), dict(self.known)
+
+    def _go_back(self, state: tuple[int, int, dict[_Place, _Span]]) -> None:
+        """Forget what was found since, which may hold only under conditions that are not kept."""
+        conditions, empty, self.known = state
+        del self.conditions[conditions:]
+        del self.empty[empty:]
+
     def of(self, tile: Tile) -> _Span:
-        if id(tile) not in self.known:
+        key = id(tile), self.path
+        if key not in self.known:
             if len(self.known) >= _MOST_TILES or tile.element.name not in _WIDTHS:
                 raise _Unknown
-            self.known[id(tile)] = self._compute(tile)
-        return self.known[id(tile)]
+            self.known[key] = self._within_limits(self._computed_or_limited(tile), key)
+        return self.known[key]
+
+    def _computed_or_limited(self, tile: Tile) -> _Span:
+        """The span that the formula of a tile gives; where there is none, such as for indices from memory, what the mask leaves
+        of all numbers."""
+        before = self._state()
+        try:
+            return self._compute(tile)
+        except _Unknown:
+            limits = self.limits.get((id(tile), self.path), ())
+            least = next((low for low, _, _ in limits if low is not None), None)
+            most = next((high for _, high, _ in limits if high is not None), None)
+            if least is None or most is None:
+                raise
+            self._go_back(before)
+            return _Span(least, most, max(bits for _, _, bits in limits))
+
+    @contextmanager
+    def _through(self, mapped: Mapped) -> Iterator[None]:
+        before = self.path
+        self.path = (*before, mapped.mapping)
+        try:
+            yield
+        finally:
+            self.path = before
+
+    def _within_limits(self, span: _Span, place: _Place) -> _Span:
+        b, low, high = self.b, span.low, span.high
+        for least, most, _ in self.limits.get(place, ()):
+            if least is not None:
+                low = b.select(b.icmp_signed("<", low, least), least, low)
+            if most is not None:
+                high = b.select(b.icmp_signed(">", high, most), most, high)
+        if low is not span.low or high is not span.high:
+            self.empty.append(b.icmp_signed(">", low, high))
+        return _Span(low, high, span.bits)
+
+    def assume(self, mask: Tile) -> None:
+        """Take what a mask says of numbers where it is on."""
+        if isinstance(mask, Mapped):
+            with self._through(mask):
+                self.assume(mask.source)
+        elif isinstance(mask, Elementwise) and mask.name == "andi":
+            for operand in mask.operands:
+                self.assume(operand)
+        elif isinstance(mask, Elementwise) and mask.name == "cmpi":
+            self.attempt(lambda: self._assume_compared(mask))
+
+    def _assume_compared(self, mask: Elementwise) -> None:
+        words, (number, limit) = _keywords(mask), mask.operands
+        predicate = words.get("comparison_predicate", "")
+        by, one = self.of(limit), _number(0 if predicate.endswith("equal") else 1)
+        if predicate in ("less_than", "less_than_or_equal"):
+            bounds: tuple[Value | None, Value | None] = None, self.b.sub(by.high, one)
+            if words.get("signedness") != "signed":
+                self._require(">=", by.low, 0)
+                bounds = _number(0), bounds[1]
+        elif predicate in ("greater_than", "greater_than_or_equal"):
+            if words.get("signedness") != "signed":
+                raise _Unknown
+            bounds = self.b.add(by.low, one), None
+        else:
+            raise _Unknown
+        # One less, or one more, may take one bit more.
+        self._limit(number, (*bounds, by.bits + 1))
+
+    def _limit(self, number: Tile, bounds: tuple[Value | None, Value | None, int]) -> None:
+        """Note limits of a tile, and of those that have the same numbers."""
+        self.limits.setdefault((id(number), self.path), []).append(bounds)
+        if isinstance(number, Mapped):
+            with self._through(number):
+                self._limit(number.source, bounds)
+        elif (
+            isinstance(number, Elementwise)
+            and number.name == "exti"
+            and _keywords(number).get("signedness") == "signed"
+        ):
+            self._limit(number.operands[0], bounds)
+
+    def addresses(self, pointers: Tile) -> tuple[Value, Value]:
+        """The lowest and the highest address among pointers that are offset from one."""
+        if isinstance(pointers, Uniform):
+            return pointers.value, pointers.value
+        if isinstance(pointers, Mapped):
+            with self._through(pointers):
+                return self.addresses(pointers.source)
+        if not isinstance(pointers, Elementwise) or pointers.name != "offset":
+            raise _Unknown
+        first, last = self.addresses(pointers.operands[0])
+        span, unit = self._limited(self.of(pointers.operands[1]), 56), _number(pointers.unit)
+        b = self.b
+        return b.add(first, b.mul(span.low, unit)), b.add(last, b.mul(span.high, unit))
+
+    def free(self, tile: Elementwise) -> None:
+        """Add the condition that a limit changes nothing."""
+        number, limit = tile.operands
+        if _is_one_number(number):
+            number, limit = limit, number
+        if not _is_one_number(limit) or _keywords(tile).get("signedness") != "signed":
+            raise _Unknown
+        of, by = self.of(number), self.of(limit)
+        less, more = (by.high, of.low) if tile.name == "maxi" else (of.high, by.low)
+        self.conditions.append(self.b.icmp_signed("<=", less, more))
 
     def all_on(self, mask: Tile) -> None:
         """Add conditions under which a mask is on everywhere."""
@@ -151,7 +330,8 @@ class _Spans:
         if isinstance(tile, Uniform):
             return self._uniform(tile.value, width)
         if isinstance(tile, Mapped):
-            return self.of(tile.source)
+            with self._through(tile):
+                return self.of(tile.source)
         if isinstance(tile, Range):
             start = self._uniform(tile.start, width)
             last = tile.dims[0] - 1
@@ -165,6 +345,8 @@ class _Spans:
             return source
         if tile.name == "divi":
             return self._divided(tile)
+        if tile.name in ("maxi", "mini"):
+            return self._extremum(tile)
         if tile.name not in ("addi", "subi", "muli", "shli"):
             raise _Unknown
         left, right = (self.of(operand) for operand in tile.operands)
@@ -178,6 +360,18 @@ class _Spans:
         if tile.name == "shli":
             right = _power(tile.operands[1], width)
         return self._multiply(left, right, width)
+
+    def _extremum(self, tile: Elementwise) -> _Span:
+        if _keywords(tile).get("signedness") != "signed":
+            raise _Unknown
+        left, right = (self.of(operand) for operand in tile.operands)
+        relation = ">" if tile.name == "maxi" else "<"
+
+        def best(x: Value, y: Value) -> Value:
+            return self.b.select(self.b.icmp_signed(relation, x, y), x, y)
+
+        bits = max(left.bits, right.bits)
+        return _Span(best(left.low, right.low), best(left.high, right.high), bits)
 
     def _divided(self, tile: Elementwise) -> _Span:
         """The quotients by a positive constant, rounded down, which rise with the dividend."""
@@ -253,6 +447,12 @@ def _power(amount: Tile, width: int) -> _Span:
         raise _Unknown
     factor = 1 << value.constant
     return _Span(_number(factor), _number(factor), factor.bit_length())
+
+
+def _is_one_number(tile: Tile) -> bool:
+    while isinstance(tile, Mapped):
+        tile = tile.source
+    return isinstance(tile, Uniform)
 
 
 def _keywords(tile: Elementwise) -> dict[str, str]:

@@ -10,6 +10,7 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
+from tilewright.cpu.codegen.analysis.tickets import likely_rise, while_around
 from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_per_iteration
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
@@ -312,10 +313,34 @@ def load_nearby(
 
 def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
     """The buffer form of the elements behind pointers, ``fallback`` where the mask is off."""
-    ty = ir.VectorType(element.buffer, llvm.lanes_of(pointers.type))
+    lanes = llvm.lanes_of(pointers.type)
+    ty = ir.VectorType(element.buffer, lanes)
+    if element.buffer_bytes < _WORD_BYTES and lanes >= _FEWEST_WORDS:
+        return _gather_in_words(b, pointers, element, on, fallback)
     size = ir.Constant(I32, element.buffer_bytes)
     args = [pointers, size, on, fallback]
     return llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
+
+
+#: Processors gather words of 32 bits at least.
+_WORD_BYTES, _FEWEST_WORDS = 4, 4
+
+
+def _gather_in_words(
+    b: Builder, pointers: Value, element: Element, on: Value, fallback: Value
+) -> Value:
+    """Elements of one or two bytes out of the aligned words that hold them: a word is on the page of its element."""
+    lanes = llvm.lanes_of(pointers.type)
+    addresses = b.ptrtoint(pointers, ir.VectorType(I64, lanes))
+    inside = b.and_(addresses, llvm.number(addresses.type, _WORD_BYTES - 1))
+    firsts = b.inttoptr(b.sub(addresses, inside), pointers.type)
+    ty = ir.VectorType(I32, lanes)
+    args = [firsts, ir.Constant(I32, _WORD_BYTES), on, llvm.number(ty, 0)]
+    words = llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
+    words = b.lshr(words, b.shl(b.trunc(inside, ty), llvm.number(ty, 3)))
+    bits = b.trunc(words, ir.VectorType(ir.IntType(8 * element.buffer_bytes), lanes))
+    held = ir.VectorType(element.buffer, lanes)
+    return b.select(on, bits if bits.type == held else b.bitcast(bits, held), fallback)
 
 
 def _plain_load(b: Builder, pointer: Value, element: Element, lanes: int) -> Value:
@@ -510,16 +535,26 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
     return place
 
 
+def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> TilePosition:
+    """The same without checks, for who asks before the access is made, in checked code too: an index may be any number."""
+    indices = [f.as_index(value) for value in indices_of(op)]
+    bounds = bool_values(op.properties.get("in_bounds"))
+    return locate(f.builder, view_of(f, op, dims), indices, bounds)
+
+
 def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     """How many elements behind a tile the next iteration of the loop around it has its own, and where there is
-    no loop the next block of the grid, if their number moves tiles along one axis."""
+    no loop the next block of the grid, if their number moves tiles along one axis. Loops without a counter may draw it from
+    memory (``analysis.tickets``)."""
     fastest, loop = f.unit.order[0], op.parent_op()
+    uncounted = while_around(op)
     counted: list[tuple[int, int]] = []
     for axis, index in enumerate(indices_of(op)):
         if isinstance(loop, scf.ForOp):
             rise = rise_per_iteration(index, loop)
         else:
-            rise = int(is_block_number(index, fastest))
+            rise = 0 if uncounted is None else likely_rise(index, uncounted)
+            rise = rise or int(is_block_number(index, fastest))
         if rise:
             counted.append((axis, rise))
     if len(counted) != 1:

@@ -25,6 +25,7 @@ from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.tiles import Tile
+from tilewright.cpu.codegen.loops.value_ranges import reach
 from tilewright.cpu.codegen.memory.range_search import holds, names_of
 from tilewright.cpu.codegen.memory.views import (
     Memref,
@@ -218,6 +219,8 @@ def check_pointers(f: FunctionEmitter, op: Operation, pointers: Tile, mask: Tile
     tiles = [pointers] if mask is None else [pointers, mask]
     f.flush()
     whole = _whole_run(f, op, pointers, size)
+    if whole is None:
+        whole = _whole_reach(f, op, pointers, mask, size)
     check_addresses(f, op, pointers.dims, tiles, size, addresses, whole)
 
 
@@ -231,7 +234,7 @@ def _whole_run(f: FunctionEmitter, op: Operation, pointers: Tile, size: int) -> 
     lanes = [Index(0, None, 1 << 62)] * len(pointers.dims)
     lanes[long[0]] = Index(0, tuple(range(extent)), 1)
     lane_steps = lane_strides_of(pointers, tuple(lanes))
-    if lane_steps is None:
+    if lane_steps is None or lane_steps.limited:
         return None
     step = lane_steps.lanes[1]
     if step < 0 or not lane_steps.is_run(step):
@@ -245,6 +248,19 @@ def _whole_run(f: FunctionEmitter, op: Operation, pointers: Tile, size: int) -> 
     # Numbers that wrap on the way show in the last one.
     straight = b.icmp_unsigned("==", b.sub(ends[1], ends[0]), ir.Constant(I64, step * (extent - 1)))
     return b.and_(straight, _is_known(f, b, op, ends[0], ends[1], size))
+
+
+def _whole_reach(
+    f: FunctionEmitter, op: Operation, pointers: Tile, mask: Tile | None, size: int
+) -> Value | None:
+    """Whether one array has all between the lowest and the highest element that are accessed; None where formulas do not tell
+    them."""
+    b = f.builder
+    found = reach(b, pointers, mask)
+    if found is None:
+        return None
+    known = _is_known(f, b, op, found.first, found.last, size)
+    return b.and_(found.fits, b.or_(found.none, known))
 
 
 def check_addresses(

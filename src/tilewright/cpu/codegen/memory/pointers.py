@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from llvmlite import ir
 
@@ -16,7 +17,7 @@ from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of, most_lanes
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
-from tilewright.cpu.codegen.loops.tiles import Mapped, Tile, Uniform, guards, to_buffer
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Tile, Uniform, guards, to_buffer
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
@@ -62,7 +63,15 @@ class PointerLoad(Tile):
 
     @property
     def computed(self) -> tuple[Tile, ...]:
-        return self.sources if self.whole is None else (self.other,)
+        # Offsets from one base are added to it by the processor, two vectors of them where they are wide.
+        return self.sources if self.whole is None and not self._has_base else (self.other,)
+
+    @property
+    def _has_base(self) -> bool:
+        pointers = self.pointers
+        if not isinstance(pointers, Elementwise) or pointers.name != "offset":
+            return False
+        return isinstance(pointers.operands[0], Uniform) and pointers.unit in _SCALES
 
     @property
     def sources(self) -> tuple[Tile, ...]:
@@ -74,8 +83,8 @@ class PointerLoad(Tile):
             whole is not None and whole.on is not None and not nest.masked
         )
         mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
-        settled = frozenset[int]() if whole is None else whole.settled
-        lane_steps = lane_strides_of(self.pointers, coords, settled) if lanes else None
+        known = () if whole is None else whole.known(masked=nest.masked)
+        lane_steps = lane_strides_of(self.pointers, coords, *known) if lanes else None
         run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not lanes or (lane_steps is not None and lane_steps.is_zero):
             return self._one(nest, coords, mask, lanes)
@@ -95,14 +104,30 @@ class PointerLoad(Tile):
                 first = nest.eval(self.pointers, first_lane(nest, coords))
                 return nest.emit([first], lambda b, p: _near_load(b, p, near, element))
             self.note(_why_apart(lane_steps))
-            return nest.emit(
-                [addresses, on, other], lambda b, p, m, o: _gather(b, p, m, o, element)
-            )
-        # The numbers may wrap within the vector, which shows in its last lane.
+            return self._apart(nest, coords, addresses, on, other)
+        limited = lane_steps is not None and lane_steps.limited
         return nest.emit(
             [addresses, on, other],
-            lambda b, p, m, o: _run_or_gather(b, p, m, o, element, splits=b is nest.inner),
+            lambda b, p, m, o: _run_or_gather(
+                b, p, m, o, element, splits=b is nest.inner, limited=limited
+            ),
         )
+
+    def _apart(
+        self, nest: LoopNest, coords: Coords, addresses: Lane, on: Lane, other: Lane
+    ) -> Lane:
+        """A gather. Offsets from one base stay such: x86 adds the base by itself, and takes twice as many offsets at once
+        if they have 32 bits."""
+        element, pointers, lanes = self.element, self.pointers, lanes_in(coords)
+        unit = pointers.unit if isinstance(pointers, Elementwise) else 0
+        if isinstance(pointers, Elementwise) and pointers.name == "offset" and unit in _SCALES:
+            base = nest.eval(pointers.operands[0], coords)
+            offsets = nest.widened(nest.eval(pointers.operands[1], coords), lanes)
+            if not llvm.lanes_of(base.value.type):
+                parts = [base, offsets, on, other]
+                return nest.emit(parts, partial(_gather_behind, element=element, unit=unit))
+        parts = [addresses, on, other]
+        return nest.emit(parts, lambda b, p, m, o: _gather(b, p, m, o, element))
 
     def _run_if_fits(self, nest: LoopNest, coords: Coords, fits: Value, parts: list[Lane]) -> Lane:
         """A masked load where no number wraps; else every address is computed for itself."""
@@ -220,6 +245,19 @@ def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Elem
     return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
 
 
+#: By which the addressing of x86 multiplies.
+_SCALES = (1, 2, 4, 8)
+
+
+def _gather_behind(
+    b: Builder, base: Value, offsets: Value, on: Value, other: Value, *, element: Element, unit: int
+) -> Value:
+    """Elements at offsets, in units of bytes, from one base."""
+    pointers = b.gep(b.inttoptr(base, PTR), [offsets], source_etype=ir.IntType(8 * unit))
+    pointers.type = ir.VectorType(PTR, llvm.lanes_of(offsets.type))
+    return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
+
+
 def _run_or_gather(
     b: Builder,
     addresses: Value,
@@ -228,15 +266,13 @@ def _run_or_gather(
     element: Element,
     *,
     splits: bool,
+    limited: bool,
 ) -> Value:
     """A vector load where the addresses turn out to follow one another."""
     if not splits:
         return _gather(b, addresses, on, other, element)
-    lanes = llvm.lanes_of(on.type)
     first = _first(b, addresses)
-    last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
-    span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
-    is_run = b.icmp_signed("==", b.sub(last, first), span)
+    is_run = _follow(b, addresses, first, element, limited=limited)
     blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
     b.cbranch(is_run, blocks[0], blocks[1])
     b.position_at_end(blocks[0])
@@ -250,6 +286,20 @@ def _run_or_gather(
     found.add_incoming(together, blocks[0])
     found.add_incoming(apart, blocks[1])
     return found
+
+
+def _follow(
+    b: Builder, addresses: Value, first: Value, element: Element, *, limited: bool
+) -> Value:
+    """Whether addresses follow one another, as their formula has it. What wraps within the vector shows in its last
+    lane; that a limit is reached may not, where numbers wrap, too."""
+    lanes, size = llvm.lanes_of(addresses.type), element.memory_bytes
+    if not limited:
+        last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
+        return b.icmp_signed("==", b.sub(last, first), ir.Constant(I64, (lanes - 1) * size))
+    steps = llvm.int_lanes([lane * size for lane in range(lanes)])
+    same = b.icmp_signed("==", b.sub(addresses, llvm.splat(b, first, lanes)), steps)
+    return llvm.intrinsic(b, "vector.reduce.and", [same], I1)
 
 
 @lowers("load")
@@ -306,18 +356,14 @@ def _of_one_element(tile: Tile, place: TilePosition) -> Tile:
 @lowers("store")
 def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     """Elements to a tile of pointers where the mask holds. Ordered stores go by element."""
-    if not op.is_weak:
-        ordered_store(f, op)
-        return
-    if isinstance(op.base.type, T.MemrefType):
-        # One element after the other: what is stored so is small.
+    if not op.is_weak or isinstance(op.base.type, T.MemrefType):
+        # What goes into a memref, one element after the other, is small.
         ordered_store(f, op)
         return
     value, mask = f.tile(op.value), optional(f, op.mask)
     pointers = pointers_of(f, op, mask)
     element, dims = value.element, T.dims_of(op.value.type)
     whole = whole_access(f.builder, pointers, mask) if dims else None
-    settled = frozenset[int]() if whole is None else whole.settled
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
@@ -333,7 +379,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
         chosen = llvm.all_on(lanes) if on is None else on.value
-        lane_steps = lane_strides_of(pointers, coords, settled)
+        known = () if whole is None else whole.known(masked=nest.masked)
+        lane_steps = lane_strides_of(pointers, coords, *known)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             first = nest.eval(pointers, first_lane(nest, coords)).value
             b = nest.inner
@@ -355,7 +402,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         if not may_run:
             reason = _why_apart(lane_steps)
             f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
-        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run)
+        limited = lane_steps is not None and lane_steps.limited
+        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run, limited)
 
     addressing = [tile for tile in (pointers, mask) if tile is not None]
     if whole is None:
@@ -404,16 +452,14 @@ def _run_or_scatter(
     on: Value,
     element: Element,
     may_run: bool,
+    limited: bool,
 ) -> None:
-    lanes = llvm.lanes_of(addresses.type)
-
     if not may_run:
         _scatter(b, addresses, data, on, element)
         return
     first = _first(b, addresses)
-    last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
-    span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
-    with b.if_else(b.icmp_signed("==", b.sub(last, first), span)) as (run, apart):
+    is_run = _follow(b, addresses, first, element, limited=limited)
+    with b.if_else(is_run) as (run, apart):
         with run:
             _run_store(b, first, data, on, element)
         with apart:

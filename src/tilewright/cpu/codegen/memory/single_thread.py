@@ -66,7 +66,11 @@ def update_alone(
         data = nest.vector(value, coords)
         on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
         lane_steps = lane_strides_of(pointers, coords) if lanes else None
-        is_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
+        is_run = (
+            lane_steps is not None
+            and not lane_steps.limited
+            and lane_steps.is_run(element.memory_bytes)
+        )
         if is_run and lane_steps is not None and lane_steps.exact:
             first = nest.eval(pointers, first_lane(nest, coords))
             _update_run(nest.inner, first.value, data, on, element, step)

@@ -24,7 +24,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Tile
-from tilewright.cpu.codegen.memory.access import ViewLoad, position_of_tile
+from tilewright.cpu.codegen.memory.access import ViewLoad, place_of_tile
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
 from tilewright.cpu.codegen.products.running_sums import make_early
@@ -81,13 +81,21 @@ def observe(f: FunctionEmitter, anchor: Operation) -> None:
 
 def _observed(f: FunctionEmitter, observed: Observed) -> Extents:
     b = f.builder
-    found: list[tuple[Value | None, Value | None]] = []
+    found: list[tuple[Value | None, ...]] = []
     for store, (rows, columns) in observed.stores:
         for value in (store.operands[0], *store.indices):
             make_early(f, value)
-        limits = position_of_tile(f, store, T.dims_of(store.value.type)).limits
+        dims = T.dims_of(store.value.type)
+        limits = place_of_tile(f, store, dims).limits
+        axes = (None if axis is None else (limits[axis], dims[axis]) for axis in (rows, columns))
+        # Its checks come with the store; until then an index, and what follows from it, may be any number.
         found.append(
-            (None if rows is None else limits[rows], None if columns is None else limits[columns])
+            tuple(
+                None
+                if pair is None or pair[0] is None
+                else llvm.intrinsic(b, "umin", [pair[0], ir.Constant(I64, pair[1])])
+                for pair in axes
+            )
         )
     rows, columns = zip(*found, strict=True)
     return Extents(_furthest(b, rows), _furthest(b, columns))

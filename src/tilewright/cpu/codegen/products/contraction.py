@@ -232,7 +232,9 @@ def _read_there(
     factors = [*left, there.pointer, there.step]
 
     def whole() -> None:
-        rest.call(f, lambda to: kernel_function(f.unit, accumulation, low, there.element, to=to), factors)
+        rest.call(
+            f, lambda to: kernel_function(f.unit, accumulation, low, there.element, to=to), factors
+        )
 
     if there.inside is None:
         whole()

@@ -167,8 +167,10 @@ def _emit(
     else:
         depth = arguments.get("depth", _number(shape.k))
         source = Entry(arguments["left"], arguments["left_step"], arguments["right"], depth)
-    of_sums = [arguments[given] for given in ("sums", "target", "target_step", "fresh")]
-    sums = Sums(*of_sums, accumulation.accumulator if to is None else to)
+    before, target, step, fresh = (
+        arguments[given] for given in ("sums", "target", "target_step", "fresh")
+    )
+    sums = Sums(before, target, step, fresh, accumulation.accumulator if to is None else to)
     limits = (arguments["rows"], arguments["columns"]) if "rows" in arguments else None
     row_bytes = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
     right_step = arguments.get("right_step", row_bytes)
@@ -250,7 +252,9 @@ class _Kernel:
         places = self._places(
             self.target, self.target_step, strip, block, height, self.written.buffer_bytes
         )
-        self._fetch(places, self.written.buffer_bytes, write=True)  # They are on their way while k runs.
+        self._fetch(
+            places, self.written.buffer_bytes, write=True
+        )  # They are on their way while k runs.
         if isinstance(source, Entry):
             totals = self._summed(source, rows, strip, start)
         else:

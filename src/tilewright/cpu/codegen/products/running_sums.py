@@ -128,7 +128,10 @@ def _moved_or_rounded(value: SSAValue) -> SSAValue:
 
 def _rounds_to_half(op: Operation) -> bool:
     """Whether an operation rounds f32 to the nearest float of 16 bits."""
-    if not isinstance(op, FpToFpOp) or enum_property(op, "rounding_mode") not in ("", "nearest_even"):
+    if not isinstance(op, FpToFpOp) or enum_property(op, "rounding_mode") not in (
+        "",
+        "nearest_even",
+    ):
         return False
     names = element_of(op.source.type).name, element_of(op.result.type).name
     return names[0] == "f32" and names[1] in ("f16", "bf16")

@@ -128,7 +128,9 @@ class _Kernel:
         if self.limits is None:
             self._write_all(b, row, column, parts, halves)
             return
-        rows, columns = (b.sub(most, at) for most, at in zip(self.limits, (row, column), strict=True))
+        rows, columns = (
+            b.sub(most, at) for most, at in zip(self.limits, (row, column), strict=True)
+        )
         inside = b.and_(
             b.icmp_unsigned(">=", rows, _number(parts * ROWS)),
             b.icmp_unsigned(">=", columns, _number(halves * _HALF)),
@@ -181,7 +183,9 @@ class _Kernel:
                     b.store(found, place, align=size)
                     continue
                 left = b.trunc(b.sub(columns, _number(half * _HALF)), I32)
-                on = b.icmp_signed("<", llvm.int_lanes(range(_HALF), I32), llvm.splat(b, left, _HALF))
+                on = b.icmp_signed(
+                    "<", llvm.int_lanes(range(_HALF), I32), llvm.splat(b, left, _HALF)
+                )
                 llvm.masked_store(b, [found, place, ir.Constant(I32, size), on])
 
         llvm.count(b, _number(0), rows, _number(1), write)

@@ -124,6 +124,37 @@ def test_subnormal_sums_of_f32_are_rounded_to_bf16() -> None:
     assert (c.astype(np.float32) == 2.0**-130).all()
 
 
+def test_sums_of_a_product_in_f16_are_rounded_once() -> None:
+    """The product itself has a result of f16."""
+    dims, module = (64, 64, 32), ModuleBuilder()
+    with module.entry("halves", {name: ptr("f16") for name in "abc"}) as k:
+        row, column, _ = k.get_tile_block_id()
+        zero = k.constant(0, "i32")
+
+        def view(base: Value, extents: tuple[int, int], shape: tuple[int, int]) -> Value:
+            whole = k.make_tensor_view(base, shape=extents, strides=[extents[1], 1])
+            return k.partition(whole, tile=shape, padding="zero")
+
+        a, _ = k.load_view_tko(view(k.args.a, (100, 30), (64, 32)), [row, zero])
+        b, _ = k.load_view_tko(view(k.args.b, (30, 70), (32, 64)), [zero, column])
+        c = view(k.args.c, (100, 70), (64, 64))
+        before, _ = k.load_view_tko(view(k.args.a, (100, 30), (64, 64)), [row, zero])
+        k.store_view_tko(k.mmaf(a, b, before), c, [row, column])
+    built = module.build()
+    assert f"{ROUNDED} f16" in remarks(built)
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-99, 100, shape) for shape in ((100, 30), (30, 70)))
+    a, b = (each.astype(np.float16) for each in (x, y))
+    c = among_others(np.zeros((100, 70), np.float16), 3)
+    Program(built).launch(None, blocks((100, 70), dims), (a, b, c))
+    begin = np.zeros((100, 128), int)
+    begin[:, :30] = begin[:, 64:94] = x
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(c, (x @ y + begin[:, :70]).astype(np.float16))
+    assert c.base is not None
+    assert (c.base[:4096] == 3).all() and (c.base[-4096:] == 3).all()
+
+
 def remarks(module: Any) -> str:
     made = compile_kernel(
         lower_to_tileaa(module).module, options=CompileOptions(distinct_arguments=True)

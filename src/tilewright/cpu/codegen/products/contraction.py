@@ -87,7 +87,9 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
     back = Elementwise(
         element, dims, (accumulator,), lambda b, x: accumulation.rounded(b, x, element)
     )
-    f.values[op.result] = f.keep(back, f.plan.last_use(op.result))
+    # Where the product has written to its array, nothing is left to round.
+    written = op in f.destinations
+    f.values[op.result] = back if written else f.keep(back, f.plan.last_use(op.result))
 
 
 def accumulate_into(
@@ -100,7 +102,8 @@ def accumulate_into(
     """The buffer of the result: that of a tile that a loop hands on, if nothing else reads it."""
     result = op.result
     if element_of(result.type) != accumulation.accumulator:
-        return f.buffer(accumulation.accumulator, c.dims, f.now)
+        last = f.plan.last_use(result) if op in f.sums else f.now
+        return f.buffer(accumulation.accumulator, c.dims, last)
     target = f.targets.get(result)
     if isinstance(target, Strided):
         here = by_slot([target])

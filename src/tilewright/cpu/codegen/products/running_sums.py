@@ -58,9 +58,10 @@ def find_sums(
     for op in every:
         if not isinstance(op, DotOp):
             continue
-        if accumulation_kernel_of(target, op).accumulator != element_of(op.result.type):
-            continue
         argument = plan.in_place.get(op.result)
+        exact = accumulation_kernel_of(target, op).accumulator == element_of(op.result.type)
+        if not exact and (argument is not None or not _is_half(op.result)):
+            continue
         if argument is None and not checked:
             store = _only_store(op, None, op.result, plan, every)
             if store is not None:
@@ -133,8 +134,11 @@ def _rounds_to_half(op: Operation) -> bool:
         "nearest_even",
     ):
         return False
-    names = element_of(op.source.type).name, element_of(op.result.type).name
-    return names[0] == "f32" and names[1] in ("f16", "bf16")
+    return element_of(op.source.type).name == "f32" and _is_half(op.result)
+
+
+def _is_half(value: SSAValue) -> bool:
+    return element_of(value.type).name in ("f16", "bf16")
 
 
 def _axes_of_matrix(dot: DotOp, shown: SSAValue) -> tuple[int, int] | None:

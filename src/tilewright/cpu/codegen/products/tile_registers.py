@@ -112,6 +112,7 @@ class _Kernel:
         row_bytes, behind = _number(self.dims[1] * WORD), b.mul(column, _number(WORD))
         here = _moved(b, self.sums.pointer, b.add(b.mul(row, row_bytes), behind))
         _begin(b, here, row_bytes, parts, halves, self.sums.fresh)
+        self._fetch(b, row, column, parts, halves)
 
         def add(entry: Entry, nothing: list[Value]) -> list[Value]:
             self._add_products(b, entry, row, column, parts, halves)
@@ -122,6 +123,15 @@ class _Kernel:
         else:
             each_round(LoopNest(b), self.source, [], add)
         self._write(b, row, column, parts, halves)
+
+    def _fetch(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
+        """Ask for the lines that are written to, so that they are on their way while k runs."""
+        size, step = self.sums.element.buffer_bytes, self.sums.target_step
+        there = _moved(b, self.sums.target, b.add(b.mul(row, step), b.mul(column, _number(size))))
+        for number in range(parts * ROWS):
+            for behind in range(0, halves * _HALF * size, ROW_BYTES):
+                llvm.prefetch(b, _moved(b, there, _number(behind)), write=True)
+            there = _moved(b, there, step)
 
     def _write(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
         """Write the sums of a block to the target, of which there may be less than the block."""

@@ -128,7 +128,7 @@ class _Kernel:
         """Ask for the lines that are written to, so that they are on their way while k runs."""
         size, step = self.sums.element.buffer_bytes, self.sums.target_step
         there = _moved(b, self.sums.target, b.add(b.mul(row, step), b.mul(column, _number(size))))
-        for number in range(parts * ROWS):
+        for _ in range(parts * ROWS):
             for behind in range(0, halves * _HALF * size, ROW_BYTES):
                 llvm.prefetch(b, _moved(b, there, _number(behind)), write=True)
             there = _moved(b, there, step)

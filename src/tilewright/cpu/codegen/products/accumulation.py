@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.formats import to_double, widen
+from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import (
     ELEMENTS,
@@ -73,6 +73,9 @@ class AccumulationKernel:
     add_up: Callable[[B, V, V], V] = _no_sums
     tile_product: str = ""
     """The instruction that does the same for registers with two axes (``tile_registers``); empty if there is none."""
+    rounds_pairs: bool = False
+    """Whether the processor's instruction rounds accumulators to bf16. It takes subnormal numbers for zeros; there are none where
+    products are made so that they become zeros, too."""
 
     def goes_along_k(self, target: CpuTarget, n: int, k: int) -> bool:
         """Whether the lanes of vectors are terms of a product of such extents, and not its columns
@@ -93,6 +96,15 @@ class AccumulationKernel:
     def unit(self) -> Element:
         """The type of a group as one value."""
         return self.panel if self.group == 1 else _WORD
+
+    def rounded(self, b: B, total: V, to: Element) -> V:
+        """Accumulators rounded to a narrower float."""
+        if not self.rounds_pairs or to.name != "bf16" or llvm.lanes_of(total.type) not in (8, 16):
+            return narrow(b, total, to)
+        lanes = llvm.lanes_of(total.type)
+        name = f"llvm.x86.avx512bf16.cvtneps2bf16.{lanes * 32}"
+        function = llvm.declare(b.module, name, ir.VectorType(_BFLOAT, lanes), [total.type])
+        return b.bitcast(b.call(function, [total]), ir.VectorType(I16, lanes))
 
     def load_left(self, b: B, pointer: V, group: int, lanes: int) -> V:
         """The group at this number behind the pointer, in every lane."""
@@ -238,7 +250,9 @@ def _tile_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
     )
 
 
-_BF16_PAIRS = AccumulationKernel("bf16", _BF16, F32, 2, _bf16_pairs, tile_product="tdpbf16ps")
+_BF16_PAIRS = AccumulationKernel(
+    "bf16", _BF16, F32, 2, _bf16_pairs, tile_product="tdpbf16ps", rounds_pairs=True
+)
 #: Vector lengths in i32 lanes that the grouping instructions have.
 _GROUPED_LANES = frozenset({4, 8, 16})
 #: The instruction that multiplies pairs of i16 and adds them up, by its lanes.

@@ -84,8 +84,12 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
     if element == accumulation.accumulator:
         f.values[op.result] = accumulator
         return
-    back = Elementwise(element, dims, (accumulator,), narrowing(element))
-    f.values[op.result] = f.keep(back, f.plan.last_use(op.result))
+    back = Elementwise(
+        element, dims, (accumulator,), lambda b, x: accumulation.rounded(b, x, element)
+    )
+    # Where the product has written to its array, nothing is left to round.
+    written = op in f.destinations
+    f.values[op.result] = back if written else f.keep(back, f.plan.last_use(op.result))
 
 
 def accumulate_into(
@@ -98,7 +102,8 @@ def accumulate_into(
     """The buffer of the result: that of a tile that a loop hands on, if nothing else reads it."""
     result = op.result
     if element_of(result.type) != accumulation.accumulator:
-        return f.buffer(accumulation.accumulator, c.dims, f.now)
+        last = f.plan.last_use(result) if op in f.sums else f.now
+        return f.buffer(accumulation.accumulator, c.dims, last)
     target = f.targets.get(result)
     if isinstance(target, Strided):
         here = by_slot([target])
@@ -196,7 +201,7 @@ def _product(
         if few and there is not None:  # All rows and columns are written.
             whole = is_whole(f.builder, replace(work.extents, depth=None), shape.dims)
         target = target_of(f, op, accumulator, row_bytes, whole)
-    rest = [source, target.pointer, target.step, fresh]
+    rest = Results(source, target, fresh)
     padded = few and there is not None
     left = left_rows(work.without_extents if padded else work, op, left_matrix)
 
@@ -218,7 +223,7 @@ def _read_there(
     right: Tile,
     there: There,
     left: list[Value],
-    rest: list[Value],
+    rest: Results,
     packed: Callable[[], None],
 ) -> None:
     """Multiply by a right operand where it lies, all of it or what there is of it; ``packed`` does it in another way where
@@ -227,23 +232,34 @@ def _read_there(
     few = shape.m <= _FEW_ROWS
     # With more rows LLVM loads elements long before their turn, to have addresses out of its registers.
     low = shape if few else replace(shape, rows=min(shape.rows, _ROWS_IN_PLACE))
-    kernel = kernel_function(f.unit, accumulation, low, there.element)
-    arguments = [*left, there.pointer, there.step, *rest]
+    factors = [*left, there.pointer, there.step]
+
+    def whole() -> None:
+        rest.call(
+            f, lambda to: kernel_function(f.unit, accumulation, low, there.element, to=to), factors
+        )
+
     if there.inside is None:
-        f.builder.call(kernel, arguments)
+        whole()
         return
     with f.builder.if_else(there.inside) as (inside, edge):
         with inside:
-            f.builder.call(kernel, arguments)
+            whole()
         with edge:
             enough = None if few else _has_enough(work, op, right)
             if enough is None:
                 packed()
                 return
-            part = kernel_function(f.unit, accumulation, low, there.element, part=True)
             with f.builder.if_else(enough) as (lies, others):
                 with lies:
-                    f.builder.call(part, [*arguments, *numbers(work.extents, shape.dims)])
+                    rest.call(
+                        f,
+                        lambda to: kernel_function(
+                            f.unit, accumulation, low, there.element, part=True, to=to
+                        ),
+                        factors,
+                        numbers(work.extents, shape.dims),
+                    )
                 with others:
                     packed()
 
@@ -319,15 +335,17 @@ def _tell(work: Work, op: DotOp) -> None:
     ]
     if left_out:
         text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
-    if op in work.f.destinations:
+    if (place := work.f.destinations.get(op)) is not None:
         text += "; results are written to their array at once"
+        if place.element.name != work.accumulation.accumulator.name:
+            text += f", rounded to {place.element.name}"
     work.f.unit.remarks.add("product", text, op)
 
 
 def _multiply(
     work: Work,
     factors: list[Value],
-    rest: list[Value],
+    rest: Results,
     whole: Value | None,
     *,
     rounds: bool = False,
@@ -335,17 +353,21 @@ def _multiply(
     """Call the kernel; where not all of the product is to be computed, that which is told how much is."""
     f, accumulation, shape = work.f, work.accumulation, work.shape
     f.flush()
-    kernel = kernel_function(f.unit, accumulation, shape, rounds=rounds)
+
+    def kernel(part: bool) -> Callable[[Element | None], ir.Function]:
+        return lambda to: kernel_function(
+            f.unit, accumulation, shape, rounds=rounds, part=part, to=to
+        )
+
     if whole is None:
-        f.builder.call(kernel, [*factors, *rest])
+        rest.call(f, kernel(False), factors)
         return
-    part = kernel_function(f.unit, accumulation, shape, rounds=rounds, part=True)
     rows, columns, depth = numbers(work.extents, shape.dims)
     with f.builder.if_else(whole) as (everything, some):
         with everything:
-            f.builder.call(kernel, [*factors, *rest])
+            rest.call(f, kernel(False), factors)
         with some:
-            f.builder.call(part, [*factors, *rest, rows, columns, *([] if rounds else [depth])])
+            rest.call(f, kernel(True), factors, [rows, columns, *([] if rounds else [depth])])
 
 
 def _put_off(work: Work, op: DotOp, left: Tile, right: Tile, accumulator: Strided) -> None:
@@ -375,7 +397,7 @@ def _put_off(work: Work, op: DotOp, left: Tile, right: Tile, accumulator: Stride
         fresh = first if running is not None and running.fresh else ir.Constant(I1, 0)
         row_bytes = shape.n * accumulation.accumulator.buffer_bytes
         target = target_of(f, op, accumulator, row_bytes)
-        rest = [accumulator.pointer, target.pointer, target.step, fresh]
+        rest = Results(accumulator.pointer, target, fresh)
         deep = [] if cut is None else [b.not_(cut)]
         inside = is_whole(b, replace(work.extents, depth=None), shape.dims)
         whole = llvm.all_of(b, [*([] if inside is None else [inside]), *deep])
@@ -397,6 +419,37 @@ def _of_batch(tile: Tile, batch: Value | int) -> Tile:
         return tile
     index = fixed(batch) if isinstance(batch, int) else Index(Lane(batch), None, 1)
     return Mapped(tile.element, tile.dims[1:], tile, lambda nest, coords: (index, *coords))
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a product adds its sums to unless ``fresh``, and where it writes them."""
+
+    sums: Value
+    target: Target
+    fresh: Value
+
+    def call(
+        self,
+        f: FunctionEmitter,
+        kernel: Callable[[Element | None], ir.Function],
+        factors: Sequence[Value],
+        numbers: Sequence[Value] = (),
+    ) -> None:
+        """Call a kernel, given by what it rounds to, with factors in front and numbers behind."""
+        b, target = f.builder, self.target
+
+        def to(element: Element | None, pointer: Value, step: Value) -> None:
+            b.call(kernel(element), [*factors, self.sums, pointer, step, self.fresh, *numbers])
+
+        if (place := target.rounded) is None or target.there is None:
+            to(None, target.pointer, target.step)
+            return
+        with b.if_else(target.there) as (there, here):
+            with there:
+                to(place.element, place.pointer, place.step)
+            with here:
+                to(None, target.pointer, target.step)
 
 
 @dataclass(frozen=True, slots=True)

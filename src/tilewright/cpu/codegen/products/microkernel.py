@@ -34,7 +34,7 @@ _CACHE_LINE = 64
 #: How many rows of a right operand that is read where it lies are asked for before their turn.
 _ROWS_AHEAD = 64
 #: Products of at most so many rows go along rows of a right operand that is read where it lies, so many of them at once.
-_FEWEST_ROWS = 2
+FEWEST_ROWS = 2
 _ROWS_AT_ONCE = 8
 #: Rounds of the loop over k, there, if more rows than this are to be addressed: with more of them LLVM loads
 #: elements long before their turn, to have addresses out of its registers, and puts them on the stack.
@@ -114,6 +114,7 @@ def kernel_function(
     *,
     rounds: bool = False,
     part: bool = False,
+    to: Element | None = None,
 ) -> ir.Function:
     """The kernel of a shape.
 
@@ -128,10 +129,13 @@ def kernel_function(
     With ``part``, only some of the rows and columns are computed, and only some terms added: their numbers, one at
     least of each, come last. Elements beyond them may be written to, and those of the left operand be read that lie in
     the blocks of registers with two axes. The table has the number of terms of each entry.
+
+    With ``to``, the target has such elements, to which sums are rounded; no others are written to there.
     """
     name = f"tilewright.dot.{accumulation.name}.{shape.m}x{shape.n}x{shape.k}"
     name += ".rounds" if rounds else "" if there is None else f".{there.name}"
     name += ".part" if part else ""
+    name += "" if to is None else f".to.{to.name}"
     found = unit.module.globals.get(name)
     if isinstance(found, ir.Function):
         return found
@@ -143,7 +147,7 @@ def kernel_function(
     rest = [("sums", PTR), ("target", PTR), ("target_step", I64), ("fresh", I1)]
     counts = [("rows", I64), ("columns", I64), ("depth", I64)][: 2 if rounds else 3]
     function = _declared(unit, name, [*factors, *rest, *(counts if part else ())])
-    _emit(function, accumulation, shape, there, [given for given, _ in rest])
+    _emit(function, accumulation, shape, there, to)
     return function
 
 
@@ -152,9 +156,9 @@ def _emit(
     accumulation: AccumulationKernel,
     shape: Shape,
     there: Element | None,
-    of_sums: Sequence[str],
+    to: Element | None,
 ) -> None:
-    """The body of a kernel of these parameters; ``of_sums``: those that say where sums are."""
+    """The body of a kernel of these parameters."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     arguments = {argument.name: argument for argument in function.args}
     source: Table | Entry
@@ -163,7 +167,10 @@ def _emit(
     else:
         depth = arguments.get("depth", _number(shape.k))
         source = Entry(arguments["left"], arguments["left_step"], arguments["right"], depth)
-    sums = Sums(*(arguments[given] for given in of_sums))
+    before, target, step, fresh = (
+        arguments[given] for given in ("sums", "target", "target_step", "fresh")
+    )
+    sums = Sums(before, target, step, fresh, accumulation.accumulator if to is None else to)
     limits = (arguments["rows"], arguments["columns"]) if "rows" in arguments else None
     row_bytes = _number(shape.columns * accumulation.group * accumulation.panel.buffer_bytes)
     right_step = arguments.get("right_step", row_bytes)
@@ -217,7 +224,7 @@ class _Kernel:
         self.accumulation, self.shape, self.there = accumulation, shape, there
         self.source, self.right_step = source, right_step
         self.sums, self.target, self.target_step = sums.pointer, sums.target, sums.target_step
-        self.fresh = sums.fresh
+        self.fresh, self.written = sums.fresh, sums.element
         self.groups = shape.k // accumulation.group
         self.group_bytes = accumulation.group * accumulation.panel.buffer_bytes
         self.vector = llvm.vector(
@@ -240,11 +247,14 @@ class _Kernel:
             rows = self._rows(source, block, height)
             terms = self._terms(rows) if self.accumulation.row_factor else None
         strip = nest.loop(shape.n, shape.columns)
-        size = self.accumulation.accumulator.buffer_bytes
-        row_bytes = _number(shape.n * size)
+        row_bytes = _number(shape.n * self.accumulation.accumulator.buffer_bytes)
         start = self._start(row_bytes, strip, block, height, terms)
-        places = self._places(self.target, self.target_step, strip, block, height)
-        self._fetch(places, write=True)  # They are on their way while k runs.
+        places = self._places(
+            self.target, self.target_step, strip, block, height, self.written.buffer_bytes
+        )
+        self._fetch(
+            places, self.written.buffer_bytes, write=True
+        )  # They are on their way while k runs.
         if isinstance(source, Entry):
             totals = self._summed(source, rows, strip, start)
         else:
@@ -255,8 +265,18 @@ class _Kernel:
             totals = each_round(nest, source, start, add)
         b = nest.inner
         for place, total in zip(places, totals, strict=True):
-            b.store(total, place, align=size)
+            self._write(b, total, place)
         nest.close_all()
+
+    def _write(self, b: Builder, total: Value, place: Value, on: Value | None = None) -> None:
+        """Write sums to the target, as the elements that it has; with a mask, only where that is on."""
+        size = self.written.buffer_bytes
+        if self.written.name != self.accumulation.accumulator.name:
+            total = self.accumulation.rounded(b, total, self.written)
+        if on is None:
+            b.store(total, place, align=size)
+        else:
+            llvm.masked_store(b, [total, place, ir.Constant(I32, size), on])
 
     def _rows(self, entry: Entry, block: Index, height: int) -> list[Value]:
         """Where the rows of a block of the left operand begin."""
@@ -276,10 +296,10 @@ class _Kernel:
         return self._sum_over_k(rows, strip_at, start)
 
     def _places(
-        self, first: Value, step: Value, strip: Index, block: Index, height: int
+        self, first: Value, step: Value, strip: Index, block: Index, height: int, size: int = 0
     ) -> list[Value]:
-        """Where the vectors of a block of a matrix lie, row by row."""
-        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
+        """Where the vectors of a block of a matrix lie, row by row; the size is that of an element, if not of a sum."""
+        b, size = self.nest.inner, size or self.accumulation.accumulator.buffer_bytes
         corner = _advance(b, first, _value(strip), size)
         corner = _further(b, corner, _value(block), step)
         return [
@@ -304,14 +324,15 @@ class _Kernel:
             places = self._places(self.sums, row_bytes, strip, block, height)
             found = [b.load(place, typ=self.vector, align=size) for place in places]
             following = self.nest.shift(strip, self.shape.columns)
-            self._fetch(self._places(self.sums, row_bytes, following, block, height), write=False)
+            ahead = self._places(self.sums, row_bytes, following, block, height)
+            self._fetch(ahead, size, write=False)
             return found
 
         return _begin(self.nest.inner, self.fresh, self.vector, sums, terms)
 
-    def _fetch(self, places: list[Value], *, write: bool) -> None:
-        """Ask for the lines of a block of a matrix."""
-        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
+    def _fetch(self, places: list[Value], size: int, *, write: bool) -> None:
+        """Ask for the lines of a block of a matrix of elements of that size."""
+        b = self.nest.inner
         for place in places[:: self.shape.vectors]:
             for offset in range(0, self.shape.columns * size, _CACHE_LINE):
                 llvm.prefetch(b, _advance(b, place, _number(offset), 1), write=write)
@@ -414,7 +435,7 @@ class _Kernel:
 
 def _goes_along_rows(accumulation: AccumulationKernel, shape: Shape) -> bool:
     """Whether few rows are multiplied by long ones of a right operand that is read where it lies."""
-    few = shape.m <= _FEWEST_ROWS and shape.n >= 2 * shape.columns
+    few = shape.m <= FEWEST_ROWS and shape.n >= 2 * shape.columns
     return (
         few
         and shape.k % _ROWS_AT_ONCE == 0
@@ -555,7 +576,9 @@ class _Part(_Kernel):
         self.nest = LoopNest(b)
         row_bytes = self.shape.n * self.accumulation.accumulator.buffer_bytes
         sums = self._at(self.sums, _number(row_bytes), rows, at, vectors)
-        places = self._at(self.target, self.target_step, rows, at, vectors)
+        places = self._at(
+            self.target, self.target_step, rows, at, vectors, self.written.buffer_bytes
+        )
         start = self._begun(sums, terms)
         masks = [None] * vectors if whole else self._masks(b, at, vectors)
 
@@ -568,11 +591,7 @@ class _Part(_Kernel):
             totals = each_round(self.nest, self.source, start, add)
         b = self.nest.inner
         for number, (place, total) in enumerate(zip(places, totals, strict=True)):
-            size = self.accumulation.accumulator.buffer_bytes
-            if (on := masks[number % vectors]) is None:
-                b.store(total, place, align=size)
-            else:
-                llvm.masked_store(b, [total, place, ir.Constant(I32, size), on])
+            self._write(b, total, place, masks[number % vectors])
 
     def _masks(self, b: Builder, at: Value, vectors: int) -> list[Value | None]:
         """Which columns of the vectors of a strip there are; None where all are. The target may end behind them."""
@@ -583,10 +602,16 @@ class _Part(_Kernel):
         return masks
 
     def _at(
-        self, first: Value, step: Value, rows: Sequence[Value], at: Value, vectors: int
+        self,
+        first: Value,
+        step: Value,
+        rows: Sequence[Value],
+        at: Value,
+        vectors: int,
+        size: int = 0,
     ) -> list[Value]:
-        """Where the vectors of a block of a matrix lie, row by row."""
-        b, size = self.nest.inner, self.accumulation.accumulator.buffer_bytes
+        """Where the vectors of a block of a matrix lie, row by row; the size is that of an element, if not of a sum."""
+        b, size = self.nest.inner, size or self.accumulation.accumulator.buffer_bytes
         corner = _advance(b, first, at, size)
         return [
             _advance(b, _further(b, corner, row, step), _number(v * self.shape.lanes), size)

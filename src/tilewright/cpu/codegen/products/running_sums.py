@@ -1,15 +1,15 @@
 """Loop-carried accumulators of products: their initialization and their final store.
 
 Such an accumulator lies in a buffer across iterations. It need not be zeroed before the loop if the first product can
-overwrite it; and if everything behind the loop is a store of the accumulator to an array that the kernel does not
-read, the last product writes its results there directly. Which accumulators qualify is decided for a whole function before code is
-generated.
+overwrite it; and if everything behind the loop is a store of the accumulator, as it is or rounded to a narrower float, to an array
+that the kernel does not read, the last product writes its results there directly. Which accumulators qualify is decided for a whole
+function before code is generated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -24,15 +24,16 @@ from tilewright.cpu.codegen.loops.tiles import Strided
 from tilewright.cpu.codegen.memory.access import position_of_tile
 from tilewright.cpu.codegen.memory.views import TilePosition, as_value
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
-from tilewright.cpu.codegen.products.microkernel import shape_of
+from tilewright.cpu.codegen.products.microkernel import FEWEST_ROWS, Shape, shape_of
 from tilewright.cpu.codegen.products.state import Destination, RunningSum
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp, ConstantOp
+from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
-from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, MakeMemrefOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp, FpToFpOp, MakeMemrefOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
     BlockTileOp,
@@ -57,9 +58,10 @@ def find_sums(
     for op in every:
         if not isinstance(op, DotOp):
             continue
-        if accumulation_kernel_of(target, op).accumulator != element_of(op.result.type):
-            continue
         argument = plan.in_place.get(op.result)
+        exact = accumulation_kernel_of(target, op).accumulator == element_of(op.result.type)
+        if not exact and (argument is not None or not _is_half(op.result)):
+            continue
         if argument is None and not checked:
             store = _only_store(op, None, op.result, plan, every)
             if store is not None:
@@ -94,7 +96,7 @@ def _only_store(
     the product is made."""
     if len(list(dot.result.uses)) != 1 or len(T.dims_of(dot.result.type)) != 2:
         return None
-    total, maker = _with_more_axes(result), dot if loop is None else loop
+    total, maker = _moved_or_rounded(result), dot if loop is None else loop
     users = [use.operation for use in total.uses]
     if len(users) != 1 or _axes_of_matrix(dot, total) is None:
         return None
@@ -103,7 +105,7 @@ def _only_store(
         return None
     if store not in plan.non_temporal or not store.is_weak or store.mask is not None:
         return None
-    if store.value is not total or "multimem" in store.properties:
+    if store.value is not total or "multimem" in store.properties or store in plan.groups:
         return None
     root = effects.root_of(store.operands[0])
     if any(effects.may_write(op, root) for op in ops if op is not store):
@@ -112,11 +114,31 @@ def _only_store(
     return store if all(can_be_made_before(maker, v, plan) for v in sources) else None
 
 
-def _with_more_axes(value: SSAValue) -> SSAValue:
-    """The same elements behind all reshapes by which alone they are read."""
-    while len(uses := list(value.uses)) == 1 and isinstance(uses[0].operation, _RESHAPES):
-        value = uses[0].operation.results[0]
+def _moved_or_rounded(value: SSAValue) -> SSAValue:
+    """The same elements behind all reshapes, and one rounding to a float of 16 bits, by which alone they are read."""
+    rounded = False
+    while len(uses := list(value.uses)) == 1:
+        user = uses[0].operation
+        if not isinstance(user, _RESHAPES):
+            if rounded or not _rounds_to_half(user):
+                break
+            rounded = True
+        value = user.results[0]
     return value
+
+
+def _rounds_to_half(op: Operation) -> bool:
+    """Whether an operation rounds f32 to the nearest float of 16 bits."""
+    if not isinstance(op, FpToFpOp) or enum_property(op, "rounding_mode") not in (
+        "",
+        "nearest_even",
+    ):
+        return False
+    return element_of(op.source.type).name == "f32" and _is_half(op.result)
+
+
+def _is_half(value: SSAValue) -> bool:
+    return element_of(value.type).name in ("f16", "bf16")
 
 
 def _axes_of_matrix(dot: DotOp, shown: SSAValue) -> tuple[int, int] | None:
@@ -159,8 +181,8 @@ def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
         axes = _axes_of_matrix(op, store.value)
         assert axes is not None
         rows, columns = axes
-        element = accumulation.accumulator.name
-        if place.contiguous != columns or place.element.name != element:
+        rounds = place.element.name != accumulation.accumulator.name
+        if place.contiguous != columns or (rounds and not _can_round(f, op)):
             continue
         b = f.builder
         with b.goto_entry_block():
@@ -172,8 +194,19 @@ def destinations(f: FunctionEmitter, sums: Mapping[DotOp, RunningSum]) -> None:
         if (cut := _can_be_cut(f, op, store, place, (rows, columns))) is not None:
             possible = b.or_(possible, cut)
         f.destinations[op] = f.destinations[store] = Destination(
-            place.pointer, step, possible, there
+            place.element, place.pointer, step, possible, there
         )
+
+
+def _shape_of(f: FunctionEmitter, op: DotOp) -> Shape:
+    (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
+    return shape_of(f.unit.target, accumulation_kernel_of(f.unit.target, op), m, n, k)
+
+
+def _can_round(f: FunctionEmitter, op: DotOp) -> bool:
+    """Whether the kernel of a product has its sums in registers when it writes them."""
+    shape = _shape_of(f, op)
+    return not shape.along_k and shape.m > FEWEST_ROWS
 
 
 def _can_be_cut(
@@ -184,9 +217,7 @@ def _can_be_cut(
     observed = f.observed.get(op)
     if observed is None or [each for each, _ in observed.stores] != [store]:
         return None
-    (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
-    shape = shape_of(f.unit.target, accumulation_kernel_of(f.unit.target, op), m, n, k)
-    if place.loose is not None or shape.two_axes or shape.along_k:
+    if place.loose is not None or _shape_of(f, op).along_k:
         return None
     b = f.builder
     least = [1 if axis in axes else extent for axis, extent in enumerate(place.dims)]
@@ -214,10 +245,13 @@ def make_early(f: FunctionEmitter, value: SSAValue) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a product writes its sums, and the bytes from row to row."""
+    """Where a product writes its sums, and the bytes from row to row; ``rounded``: where it writes them instead, rounded, if
+    ``there`` holds."""
 
     pointer: Value
     step: Value
+    rounded: Destination | None = None
+    there: Value | None = None
 
 
 def target_of(
@@ -239,6 +273,8 @@ def target_of(
     if whole is not None:
         there = b.and_(there, whole)
     b.store(there, place.there)
+    if place.element.name != buffer.element.name:
+        return replace(own, rounded=place, there=there)
     return Target(
         b.select(there, place.pointer, own.pointer), b.select(there, place.step, own.step)
     )

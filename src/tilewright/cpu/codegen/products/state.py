@@ -7,6 +7,7 @@ from enum import Enum
 
 from xdsl.ir import Operation
 
+from tilewright.cpu.codegen.ir.elements import Element
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
@@ -115,11 +116,12 @@ class Extents:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the last product of a loop writes.
+    """Where the last product of a loop writes elements of a type, to which it rounds its sums.
 
     ``there`` is a cell that says, when the loop is over, whether it did; it does if ``possible``.
     """
 
+    element: Element
     pointer: Value
     step: Value
     possible: Value

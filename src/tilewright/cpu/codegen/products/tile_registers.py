@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I64, PTR, VOID
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
@@ -28,12 +28,13 @@ _LEFT, _RIGHT = 4, 6
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a kernel adds its products to, unless ``fresh``, and where it writes the sums."""
+    """What a kernel adds its products to, unless ``fresh``, and where it writes the sums, as elements of a type."""
 
     pointer: Value
     target: Value
     target_step: Value
     fresh: Value
+    element: Element
 
 
 def emit(
@@ -46,7 +47,7 @@ def emit(
 ) -> None:
     """The body of a kernel function (``microkernel.kernel_function``); ``limits``: how many rows and columns are
     computed."""
-    kernel = _Kernel(accumulation, dims, source, sums, all_terms=limits is None)
+    kernel = _Kernel(accumulation, dims, source, sums, limits, _room(b))
     _call(b, "ldtilecfg", [_configuration(b.module, accumulation, kernel.depth)])
     m, n, _ = dims
     rows, columns = (_number(m), _number(n)) if limits is None else limits
@@ -97,7 +98,9 @@ class _Kernel:
     dims: tuple[int, int, int]
     source: Table | Entry
     sums: Sums
-    all_terms: bool
+    limits: tuple[Value, Value] | None
+    room: Value
+    """Room for the sums of a block, where they are not written from registers."""
 
     @property
     def depth(self) -> int:
@@ -109,6 +112,7 @@ class _Kernel:
         row_bytes, behind = _number(self.dims[1] * WORD), b.mul(column, _number(WORD))
         here = _moved(b, self.sums.pointer, b.add(b.mul(row, row_bytes), behind))
         _begin(b, here, row_bytes, parts, halves, self.sums.fresh)
+        self._fetch(b, row, column, parts, halves)
 
         def add(entry: Entry, nothing: list[Value]) -> list[Value]:
             self._add_products(b, entry, row, column, parts, halves)
@@ -118,10 +122,83 @@ class _Kernel:
             add(self.source, [])
         else:
             each_round(LoopNest(b), self.source, [], add)
-        step = self.sums.target_step
+        self._write(b, row, column, parts, halves)
+
+    def _fetch(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
+        """Ask for the lines that are written to, so that they are on their way while k runs."""
+        size, step = self.sums.element.buffer_bytes, self.sums.target_step
+        there = _moved(b, self.sums.target, b.add(b.mul(row, step), b.mul(column, _number(size))))
+        for _ in range(parts * ROWS):
+            for behind in range(0, halves * _HALF * size, ROW_BYTES):
+                llvm.prefetch(b, _moved(b, there, _number(behind)), write=True)
+            there = _moved(b, there, step)
+
+    def _write(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
+        """Write the sums of a block to the target, of which there may be less than the block."""
+        if self.limits is None:
+            self._write_all(b, row, column, parts, halves)
+            return
+        rows, columns = (
+            b.sub(most, at) for most, at in zip(self.limits, (row, column), strict=True)
+        )
+        inside = b.and_(
+            b.icmp_unsigned(">=", rows, _number(parts * ROWS)),
+            b.icmp_unsigned(">=", columns, _number(halves * _HALF)),
+        )
+        with b.if_else(inside) as (whole, some):
+            with whole:
+                self._write_all(b, row, column, parts, halves)
+            with some:
+                rows = llvm.intrinsic(b, "umin", [rows, _number(parts * ROWS)])
+                self._write_rows(b, row, column, (parts, halves), rows, columns)
+
+    def _write_all(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
+        step, element = self.sums.target_step, self.sums.element
+        if element.name != self.accumulation.accumulator.name:
+            self._write_rows(b, row, column, (parts, halves), _number(parts * ROWS), None)
+            return
+        behind = b.mul(column, _number(WORD))
         there = _moved(b, self.sums.target, b.add(b.mul(row, step), behind))
         for number, place in _places(b, there, step, parts, halves):
             _call(b, "tilestored64", [number, place, step])
+
+    def _write_rows(
+        self,
+        b: Builder,
+        row: Value,
+        column: Value,
+        registers: tuple[int, int],
+        rows: Value,
+        columns: Value | None,
+    ) -> None:
+        """Write so many rows and columns (None: all) through memory that is in the first cache, rounded to the element of the
+        target."""
+        parts, halves = registers
+        step, row_bytes = self.sums.target_step, halves * ROW_BYTES
+        for number, place in _places(b, self.room, _number(row_bytes), parts, halves):
+            _call(b, "tilestored64", [number, place, _number(row_bytes)])
+        element, accumulator = self.sums.element, self.accumulation.accumulator
+        size, vector = element.buffer_bytes, llvm.vector(accumulator.register, _HALF)
+        first = _moved(b, self.sums.target, b.add(b.mul(row, step), b.mul(column, _number(size))))
+
+        def write(b: Builder, number: Value) -> None:
+            here = _moved(b, self.room, b.mul(number, _number(row_bytes)))
+            there = _moved(b, first, b.mul(number, step))
+            for half in range(halves):
+                found = b.load(_moved(b, here, _number(half * ROW_BYTES)), typ=vector, align=WORD)
+                if element.name != accumulator.name:
+                    found = self.accumulation.rounded(b, found, element)
+                place = _moved(b, there, _number(half * _HALF * size))
+                if columns is None:
+                    b.store(found, place, align=size)
+                    continue
+                left = b.trunc(b.sub(columns, _number(half * _HALF)), I32)
+                on = b.icmp_signed(
+                    "<", llvm.int_lanes(range(_HALF), I32), llvm.splat(b, left, _HALF)
+                )
+                llvm.masked_store(b, [found, place, ir.Constant(I32, size), on])
+
+        llvm.count(b, _number(0), rows, _number(1), write)
 
     def _add_products(
         self, b: Builder, entry: Entry, row: Value, column: Value, parts: int, halves: int
@@ -152,7 +229,7 @@ class _Kernel:
                     product = self.accumulation.tile_product
                     _call(b, product, [_register(part * 2 + half), *factors])
 
-        terms = _number(k) if self.all_terms else entry.depth
+        terms = _number(k) if self.limits is None else entry.depth
         llvm.count(b, _number(0), terms, _number(self.depth), step)
 
 
@@ -178,6 +255,11 @@ def _places(
             place = _moved(b, rows, _number(half * ROW_BYTES))
             found.append((_register(part * 2 + half), place))
     return found
+
+
+def _room(b: Builder) -> Value:
+    """Memory for a block of sums."""
+    return llvm.stack(b, ir.ArrayType(I64, 4 * ROWS * ROW_BYTES // 8))
 
 
 def _configuration(module: ir.Module, accumulation: AccumulationKernel, depth: int) -> Value:

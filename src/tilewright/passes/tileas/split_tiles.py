@@ -64,11 +64,18 @@ from tilewright.passes.tileas.smaller_tiles import (
     part_type,
     smaller_view,
 )
+from tilewright.passes.tileas.target import REGISTERS
 from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
-from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
+from tilewright.passes.tileas.warps import (
+    MOST_WITH_PRODUCTS,
+    accumulator_elements,
+    largest_tile,
+)
 
-#: The fewest rows or columns of a part.
+#: The fewest rows or columns of a part, if products are made of them.
 LEAST_EXTENT = 16
+#: The registers of a thread that it needs beside its part of the largest tile.
+BESIDE_TILE = 40
 Form: TypeAlias = int | None
 """The axis along which a value is needed in parts; None for the whole."""
 
@@ -105,14 +112,19 @@ def split_tiles(
 
 
 def _wanted(func: FuncOp, warps: int) -> tuple[int, str]:
-    """In how many parts accumulators fit into registers, and what they would take as a whole."""
+    """In how many parts accumulators fit into registers, or the largest tile of a kernel without products, and what they would
+    take as a whole."""
     products = [op for op in func.walk() if isinstance(op, DotOp)]
-    held = max((accumulator_elements(op) for op in products), default=0)
-    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
+    if products:
+        what, held = "accumulators", max(accumulator_elements(op) for op in products)
+        room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
+    else:
+        what, held = "a tile", largest_tile(func)
+        room = 32 * warps * (min(MOST_REGISTERS, REGISTERS // (32 * warps)) - BESIDE_TILE)
     parts = 1
     while held > room * parts:
         parts *= 2
-    return parts, f": accumulators would take {held // (32 * warps)} registers of a thread"
+    return parts, f": {what} would take {held // (32 * warps)} registers of a thread"
 
 
 def split_into(func: FuncOp, parts: int) -> None:
@@ -126,16 +138,17 @@ def split_into(func: FuncOp, parts: int) -> None:
 
 @dataclass(slots=True)
 class _Demands:
-    """In which forms values are needed, and along which axis each store goes in parts."""
+    """In which forms values are needed, and along which axis each store goes in parts, of ``least`` elements at least."""
 
     parts: int
+    least: int = LEAST_EXTENT
     forms: dict[SSAValue, set[Form]] = field(default_factory=dict)
     stores: dict[Operation, int] = field(default_factory=dict)
 
     def copy(self) -> _Demands:
         """A copy that can be added to."""
         forms = {value: set(found) for value, found in self.forms.items()}
-        return _Demands(self.parts, forms, dict(self.stores))
+        return _Demands(self.parts, self.least, forms, dict(self.stores))
 
     def need(self, value: SSAValue, form: Form) -> None:
         """A value in a form, and all that it comes from."""
@@ -148,7 +161,7 @@ class _Demands:
             if form in held:
                 continue
             if form is not None:
-                _check_extent(value, form, self.parts)
+                _check_extent(value, form, self.parts, self.least)
             held.add(form)
             waiting += self._sources(value, form)
 
@@ -172,9 +185,9 @@ class _Demands:
         return list(zip(op.operands, needs, strict=True))
 
 
-def _check_extent(value: SSAValue, axis: int, parts: int) -> None:
+def _check_extent(value: SSAValue, axis: int, parts: int, least: int) -> None:
     extent = T.dims_of(value.type)[axis]
-    if extent % parts or extent // parts < LEAST_EXTENT:
+    if extent % parts or extent // parts < least:
         raise CannotSplitError(f"a tile has {extent} elements along its axis")
 
 
@@ -245,7 +258,8 @@ def _analyse(func: FuncOp, parts: int) -> _Demands:
             raise CannotSplitError(f"'{op.name}' has an effect that is not of parts")
         elif isinstance(op, Load):
             check_weak(op)
-    found = _Demands(parts)
+    has_products = any(isinstance(op, DotOp) for op in func.walk())
+    found = _Demands(parts, LEAST_EXTENT if has_products else 1)
     for store in stores:
         found = _with_store(found, store)
     for op in func.walk():

@@ -160,6 +160,39 @@ def test_on_the_simulator(arch: str) -> None:
     assert not program.fallbacks and one[-4].any()
 
 
+STORED = "  %a_d = store_view_tko weak %l, %at[%zero, %zero] : tile<64x128xf16>, "
+STORED += f"{K.view(*A)}, tile<i32> -> token\n"
+#: The tile is a right operand, too, and its token orders a store.
+TWICE = (
+    "  %square = constant <f32: 0.0> : tile<64x64xf32>\n"
+    "  %lt = permute %l [1, 0] : tile<64x128xf16> -> tile<128x64xf16>\n"
+    f"  %gram = mmaf %l, %lt, %square : tile<64x128xf16>, tile<128x64xf16>, {SUMS}\n"
+    f"  %both = addf %sum, %gram : {SUMS}\n"
+)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("more", [STORED, TWICE], ids=["stored", "another product"])
+def test_what_others_use_as_a_whole_is_loaded_again_in_parts(more: str, parts: int) -> None:
+    """The whole stays for the others, and whoever waits for its load waits for the parts, too."""
+    text = product(more=more)
+    if more is TWICE:
+        text = text.replace("weak %sum,", "weak %both,")
+    before, after = K.lowered(text, "tileaa"), K.lowered(text, "tileaa")
+    whole = [op for op in before.walk() if isinstance(op, TiledLoadOp)]
+    split_product(products(after)[0], parts)
+    after.verify()
+    loads = [op for op in after.walk() if isinstance(op, TiledLoadOp)]
+    assert len(loads) == 1 + len(whole) * parts
+    assert [T.dims_of(op.a.type)[1] for op in products(after)][:parts] == [128 // parts] * parts
+    for extent in (K.WIDTH, 200):
+        one, two = (whole_numbers(K.arguments(text, 2, extent)) for _ in range(2))
+        Program(before).launch("k", 1, one)
+        Program(after).launch("k", 1, two)
+        assert all(np.array_equal(a, b) for a, b in zip(one[:-3], two[:-3], strict=True))
+        assert one[-4].any()
+
+
 def refused(text: str, parts: int = 2) -> str:
     module = K.lowered(text, "tileaa")
     before = print_text(module)
@@ -171,9 +204,6 @@ def refused(text: str, parts: int = 2) -> str:
 
 def test_what_stays_whole() -> None:
     assert refused(K.product(), 4) == "k has 32 elements"
-    stored = "  %a_d = store_view_tko weak %l, %at[%zero, %zero] : tile<64x128xf16>, "
-    stored += f"{K.view(*A)}, tile<i32> -> token\n"
-    assert refused(product(more=stored)) == "an operand is used as a whole, too"
     rounded = product().replace(
         "constant <f32: 0.0> : tile<64x64xf32>", "constant <f16: 0.0> : tile<64x64xf16>"
     )

@@ -15,7 +15,7 @@ from tilewright import LaunchOptions, TileIRError, load
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas import split_tiles as split_module
 from tilewright.passes.tileas.remarks import Remarks
@@ -314,6 +314,38 @@ def test_as_many_parts_as_somebody_decides() -> None:
     assert extents(module) == {(256, 256)} and len(remarks.found) == 1
     split_tiles(function(module), 8, remarks, 32)
     assert "a tile has 256 elements along its axis" in remarks.found[1].message
+
+
+def turned(rows: int, columns: int) -> str:
+    """A transpose in f64."""
+    a, c = (rows, columns, "f64"), (columns, rows, "f64")
+    kinds = [f"tile<{m}x{n}xf64>" for m, n, _ in (a, c)]
+    body = K.load("l", "a", "%zero, %zero", a)
+    body += f"  %t = permute %l [1, 0] : {kinds[0]} -> {kinds[1]}\n"
+    return K.entry({"a": a, "c": c}, body + K.store("t", "c", "%zero, %zero", c))
+
+
+@pytest.mark.parametrize(
+    ("dims", "parts"), [((64, 128), 1), ((128, 128), 1), ((256, 128), 2), ((2, 16384), 2)]
+)
+def test_tiles_without_products_leave_registers(dims: tuple[int, int], parts: int) -> None:
+    """With 16 warps a thread has 128. Tiles without products may have parts of any extent."""
+    module = K.lowered(turned(*dims), "tileaa")
+    remarks = Remarks()
+    split_tiles(function(module), 16, remarks)
+    module.verify()
+    loads = [T.dims_of(op.result.type) for op in module.walk() if isinstance(op, TiledLoadOp)]
+    assert [dims[0] * dims[1] // (m * n) for m, n in loads] == [parts]
+    if parts > 1:
+        (remark,) = remarks.found
+        assert remark.message == (
+            "each block works through its tiles in 2 parts: a tile would take 128 registers of a thread"
+        )
+        before = K.lowered(turned(*dims), "tileaa")
+        one, two = K.arguments(turned(*dims)), K.arguments(turned(*dims))
+        Program(before).launch("k", 1, one)
+        Program(module).launch("k", 1, two)
+        assert one[1].tobytes() == two[1].tobytes() and one[1].any()
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])

@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
@@ -144,7 +145,7 @@ class LoweredProgram:
                 if ready:
                     raise
                 self.fallbacks[name] = error
-            except (AssertionError, LookupError, TypeError, ValueError) as error:
+            except (AssertionError, LookupError, TypeError, ValueError, VerifyException) as error:
                 # A defect of the scheduler must not cost the user the kernel, but is reported.
                 self.fallbacks[name] = TileIRError.single(
                     NOT_LOWERED,

@@ -51,10 +51,18 @@ SCALED = (
     "  %two_h = constant <f16: 2.0> : tile<128x64xf16>\n"
     "  %doubled = mulf %r, %two_h : tile<128x64xf16>\n"
 )
+#: The left operand less what is not loaded, and has other values in each part.
+SHIFTED = (
+    "  %n = iota : tile<128xi32>\n  %f = itof %n signed : tile<128xi32> -> tile<128xf16>\n"
+    "  %f1 = reshape %f : tile<128xf16> -> tile<1x128xf16>\n"
+    "  %fw = broadcast %f1 : tile<1x128xf16> -> tile<64x128xf16>\n"
+    "  %shifted = subf %l, %fw : tile<64x128xf16>\n"
+)
 TURNED = "  %turned = permute %r [1, 0] : tile<64x128xf16> -> tile<128x64xf16>\n"
 OTHER = "  %sums = addf %l, %l : tile<64x128xf16>\n"
 KERNELS = {
     "plain": (product(), 2, 0),
+    "shifted": (product(SHIFTED, "shifted"), 2, 1),
     "scaled": (product(SCALED, "scaled", "doubled"), 2, 0),
     "turned": (product(TURNED, "l", "turned", b=A), 2, 0),
     "loop": (K.product(), 2, 0),
@@ -88,7 +96,7 @@ def test_both_sides_compute_the_same(name: str, parts: int) -> None:
     assert [T.dims_of(op.a.type)[1] for op in found] == [depth // parts] * parts
     small = [op for op in after.walk() if isinstance(op, TiledLoadOp)]
     assert len(small) == loads * parts
-    assert len([op for op in after.walk() if isinstance(op, ExtractSliceOp)]) == slices
+    assert len([op for op in after.walk() if isinstance(op, ExtractSliceOp)]) == slices * parts
     for extent in (K.WIDTH, 200, 136, 40):
         one, two = (whole_numbers(K.arguments(text, 2, extent)) for _ in range(2))
         for program, given in ((before, one), (after, two)):

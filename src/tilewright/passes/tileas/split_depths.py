@@ -42,7 +42,7 @@ from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, EXCHANGES
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
+from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder, put_behind
 from tilewright.passes.tileas.smaller_tiles import (
     CannotSplitError,
     check_view,
@@ -352,7 +352,6 @@ class _Depths:
         return [at.add(ConstantOp.from_bits(ty, op.bits())).results[0]] * self._count
 
     def _slices(self, value: SSAValue, axis: int) -> list[SSAValue]:
-        at = ScheduleBuilder(InsertPoint.before(self.dots[0]), self.dots[0])
         ty, made = self._type(value, axis), list[SSAValue]()
         for part in range(self.parts):
             offsets = [0] * len(ty.dims)
@@ -361,7 +360,9 @@ class _Depths:
             new = ExtractSliceOp.create(
                 operands=(value,), result_types=(ty,), properties=properties
             )
-            made.append(at.add(new).results[0])
+            inherit_location(new, self.dots[0])
+            put_behind(value, new)
+            made.append(new.result)
         return made
 
     def _loads(self, op: TiledLoadOp, axis: int) -> list[SSAValue]:

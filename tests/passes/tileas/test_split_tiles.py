@@ -85,6 +85,26 @@ def pointers() -> str:
     return K.entry({"a": K.A, "b": K.B, "c": K.C}, body)
 
 
+def added(old: str = "", order: str = "relaxed device") -> str:
+    """a x b, added to what is there by atomic updates, as split-K has it; ``old``: what is done with the former values."""
+    text = pointers().replace("store_ptr_tko weak %at_place, %s, %on", "SWAP")
+    head, tail = text.split("  %done = SWAP", 1)
+    ty = "tile<64x64xptr<f32>>"
+    update = (
+        f"  %old, %done = atomic_rmw_tko {order} %at_place, addf, %s, %on : {ty}, {TY}, tile<64x64xi1> "
+        f"-> {TY}, token\n{old}"
+    )
+    return head + update + tail.split("-> token\n", 1)[1]
+
+
+def added_in_view() -> str:
+    """The same, through a view."""
+    head, tail = K.product().split("  %c_d = store_view_tko weak %sum, %ct[%zero, %zero]", 1)
+    kind = f"{TY}, {K.view(*K.C)}, tile<i32> -> token"
+    update = f"  %c_d = atomic_red_view_tko relaxed device %ct[%zero, %zero], addf, %sum : {kind}"
+    return head + update + "\n" + tail.split("\n", 1)[1]
+
+
 def joined() -> str:
     """a x b, whose right operand is made of two halves: their rows alternate."""
     half = (16, 64, "f16")
@@ -138,6 +158,8 @@ KERNELS = {
     "attention": K.attention(),
     "masked": masked(),
     "pointers": pointers(),
+    "added": added(),
+    "added in a view": added_in_view(),
     "branch": around("if"),
     "persistent": around("for"),
     "ordered": around("ordered"),
@@ -378,6 +400,9 @@ def test_what_stays_whole() -> None:
     assert "along both axes" in refused(folded) or "whole" in refused(folded)
     printed = K.product().replace("  %c_d = ", '  print "x"\n  %c_d = ')
     assert "has an effect" in refused(printed)
+    assert refused(added(order="acq_rel device")) == "'nv_tileaa.atomic_rmw' is not relaxed"
+    used = f"  %again = store_ptr_tko weak %at_place, %old : tile<64x64xptr<f32>>, {TY} -> token\n"
+    assert refused(added(used)) == "what 'nv_tileaa.atomic_rmw' finds in memory is used"
 
 
 def test_what_a_part_stores_no_other_part_reads() -> None:

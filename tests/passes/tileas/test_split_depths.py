@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import ExtractSliceOp
 from tilewright.dialects.nv_tileas.ops import AllocTensorOp
+from tilewright.gpu.tiles import TileProgram as GpuProgram
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.smaller_tiles import CannotSplitError
@@ -318,6 +319,27 @@ def test_loops_take_shorter_steps_where_two_of_theirs_do_not_fit(arch: str) -> N
     Program(parse(text)).launch("k", 1, one)
     program.launch("k", 1, two)
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any() and not program.fallbacks
+
+
+@pytest.mark.parametrize(("element", "wanted"), [("f32", 32), ("f16", 64)])
+def test_threads_multiply_what_fits_into_shared_memory(element: str, wanted: int) -> None:
+    """Of 96 KiB of an iteration two would fit, but threads read their operands from 66 KiB."""
+    a, b, c = (128, 64, element), (64, 256, element), (128, 256, "f32")
+    kinds = [f"tile<{m}x{n}x{name}>" for m, n, name in (a, b, c)]
+    text = K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <f32: 0.0> : {kinds[2]}\n"
+        f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({kinds[2]}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + f"    %next = mmaf %l, %r, %acc : {', '.join(kinds)}\n    continue %next : {kinds[2]}\n  }}\n"
+        + K.store("sum", "c", "%zero, %zero", c),
+    )
+    module = K.lowered(text, "tileaa")
+    split_depths(function(module), 227 << 10)
+    assert [T.dims_of(op.a.type)[1] for op in products(module)] == [wanted]
+    told = [remark.message for remark in GpuProgram(parse(text), "sm_90a").remarks()]
+    assert not any("no scheduled lowering" in message for message in told)
 
 
 def test_what_takes_shorter_steps_has_a_ring() -> None:

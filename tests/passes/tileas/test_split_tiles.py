@@ -243,6 +243,34 @@ def test_batches_along_each_axis(
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()
 
 
+def test_batches_that_threads_multiply_fit_into_shared_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both operands of 16 products of 32x16 and 16x64 in f32 take 96 KiB, of which threads read what they need many times. Of f16
+    they take half, and nothing is split."""
+    monkeypatch.setattr(split_module, "LEAST_EXTENT", 8)
+    text = batch(16, 32, 64)
+    whole, found = K.lowered(text, "tileaa"), Remarks()
+    split_tiles(function(whole), 8, found)
+    assert extents(whole) == {(16, 32, 64)} and not found.found
+    text = text.replace("f16", "f32")
+    before, after = K.lowered(text, "tileaa"), K.lowered(text, "tileaa")
+    split_tiles(function(after), 8, found)
+    assert extents(after) == {(8, 32, 64)}
+    (remark,) = found.found
+    assert remark.message.endswith(
+        "the operands of a product would take 98304 bytes of shared memory"
+    )
+    one, two, three = (K.arguments(text) for _ in range(3))
+    Program(before).launch("k", 1, one)
+    Program(after).launch("k", 1, two)
+    assert one[2].tobytes() == two[2].tobytes() and one[2].any()
+    program = TileProgram(parse(text), "sm_86")
+    program.launch("k", 1, three)
+    np.testing.assert_allclose(one[2], three[2], rtol=1e-5, atol=1e-6)
+    assert not program.fallbacks
+
+
 def extents(module: Any) -> set[tuple[int, ...]]:
     return {tuple(T.dims_of(op.result.type)) for op in module.walk() if isinstance(op, DotOp)}
 

@@ -50,6 +50,7 @@ from tilewright.passes.tileas.smaller_tiles import (
     smaller_view,
 )
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
+from tilewright.passes.tileas.thread_products import MOST_BYTES, is_by_threads
 
 #: The least depth of a part in elements and in bytes, that of the widest instruction; the most parts, which are written out.
 LEAST_DEPTH, LEAST_DEPTH_BYTES, MOST_PARTS = 16, 32, 16
@@ -86,7 +87,8 @@ def split_depths(
         _shorten(loop, shared_bytes - (BESIDE_RINGS if alone else EXCHANGES), remarks)
     for op in [op for op in func.walk() if isinstance(op, DotOp)]:
         size = _operand_bytes([op])
-        if size <= shared_bytes:
+        room = min(shared_bytes, MOST_BYTES) if is_by_threads(op) else shared_bytes
+        if size <= room:
             continue
         parts = 2
         while 2 * size > parts * shared_bytes and parts < MOST_PARTS:
@@ -122,8 +124,10 @@ def _split(op: DotOp, parts: int, size: int, remarks: Remarks) -> None:
 
 
 def _shorten(loop: scf.ForOp, budget: int, remarks: Remarks) -> None:
-    """Let a loop take steps along k of which two fit into ``budget`` bytes."""
+    """Let a loop take steps along k of which two fit into ``budget`` bytes, and one into what products by threads may take."""
     dots = [op for op in loop.body.block.ops if isinstance(op, DotOp)]
+    if any(map(is_by_threads, dots)):
+        budget = min(budget, 2 * MOST_BYTES)
     size = _operand_bytes(dots)
     if 2 * size <= budget:
         return

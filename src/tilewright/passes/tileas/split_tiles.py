@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects import builtin as b
@@ -54,6 +55,7 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileas import tile_ops
+from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import BESIDE_ACCUMULATORS, MOST_REGISTERS
@@ -68,6 +70,7 @@ from tilewright.passes.tileas.smaller_tiles import (
     smaller_view,
 )
 from tilewright.passes.tileas.target import REGISTERS
+from tilewright.passes.tileas.thread_products import MOST_BYTES, is_by_threads
 from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 from tilewright.passes.tileas.warps import (
     MOST_WITH_PRODUCTS,
@@ -129,7 +132,20 @@ def _wanted(func: FuncOp, warps: int) -> tuple[int, str]:
     parts = 1
     while held > room * parts:
         parts *= 2
+    batched = max(map(_bytes_of_threads, products), default=0)
+    if batched > MOST_BYTES * parts:
+        while batched > MOST_BYTES * parts:
+            parts *= 2
+        return parts, f": the operands of a product would take {batched} bytes of shared memory"
     return parts, f": {what} would take {held // (32 * warps)} registers of a thread"
+
+
+def _bytes_of_threads(op: DotOp) -> int:
+    """What the operands of a batch of products take that threads make by themselves; 0 for other products, which are split
+    along k."""
+    if len(T.dims_of(op.c.type)) == 2 or not is_by_threads(op):
+        return 0
+    return sum(prod(T.dims_of(value.type)) * element_bytes(value.type) for value in (op.a, op.b))
 
 
 def split_into(func: FuncOp, parts: int) -> None:
@@ -191,8 +207,9 @@ class _Demands:
 
 
 def _check_extent(value: SSAValue, axis: int, parts: int, least: int) -> None:
-    extent = T.dims_of(value.type)[axis]
-    if extent % parts or extent // parts < least:
+    dims = T.dims_of(value.type)
+    extent, is_batch = dims[axis], len(dims) > 2 and axis < len(dims) - 2
+    if extent % parts or extent // parts < (1 if is_batch else least):
         raise CannotSplitError(f"a tile has {extent} elements along its axis")
 
 

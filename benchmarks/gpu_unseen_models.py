@@ -183,10 +183,10 @@ def split_sums(parts, bias, out, tm: ConstInt, tn: ConstInt):
 def cases() -> list[Case]:
     """Kernels of models that nobody tuned for."""
 
-    def latents(sequences: int, heads: int, keys: int) -> tuple[Any, ...]:
-        q, r = (BF16, (sequences, heads, 512)), (BF16, (sequences, heads, 64))
-        held = ((BF16, (sequences, keys, 512)), (BF16, (sequences, keys, 64)))
-        return (q, r, *held, q, LOG2_E / 24, (16,), (64,), (512,), (64,))
+    def latents(sequences: int, heads: int, keys: int, rank: int = 512) -> tuple[Any, ...]:
+        q, r = (BF16, (sequences, heads, rank)), (BF16, (sequences, heads, 64))
+        held = ((BF16, (sequences, keys, rank)), (BF16, (sequences, keys, 64)))
+        return (q, r, *held, q, LOG2_E / 24, (16,), (64,), (rank,), (64,))
 
     def prefill(heads: int, rows: int) -> tuple[Any, ...]:
         x, r = (BF16, (heads, rows, 128)), (BF16, (heads, rows, 64))
@@ -230,6 +230,14 @@ def cases() -> list[Case]:
             latents(64, 128, 4096),
             (64, 8, 1),
             latents(1, 16, 192),
+        ),
+        Case(
+            "latent decode rank 1024 bf16 16x64",
+            "attention",
+            latent_decode,
+            latents(64, 128, 4096, 1024),
+            (64, 8, 1),
+            latents(1, 16, 192, 1024),
         ),
         Case(
             "latent prefill bf16 128x64",

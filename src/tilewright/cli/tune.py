@@ -96,7 +96,8 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="values of a compiler decision: warps, stages, agents, grid, width, band, resident or parts",
+        help="values of a compiler decision: warps, stages, agents, grid, width, band, resident, parts or "
+        "depths",
     )
     parser.add_argument(
         "--search",

@@ -10,13 +10,13 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.nv_tileaa.attributes import KernelSpecAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileas.agents import agent_switch
-from tilewright.dialects.nv_tileas.storage import held_bytes
 from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
 from tilewright.launching.checks import check_alignment, check_launch
@@ -43,6 +43,8 @@ from tilewright.passes.tileas.decisions import FREE, PARTS, Decisions
 from tilewright.passes.tileas.limit_residency import blocks_wanted
 from tilewright.passes.tileas.progress import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
+from tilewright.passes.tileas.shared_conversions import needed_bytes
+from tilewright.passes.tileas.split_depths import SplitDepths
 from tilewright.passes.tileas.split_tiles import SplitTiles
 from tilewright.passes.tileas.target import REGISTERS, Target
 from tilewright.passes.tileas.warps import chosen_warps
@@ -143,7 +145,7 @@ class LoweredProgram:
                 if ready:
                     raise
                 self.fallbacks[name] = error
-            except (AssertionError, LookupError, TypeError, ValueError) as error:
+            except (AssertionError, LookupError, TypeError, ValueError, VerifyException) as error:
                 # A defect of the scheduler must not cost the user the kernel, but is reported.
                 self.fallbacks[name] = TileIRError.single(
                     NOT_LOWERED,
@@ -183,7 +185,7 @@ class LoweredProgram:
             told = Remarks(list(remarks.found))
             made = schedule(_copy_of(module), name, warps, limited, told, self._decisions)
             func = _function(made.module, name)
-            fits = held_bytes(func) <= target.shared_bytes and _has_rings(made)
+            fits = needed_bytes(func) <= target.shared_bytes and _has_rings(made)
             if fits and _blocks_of_agents(func) >= blocks:
                 return made
         return self._in_parts_that_fit(module, name, target, remarks)
@@ -192,31 +194,33 @@ class LoweredProgram:
         self, module: BuiltinModuleOp, name: str, target: Target, remarks: Remarks
     ) -> Scheduled:
         """A copy of the module, scheduled for a target: if its tiles take more shared memory than a block has, in as few parts as
-        fit, and leave room for rings of its loops, if there are such; else as it is."""
-        parts = self._decisions.parts
+        fit, and leave room for rings of its loops, if there are such; where tiles stay whole, with products in as few parts along k
+        as fit; else as it is."""
 
         def made(decisions: Decisions) -> tuple[Scheduled, int]:
             told = Remarks(list(remarks.found))
             found = schedule(
                 _copy_of(module), name, self._options.num_warps, target, told, decisions
             )
-            return found, held_bytes(_function(found.module, name))
+            return found, needed_bytes(_function(found.module, name))
 
         whole, needed = made(self._decisions)
-        if needed <= target.shared_bytes or parts or is_scheduled(_function(module, name)):
+        decided = self._decisions.parts or self._decisions.depths
+        if needed <= target.shared_bytes or decided or is_scheduled(_function(module, name)):
             return whole
-        best = whole
-        for parts in PARTS[1:]:
-            found, held = made(replace(self._decisions, parts=parts))
-            if not any(
-                remark.made_by == SplitTiles.name and remark.figures for remark in found.remarks
-            ):
-                break  # they stay whole
-            if held <= target.shared_bytes and (best is whole or _has_rings(found)):
-                best = found
-            if best is not whole and _has_rings(best):
+        best: Scheduled | None = None
+        for split, decision in ((SplitTiles, "parts"), (SplitDepths, "depths")):
+            for parts in PARTS[1:]:
+                found, held = made(replace(self._decisions, **{decision: parts}))
+                if not any(r.made_by == split.name and r.figures for r in found.remarks):
+                    break  # they stay whole
+                if held <= target.shared_bytes and (best is None or _has_rings(found)):
+                    best = found
+                if best is not None and _has_rings(best):
+                    break
+            if best is not None:
                 break
-        if best is whole:
+        if best is None:
             return whole
         told = Remarks(list(best.remarks))
         message = (

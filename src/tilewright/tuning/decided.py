@@ -94,6 +94,7 @@ def _axes(best: Ranked, gpu: Gpu) -> dict[str, tuple[object, ...]]:
         "band": _BANDS,
         "resident": _RESIDENT,
         "parts": _PARTS,
+        "depths": _PARTS,
     }
 
 

@@ -132,7 +132,7 @@ def row_maxima() -> str:
     return entry({"a": f32, "c": f32}, body)
 
 
-_TYPES = {"f16": np.float16, "f32": np.float32, "i8": np.int8}
+_TYPES = {"f64": np.float64, "f16": np.float16, "f32": np.float32, "i8": np.int8}
 
 
 def arguments(text: str, steps: int = 1, extent: int = WIDTH) -> list[Any]:

@@ -99,3 +99,44 @@ def test_tiles_beyond_shared_memory_are_worked_through_in_parts(arch: str) -> No
     ]
     assert "each block works through its tiles in 4 parts" in told
     assert any(message.startswith("tiles are not scheduled as a whole") for message in told)
+
+
+def latents() -> str:
+    """The sum over tiles d of (a x d^T) x g x d, in f16 between products: d takes 128 KiB, and is an operand of two."""
+    a, d, g, c = (16, 1024, "f16"), (64, 1024, "f16"), (64, 64, "f16"), (16, 1024, "f32")
+    sums = "tile<16x1024xf32>"
+    body = (
+        f"  %nothing = constant <f32: 0.0> : {sums}\n"
+        "  %none = constant <f32: 0.0> : tile<16x64xf32>\n"
+        + K.load("l", "a", "%zero, %zero", a)
+        + f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({sums}) {{\n"
+        + K.load("r", "d", "%s, %zero", d)
+        + "    %t = permute %r [1, 0] : tile<64x1024xf16> -> tile<1024x64xf16>\n"
+        "    %w = mmaf %l, %t, %none : tile<16x1024xf16>, tile<1024x64xf16>, tile<16x64xf32>\n"
+        "    %h = ftof %w : tile<16x64xf32> -> tile<16x64xf16>\n"
+        + K.load("m", "g", "%s, %zero", g)
+        + "    %x = mmaf %h, %m, %none : tile<16x64xf16>, tile<64x64xf16>, tile<16x64xf32>\n"
+        "    %y = ftof %x : tile<16x64xf32> -> tile<16x64xf16>\n"
+        f"    %next = mmaf %y, %r, %acc : tile<16x64xf16>, tile<64x1024xf16>, {sums}\n"
+        f"    continue %next : {sums}\n  }}\n" + K.store("sum", "c", "%zero, %zero", c)
+    )
+    return K.entry({"a": a, "d": d, "g": g, "c": c}, body)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_120a"])
+def test_a_tile_that_two_products_share_is_loaded_in_parts_for_each(arch: str) -> None:
+    """Neither its rows nor its columns can be worked through alone; before, LLVM did not end on threads without a schedule."""
+    text = latents()
+    program = TileProgram(parse(text), arch)
+    one, two = K.arguments(text, 2, K.WIDTH), K.arguments(text, 2, K.WIDTH)
+    Program(parse(text)).launch("k", 1, one)
+    program.launch("k", 1, two)
+    assert program.fallbacks == {}
+    # f16 has 11 bits, which the products between the two are rounded to; terms have either sign.
+    np.testing.assert_allclose(one[-4], two[-4], rtol=2.0**-9, atol=2.0**-8)
+    assert one[-4].any()
+    told = [remark.message for remark in GpuProgram(parse(text), arch).remarks()]
+    assert sum("parts along k" in message for message in told) == 2
+    # Each product alone would fit into 163 KiB.
+    retried = any(message.startswith("tiles are not scheduled as a whole") for message in told)
+    assert retried == (arch == "sm_80")

@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import ExtractSliceOp
 from tilewright.dialects.nv_tileas.ops import AllocTensorOp
+from tilewright.gpu.tiles import TileProgram as GpuProgram
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.smaller_tiles import CannotSplitError
@@ -51,10 +52,18 @@ SCALED = (
     "  %two_h = constant <f16: 2.0> : tile<128x64xf16>\n"
     "  %doubled = mulf %r, %two_h : tile<128x64xf16>\n"
 )
+#: The left operand less what is not loaded, and has other values in each part.
+SHIFTED = (
+    "  %n = iota : tile<128xi32>\n  %f = itof %n signed : tile<128xi32> -> tile<128xf16>\n"
+    "  %f1 = reshape %f : tile<128xf16> -> tile<1x128xf16>\n"
+    "  %fw = broadcast %f1 : tile<1x128xf16> -> tile<64x128xf16>\n"
+    "  %shifted = subf %l, %fw : tile<64x128xf16>\n"
+)
 TURNED = "  %turned = permute %r [1, 0] : tile<64x128xf16> -> tile<128x64xf16>\n"
 OTHER = "  %sums = addf %l, %l : tile<64x128xf16>\n"
 KERNELS = {
     "plain": (product(), 2, 0),
+    "shifted": (product(SHIFTED, "shifted"), 2, 1),
     "scaled": (product(SCALED, "scaled", "doubled"), 2, 0),
     "turned": (product(TURNED, "l", "turned", b=A), 2, 0),
     "loop": (K.product(), 2, 0),
@@ -88,7 +97,7 @@ def test_both_sides_compute_the_same(name: str, parts: int) -> None:
     assert [T.dims_of(op.a.type)[1] for op in found] == [depth // parts] * parts
     small = [op for op in after.walk() if isinstance(op, TiledLoadOp)]
     assert len(small) == loads * parts
-    assert len([op for op in after.walk() if isinstance(op, ExtractSliceOp)]) == slices
+    assert len([op for op in after.walk() if isinstance(op, ExtractSliceOp)]) == slices * parts
     for extent in (K.WIDTH, 200, 136, 40):
         one, two = (whole_numbers(K.arguments(text, 2, extent)) for _ in range(2))
         for program, given in ((before, one), (after, two)):
@@ -160,6 +169,39 @@ def test_on_the_simulator(arch: str) -> None:
     assert not program.fallbacks and one[-4].any()
 
 
+STORED = "  %a_d = store_view_tko weak %l, %at[%zero, %zero] : tile<64x128xf16>, "
+STORED += f"{K.view(*A)}, tile<i32> -> token\n"
+#: The tile is a right operand, too, and its token orders a store.
+TWICE = (
+    "  %square = constant <f32: 0.0> : tile<64x64xf32>\n"
+    "  %lt = permute %l [1, 0] : tile<64x128xf16> -> tile<128x64xf16>\n"
+    f"  %gram = mmaf %l, %lt, %square : tile<64x128xf16>, tile<128x64xf16>, {SUMS}\n"
+    f"  %both = addf %sum, %gram : {SUMS}\n"
+)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("more", [STORED, TWICE], ids=["stored", "another product"])
+def test_what_others_use_as_a_whole_is_loaded_again_in_parts(more: str, parts: int) -> None:
+    """The whole stays for the others, and whoever waits for its load waits for the parts, too."""
+    text = product(more=more)
+    if more is TWICE:
+        text = text.replace("weak %sum,", "weak %both,")
+    before, after = K.lowered(text, "tileaa"), K.lowered(text, "tileaa")
+    whole = [op for op in before.walk() if isinstance(op, TiledLoadOp)]
+    split_product(products(after)[0], parts)
+    after.verify()
+    loads = [op for op in after.walk() if isinstance(op, TiledLoadOp)]
+    assert len(loads) == 1 + len(whole) * parts
+    assert [T.dims_of(op.a.type)[1] for op in products(after)][:parts] == [128 // parts] * parts
+    for extent in (K.WIDTH, 200):
+        one, two = (whole_numbers(K.arguments(text, 2, extent)) for _ in range(2))
+        Program(before).launch("k", 1, one)
+        Program(after).launch("k", 1, two)
+        assert all(np.array_equal(a, b) for a, b in zip(one[:-3], two[:-3], strict=True))
+        assert one[-4].any()
+
+
 def refused(text: str, parts: int = 2) -> str:
     module = K.lowered(text, "tileaa")
     before = print_text(module)
@@ -171,9 +213,6 @@ def refused(text: str, parts: int = 2) -> str:
 
 def test_what_stays_whole() -> None:
     assert refused(K.product(), 4) == "k has 32 elements"
-    stored = "  %a_d = store_view_tko weak %l, %at[%zero, %zero] : tile<64x128xf16>, "
-    stored += f"{K.view(*A)}, tile<i32> -> token\n"
-    assert refused(product(more=stored)) == "an operand is used as a whole, too"
     rounded = product().replace(
         "constant <f32: 0.0> : tile<64x64xf32>", "constant <f16: 0.0> : tile<64x64xf16>"
     )
@@ -280,6 +319,27 @@ def test_loops_take_shorter_steps_where_two_of_theirs_do_not_fit(arch: str) -> N
     Program(parse(text)).launch("k", 1, one)
     program.launch("k", 1, two)
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any() and not program.fallbacks
+
+
+@pytest.mark.parametrize(("element", "wanted"), [("f32", 32), ("f16", 64)])
+def test_threads_multiply_what_fits_into_shared_memory(element: str, wanted: int) -> None:
+    """Of 96 KiB of an iteration two would fit, but threads read their operands from 66 KiB."""
+    a, b, c = (128, 64, element), (64, 256, element), (128, 256, "f32")
+    kinds = [f"tile<{m}x{n}x{name}>" for m, n, name in (a, b, c)]
+    text = K.entry(
+        {"a": a, "b": b, "c": c},
+        f"  %nothing = constant <f32: 0.0> : {kinds[2]}\n"
+        f"  %sum = for %s in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %nothing) -> ({kinds[2]}) {{\n"
+        + K.load("l", "a", "%zero, %s", a)
+        + K.load("r", "b", "%s, %zero", b)
+        + f"    %next = mmaf %l, %r, %acc : {', '.join(kinds)}\n    continue %next : {kinds[2]}\n  }}\n"
+        + K.store("sum", "c", "%zero, %zero", c),
+    )
+    module = K.lowered(text, "tileaa")
+    split_depths(function(module), 227 << 10)
+    assert [T.dims_of(op.a.type)[1] for op in products(module)] == [wanted]
+    told = [remark.message for remark in GpuProgram(parse(text), "sm_90a").remarks()]
+    assert not any("no scheduled lowering" in message for message in told)
 
 
 def test_what_takes_shorter_steps_has_a_ring() -> None:

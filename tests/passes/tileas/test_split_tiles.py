@@ -15,7 +15,7 @@ from tilewright import LaunchOptions, TileIRError, load
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
 from tilewright.machine.launch import Program
 from tilewright.passes.tileas import split_tiles as split_module
 from tilewright.passes.tileas.remarks import Remarks
@@ -85,6 +85,26 @@ def pointers() -> str:
     return K.entry({"a": K.A, "b": K.B, "c": K.C}, body)
 
 
+def added(old: str = "", order: str = "relaxed device") -> str:
+    """a x b, added to what is there by atomic updates, as split-K has it; ``old``: what is done with the former values."""
+    text = pointers().replace("store_ptr_tko weak %at_place, %s, %on", "SWAP")
+    head, tail = text.split("  %done = SWAP", 1)
+    ty = "tile<64x64xptr<f32>>"
+    update = (
+        f"  %old, %done = atomic_rmw_tko {order} %at_place, addf, %s, %on : {ty}, {TY}, tile<64x64xi1> "
+        f"-> {TY}, token\n{old}"
+    )
+    return head + update + tail.split("-> token\n", 1)[1]
+
+
+def added_in_view() -> str:
+    """The same, through a view."""
+    head, tail = K.product().split("  %c_d = store_view_tko weak %sum, %ct[%zero, %zero]", 1)
+    kind = f"{TY}, {K.view(*K.C)}, tile<i32> -> token"
+    update = f"  %c_d = atomic_red_view_tko relaxed device %ct[%zero, %zero], addf, %sum : {kind}"
+    return head + update + "\n" + tail.split("\n", 1)[1]
+
+
 def joined() -> str:
     """a x b, whose right operand is made of two halves: their rows alternate."""
     half = (16, 64, "f16")
@@ -138,6 +158,8 @@ KERNELS = {
     "attention": K.attention(),
     "masked": masked(),
     "pointers": pointers(),
+    "added": added(),
+    "added in a view": added_in_view(),
     "branch": around("if"),
     "persistent": around("for"),
     "ordered": around("ordered"),
@@ -219,6 +241,34 @@ def test_batches_along_each_axis(
     Program(before).launch("k", 1, one)
     Program(after).launch("k", 1, two)
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()
+
+
+def test_batches_that_threads_multiply_fit_into_shared_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both operands of 16 products of 32x16 and 16x64 in f32 take 96 KiB, of which threads read what they need many times. Of f16
+    they take half, and nothing is split."""
+    monkeypatch.setattr(split_module, "LEAST_EXTENT", 8)
+    text = batch(16, 32, 64)
+    whole, found = K.lowered(text, "tileaa"), Remarks()
+    split_tiles(function(whole), 8, found)
+    assert extents(whole) == {(16, 32, 64)} and not found.found
+    text = text.replace("f16", "f32")
+    before, after = K.lowered(text, "tileaa"), K.lowered(text, "tileaa")
+    split_tiles(function(after), 8, found)
+    assert extents(after) == {(8, 32, 64)}
+    (remark,) = found.found
+    assert remark.message.endswith(
+        "the operands of a product would take 98304 bytes of shared memory"
+    )
+    one, two, three = (K.arguments(text) for _ in range(3))
+    Program(before).launch("k", 1, one)
+    Program(after).launch("k", 1, two)
+    assert one[2].tobytes() == two[2].tobytes() and one[2].any()
+    program = TileProgram(parse(text), "sm_86")
+    program.launch("k", 1, three)
+    np.testing.assert_allclose(one[2], three[2], rtol=1e-5, atol=1e-6)
+    assert not program.fallbacks
 
 
 def extents(module: Any) -> set[tuple[int, ...]]:
@@ -316,6 +366,38 @@ def test_as_many_parts_as_somebody_decides() -> None:
     assert "a tile has 256 elements along its axis" in remarks.found[1].message
 
 
+def turned(rows: int, columns: int) -> str:
+    """A transpose in f64."""
+    a, c = (rows, columns, "f64"), (columns, rows, "f64")
+    kinds = [f"tile<{m}x{n}xf64>" for m, n, _ in (a, c)]
+    body = K.load("l", "a", "%zero, %zero", a)
+    body += f"  %t = permute %l [1, 0] : {kinds[0]} -> {kinds[1]}\n"
+    return K.entry({"a": a, "c": c}, body + K.store("t", "c", "%zero, %zero", c))
+
+
+@pytest.mark.parametrize(
+    ("dims", "parts"), [((64, 128), 1), ((128, 128), 1), ((256, 128), 2), ((2, 16384), 2)]
+)
+def test_tiles_without_products_leave_registers(dims: tuple[int, int], parts: int) -> None:
+    """With 16 warps a thread has 128. Tiles without products may have parts of any extent."""
+    module = K.lowered(turned(*dims), "tileaa")
+    remarks = Remarks()
+    split_tiles(function(module), 16, remarks)
+    module.verify()
+    loads = [T.dims_of(op.result.type) for op in module.walk() if isinstance(op, TiledLoadOp)]
+    assert [dims[0] * dims[1] // (m * n) for m, n in loads] == [parts]
+    if parts > 1:
+        (remark,) = remarks.found
+        assert remark.message == (
+            "each block works through its tiles in 2 parts: a tile would take 128 registers of a thread"
+        )
+        before = K.lowered(turned(*dims), "tileaa")
+        one, two = K.arguments(turned(*dims)), K.arguments(turned(*dims))
+        Program(before).launch("k", 1, one)
+        Program(module).launch("k", 1, two)
+        assert one[1].tobytes() == two[1].tobytes() and one[1].any()
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
 def test_on_the_simulator(arch: str) -> None:
     text = big(256, 256, 32)
@@ -346,6 +428,9 @@ def test_what_stays_whole() -> None:
     assert "along both axes" in refused(folded) or "whole" in refused(folded)
     printed = K.product().replace("  %c_d = ", '  print "x"\n  %c_d = ')
     assert "has an effect" in refused(printed)
+    assert refused(added(order="acq_rel device")) == "'nv_tileaa.atomic_rmw' is not relaxed"
+    used = f"  %again = store_ptr_tko weak %at_place, %old : tile<64x64xptr<f32>>, {TY} -> token\n"
+    assert refused(added(used)) == "what 'nv_tileaa.atomic_rmw' finds in memory is used"
 
 
 def test_what_a_part_stores_no_other_part_reads() -> None:

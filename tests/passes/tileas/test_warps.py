@@ -81,6 +81,15 @@ def elementwise(width: int) -> str:
     return K.entry({"a": ty, "c": ty}, body + K.store("s", "c", "%zero, %zero", ty))
 
 
+def scanned(width: int) -> str:
+    """The running sums of rows of 64."""
+    ty, tile = (64, width, "f32"), f"tile<64x{width}xf32>"
+    body = K.load("l", "a", "%zero, %zero", ty)
+    body += f"  %s = scan %l dim=1 reverse=false identities=[0.0 : f32] : {tile} -> {tile}\n"
+    body += "  (%x: tile<f32>, %y: tile<f32>) {\n    %z = addf %x, %y : tile<f32>\n    yield %z : tile<f32>\n  }\n"
+    return K.entry({"a": ty, "c": ty}, body + K.store("s", "c", "%zero, %zero", ty))
+
+
 def rounded(rows: int, columns: int, depth: int) -> str:
     """c = a x b of f32, which threads round to tf32."""
     a, b, c = (rows, depth, "f32"), (depth, columns, "f32"), (rows, columns, "f32")
@@ -137,10 +146,13 @@ FOUR = "optimization_hints = <sm_90 = {num_worker_warps_per_cta = 4}>"
         (rounded(64, 128, 64), "sm_80", 128),
         (elementwise(64), "sm_80", 128),
         (elementwise(512), "sm_80", 256),
+        (scanned(128), "sm_80", 128),
+        (scanned(256), "sm_80", 256),
+        (elementwise(256), "sm_80", 128),
     ],
 )
 def test_warps_follow_from_what_threads_hold(text: str, arch: str, wanted: int) -> None:
-    """128 registers of a thread at most for sums, and for the widest tile; a hint comes first."""
+    """128 registers of a thread at most for sums, for the widest tile, and for both that a scan holds; a hint comes first."""
     assert threads(text, arch) == wanted
 
 

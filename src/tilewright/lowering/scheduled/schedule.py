@@ -106,7 +106,9 @@ STEPS: Mapping[str, Callable[[_Work], object]] = {
     SplitTiles.name: lambda work: split_tiles(
         work.func, work.warps, work.remarks, work.decisions.parts
     ),
-    SplitDepths.name: lambda work: split_depths(work.func, work.target.shared_bytes, work.remarks),
+    SplitDepths.name: lambda work: split_depths(
+        work.func, work.target.shared_bytes, work.remarks, work.decisions.depths
+    ),
     LimitResidency.name: _limit_residency,
     AssignLayouts.name: _assign_layouts,
     AvoidConflicts.name: lambda work: avoid_conflicts(work.func),

@@ -16,13 +16,14 @@ BAD_DECISION = define_code(
     "`--decide NAME=VALUE` takes warps=1 to 32, stages=1, 2, 3, 4, 6 or 8, agents=on or off, "
     "grid=ROWSxCOLUMNS (of warps over a product), width=1 to 16 (bytes of an access of a thread), "
     "band=0 (the order of the grid) or 2 to 1024, resident=0 (as many as fit) to 32 (blocks "
-    "per multiprocessor), and parts=1 (tiles as a whole), 2, 4, 8 or 16.",
+    "per multiprocessor), and parts (of tiles) and depths (of products along k) = 1 (the whole), 2, "
+    "4, 8 or 16.",
 )
 #: The most blocks of a band.
 WIDEST_BAND = 1024
 #: The most blocks that a multiprocessor holds.
 _MOST_RESIDENT = 32
-#: The parts that a tile is worked through in.
+#: The parts that a tile is worked through in, or a product is made in.
 PARTS = (1, 2, 4, 8, 16)
 _POWERS = (1, 2, 4, 8, 16, 32)
 _GRID = re.compile(r"(\d+)x(\d+)")
@@ -36,7 +37,7 @@ class Decisions:
     pipelines, where there are any. ``grid``: warps along the rows and columns of a product, where there are as many.
     ``width``: the bytes that a thread moves at once at most. ``band``: the width of the bands that blocks go through; 0: the order of the grid.
     ``resident``: the blocks that a multiprocessor holds at most; 0: as many as fit. ``parts``: those in which a block works through
-    its tiles, if it can; 1: as a whole.
+    its tiles, if it can; 1: as a whole. ``depths``: those along k in which products with large operands are made, 1: as a whole.
     """
 
     warps: int | None = None
@@ -47,6 +48,7 @@ class Decisions:
     band: int | None = None
     resident: int | None = None
     parts: int | None = None
+    depths: int | None = None
 
     @staticmethod
     def of(given: Mapping[str, object]) -> Decisions:
@@ -120,6 +122,7 @@ _READ: dict[str, Callable[[object], Any]] = {
     "band": _number("band", lambda n: n == 0 or 2 <= n <= WIDEST_BAND, f"0, or 2 to {WIDEST_BAND}"),
     "resident": _number("resident", lambda n: n <= _MOST_RESIDENT, f"0 to {_MOST_RESIDENT}"),
     "parts": _number("parts", PARTS.__contains__, "1, 2, 4, 8 or 16"),
+    "depths": _number("depths", PARTS.__contains__, "1, 2, 4, 8 or 16"),
 }
 
 

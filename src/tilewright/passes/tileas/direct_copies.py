@@ -7,6 +7,7 @@ the tile is on its way.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import LoadOp, TiledLoadOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.asynchronous import AsyncCopy, AsyncGroupOp, AsyncWaitOp
 from tilewright.dialects.nv_tileas.storage import at_level
@@ -46,7 +47,7 @@ from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
 
 #: The bytes of a copy from which on it pays: with fewer, threads load more at once than they copy.
 LEAST_BYTES = 16
-#: The registers of a thread that a tile may take on its way: for smaller ones nothing is gained.
+#: The registers of a thread that tiles may take on their way: for fewer nothing is gained.
 FEW_REGISTERS = 64
 
 
@@ -70,10 +71,14 @@ def direct_copies(
     registers: int = FEW_REGISTERS,
 ) -> None:
     """Let the tiles of a function that are loaded for storage alone be copied there, if that fits into ``shared_bytes``, and
-    if they would take more than some ``registers`` of a thread."""
+    if those of a block of operations would take more than some ``registers`` of a thread."""
     remarks = Remarks() if remarks is None else remarks
     loads, room = Loads(func), 4 * registers * threads_of(func)
-    found = [each for each in _candidates(func, loads) if each.bytes > room]
+    found = list(_candidates(func, loads))
+    held: Counter[Block | None] = Counter()
+    for each in found:
+        held[each.load.parent] += each.bytes
+    found = [each for each in found if held[each.load.parent] > room]
     copies = [
         loads.copy(
             each.load,
@@ -137,7 +142,7 @@ def _can_be_copied(load: TileLoad, loads: Loads) -> bool:
 
 def _start(func: FuncOp, found: PrefetchedLoad, shared_bytes: int) -> Operation | None:
     """The operation in front of which the copies of a load start: itself, or, where its storage must not be taken as early, the
-    first that writes that; None where an access stands between the two."""
+    first that writes that; None where an access that orders others, or changes memory, stands between the two."""
     load = found.load
     first = _first_copy(found)
     between: list[Operation] = []
@@ -147,9 +152,9 @@ def _start(func: FuncOp, found: PrefetchedLoad, shared_bytes: int) -> Operation 
         op = op.next_op
     if not any(map(_uses_storage, between)) or peak(func) + found.bytes <= shared_bytes:
         return load
-    return (
-        None if any(isinstance(inner, Access) for op in between for inner in op.walk()) else first
-    )
+    accesses = (inner for op in between for inner in op.walk() if isinstance(inner, Access))
+    # A weak load may come behind them: it changes nothing, and orders nothing.
+    return first if all(isinstance(each, Load) and each.is_weak for each in accesses) else None
 
 
 def _first_copy(found: PrefetchedLoad) -> Operation:

@@ -37,6 +37,7 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 )
 from tilewright.dialects.nv_tileas import ops as S
 from tilewright.dialects.nv_tileas.base import is_schedule_op
+from tilewright.dialects.nv_tileas.storage import held_bytes
 from tilewright.dialects.nv_tileas.types import layout_of, layout_or_dealt
 from tilewright.layouts import Layout, plan_conversion
 from tilewright.layouts.conversions import halving_bit
@@ -102,6 +103,18 @@ def fewest_exchanged_bytes(op: Operation, threads: int) -> int | None:
         return size
     source, target = (layout_or_dealt(value.type, threads) for value in (op.source, op.result))
     return size // 2 if halving_bit(source, target) is not None else size
+
+
+def needed_bytes(func: FuncOp) -> int:
+    """The shared memory that a block of a kernel with places needs in bytes: for storages, and for exchanges where it is
+    scarce."""
+    threads = threads_of(func)
+    needed = held_bytes(func)
+    for op in func.walk():
+        place = scratch_of(op)
+        if place is not None:
+            needed = max(needed, place[0] + (fewest_exchanged_bytes(op, threads) or 0))
+    return needed
 
 
 def threads_of(func: FuncOp) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -9,22 +11,38 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilewright.analysis.tileaa.geometry import cut_by
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
-from tilewright.dialects.nv_tileaa.ops.memory import Load, Store, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import (
+    AtomicUpdate,
+    Load,
+    Store,
+    TiledAtomicRMWOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
 from tilewright.passes.base import inherit_location
+
+#: Accesses to tiles of views.
+InView: TypeAlias = TiledLoadOp | TiledStoreOp | TiledAtomicRMWOp
 
 
 class CannotSplitError(Exception):
     """A kernel cannot work part by part; the message says why."""
 
 
-def check_weak(op: Load | Store) -> None:
-    """Raise ``CannotSplitError`` for an access that orders others, or is volatile."""
-    if not op.is_weak:
+def check_weak(op: Load | Store | AtomicUpdate) -> None:
+    """Raise ``CannotSplitError`` for an access that orders others, or is volatile, and for an update whose former values are
+    used."""
+    if isinstance(op, AtomicUpdate):
+        if op.semantic != "relaxed":
+            raise CannotSplitError(f"'{op.name}' is not relaxed")
+        if op.results[0].first_use is not None:
+            raise CannotSplitError(f"what '{op.name}' finds in memory is used")
+    elif not op.is_weak:
         raise CannotSplitError(f"'{op.name}' is not weak")
 
 
-def check_view(op: TiledLoadOp | TiledStoreOp, ty: Attribute, axis: int) -> None:
+def check_view(op: InView, ty: Attribute, axis: int) -> None:
     """Raise ``CannotSplitError`` unless an access goes through a view of whole tiles that do not overlap along an axis."""
     check_weak(op)
     cutter = cut_by(op.base)
@@ -51,7 +69,7 @@ def part_type(ty: Attribute, axis: int, parts: int) -> T.TileType:
     return T.TileType(dims, ty.element_type)
 
 
-def smaller_view(op: TiledLoadOp | TiledStoreOp, axis: int, parts: int) -> SSAValue:
+def smaller_view(op: InView, axis: int, parts: int) -> SSAValue:
     """A view like that of an access, beside it, whose tiles are split into so many along an axis: tile ``i`` of before is
     made of tiles ``i * parts`` and following."""
     cutter = op.base.owner

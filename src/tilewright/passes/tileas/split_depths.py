@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin as b
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
@@ -42,7 +42,7 @@ from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.conversion_scratch import BESIDE_RINGS, EXCHANGES
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.remarks import Remarks
-from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
+from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder, put_behind
 from tilewright.passes.tileas.smaller_tiles import (
     CannotSplitError,
     check_view,
@@ -50,6 +50,7 @@ from tilewright.passes.tileas.smaller_tiles import (
     smaller_view,
 )
 from tilewright.passes.tileas.target import LEAST_SHARED_BYTES
+from tilewright.passes.tileas.thread_products import MOST_BYTES, is_by_threads
 
 #: The least depth of a part in elements and in bytes, that of the widest instruction; the most parts, which are written out.
 LEAST_DEPTH, LEAST_DEPTH_BYTES, MOST_PARTS = 16, 32, 16
@@ -70,40 +71,63 @@ class SplitDepths(FunctionPass):
         split_depths(func, self.shared_bytes)
 
 
-def split_depths(func: FuncOp, shared_bytes: int, remarks: Remarks | None = None) -> None:
+def split_depths(
+    func: FuncOp, shared_bytes: int, remarks: Remarks | None = None, decided: int | None = None
+) -> None:
     """Make products in as few parts along k as let the loaded operands of two parts fit into ``shared_bytes``: those of
-    loops if those of two iterations do not fit, others if those of one do not."""
+    loops if those of two iterations do not fit, others if those of one do not. ``decided``: those with large operands
+    in so many parts, 1 for the whole."""
     remarks = Remarks() if remarks is None else remarks
+    if decided is not None:
+        _split_large(func, decided, remarks)
+        return
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         # Exchanges behind a loop of the function take the memory of its ring.
         alone = isinstance(loop.parent_op(), FuncOp)
         _shorten(loop, shared_bytes - (BESIDE_RINGS if alone else EXCHANGES), remarks)
     for op in [op for op in func.walk() if isinstance(op, DotOp)]:
         size = _operand_bytes([op])
-        if size <= shared_bytes:
+        room = min(shared_bytes, MOST_BYTES) if is_by_threads(op) else shared_bytes
+        if size <= room:
             continue
         parts = 2
         while 2 * size > parts * shared_bytes and parts < MOST_PARTS:
             parts *= 2
-        depth = T.dims_of(op.a.type)[-1]
-        try:
-            split_product(op, parts)
-        except CannotSplitError as error:
-            remarks.add("split", f"a product is not made in {parts} parts along k: {error}", op)
-            continue
-        remarks.add(
-            "split",
-            f"a product is made in {parts} parts along k, {depth // parts} elements each: the tiles of "
-            f"the whole take {size} bytes of shared memory",
-            op,
-            parts=parts,
-            bytes=size,
-        )
+        _split(op, parts, size, remarks)
+
+
+def _split_large(func: FuncOp, parts: int, remarks: Remarks) -> None:
+    """Make the products in parts whose operands take half as much as the largest ones at least."""
+    if parts == 1:
+        return
+    sizes = {op: _operand_bytes([op]) for op in func.walk() if isinstance(op, DotOp)}
+    for op, size in sizes.items():
+        if size and 2 * size >= max(sizes.values()):
+            _split(op, parts, size, remarks)
+
+
+def _split(op: DotOp, parts: int, size: int, remarks: Remarks) -> None:
+    depth = T.dims_of(op.a.type)[-1]
+    try:
+        split_product(op, parts)
+    except CannotSplitError as error:
+        remarks.add("split", f"a product is not made in {parts} parts along k: {error}", op)
+        return
+    remarks.add(
+        "split",
+        f"a product is made in {parts} parts along k, {depth // parts} elements each: the tiles of "
+        f"the whole take {size} bytes of shared memory",
+        op,
+        parts=parts,
+        bytes=size,
+    )
 
 
 def _shorten(loop: scf.ForOp, budget: int, remarks: Remarks) -> None:
-    """Let a loop take steps along k of which two fit into ``budget`` bytes."""
+    """Let a loop take steps along k of which two fit into ``budget`` bytes, and one into what products by threads may take."""
     dots = [op for op in loop.body.block.ops if isinstance(op, DotOp)]
+    if any(map(is_by_threads, dots)):
+        budget = min(budget, 2 * MOST_BYTES)
     size = _operand_bytes(dots)
     if 2 * size <= budget:
         return
@@ -184,6 +208,9 @@ class _Depths:
     def run(self) -> None:
         """Rewrite the products, or raise ``CannotSplitError``."""
         self._check()
+        others = self._used_by_others()
+        if others:
+            self._repeat(others)
         for dot in self.dots:
             self._multiply(dot)
         for value in self.axes:
@@ -197,9 +224,43 @@ class _Depths:
             for value, axis in zip((dot.a, dot.b), _DEPTH, strict=True):
                 if _is_loaded(value, axis):
                     self._follow(value, axis)
-        for value in self.axes:
-            if any(not self._is_part_of(use.operation) for use in value.uses):
-                raise CannotSplitError("an operand is used as a whole, too")
+
+    def _used_by_others(self) -> list[SSAValue]:
+        """What is not only made in parts, but used as a whole, too."""
+        return [
+            value
+            for value in self.axes
+            if any(not self._is_part_of(use.operation) for use in value.uses)
+        ]
+
+    def _repeat(self, others: Sequence[SSAValue]) -> None:
+        """Make what others use, too, again for the products alone, from loads of their own."""
+        wanted: list[SSAValue] = []
+        for value in self.axes:  # users stand before what they are made of
+            users = {result for use in value.uses for result in use.operation.results}
+            if value in others or not users.isdisjoint(wanted):
+                wanted.append(value)
+        made: dict[SSAValue, SSAValue] = {}
+        for value in reversed(wanted):
+            old = value.owner
+            assert isinstance(old, Operation) and isinstance(value, OpResult)
+            new = old.clone()
+            new.operands = [made.get(operand, operand) for operand in old.operands]
+            Rewriter.insert_op(new, InsertPoint.after(old))
+            made[value] = new.results[value.index]
+            for former, token in zip(old.results[1:], new.results[1:], strict=True):
+                joined = JoinMemTokenOp.create(operands=(former, token), result_types=(token.type,))
+                inherit_location(joined, old)
+                Rewriter.insert_op(joined, InsertPoint.after(new))
+                former.replace_uses_with_if(
+                    joined.results[0], lambda use, joined=joined: use.operation is not joined
+                )
+        kept = [value.owner for value in self.axes if value not in wanted]
+        for user in (*kept, *self.dots):
+            assert isinstance(user, Operation)
+            user.operands = [made.get(operand, operand) for operand in user.operands]
+        self.axes.clear()
+        self._check()
 
     def _check_product(self, dot: DotOp) -> None:
         if dot.sfa is not None or len(T.dims_of(dot.c.type)) != 2:
@@ -295,7 +356,6 @@ class _Depths:
         return [at.add(ConstantOp.from_bits(ty, op.bits())).results[0]] * self._count
 
     def _slices(self, value: SSAValue, axis: int) -> list[SSAValue]:
-        at = ScheduleBuilder(InsertPoint.before(self.dots[0]), self.dots[0])
         ty, made = self._type(value, axis), list[SSAValue]()
         for part in range(self.parts):
             offsets = [0] * len(ty.dims)
@@ -304,7 +364,9 @@ class _Depths:
             new = ExtractSliceOp.create(
                 operands=(value,), result_types=(ty,), properties=properties
             )
-            made.append(at.add(new).results[0])
+            inherit_location(new, self.dots[0])
+            put_behind(value, new)
+            made.append(new.result)
         return made
 
     def _loads(self, op: TiledLoadOp, axis: int) -> list[SSAValue]:
@@ -340,6 +402,8 @@ class _Steps(_Depths):
     def run(self) -> None:
         """Rewrite the loop, or raise ``CannotSplitError``."""
         self._check()
+        if self._used_by_others():
+            raise CannotSplitError("an operand is used as a whole, too")
         self._check_loop()
         #: The new loop's counter, from 0 by 1, and the part of an iteration.
         self.counter = self.body.insert_arg(INDEX, 0)

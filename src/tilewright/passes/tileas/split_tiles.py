@@ -6,19 +6,20 @@ A kernel of the form ::
     multiply tiles of 256 rows; store 256 rows
 
 becomes one with a loop around that, each iteration of which multiplies and stores 64 or 128 rows. This is possible
-where no row depends on another one: every store is traced back to what it needs, and each value on the way is needed
-in parts along one axis, whole, or both. Whole values are computed before the loop.
+where no row depends on another one: every store, and atomic update whose former values nobody uses, is traced back to what
+it needs, and each value on the way is needed in parts along one axis, whole, or both. Whole values are computed before the loop.
 
 Proof. By induction over the operations, a value in parts is the slice of the whole value: element-wise operations,
 products by rows or columns, and reductions and scans along other axes act on each slice separately. Parts of a tile of a
-view are tiles of a view with smaller tiles. Every element is stored once, by the same part in every execution of a store;
-what a part stores, no load reads that is ordered with the store, other than the same part of the same tile.
+view are tiles of a view with smaller tiles. Every element is stored once, by the same part in every execution of a store; relaxed updates may
+happen in any order; what a part stores, no load reads that is ordered with the store, other than the same part of the same tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects import builtin as b
@@ -39,10 +40,11 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanO
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp, JoinMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.memory import (
+    AtomicRMWOp,
     Load,
     LoadOp,
-    Store,
     StoreOp,
+    TiledAtomicRMWOp,
     TiledLoadOp,
     TiledStoreOp,
 )
@@ -52,6 +54,8 @@ from tilewright.dialects.nv_tileaa.ops.shapes import (
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.base import inherit_location
+from tilewright.passes.tileas import tile_ops
+from tilewright.passes.tileas.access_layouts import element_bytes
 from tilewright.passes.tileas.cleanup import erase_unused
 from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.product_costs import BESIDE_ACCUMULATORS, MOST_REGISTERS
@@ -59,16 +63,27 @@ from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.schedule_builder import INDEX, ScheduleBuilder
 from tilewright.passes.tileas.smaller_tiles import (
     CannotSplitError,
+    InView,
     check_view,
     check_weak,
     part_type,
     smaller_view,
 )
+from tilewright.passes.tileas.target import REGISTERS
+from tilewright.passes.tileas.thread_products import MOST_BYTES, is_by_threads
 from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
-from tilewright.passes.tileas.warps import MOST_WITH_PRODUCTS, accumulator_elements
+from tilewright.passes.tileas.warps import (
+    MOST_WITH_PRODUCTS,
+    accumulator_elements,
+    largest_tile,
+)
 
-#: The fewest rows or columns of a part.
+#: The fewest rows or columns of a part, if products are made of them.
 LEAST_EXTENT = 16
+#: The registers of a thread that it needs beside its part of the largest tile.
+BESIDE_TILE = 40
+#: What is put into memory in parts.
+Put: TypeAlias = StoreOp | TiledStoreOp | AtomicRMWOp | TiledAtomicRMWOp
 Form: TypeAlias = int | None
 """The axis along which a value is needed in parts; None for the whole."""
 
@@ -105,14 +120,32 @@ def split_tiles(
 
 
 def _wanted(func: FuncOp, warps: int) -> tuple[int, str]:
-    """In how many parts accumulators fit into registers, and what they would take as a whole."""
+    """In how many parts accumulators fit into registers, or the largest tile of a kernel without products, and what they would
+    take as a whole."""
     products = [op for op in func.walk() if isinstance(op, DotOp)]
-    held = max((accumulator_elements(op) for op in products), default=0)
-    room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
+    if products:
+        what, held = "accumulators", max(accumulator_elements(op) for op in products)
+        room = 32 * max(warps, MOST_WITH_PRODUCTS) * (MOST_REGISTERS - BESIDE_ACCUMULATORS)
+    else:
+        what, held = "a tile", largest_tile(func)
+        room = 32 * warps * (min(MOST_REGISTERS, REGISTERS // (32 * warps)) - BESIDE_TILE)
     parts = 1
     while held > room * parts:
         parts *= 2
-    return parts, f": accumulators would take {held // (32 * warps)} registers of a thread"
+    batched = max(map(_bytes_of_threads, products), default=0)
+    if batched > MOST_BYTES * parts:
+        while batched > MOST_BYTES * parts:
+            parts *= 2
+        return parts, f": the operands of a product would take {batched} bytes of shared memory"
+    return parts, f": {what} would take {held // (32 * warps)} registers of a thread"
+
+
+def _bytes_of_threads(op: DotOp) -> int:
+    """What the operands of a batch of products take that threads make by themselves; 0 for other products, which are split
+    along k."""
+    if len(T.dims_of(op.c.type)) == 2 or not is_by_threads(op):
+        return 0
+    return sum(prod(T.dims_of(value.type)) * element_bytes(value.type) for value in (op.a, op.b))
 
 
 def split_into(func: FuncOp, parts: int) -> None:
@@ -126,16 +159,17 @@ def split_into(func: FuncOp, parts: int) -> None:
 
 @dataclass(slots=True)
 class _Demands:
-    """In which forms values are needed, and along which axis each store goes in parts."""
+    """In which forms values are needed, and along which axis each store goes in parts, of ``least`` elements at least."""
 
     parts: int
+    least: int = LEAST_EXTENT
     forms: dict[SSAValue, set[Form]] = field(default_factory=dict)
     stores: dict[Operation, int] = field(default_factory=dict)
 
     def copy(self) -> _Demands:
         """A copy that can be added to."""
         forms = {value: set(found) for value, found in self.forms.items()}
-        return _Demands(self.parts, forms, dict(self.stores))
+        return _Demands(self.parts, self.least, forms, dict(self.stores))
 
     def need(self, value: SSAValue, form: Form) -> None:
         """A value in a form, and all that it comes from."""
@@ -148,7 +182,7 @@ class _Demands:
             if form in held:
                 continue
             if form is not None:
-                _check_extent(value, form, self.parts)
+                _check_extent(value, form, self.parts, self.least)
             held.add(form)
             waiting += self._sources(value, form)
 
@@ -164,7 +198,7 @@ class _Demands:
                 raise CannotSplitError(f"a tile goes through '{getattr(outer, 'name', '')}'")
         op = owner
         assert isinstance(op, Operation)
-        if isinstance(op, Store):
+        if isinstance(op, Put):
             return []  # a token: what the store needs is found at the store
         if isinstance(op, Load) and not isinstance(value.type, T.TileType):
             return [(each, None) for each in op.operands if not isinstance(each.type, T.TileType)]
@@ -172,9 +206,10 @@ class _Demands:
         return list(zip(op.operands, needs, strict=True))
 
 
-def _check_extent(value: SSAValue, axis: int, parts: int) -> None:
-    extent = T.dims_of(value.type)[axis]
-    if extent % parts or extent // parts < LEAST_EXTENT:
+def _check_extent(value: SSAValue, axis: int, parts: int, least: int) -> None:
+    dims = T.dims_of(value.type)
+    extent, is_batch = dims[axis], len(dims) > 2 and axis < len(dims) - 2
+    if extent % parts or extent // parts < (1 if is_batch else least):
         raise CannotSplitError(f"a tile has {extent} elements along its axis")
 
 
@@ -231,7 +266,7 @@ def _same_place(op: Operation, dims: Sequence[int], axis: int) -> list[Form]:
 
 def _analyse(func: FuncOp, parts: int) -> _Demands:
     """What is needed in parts, with every product in parts of its own."""
-    stores: list[TiledStoreOp | StoreOp] = []
+    stores: list[Put] = []
     for op in func.walk():
         if isinstance(op, FuncOp | scf.ForOp | scf.IfOp | ReduceOp | ScanOp):
             continue
@@ -239,13 +274,14 @@ def _analyse(func: FuncOp, parts: int) -> _Demands:
             continue
         if op.regions:
             raise CannotSplitError(f"the kernel has '{op.name}'")
-        if isinstance(op, TiledStoreOp | StoreOp) and isinstance(_stored(op).type, T.TileType):
+        if isinstance(op, Put) and isinstance(_stored(op).type, T.TileType):
             stores.append(op)
         elif not is_side_effect_free(op) and not isinstance(op, Load):
             raise CannotSplitError(f"'{op.name}' has an effect that is not of parts")
         elif isinstance(op, Load):
             check_weak(op)
-    found = _Demands(parts)
+    has_products = any(isinstance(op, DotOp) for op in func.walk())
+    found = _Demands(parts, LEAST_EXTENT if has_products else 1)
     for store in stores:
         found = _with_store(found, store)
     for op in func.walk():
@@ -274,17 +310,17 @@ def _stored(op: Operation) -> SSAValue:
 
 
 def _has_store(op: Operation) -> bool:
-    return any(isinstance(inner, Store) for inner in op.walk())
+    return any(isinstance(inner, Put) for inner in op.walk())
 
 
-def _with_store(found: _Demands, op: TiledStoreOp | StoreOp) -> _Demands:
+def _with_store(found: _Demands, op: Put) -> _Demands:
     """The demands with those of a store, along the longest axis for which all products are made in parts."""
     value, why = _stored(op), "a stored tile is too small"
     dims = T.dims_of(value.type)
     for axis in sorted(range(len(dims)), key=lambda axis: -dims[axis]):
         tried = found.copy()
         try:
-            if isinstance(op, TiledStoreOp):
+            if isinstance(op, InView):
                 check_view(op, value.type, axis)
                 forms: Sequence[Form] = [axis if each is value else None for each in op.operands]
             else:
@@ -314,7 +350,7 @@ def _check_order(func: FuncOp, found: _Demands) -> None:
                 for pair in ((store, other), (other, store))
             )
             bases = [op.operands[0] for op in (store, other)]
-            if not ordered or (other is store and isinstance(store, TiledStoreOp)):
+            if not ordered or (other is store and isinstance(store, InView)):
                 continue
             if not graph.aliases.bases_may_alias(*bases) or _is_same_part(store, other, found):
                 continue
@@ -324,9 +360,7 @@ def _check_order(func: FuncOp, found: _Demands) -> None:
 
 
 def _is_same_part(store: Operation, other: Operation, found: _Demands) -> bool:
-    if store.operands[0] is not other.operands[0] or not isinstance(
-        other, TiledLoadOp | TiledStoreOp
-    ):
+    if store.operands[0] is not other.operands[0] or not isinstance(other, InView):
         return False
     forms = (
         found.forms.get(other.results[0], set())
@@ -465,7 +499,7 @@ class _Rewriting:
         if isinstance(op, scf.ForOp | scf.IfOp):
             self._emit_region(op, block)
             return
-        if isinstance(op, TiledStoreOp | StoreOp):
+        if isinstance(op, Put):
             self._emit_store(op, block)
             return
         forms = self._forms(op)
@@ -508,17 +542,21 @@ class _Rewriting:
                 elif tokens:
                     self.whole[result] = value
 
-    def _emit_store(self, op: TiledStoreOp | StoreOp, block: Block) -> None:
+    def _emit_store(self, op: Put, block: Block) -> None:
         axis = self.found.stores[op]
-        if isinstance(op, StoreOp):
-            forms: Sequence[Form] = _same_place(op, T.dims_of(_stored(op).type), axis)
+        if isinstance(op, InView):
+            forms: Sequence[Form] = [
+                axis if value is _stored(op) else None for value in op.operands
+            ]
         else:
-            forms = [axis if value is _stored(op) else None for value in op.operands]
+            forms = _same_place(op, T.dims_of(_stored(op).type), axis)
         operands = [self._value(v, f) for v, f in zip(op.operands, forms, strict=True)]
-        if isinstance(op, TiledStoreOp):
+        if isinstance(op, InView):
             operands = self._in_view(op, operands, axis, block)
         new = op.clone({})
         new.operands = operands
+        for result in tile_ops.tiles_of(new.results):
+            result._type = self._type(result, axis)
         self._added(new, op, block)
         self.whole.update(zip(op.results, new.results, strict=True))
 
@@ -632,7 +670,7 @@ class _Rewriting:
         return list(self._added(new, op, block).results)
 
     def _in_view(
-        self, op: TiledLoadOp | TiledStoreOp, operands: list[SSAValue], axis: int, block: Block
+        self, op: InView, operands: list[SSAValue], axis: int, block: Block
     ) -> list[SSAValue]:
         """The operands of an access with a view of smaller tiles, and the index of the part's."""
         at = ScheduleBuilder(InsertPoint.at_end(block), op)
@@ -642,7 +680,7 @@ class _Rewriting:
         view = self._view(op, axis)
         return [view, *operands[1:position], index, *operands[position + 1 :]]
 
-    def _view(self, op: TiledLoadOp | TiledStoreOp, axis: int) -> SSAValue:
+    def _view(self, op: InView, axis: int) -> SSAValue:
         """The view of an access with tiles of parts, beside it."""
         found = self.views.get((op.base, axis))
         if found is None:

@@ -28,7 +28,7 @@ _COLUMN_BITS = 2
 #: Lanes along the columns of a warp: with 4 columns each a row of 128 bytes.
 _LANE_BITS = 3
 #: The shared memory that both operands may take.
-_MOST_BYTES = LEAST_SHARED_BYTES * 2 // 3
+MOST_BYTES = LEAST_SHARED_BYTES * 2 // 3
 
 
 def thread_accumulator(dims: Sequence[int], threads: int) -> Layout:
@@ -94,6 +94,12 @@ def slab_depth(depth: int, sizes: Sequence[int]) -> int:
     return min(1 << _slab_bits(min(sizes)), depth)
 
 
+def is_by_threads(op: DotOp) -> bool:
+    """Whether no GPU has a tensor-core instruction for a product: its operands are f32, which nobody may round to tf32."""
+    names = {T.element_name(T.element_of(value.type)) for value in (op.a, op.b)}
+    return names == {"f32"}
+
+
 @dataclass(frozen=True)
 class ThreadPlan:
     """A product by arithmetic of threads; ``sizes`` are the bytes of an element of the operands."""
@@ -154,6 +160,6 @@ def plan_threads(op: DotOp, threads: int) -> ThreadPlan | None:
     if op.sfa is not None or any(FORMATS[name].storage_bits < 8 for name in names):
         return None
     sizes = element_bytes(op.a.type), element_bytes(op.b.type)
-    if prod(a_dims) * sizes[0] + prod(b_dims) * sizes[1] > _MOST_BYTES:
+    if prod(a_dims) * sizes[0] + prod(b_dims) * sizes[1] > MOST_BYTES:
         return None
     return ThreadPlan(dims, a_dims[-1], sizes, threads)

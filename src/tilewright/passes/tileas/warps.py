@@ -14,7 +14,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.dialects.nv_tileaa.ops.queues import GetNumProgramsOp
@@ -62,10 +62,11 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
     products = [op for op in func.walk() if isinstance(op, DotOp)]
     warps = default
     if not products:
-        held = max((tile_registers(value) for value in _tiles(func)), default=0)
-        while warps < MOST and held > TILE_REGISTERS * 32 * warps:
+        held, scanned = largest_tile(func), scanned_registers(func)
+        while warps < MOST and max(held, scanned) > TILE_REGISTERS * 32 * warps:
             warps *= 2
-        why = f"with {default} warps, a tile takes {held // (32 * default)} registers per thread"
+        what = "a tile takes" if held >= scanned else "a scan takes"
+        why = f"with {default} warps, {what} {max(held, scanned) // (32 * default)} registers per thread"
         inside = pressure_of_routines(func)
         if warps == default < MOST_IN_ROUTINES and inside > ROUTINE_REGISTERS * 32 * warps:
             warps *= 2
@@ -83,24 +84,28 @@ def chosen_warps(func: FuncOp, default: int, target: Target, remarks: Remarks | 
         why = (
             f"with {default} warps, accumulators take {held // (32 * default)} registers per thread"
         )
-        if warps == default < MOST_WITH_PRODUCTS and held >= ACCUMULATOR_REGISTERS * 32 * warps:
-            if any(_meets_loaded_tile(op) for op in products):
-                warps *= 2
-                why = "the accumulator is combined with a loaded tile of its size"
-            elif any(_has_computed_left(op) and _has_rows(op, 2 * warps) for op in products):
-                warps *= 2
-                why = "a left operand is computed in registers beside the accumulator"
-            elif (
-                held + _computed_registers(products)
-                > (MOST_REGISTERS - BESIDE_COMPUTED) * 32 * warps
-            ):
-                warps *= 2
-                why = "a large operand is computed in registers beside the accumulator"
-            else:
+        if warps == default < MOST_WITH_PRODUCTS:
+            is_full = held >= ACCUMULATOR_REGISTERS * 32 * warps
+            beside = _held_beside(products, held, warps, is_full)
+            if beside:
+                warps, why = 2 * warps, beside
+            elif is_full:
                 return _asked(func, products, (warps, 2 * warps), target, remarks)
     if warps != default:
         remarks.add("warps", f"{warps} warps: {why}", func, warps=warps)
     return warps
+
+
+def _held_beside(products: Sequence[DotOp], held: int, warps: int, is_full: bool) -> str:
+    """What is held beside accumulators, for which registers do not suffice; empty if they do. ``is_full``: if accumulators take as
+    many as they may."""
+    if is_full and any(_meets_loaded_tile(op) for op in products):
+        return "the accumulator is combined with a loaded tile of its size"
+    if is_full and any(_has_computed_left(op) and _has_rows(op, 2 * warps) for op in products):
+        return "a left operand is computed in registers beside the accumulator"
+    if held + _computed_registers(products) > (MOST_REGISTERS - BESIDE_COMPUTED) * 32 * warps:
+        return "a large operand is computed in registers beside the accumulator"
+    return ""
 
 
 def _asked(
@@ -156,10 +161,16 @@ def _has_rows(op: DotOp, warps: int) -> bool:
     return T.dims_of(op.c.type)[-2] >= ROWS_OF_WARP * warps
 
 
-def _tiles(func: FuncOp) -> list[SSAValue]:
-    return [
-        value for op in func.walk() for value in op.results if isinstance(value.type, T.TileType)
-    ]
+def largest_tile(func: FuncOp) -> int:
+    """The registers, of the whole block, of the largest tile of a kernel."""
+    tiles = [value for op in func.walk() for value in tiles_of(op.results)]
+    return max(map(tile_registers, tiles), default=0)
+
+
+def scanned_registers(func: FuncOp) -> int:
+    """The registers, of the whole block, of what a scan reads and what it makes of it: it holds both."""
+    scans = [op for op in func.walk() if isinstance(op, ScanOp)]
+    return max((sum(map(tile_registers, (*op.operands, *op.results))) for op in scans), default=0)
 
 
 def accumulator_elements(op: Operation) -> int:

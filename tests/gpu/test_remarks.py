@@ -11,6 +11,7 @@ from tilewright.gpu.budget import Work, run_within
 from tilewright.gpu.resources import resources
 from tilewright.gpu.tiles import TileProgram
 from tilewright.launching import threads
+from tilewright.passes.tileas.decisions import Decisions
 from tilewright.text import parse
 
 
@@ -120,7 +121,12 @@ def test_resources() -> None:
 
 
 def test_a_kernel_beyond_its_budget_is_refused() -> None:
-    program = TileProgram(parse(copy(width=1 << 18)), "sm_80", how=CompileOptions(seconds=1))
+    program = TileProgram(
+        parse(copy(width=1 << 18)),
+        "sm_80",
+        how=CompileOptions(seconds=1),
+        decisions=Decisions(parts=1),
+    )
     with pytest.raises(TileIRError) as caught:
         program.compile()
     (found,) = caught.value.diagnostics

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -257,8 +259,18 @@ def test_a_time_limit_ends_blocks_that_wait() -> None:
     assert error.value.diagnostics[0].code == "time-limit"
 
 
+@pytest.fixture
+def quiet_collector() -> Iterator[None]:
+    """No callbacks of the garbage collector, such as hypothesis's: a KeyboardInterrupt within one is printed and lost."""
+    held = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = held
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.usefixtures("quiet_collector")
 def test_ctrl_c(threads: int) -> None:
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

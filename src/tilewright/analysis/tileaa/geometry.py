@@ -1,13 +1,15 @@
-"""The extents, strides and tile sizes of memrefs and tiled views, traced to their definitions."""
+"""The extents, strides and tile sizes of memrefs and tiled views: traced to their definitions, and as back ends hold them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.dialects.cuda_tile.types import DYNAMIC
+from tilewright.dialects.cuda_tile.types import DYNAMIC, Cut
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import MakeMemrefOp
@@ -31,6 +33,60 @@ class Axis:
     """Elements from the start of one tile to the start of the next."""
     sparse: bool = False
     """Whether a tile of indices selects elements individually."""
+
+
+_Element = TypeVar("_Element")
+_Pointer = TypeVar("_Pointer")
+_Number = TypeVar("_Number")
+_Padding = TypeVar("_Padding")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMemref(Generic[_Element, _Pointer, _Number]):
+    """What a memref is in a back end: an element type and an address, and for each axis the extent and the stride in elements, as
+    the numbers of that back end."""
+
+    element: _Element
+    pointer: _Pointer
+    sizes: tuple[_Number, ...]
+    strides: tuple[_Number, ...]
+
+
+_Memref = TypeVar("_Memref", bound=HeldMemref[Any, Any, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class HeldView(Generic[_Memref, _Number, _Padding]):
+    """What a tiled view is in a back end: axis i of its tiles, of ``dims[i]`` elements, runs along axis ``axes[i]`` of the memref,
+    and tile number k begins at element ``k * steps[i]`` there. Along axis ``sparse``, if any, an access has an index for
+    each row. ``padding`` says what lies outside."""
+
+    memref: _Memref
+    dims: tuple[int, ...]
+    axes: tuple[int, ...]
+    steps: tuple[_Number | int, ...]
+    padding: _Padding
+    sparse: int | None = None
+
+    @classmethod
+    def of_cut(cls, memref: _Memref, cut: Cut, padding: _Padding) -> Self:
+        """The view that ``block_tile`` makes."""
+        return cls(memref, cut.tile_dims, cut.dim_map, cut.steps, padding, cut.sparse_dim)
+
+    @classmethod
+    def whole(cls, memref: _Memref, dims: tuple[int, ...], padding: _Padding) -> Self:
+        """A memref as tiles that begin one element apart; of one element where ``dims`` is empty."""
+        rank = len(memref.sizes)
+        return cls(memref, dims or (1,) * rank, tuple(range(rank)), (1,) * rank, padding)
+
+    def turned(self, order: Sequence[int]) -> Self:
+        """The view with the axes of its tiles in another order."""
+        return replace(
+            self,
+            dims=tuple(self.dims[axis] for axis in order),
+            axes=tuple(self.axes[axis] for axis in order),
+            steps=tuple(self.steps[axis] for axis in order),
+        )
 
 
 def source_of_assumes(value: SSAValue) -> SSAValue:

@@ -73,10 +73,7 @@ def block_tile(low: ThreadLowering, op: shapes.BlockTileOp) -> None:
     if (cut := op.cut) is None:
         raise low.refuse("several axes are in one of its dimGroups")
     padding = enum_property(op, "padding_value") or "zero"
-    made = View(
-        low.memref(op.source), cut.tile_dims, cut.dim_map, cut.steps, padding, cut.sparse_dim
-    )
-    low.bind(op.result, made)
+    low.bind(op.result, View.of_cut(low.memref(op.source), cut, padding))
 
 
 @lowers("get_dim_size")
@@ -124,7 +121,7 @@ def _scattered(low: ThreadLowering, op: Scattered) -> SSAValue:
     size = pointee_bytes(low, T.PtrType(held.element))
     ty = low.type_of(T.tile_or_scalar(T.dims_of(op.moved.type), T.INDEX))
     count = ty.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
-    total = low.splat(held.address, count)
+    total = low.splat(held.pointer, count)
     for index, stride in zip(values_of(op, "indices"), held.strides, strict=True):
         steps = low.times(low.operand(index, ty), low.splat(stride, count))
         total = low.plus(total, low.times(steps, size))
@@ -142,16 +139,8 @@ def view_of_access(
     if found is None or order is None:
         return found
     view, indices, promised = found
-    turned = View(
-        view.memref,
-        tuple(view.dims[axis] for axis in order),
-        tuple(view.axes[axis] for axis in order),
-        tuple(view.steps[axis] for axis in order),
-        view.padding,
-        view.sparse,
-    )
     sure = [axis < len(promised) and promised[axis] for axis in order]
-    return turned, [indices[axis] for axis in order], sure
+    return view.turned(order), [indices[axis] for axis in order], sure
 
 
 def _view_of_access(
@@ -171,15 +160,7 @@ def _view_of_access(
     held = low.memref(base)
     if not dims and not promised:
         promised = (True,) * len(indices)
-    whole = View(
-        held,
-        dims or (1,) * len(indices),
-        tuple(range(len(indices))),
-        (1,) * len(indices),
-        "zero",
-        None,
-    )
-    return whole, indices, promised
+    return View.whole(held, dims, "zero"), indices, promised
 
 
 def _in_view(
@@ -196,7 +177,7 @@ def _in_view(
     others = [coordinates_of(offset, view.dims) for offset in layout.offsets]
     count = layout.registers
     vector = b.VectorType(I64, [count])
-    start: SSAValue = view.memref.address
+    start: SSAValue = view.memref.pointer
     # Constant offsets are added last, so that an access can fold them into its immediate offset.
     parts: list[SSAValue] = []
     fixed: list[int] = [0] * count

@@ -193,7 +193,7 @@ def _start(
     size: int,
 ) -> tuple[SSAValue, SSAValue | None]:
     """The address of a tile's first element, and whether the whole tile is in bounds."""
-    start: SSAValue = view.memref.address
+    start: SSAValue = view.memref.pointer
     inside: SSAValue | None = None
     for axis, index in enumerate(indices):
         origin = low.times(low.value(index), view.steps[axis])

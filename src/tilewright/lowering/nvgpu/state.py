@@ -16,6 +16,7 @@ from xdsl.dialects.ub import PoisonAttr, PoisonOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.analysis.tileaa import Facts
+from tilewright.analysis.tileaa.geometry import HeldMemref, HeldView
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.source_map import location_of
@@ -47,30 +48,16 @@ if TYPE_CHECKING:
     from tilewright.lowering.nvgpu.hidden_memory import GivenMemory
 
 
-@dataclass(frozen=True, slots=True)
-class Memref:
-    """A buffer in global memory: base address, and extents and strides in elements, all i64."""
+class Memref(HeldMemref[Attribute, SSAValue, SSAValue]):
+    """A buffer in global memory: its address, extents and strides are i64."""
 
-    element: Attribute
-    address: SSAValue
-    sizes: tuple[SSAValue, ...]
-    strides: tuple[SSAValue, ...]
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """A memref cut into tiles.
+class View(HeldView[Memref, int, str]):
+    """A memref cut into tiles."""
 
-    Tile axis i runs along axis ``axes[i]`` of the memref, and tile k starts at element ``k * steps[i]``. ``sparse`` is
-    the tile axis that has an index for each row, if any.
-    """
-
-    memref: Memref
-    dims: tuple[int, ...]
-    axes: tuple[int, ...]
-    steps: tuple[int, ...]
-    padding: str
-    sparse: int | None
+    __slots__ = ()
 
 
 Held: TypeAlias = SSAValue | Memref | View | Fragments | None

@@ -163,7 +163,7 @@ def _scattered(low: ScheduledKernel, op: Scattered) -> SSAValue:
     held = low.memref(base)
     size = pointee_bytes(low, T.PtrType(held.element))
     ty = b.VectorType(I64, [low.count(op.moved.type)])
-    total = low.splat(held.address, ty.get_shape()[0])
+    total = low.splat(held.pointer, ty.get_shape()[0])
     for index, stride in zip(values_of(op, "indices"), held.strides, strict=True):
         step = low.splat(low.times(stride, size), ty.get_shape()[0])
         total = low.plus(total, low.times(low.operand(index, ty), step))
@@ -184,7 +184,7 @@ class ViewPositions:
     ):
         self.low, self.view = low, view
         self.size = pointee_bytes(low, T.PtrType(view.memref.element))
-        start: SSAValue = view.memref.address
+        start: SSAValue = view.memref.pointer
         self.firsts: list[SSAValue] = []
         self.steps: list[list[int]] = []
         self.room: list[SSAValue | None] = []

@@ -497,8 +497,7 @@ def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
     """The view that an access goes through; a memref counts as tiles one element apart."""
     found = f.values[op.operands[0]]
     if isinstance(found, Memref):
-        rank = len(found.sizes)
-        return View(found, dims or (1,) * rank, tuple(range(rank)), (1,) * rank)
+        return View.whole(found, dims, "")
     assert isinstance(found, View)
     check_sparse(op, found)
     return found

@@ -44,10 +44,7 @@ def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
         raise refuse(
             op, "the order in which a tile axis covers several axes of the memref is unspecified"
         )
-    padding = enum_property(op, "padding_value")
-    f.values[op.results[0]] = View(
-        memref, cut.tile_dims, cut.dim_map, cut.steps, padding, cut.sparse_dim
-    )
+    f.values[op.results[0]] = View.of_cut(memref, cut, enum_property(op, "padding_value"))
 
 
 @lowers("get_dim_size")

@@ -9,6 +9,7 @@ from operator import add
 
 from llvmlite import ir
 
+from tilewright.analysis.tileaa.geometry import HeldMemref, HeldView
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.ir.types import Builder, Value
@@ -20,31 +21,16 @@ from tilewright.numerics.floats import padding_bits
 Extent = Value | int
 
 
-@dataclass(frozen=True, slots=True)
-class Memref:
+class Memref(HeldMemref[Element, Value, Extent]):
     """Memory behind a pointer: extents and strides in elements, known ones as numbers."""
 
-    element: Element
-    pointer: Value
-    sizes: tuple[Extent, ...]
-    strides: tuple[Extent, ...]
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """Tiles cut out of a memref: tile axis i lies along axis ``axes[i]`` of it, and tile number k
-    starts at element ``k * steps[i]``.
+class View(HeldView[Memref, Extent, str | Value]):
+    """Tiles cut out of a memref. ``padding`` names what lies outside, or is it, in register form."""
 
-    ``padding`` names what lies outside, or is it, in register form. Along ``sparse`` an access gives
-    the element coordinate of each row.
-    """
-
-    memref: Memref
-    dims: tuple[int, ...]
-    axes: tuple[int, ...]
-    steps: tuple[Extent, ...]
-    padding: str | Value = ""
-    sparse: int | None = None
+    __slots__ = ()
 
 
 def as_value(extent: Extent) -> Value:

@@ -60,23 +60,25 @@ MAX_PARAMETERS = 8
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
+def _parsed(name: str) -> ast.Module:
+    return ast.parse((SOURCE / name).read_text(encoding="utf-8"))
+
+
 class Files(Mapping[str, ast.Module]):
     """The files of the package, parsed when somebody looks at them: every worker collects these tests, and one runs them."""
 
     def __init__(self) -> None:
         self._names = [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.py"))]
 
-    @cache  # noqa: B019 (there is one)
     def __getitem__(self, name: str) -> ast.Module:
-        return ast.parse((SOURCE / name).read_text(encoding="utf-8"))
+        return _parsed(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
-
-    __hash__ = object.__hash__
 
 
 FILES = Files()

@@ -52,7 +52,7 @@ def _kernel() -> Any:
     return affine
 
 
-def _affine(x: Any, shift: int, factor: float, negate: bool, scale: float) -> Any:
+def _affine(x: Any, shift: Any, factor: Any, negate: bool, scale: Any) -> Any:
     return (-1 if negate else 1) * (x * factor + shift) * scale
 
 
@@ -85,7 +85,8 @@ def test_other_addresses_and_numbers_take_the_short_way(long_ways: list[object])
         more = (shift, factor, *_USUAL[2:])
         x, out = _array(), np.zeros((8, N), np.float32)
         launch(0, (2,), kernel, (x, out, *more))
-        assert np.allclose(out, _affine(x.astype(np.float64), shift, factor, False, 2.0))
+        numbers = np.float32(shift), np.float32(factor)
+        assert (out == _affine(x, *numbers, False, np.float32(2.0))).all()
     assert len(long_ways) == 2
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.passes.tileas import kernels as K
-from tests.passes.tileas.test_split_tiles import around, function
+from tests.passes.tileas.test_split_tiles import around, function, whole_numbers
 from xdsl.dialects import scf
 
 from tilewright import TileIRError
@@ -73,13 +73,6 @@ KERNELS = {
 
 def products(module: Any) -> list[DotOp]:
     return [op for op in module.walk() if isinstance(op, DotOp)]
-
-
-def whole_numbers(given: list[Any]) -> list[Any]:
-    """Arguments whose products and sums are exact, so that it makes no difference how they are rounded."""
-    for matrix in given[:-4]:
-        matrix[:] = np.round(4 * matrix)
-    return given
 
 
 @pytest.mark.parametrize("parts", [2, 4])

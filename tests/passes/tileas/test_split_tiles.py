@@ -171,6 +171,13 @@ def function(module: Any) -> FuncOp:
     return found
 
 
+def whole_numbers(given: list[Any]) -> list[Any]:
+    """Arguments whose products and sums are exact, so that it makes no difference how they are rounded."""
+    for matrix in given[:-4]:
+        matrix[:] = np.round(4 * matrix)
+    return given
+
+
 def split(text: str, parts: int) -> Any:
     module = K.lowered(text, "tileaa")
     split_into(function(module), parts)
@@ -261,14 +268,13 @@ def test_batches_that_threads_multiply_fit_into_shared_memory(
     assert remark.message.endswith(
         "the operands of a product would take 98304 bytes of shared memory"
     )
-    one, two, three = (K.arguments(text) for _ in range(3))
+    one, two, three = (whole_numbers(K.arguments(text)) for _ in range(3))
     Program(before).launch("k", 1, one)
     Program(after).launch("k", 1, two)
     assert one[2].tobytes() == two[2].tobytes() and one[2].any()
     program = TileProgram(parse(text), "sm_86")
     program.launch("k", 1, three)
-    np.testing.assert_allclose(one[2], three[2], rtol=1e-5, atol=1e-6)
-    assert not program.fallbacks
+    assert one[2].tobytes() == three[2].tobytes() and not program.fallbacks
 
 
 def extents(module: Any) -> set[tuple[int, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.gpu.support import requires_nvdisasm
+from xdsl.utils.exceptions import VerifyException
 
 from tilewright.diagnostics import TileIRError
 from tilewright.gpu import CompileOptions
@@ -97,16 +98,21 @@ entry @k(%x: tile<ptr<i32>>) {
     assert told == ["nv_tileaa.atomic_rmw", "nv_tileaa.load"]
 
 
-def test_a_schedule_that_fails_costs_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [AssertionError, KeyError, VerifyException], ids=lambda e: e.__name__
+)
+def test_a_schedule_that_fails_costs_no_kernel(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
-        raise AssertionError("told")
+        raise error("told")
 
     monkeypatch.setattr(threads, "lower_scheduled", fail)
     program = TileProgram(parse(copy()), "sm_90a")
     assert ".entry k" in program.compile().ptx
     last = program.remarks()[-1]
     assert last.kind == "fallback"
-    assert "the schedule failed: AssertionError: told" in last.message
+    assert f"the schedule failed: {error.__name__}: {error('told')}" in last.message
     assert list(program.fallbacks) == ["k"]
 
 

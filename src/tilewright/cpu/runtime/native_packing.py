@@ -4,14 +4,12 @@ It reads contiguous arrays and plain numbers from a tuple as ``argument_fast_pat
 the type of each argument, an array's element type, order, alignment, whether it is writable, and that no array which the
 kernel may write to shares memory with another. Anything else is left to the slower paths, which know what is wrong.
 
-The object layouts of NumPy and Python that this relies on are probed once, on known arrays; if they are not as expected, there is
-no native packing.
+If objects of NumPy and Python are not laid out as expected, there is no native packing.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -19,32 +17,38 @@ from typing import Any
 import numpy as np
 
 from tilewright.cpu.runtime.engine import Library
-from tilewright.cpu.runtime.libraries import library
+from tilewright.cpu.runtime.native_arguments import (
+    C_CONTIGUOUS,
+    DECLARATIONS,
+    HEAD,
+    MOST_ARRAYS,
+    WRITEABLE,
+    apart,
+    fields,
+    integer,
+    is_as_expected,
+    native_function,
+    single,
+)
 from tilewright.cpu.runtime.once import once
 from tilewright.launching.arguments import ARRAY_DTYPES
 from tilewright.launching.value_types import TileLike, is_pointer, pointee_in
 from tilewright.numerics.element_types import FORMATS
 
 _ARRAY, _INTEGER, _FLOAT, _DOUBLE = range(4)
-_MOST_ARRAYS = 16
 #: The words of a row: the kind; the bytes of an element; the flags that an array must have; three types of
 #: elements; the least and the greatest integer.
 _ROW = 8
-_C_CONTIGUOUS, _WRITEABLE = 0x1, 0x400
-_HEAD = object.__basicsize__
 
 _IR = f"""
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-declare double @PyFloat_AsDouble(ptr)
-declare double @llvm.fabs.f64(double)
-
+{DECLARATIONS}
 define i32 @pack(ptr %tuple, ptr %rows, i64 %count, ptr %slots, ptr %types) {{
 entry:
-  %spans = alloca [{3 * _MOST_ARRAYS} x i64]
+  %spans = alloca [{3 * MOST_ARRAYS} x i64]
   %overflow = alloca i32
-  %size_at = getelementptr i8, ptr %tuple, i64 {_HEAD}
+  %size_at = getelementptr i8, ptr %tuple, i64 {HEAD}
   %size = load i64, ptr %size_at
-  %items = getelementptr i8, ptr %tuple, i64 {_HEAD + 8}
+  %items = getelementptr i8, ptr %tuple, i64 {HEAD + 8}
   %array_type = load ptr, ptr %types
   %int_type_at = getelementptr ptr, ptr %types, i64 1
   %int_type = load ptr, ptr %int_type_at
@@ -60,7 +64,7 @@ each:
 one:
   %item_at = getelementptr ptr, ptr %items, i64 %i
   %item = load ptr, ptr %item_at
-  %type_at = getelementptr i8, ptr %item, i64 {_HEAD - 8}
+  %type_at = getelementptr i8, ptr %item, i64 {HEAD - 8}
   %type = load ptr, ptr %type_at
   %row_index = mul i64 %i, {_ROW}
   %row = getelementptr i64, ptr %rows, i64 %row_index
@@ -72,7 +76,7 @@ one:
     i64 {_DOUBLE}, label %float
   ]
 took:
-  %bits = phi i64 [ %data, %apart ], [ %masked, %in_range ], [ %single_bits, %single ], [ %wide_bits, %wide ]
+  %bits = phi i64 [ %first, %apart ], [ %masked, %in_range ], [ %single_bits, %single ], [ %wide_bits, %wide ]
   %arrays_after = phi i64 [ %arrays_more, %apart ], [ %arrays, %in_range ], [ %arrays, %single ], [ %arrays, %wide ]
   %slot = getelementptr i64, ptr %slots, i64 %i
   store i64 %bits, ptr %slot
@@ -83,17 +87,8 @@ array:
   %is_array = icmp eq ptr %type, %array_type
   br i1 %is_array, label %read, label %no
 read:
-  %data_at = getelementptr i8, ptr %item, i64 {_HEAD}
-  %data = load i64, ptr %data_at
-  %rank_at = getelementptr i8, ptr %item, i64 {_HEAD + 8}
-  %rank = load i32, ptr %rank_at
-  %rank_wide = zext i32 %rank to i64
-  %extents_at = getelementptr i8, ptr %item, i64 {_HEAD + 16}
-  %extents = load ptr, ptr %extents_at
-  %element_at = getelementptr i8, ptr %item, i64 {_HEAD + 40}
-  %element = load i64, ptr %element_at
-  %flags_at = getelementptr i8, ptr %item, i64 {_HEAD + 48}
-  %flags = load i32, ptr %flags_at
+{fields("data", "rank", "extents", "element", "flags")}
+  %rank_wide = zext i32 %array_rank to i64
   %bytes_at = getelementptr i64, ptr %row, i64 1
   %bytes = load i64, ptr %bytes_at
   %needed_at = getelementptr i64, ptr %row, i64 2
@@ -105,15 +100,15 @@ read:
   %element_1 = load i64, ptr %element_1_at
   %element_2_at = getelementptr i64, ptr %row, i64 5
   %element_2 = load i64, ptr %element_2_at
-  %is_0 = icmp eq i64 %element, %element_0
-  %is_1 = icmp eq i64 %element, %element_1
-  %is_2 = icmp eq i64 %element, %element_2
+  %is_0 = icmp eq i64 %array_element, %element_0
+  %is_1 = icmp eq i64 %array_element, %element_1
+  %is_2 = icmp eq i64 %array_element, %element_2
   %is_01 = or i1 %is_0, %is_1
   %is_right = or i1 %is_01, %is_2
-  %given = and i32 %flags, %needed
+  %given = and i32 %array_flags, %needed
   %has_flags = icmp eq i32 %given, %needed
   %right = and i1 %is_right, %has_flags
-  %off = urem i64 %data, %bytes
+  %off = urem i64 %array_data, %bytes
   %aligned = icmp eq i64 %off, 0
   %good = and i1 %right, %aligned
   br i1 %good, label %extent, label %no
@@ -123,72 +118,32 @@ extent:
   %all_axes = icmp eq i64 %axis, %rank_wide
   br i1 %all_axes, label %whole, label %along
 along:
-  %extent_at = getelementptr i64, ptr %extents, i64 %axis
+  %extent_at = getelementptr i64, ptr %array_extents, i64 %axis
   %length = load i64, ptr %extent_at
   %total_after = mul i64 %total, %length
   %axis_after = add i64 %axis, 1
   br label %extent
 whole:
-  %behind = add i64 %data, %total
+  %first = add i64 %array_data, 0
+  %behind = add i64 %first, %total
+  %is_written = and i64 %needed_wide, {WRITEABLE}
   %empty = icmp eq i64 %total, 0
-  %many = icmp uge i64 %arrays, {_MOST_ARRAYS}
+  %many = icmp uge i64 %arrays, {MOST_ARRAYS}
   %strange = or i1 %empty, %many
   br i1 %strange, label %no, label %other
-other:
-  %j = phi i64 [ 0, %whole ], [ %j_after, %next_other ]
-  %seen_all = icmp eq i64 %j, %arrays
-  br i1 %seen_all, label %apart, label %compare
-compare:
-  %pair = mul i64 %j, 3
-  %first_at = getelementptr i64, ptr %spans, i64 %pair
-  %first = load i64, ptr %first_at
-  %last_at = getelementptr i64, ptr %first_at, i64 1
-  %last = load i64, ptr %last_at
-  %before_end = icmp ult i64 %data, %last
-  %behind_first = icmp ult i64 %first, %behind
-  %overlap = and i1 %before_end, %behind_first
-  %its_needs_at = getelementptr i64, ptr %first_at, i64 2
-  %its_needs = load i64, ptr %its_needs_at
-  %needs = or i64 %its_needs, %needed_wide
-  %write_bit = and i64 %needs, {_WRITEABLE}
-  %one_is_written = icmp ne i64 %write_bit, 0
-  %meet = and i1 %overlap, %one_is_written
-  %j_after = add i64 %j, 1
-  br i1 %meet, label %no, label %next_other
-next_other:
-  br label %other
-apart:
-  %place = mul i64 %arrays, 3
-  %mine_at = getelementptr i64, ptr %spans, i64 %place
-  store i64 %data, ptr %mine_at
-  %mine_end = getelementptr i64, ptr %mine_at, i64 1
-  store i64 %behind, ptr %mine_end
-  %mine_needs = getelementptr i64, ptr %mine_at, i64 2
-  store i64 %needed_wide, ptr %mine_needs
-  %arrays_more = add i64 %arrays, 1
-  br label %took
+{apart("whole", "took")}
 
 integer:
   %is_int = icmp eq ptr %type, %int_type
   br i1 %is_int, label %convert, label %no
 convert:
-  %value = call i64 @PyLong_AsLongLongAndOverflow(ptr %item, ptr %overflow)
-  %too_large = load i32, ptr %overflow
   %low_at = getelementptr i64, ptr %row, i64 6
   %low = load i64, ptr %low_at
   %high_at = getelementptr i64, ptr %row, i64 7
   %high = load i64, ptr %high_at
-  %not_low = icmp sge i64 %value, %low
-  %not_high = icmp sle i64 %value, %high
-  %is_small = icmp eq i32 %too_large, 0
-  %between = and i1 %not_low, %not_high
-  %usual = and i1 %between, %is_small
   %mask_at = getelementptr i64, ptr %row, i64 2
   %mask = load i64, ptr %mask_at
-  %masked = and i64 %value, %mask
-  br i1 %usual, label %in_range, label %no
-in_range:
-  br label %took
+{integer("%low", "%high", "%mask", "took")}
 
 float:
   %is_float = icmp eq ptr %type, %float_type
@@ -201,15 +156,7 @@ wide:
   %wide_bits = bitcast double %double to i64
   br label %took
 narrow:
-  %magnitude = call double @llvm.fabs.f64(double %double)
-  ; Infinities and NaN, and what is too large, are for others.
-  %finite = fcmp ole double %magnitude, 0x47EFFFFFE0000000
-  br i1 %finite, label %single, label %no
-single:
-  %small = fptrunc double %double to float
-  %small_bits = bitcast float %small to i32
-  %single_bits = zext i32 %small_bits to i64
-  br label %took
+{single("took")}
 yes:
   ret i32 1
 no:
@@ -221,17 +168,12 @@ no:
 @once
 def _native() -> tuple[Callable[..., int], Library, Any]:
     """The function, what holds its code, and the addresses of the types of arguments."""
-    api = ctypes.pythonapi
-    imports = {
-        name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
-        for name in ("PyLong_AsLongLongAndOverflow", "PyFloat_AsDouble")
-    }
-    found = library(_IR, ["pack"], imports)
+    address, found = native_function(_IR, "pack")
     pointer = ctypes.c_void_p
     # It keeps Python's lock: it looks at objects.
     signature = ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, ctypes.c_int64, pointer, pointer)
     types = array("Q", map(id, (np.ndarray, int, float)))
-    return signature(found.address("pack")), found, types
+    return signature(address), found, types
 
 
 class NativePacker:
@@ -273,7 +215,7 @@ def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | N
         if not 1 <= len(elements) <= 3:
             return None
         elements += elements[:1] * (3 - len(elements))
-        flags = _C_CONTIGUOUS | (_WRITEABLE if is_written else 0)
+        flags = C_CONTIGUOUS | (WRITEABLE if is_written else 0)
         return [_ARRAY, dtypes[0].itemsize, flags, *elements, 0, 0]
     if ty.rank:
         return None
@@ -285,37 +227,3 @@ def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | N
     high = min(fmt.mask, (1 << 63) - 1)
     mask = fmt.mask if fmt.bits < 64 else -1
     return [_INTEGER, 0, mask, 0, 0, 0, -(1 << (fmt.bits - 1)), high]
-
-
-@once
-def is_as_expected() -> bool:
-    """Whether arrays, tuples and numbers lie in memory as the code takes them to."""
-    if sys.implementation.name != "cpython" or sys.byteorder != "little":
-        return False
-    if tuple.__basicsize__ != _HEAD + 8 or ctypes.sizeof(ctypes.c_void_p) != 8:
-        return False
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return False
-    whole = np.zeros((3, 5), np.float32)
-    sample = whole[1:]
-    element = id(np.dtype(np.float32))
-    for offset, expected in (
-        (0, sample.__array_interface__["data"][0]),
-        (40, element),
-    ):
-        if ctypes.c_uint64.from_address(id(sample) + _HEAD + offset).value != expected:
-            return False
-    extents = ctypes.c_uint64.from_address(id(sample) + _HEAD + 16).value
-    if list((ctypes.c_int64 * 2).from_address(extents)) != [2, 5]:
-        return False
-    turned = whole.T
-    strides = ctypes.c_uint64.from_address(id(turned) + _HEAD + 24).value
-    if list((ctypes.c_int64 * 2).from_address(strides)) != [4, 20]:
-        return False
-    locked = np.zeros(2, np.float32)
-    locked.flags.writeable = False
-    return all(
-        ctypes.c_int32.from_address(id(each) + _HEAD + 8).value == each.ndim
-        and ctypes.c_int32.from_address(id(each) + _HEAD + 48).value & 0x401 == flags
-        for each, flags in ((sample, 0x401), (turned, 0x400), (locked, 0x1))
-    )

@@ -6,7 +6,7 @@ compares each argument with what was given before, and writes what differs into 
 launch in full: types, element types, extents, strides, alignment, whether an array may be written to, and that no array which
 the kernel may write to shares memory with another.
 
-Arrays of NumPy are read as ``native_packing`` reads them, tensors of torch through the function that their class offers for that
+Arrays of NumPy are read as they lie in memory (``native_arguments``), tensors of torch through the function that their class offers for that
 (``__dlpack_c_exchange_api__`` of DLPack 1.3).
 """
 
@@ -22,22 +22,29 @@ from typing import Any
 import numpy as np
 
 from tilewright.cpu.runtime.engine import Library
-from tilewright.cpu.runtime.libraries import library
-from tilewright.cpu.runtime.native_packing import is_as_expected
+from tilewright.cpu.runtime.native_arguments import (
+    DECLARATIONS,
+    HEAD,
+    MOST_ARRAYS,
+    WRITEABLE,
+    apart,
+    fields,
+    integer,
+    is_as_expected,
+    native_function,
+    single,
+)
 from tilewright.cpu.runtime.once import once
 from tilewright.launching import dlpack
 from tilewright.launching.described import ArrayValue, Given
 
 _ARRAY, _TENSOR, _INTEGER, _SINGLE, _DOUBLE, _OBJECT = range(6)
-_MOST_ARRAYS = 16
 #: The words of a row. ``what``: an array's element type (for tensors the second word of DLPack's tensor, after the device),
 #: the least integer, the bits of a constant, or the object itself. ``most``: the rank, or the greatest integer. ``table``: the
 #: address of extents and strides, or the mask of an integer.
 _WORDS = ("kind", "slot", "type", "what", "most", "table", "flags", "is_aligned", "itemsize")
 _WORDS += ("low", "size", "is_written", "exchange")
 _ROW = len(_WORDS)
-_WRITEABLE = 0x400
-_HEAD = object.__basicsize__
 #: The device of DLPack whose memory is that of the host alone.
 _CPU_DEVICE = 1
 
@@ -54,20 +61,18 @@ def _words(names: Sequence[str]) -> str:
 
 
 _IR = f"""
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-declare double @PyFloat_AsDouble(ptr)
+{DECLARATIONS}
 declare void @PyErr_Clear()
-declare double @llvm.fabs.f64(double)
 declare i32 @memcmp(ptr, ptr, i64)
 
 define i32 @match(ptr %tuple, ptr %rows, i64 %count, ptr %slots) {{
 entry:
-  %spans = alloca [{3 * _MOST_ARRAYS} x i64]
+  %spans = alloca [{3 * MOST_ARRAYS} x i64]
   %overflow = alloca i32
   %tensor = alloca [{ctypes.sizeof(dlpack.Tensor) // 8} x i64]
-  %length_at = getelementptr i8, ptr %tuple, i64 {_HEAD}
+  %length_at = getelementptr i8, ptr %tuple, i64 {HEAD}
   %length = load i64, ptr %length_at
-  %items = getelementptr i8, ptr %tuple, i64 {_HEAD + 8}
+  %items = getelementptr i8, ptr %tuple, i64 {HEAD + 8}
   %fits = icmp eq i64 %length, %count
   br i1 %fits, label %each, label %no
 each:
@@ -78,7 +83,7 @@ each:
 one:
   %item_at = getelementptr ptr, ptr %items, i64 %i
   %item = load ptr, ptr %item_at
-  %its_type_at = getelementptr i8, ptr %item, i64 {_HEAD - 8}
+  %its_type_at = getelementptr i8, ptr %item, i64 {HEAD - 8}
   %its_type = load i64, ptr %its_type_at
   %row_index = mul i64 %i, {_ROW}
   %row = getelementptr i64, ptr %rows, i64 %row_index
@@ -98,7 +103,7 @@ known:
   ]
 store:
   %bits = phi i64 [ %data, %apart ], [ %masked, %in_range ], [ %single_bits, %single ]
-  %arrays_more = phi i64 [ %arrays_one_more, %apart ], [ %arrays, %in_range ], [ %arrays, %single ]
+  %arrays_then = phi i64 [ %arrays_more, %apart ], [ %arrays, %in_range ], [ %arrays, %single ]
   %has_slot = icmp sge i64 %slot, 0
   br i1 %has_slot, label %write, label %took
 write:
@@ -106,27 +111,16 @@ write:
   store i64 %bits, ptr %slot_place
   br label %took
 took:
-  %arrays_after = phi i64 [ %arrays_more, %store ], [ %arrays_more, %write ], [ %arrays, %object ], [ %arrays, %wide ]
+  %arrays_after = phi i64 [ %arrays_then, %store ], [ %arrays_then, %write ], [ %arrays, %object ], [ %arrays, %wide ]
   %next = add i64 %i, 1
   br label %each
 
 array:
-  %array_data_at = getelementptr i8, ptr %item, i64 {_HEAD}
-  %array_data = load i64, ptr %array_data_at
-  %rank_at = getelementptr i8, ptr %item, i64 {_HEAD + 8}
-  %rank = load i32, ptr %rank_at
-  %rank_wide = zext i32 %rank to i64
-  %array_extents_at = getelementptr i8, ptr %item, i64 {_HEAD + 16}
-  %array_extents = load ptr, ptr %array_extents_at
-  %array_strides_at = getelementptr i8, ptr %item, i64 {_HEAD + 24}
-  %array_strides = load ptr, ptr %array_strides_at
-  %element_at = getelementptr i8, ptr %item, i64 {_HEAD + 40}
-  %element = load i64, ptr %element_at
-  %its_flags_at = getelementptr i8, ptr %item, i64 {_HEAD + 48}
-  %its_flags_narrow = load i32, ptr %its_flags_at
-  %its_flags = zext i32 %its_flags_narrow to i64
+{fields("data", "rank", "extents", "strides", "element", "flags")}
+  %rank_wide = zext i32 %array_rank to i64
+  %its_flags = zext i32 %array_flags to i64
   %same_rank = icmp eq i64 %rank_wide, %most
-  %same_element = icmp eq i64 %element, %what
+  %same_element = icmp eq i64 %array_element, %what
   %given_flags = and i64 %its_flags, %flags
   %has_flags = icmp eq i64 %given_flags, %flags
   %array_fits_0 = and i1 %same_rank, %same_element
@@ -182,49 +176,10 @@ aligned:
   %first = add i64 %data, %low
   %behind = add i64 %first, %size
   br i1 %good, label %other, label %no
-other:
-  %j = phi i64 [ 0, %aligned ], [ %j_after, %compare ]
-  %seen_all = icmp eq i64 %j, %arrays
-  br i1 %seen_all, label %apart, label %compare
-compare:
-  %pair = mul i64 %j, 3
-  %its_first_at = getelementptr i64, ptr %spans, i64 %pair
-  %its_first = load i64, ptr %its_first_at
-  %its_last_at = getelementptr i64, ptr %its_first_at, i64 1
-  %its_last = load i64, ptr %its_last_at
-  %its_written_at = getelementptr i64, ptr %its_first_at, i64 2
-  %its_written = load i64, ptr %its_written_at
-  %before_end = icmp ult i64 %first, %its_last
-  %behind_first = icmp ult i64 %its_first, %behind
-  %overlap = and i1 %before_end, %behind_first
-  %either = or i64 %its_written, %is_written
-  %one_is_written = icmp ne i64 %either, 0
-  %meet = and i1 %overlap, %one_is_written
-  %j_after = add i64 %j, 1
-  br i1 %meet, label %no, label %other
-apart:
-  %place_of = mul i64 %arrays, 3
-  %mine_at = getelementptr i64, ptr %spans, i64 %place_of
-  store i64 %first, ptr %mine_at
-  %mine_end = getelementptr i64, ptr %mine_at, i64 1
-  store i64 %behind, ptr %mine_end
-  %mine_written = getelementptr i64, ptr %mine_at, i64 2
-  store i64 %is_written, ptr %mine_written
-  %arrays_one_more = add i64 %arrays, 1
-  br label %store
+{apart("aligned", "store")}
 
 integer:
-  %value = call i64 @PyLong_AsLongLongAndOverflow(ptr %item, ptr %overflow)
-  %too_large = load i32, ptr %overflow
-  %not_low = icmp sge i64 %value, %what
-  %not_high = icmp sle i64 %value, %most
-  %is_small = icmp eq i32 %too_large, 0
-  %between = and i1 %not_low, %not_high
-  %usual = and i1 %between, %is_small
-  %masked = and i64 %value, %table
-  br i1 %usual, label %in_range, label %no
-in_range:
-  br label %store
+{integer("%what", "%most", "%table", "store")}
 
 float:
   %double = call double @PyFloat_AsDouble(ptr %item)
@@ -237,15 +192,7 @@ constant:
 wide:
   br label %took
 narrow:
-  %magnitude = call double @llvm.fabs.f64(double %double)
-  ; Infinities and NaN, and what is too large, are for others.
-  %finite = fcmp ole double %magnitude, 0x47EFFFFFE0000000
-  br i1 %finite, label %single, label %no
-single:
-  %small = fptrunc double %double to float
-  %small_bits = bitcast float %small to i32
-  %single_bits = zext i32 %small_bits to i64
-  br label %store
+{single("store")}
 
 object:
   %address = ptrtoint ptr %item to i64
@@ -262,14 +209,11 @@ no:
 @once
 def _native() -> tuple[Callable[..., int], Library]:
     """The function, and what holds its code."""
-    api: Any = ctypes.pythonapi
-    names = ("PyLong_AsLongLongAndOverflow", "PyFloat_AsDouble", "PyErr_Clear")
-    imports = {name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0 for name in names}
-    found = library(_IR, ["match"], imports)
+    address, found = native_function(_IR, "match", ["PyErr_Clear"])
     pointer = ctypes.c_void_p
     # It keeps Python's lock: it looks at objects.
     signature = ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, ctypes.c_int64, pointer)
-    return signature(found.address("match")), found
+    return signature(address), found
 
 
 class RepeatedArguments:
@@ -309,7 +253,7 @@ def repeated_arguments(
 ) -> RepeatedArguments | None:
     """What compares arguments with these; ``written`` are the numbers of the slots through which the kernel may write, with
     None where it may through any. None where an argument is of a kind that is not compared."""
-    if not is_as_expected() or sum(type(each.value) is ArrayValue for each in given) > _MOST_ARRAYS:
+    if not is_as_expected() or sum(type(each.value) is ArrayValue for each in given) > MOST_ARRAYS:
         return None
     rows: list[list[int]] = []
     tensors: list[int] = []
@@ -386,7 +330,7 @@ def _array_row(argument: Any, keep: list[object], *, is_written: bool) -> dict[s
     if type(argument) is np.ndarray:
         dims = [*argument.shape, *argument.strides]
         row = {"kind": _ARRAY, "what": id(argument.dtype), "most": argument.ndim}
-        row["flags"] = _WRITEABLE if is_written else 0
+        row["flags"] = WRITEABLE if is_written else 0
         keep.append(argument.dtype)
     else:
         exchange = _exchange(type(argument))

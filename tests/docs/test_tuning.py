@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from tests.docs.test_documents import blocks, commands
 from tests.model.support import requires_tools
 
 from tilewright.cli.main import main
+from tilewright.diagnostics import all_codes
+from tilewright.passes.tileas.decisions import BAD_DECISION, Decisions
 from tilewright.tuning import decided
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,3 +94,18 @@ def test_python(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(campaign, str(PAGE), "exec"), {})
     expected = [(f"dumps {n}", "done", str(n)) for n in range(3)]
     assert capsys.readouterr().out == f"{expected}\n"
+
+
+@pytest.mark.parametrize("where", ["table", "code", "compile", "tune"])
+def test_every_decision_is_named(where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the table, by the code that refuses others, and in the help of ``--decide``, which is written out."""
+    if where == "table":
+        told = "\n".join(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.M))
+    elif where == "code":
+        (told,) = (code.explanation for code in all_codes() if code.name == BAD_DECISION)
+    else:
+        assert main([where, "--help"]) == 0
+        told = capsys.readouterr().out.partition("\n  --decide ")[2].partition("\n  --")[0]
+    assert [
+        each.name for each in fields(Decisions) if not re.search(rf"\b{each.name}\b", told)
+    ] == []

@@ -97,7 +97,7 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help=(
             "for GPUs: override a decision of the compiler: warps, stages, agents, grid, "
-            "width, band, resident or parts; may be repeated"
+            "width, band, resident, parts or depths; may be repeated"
         ),
     )
     parser.add_argument(

@@ -40,6 +40,7 @@ from tilewright.nesting import deep_recursion
 from tilewright.numerics.arrays import Array
 from tilewright.passes.base import clone_with_locations
 from tilewright.passes.tileas.decisions import FREE, PARTS, Decisions
+from tilewright.passes.tileas.function_pass import FunctionPass
 from tilewright.passes.tileas.limit_residency import blocks_wanted
 from tilewright.passes.tileas.progress import is_scheduled
 from tilewright.passes.tileas.remarks import Remark, Remarks
@@ -208,8 +209,10 @@ class LoweredProgram:
         decided = self._decisions.parts or self._decisions.depths
         if needed <= target.shared_bytes or decided or is_scheduled(_function(module, name)):
             return whole
-        best: Scheduled | None = None
-        for split, decision in ((SplitTiles, "parts"), (SplitDepths, "depths")):
+
+        def fewest(split: type[FunctionPass], decision: str) -> Scheduled | None:
+            """In as few parts as fit, or as leave room for rings, too."""
+            best: Scheduled | None = None
             for parts in PARTS[1:]:
                 found, held = made(replace(self._decisions, **{decision: parts}))
                 if not any(r.made_by == split.name and r.figures for r in found.remarks):
@@ -218,8 +221,9 @@ class LoweredProgram:
                     best = found
                 if best is not None and _has_rings(best):
                     break
-            if best is not None:
-                break
+            return best
+
+        best = fewest(SplitTiles, "parts") or fewest(SplitDepths, "depths")
         if best is None:
             return whole
         told = Remarks(list(best.remarks))

@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
+from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds, mark_in_bounds, unmarked
 from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
 from tilewright.passes.tileaa.narrow_comparisons import (
     NarrowComparisons,
@@ -47,6 +48,7 @@ STEPS = (
     ),
     Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),
     Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
+    Step(MarkInBounds.name, unmarked, lambda function, remarks: mark_in_bounds(function)),
 )
 
 

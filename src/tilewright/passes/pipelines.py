@@ -50,6 +50,7 @@ from tilewright.passes.tileaa.cleanup import (
 )
 from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.order_guard import OrderGuard
@@ -172,6 +173,7 @@ PASSES = PassTable(
         SplitDivisions,
         UnrollLoops,
         MergeReductions,
+        MarkInBounds,
         Allocate,
         AssignLayouts,
         AvoidConflicts,
@@ -227,6 +229,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "narrow-comparisons",
         "split-divisions",
         "merge-reductions",
+        "mark-in-bounds",
     ),
     "tileas": (
         "tileas-order-blocks",

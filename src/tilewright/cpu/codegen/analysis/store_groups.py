@@ -8,8 +8,9 @@ each iteration computes all values, then writes them.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from tilewright.analysis.tileaa.equality import same_value
@@ -44,11 +45,14 @@ def find_groups(
 
 def _groups_in(block: Block, never_read: Set[Operation]) -> list[list[TiledStoreOp]]:
     found: list[list[TiledStoreOp]] = [[]]
+    targets: dict[TiledStoreOp, _Target] = {}
     for op in block.ops:
         group = found[-1]
         if isinstance(op, TiledStoreOp) and _can_join(op):
+            here = targets[op] = _Target.of(op)
             if len(group) < _MOST and all(
-                _go_together(other, op) or (never_read >= {op, other} and are_beside(other, op))
+                _go_together(other, op)
+                or (never_read >= {op, other} and targets[other].is_beside(here))
                 for other in group
             ):
                 group.append(op)
@@ -79,18 +83,42 @@ def _go_together(one: TiledStoreOp, other: TiledStoreOp) -> bool:
 
 
 def are_beside(one: TiledStoreOp, other: TiledStoreOp) -> bool:
-    """Whether two stores go through one view at indices that differ by known numbers: the real and the
-    imaginary parts of numbers, or channels of pixels."""
-    if one.value.type != other.value.type:
-        return False
-    if not same_value(one.operands[0], other.operands[0]):
-        return False
-    pairs = list(zip(values_of(one, "indices"), values_of(other, "indices"), strict=True))
-    numbers = [(known_number(a), known_number(b)) for a, b in pairs]
-    known = [None not in pair for pair in numbers]
-    return any(n and a != b for n, (a, b) in zip(known, numbers, strict=True)) and all(
-        n or same_value(*pair) for n, pair in zip(known, pairs, strict=True)
-    )
+    """Whether two stores go through one view at indices that differ by known numbers, and elements may turn out to
+    alternate: the real and the imaginary parts of numbers, or channels of pixels."""
+    return _Target.of(one).is_beside(_Target.of(other))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a store writes: a tile of this type, through a view, at indices of which some are known numbers."""
+
+    type: Attribute
+    view: SSAValue
+    indices: Sequence[SSAValue]
+    numbers: Sequence[int | None]
+
+    @staticmethod
+    def of(op: TiledStoreOp) -> _Target:
+        indices = values_of(op, "indices")
+        numbers = [known_number(index) for index in indices]
+        return _Target(op.value.type, op.operands[0], indices, numbers)
+
+    def is_beside(self, other: _Target) -> bool:
+        if self.type != other.type or not same_value(self.view, other.view):
+            return False
+        if not _has_unknown_strides(self.view):
+            return False  # Only a stride that shows when the code runs has versions in which stores meet.
+        numbers = list(zip(self.numbers, other.numbers, strict=True))
+        pairs = zip(self.indices, other.indices, strict=True)
+        return any(None not in two and two[0] != two[1] for two in numbers) and all(
+            None not in two or same_value(*pair) for two, pair in zip(numbers, pairs, strict=True)
+        )
+
+
+def _has_unknown_strides(view: SSAValue) -> bool:
+    owner = view.owner
+    memref = owner.source.type if isinstance(owner, BlockTileOp) else None
+    return isinstance(memref, T.MemrefType) and T.DYNAMIC in memref.stride_dims
 
 
 def _may_stand_between(op: Operation, group: Sequence[TiledStoreOp]) -> bool:

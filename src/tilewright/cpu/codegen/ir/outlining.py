@@ -12,7 +12,7 @@ are returned through memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
@@ -25,6 +25,8 @@ from tilewright.cpu.target import CpuTarget
 LONG = 6000
 #: Parts of fewer instructions stay where they are.
 _SHORT = 8
+#: Up to how many instructions parts that follow one another become one function.
+_JOINED = 150
 #: How many values a part may have from outside.
 _MOST_ARGUMENTS = 200
 _PURE = frozenset(
@@ -38,7 +40,7 @@ _PURE = frozenset(
 @dataclass(frozen=True, slots=True)
 class Part:
     """The blocks of a function from ``start``, number ``first``, up to ``end``, number ``behind``, which is
-    not of it. Control comes from ``before``."""
+    not of it. Control comes from ``before``, and goes through ``joints`` on its way."""
 
     function: ir.Function
     before: ir.Block
@@ -46,6 +48,7 @@ class Part:
     end: ir.Block
     first: int
     behind: int
+    joints: tuple[ir.Block, ...] = ()
 
     @property
     def blocks(self) -> list[ir.Block]:
@@ -77,13 +80,27 @@ def outline(parts: Sequence[Part], target: CpuTarget) -> int:
     made = 0
     for function in dict.fromkeys(part.function for part in parts):
         if sum(len(block.instructions) for block in function.blocks) > LONG:
-            of_function = [
-                part for part in parts if part.function is function and part.length > _SHORT
-            ]
-            for found in _looked_at(function, of_function):
+            joined = _joined([part for part in parts if part.function is function])
+            long = [part for part in joined if part.length > _SHORT]
+            for found in _looked_at(function, long):
                 made += _extract(found, made, target)
             function.blocks = [block for block in function.blocks if block.parent is function]
     return made
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """The parts of a function in order, those as one between which nothing branches: short ones make
+    as many functions and calls as long ones."""
+    found: list[Part] = []
+    for part in parts:
+        if found and found[-1].end is part.before:
+            joints = (*found[-1].joints, part.before)
+            both = replace(found[-1], end=part.end, behind=part.behind, joints=joints)
+            if both.length <= _JOINED:
+                found[-1] = both
+                continue
+        found.append(part)
+    return found
 
 
 def _looked_at(function: ir.Function, parts: Sequence[Part]) -> list[_Found]:
@@ -144,7 +161,7 @@ def _extract(found: _Found, number: int, target: CpuTarget) -> bool:
     hoisted = _hoisted(found)
     inside = set(hoisted)
     handed = [value for value in found.outputs if value not in inside]
-    if any(value.parent not in (part.start, last) for value in handed):
+    if any(value.parent not in (part.start, *part.joints, last) for value in handed):
         return False
     inputs = _inputs(found, hoisted)
     if len(inputs) + len(handed) > _MOST_ARGUMENTS:
@@ -163,7 +180,7 @@ def _extract(found: _Found, number: int, target: CpuTarget) -> bool:
     before.instructions.pop()
     before.terminator = None
     for instruction in hoisted:
-        part.start.instructions.remove(instruction)
+        instruction.parent.instructions.remove(instruction)
         instruction.parent = before
         before.instructions.append(instruction)
     b.position_at_end(before)
@@ -201,20 +218,21 @@ def _move(part: Part, made: ir.Function, last: ir.Block, handed: Sequence[Value]
 
 
 def _hoisted(found: _Found) -> list[ir.Instruction]:
-    """Instructions at the start of a part that others use too and that can stand before it, with those
+    """Instructions that run whenever a part does, that others use too and that can stand before it, with those
     that they need."""
-    start = found.part.start
+    part = found.part
+    candidates = [each for block in (part.start, *part.joints) for each in block.instructions]
     movable: dict[object, None] = {}
-    for instruction in start.instructions:
+    for instruction in candidates:
         if instruction.opname in _PURE and all(
             operand in movable or operand in found.inputs for operand in _operands(instruction)
         ):
             movable[instruction] = None
     needed = {value for value in found.outputs if value in movable}
-    for instruction in reversed(start.instructions):
+    for instruction in reversed(candidates):
         if instruction in needed:
             needed.update(each for each in _operands(instruction) if each in movable)
-    return [instruction for instruction in start.instructions if instruction in needed]
+    return [instruction for instruction in candidates if instruction in needed]
 
 
 def _inputs(found: _Found, hoisted: Sequence[ir.Instruction]) -> list[Value]:

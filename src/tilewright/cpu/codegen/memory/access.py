@@ -458,13 +458,16 @@ def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePositi
     along, size = place.contiguous, place.element.buffer_bytes
     if not f.unit.target.is_x86 or op not in f.plan.non_temporal or along is None:
         return None
-    if place.dims[along] * size < _SHORTEST_STREAM:
+    sizes = view_of(f, op, place.dims).memref.sizes
+    known = size * prod(extent for extent in sizes if isinstance(extent, int))
+    others = [extent for extent in sizes if not isinstance(extent, int)]
+    if place.dims[along] * size < _SHORTEST_STREAM or (not others and known < _LARGER_THAN_CACHES):
         return None
     b = f.builder
     low_bits = b.ptrtoint(place.pointer, I64)
-    total = ir.Constant(I64, size)
-    for extent in view_of(f, op, place.dims).memref.sizes:
-        total = b.mul(total, as_value(extent))
+    total = ir.Constant(I64, known)
+    for extent in others:
+        total = b.mul(total, extent)
     for axis, stride in enumerate(place.strides):
         if axis != along and place.dims[axis] > 1:
             low_bits = b.or_(low_bits, b.mul(as_value(stride), ir.Constant(I64, size)))

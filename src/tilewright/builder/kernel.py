@@ -54,20 +54,33 @@ Body = Callable[..., "Sequence[Value | SSAValue] | Value | SSAValue | None"]
 
 
 def hints_attribute(hints: Any) -> OptimizationHintsAttr | None:
-    """Convert nested mappings to hints: target, then name, then a number or bool."""
+    """Convert nested mappings to hints: target, then name, then a number (i32) or bool.
+
+    Returns None where there are none. Raises TypeError for what is no mapping of mappings, and for a value that is
+    neither a whole number nor a bool, xDSL's VerifyException for a number beyond i32; the methods of the builder
+    make ``BuilderError`` of both.
+    """
     if not hints:
         return None
+    if not isinstance(hints, Mapping):
+        raise TypeError(f"hints are given by target, such as sm_100, not as {hints!r:.60}")
+    for target, entries in hints.items():
+        if not isinstance(entries, Mapping):
+            raise TypeError(f"the hints of {target} are given by name, not as {entries!r:.60}")
     return OptimizationHintsAttr(
         {
-            target: {
-                key: BoolAttr.from_bool(value)
-                if isinstance(value, bool)
-                else IntegerAttr(value, builtin_i32)
-                for key, value in entries.items()
-            }
+            target: {key: _hint(target, key, value) for key, value in entries.items()}
             for target, entries in hints.items()
         }
     )
+
+
+def _hint(target: str, name: str, value: object) -> Attribute:
+    if is_bool(value):
+        return BoolAttr.from_bool(bool(value))
+    if not is_integer(value):
+        raise TypeError(f"{name} of {target} is a whole number or a bool, not {value!r:.60}")
+    return IntegerAttr(int(value), builtin_i32)  # pyright: ignore[reportArgumentType]
 
 
 class Arguments(SimpleNamespace):

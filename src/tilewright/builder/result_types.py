@@ -37,7 +37,10 @@ def tile(shape: Sequence[int], elem: TypeLike) -> T.TileType:
 
 
 def ptr(pointee: TypeLike) -> T.TileType:
-    """Return ``tile<ptr<pointee>>``, the type of a pointer parameter."""
+    """Return ``tile<ptr<pointee>>``, the type of a pointer parameter.
+
+    Raises like ``element``, and xDSL's VerifyException for what is no type of numbers, such as i4.
+    """
     return T.tile((), T.PtrType(element(pointee)))
 
 

@@ -26,7 +26,8 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
     """Return the byte ranges of a table's entries: a count, offsets of 4 or 8 bytes, then the data.
 
     Each entry extends to the next one, the last to the end of the cursor. The offsets are aligned
-    relative to ``base``, by default the start of the table.
+    relative to ``base``, by default the start of the table; ranges are positions in the file. Raises
+    ``DecodeError`` for offsets that descend or leave the data.
     """
     base = cursor.pos if base is None else base
     count = cursor.count(what, offset_size)
@@ -53,7 +54,7 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
 
 
 def read_index(cursor: Cursor, limit: int, what: str) -> int:
-    """Read an index below ``limit``."""
+    """Read an index below ``limit``. Raises ``DecodeError`` for another."""
     start = cursor.pos
     index = cursor.varint()
     if index >= limit:
@@ -104,7 +105,10 @@ class StringTable:
         return self.attribute(cursor).data
 
     def symbol(self, cursor: Cursor) -> StringAttr:
-        """Read an index; returns that symbol name, which must be nonempty UTF-8."""
+        """Read an index; returns that symbol name, which must be nonempty UTF-8.
+
+        Raises ``DecodeError`` if it is not, and for an index that the table does not have.
+        """
         index = read_index(cursor, len(self._spans), "string")
         found = self._symbols.get(index)
         if found is None:
@@ -141,7 +145,10 @@ class ConstantTable:
         self._constants: dict[tuple[int, int], TileConstantAttr] = {}
 
     def constant(self, cursor: Cursor, ty: Attribute) -> TileConstantAttr:
-        """Read an index; returns that constant of a type."""
+        """Read an index; returns that constant of a type, the same object for the same index and type.
+
+        Raises ``DecodeError`` if ``ty`` is no tile of numbers, or if the data is not of its size.
+        """
         start = cursor.pos
         index = read_index(cursor, len(self._spans), "constant")
         found = self._constants.get((index, id(ty)))

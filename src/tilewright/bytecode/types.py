@@ -42,7 +42,7 @@ _EnumT = TypeVar("_EnumT", bound=TileEnumAttribute)
 
 
 def read_enum(cursor: Cursor, cls: type[_EnumT], version: Version) -> _EnumT:
-    """Read an enumeration value, which must exist in the version."""
+    """Read an enumeration value, which must exist in the version. Raises ``DecodeError`` if it does not."""
     start = cursor.pos
     code = cursor.varint()
     found = cls.from_code(code)

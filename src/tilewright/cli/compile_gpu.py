@@ -131,7 +131,10 @@ def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> 
 def source_of(
     module: Module, options: argparse.Namespace, session: Session, name: str | None = None
 ) -> Source:
-    """Return the kernel named by ``--entry``, or the only one; ``name`` is its name in a program."""
+    """Return the kernel named by ``--entry``, or the only one; ``name`` is its name in a program.
+
+    Raises UsageError where several kernels need a name, and for decisions about kernels of threads.
+    """
     from tilewright.gpu import CompileOptions
     from tilewright.launching.modules import is_tile_ir
 

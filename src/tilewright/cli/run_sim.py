@@ -74,7 +74,10 @@ def thread_kernel(module: Any, name: str | None) -> Any:
 
 def parameters_of(kernel: Any) -> list[Parameter]:
     """Return a kernel's parameters for the command line: memrefs, tensor maps and pointers take
-    arrays."""
+    arrays.
+
+    Raises UsageError for a type that no argument has.
+    """
     from xdsl.dialects.builtin import MemRefType
     from xdsl.dialects.llvm import LLVMPointerType
 

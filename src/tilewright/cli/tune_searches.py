@@ -43,7 +43,10 @@ class Searching:
 
 
 def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
-    """Run the searches that a program makes with cuTile's tuner. Returns rankings and the exit status."""
+    """Run the searches that a program makes with cuTile's tuner. Returns rankings and the exit status.
+
+    Raises TileIRError for a program that makes none, and its own error if it fails before the first.
+    """
     from dataclasses import replace
 
     from tilewright.cli.programs import take
@@ -142,7 +145,7 @@ def of_program(asked: Searching) -> list[Ranking]:
 
 
 def of_file(asked: Searching) -> list[Ranking]:
-    """Search the hints that the command line gives for a Tile IR kernel."""
+    """Search the hints that the command line gives for a Tile IR kernel. Raises TileIRError if it gives none."""
     from dataclasses import replace
 
     from tilewright.tuning.codes import NO_SPACE

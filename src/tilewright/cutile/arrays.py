@@ -189,8 +189,11 @@ def is_plain_tensor(tensor: Any) -> bool:
 
 
 def read_torch(tensor: Any) -> RawArray:
-    """The same of a torch tensor, without the user's modes and subclasses. Raises ValueError for
-    memory that the machine does not take."""
+    """The same of a torch tensor, without the user's modes and subclasses.
+
+    Raises ValueError for memory that the machine does not take, TypeError for a dtype or a layout that no kernel
+    takes, as cuTile does.
+    """
     torch = sys.modules["torch"]
     # Neither the user's modes and subclasses nor ours are to see what is asked here.
     with torch._C.DisableTorchFunction():
@@ -277,7 +280,10 @@ def read_buffer(value: Any) -> RawArray:
 
 def read_dlpack(value: Any) -> RawArray:
     # CuPy and others have both; what lies on a GPU says more of itself by the other interface.
-    """The same of what has ``__dlpack__``; the memory stays the value's."""
+    """The same of what has ``__dlpack__``; the memory stays the value's.
+
+    Raises ValueError for memory that the machine does not take, TypeError for a dtype that no kernel takes.
+    """
     on_gpu = _takes_gpu_memory() and int(value.__dlpack_device__()[0]) == _CUDA
     if on_gpu and hasattr(value, "__cuda_array_interface__"):
         return read_cuda_interface(value)

@@ -63,7 +63,10 @@ def launch_with(
     kernel_args: Any,
     programmatic_dependent_launch: Any = False,
 ) -> None:
-    """:func:`launch`, with settings."""
+    """:func:`launch`, with settings.
+
+    Raises TypeError as it does, before anything runs, for arguments of wrong types.
+    """
     dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError("expected argument programmatic_dependent_launch to have type bool")
@@ -85,7 +88,11 @@ def launch_with(
 def checked_launch(
     stream: Any, grid: Any, kernel: Any, kernel_args: Any
 ) -> tuple[Dispatcher, tuple[int, int, int]]:
-    """What launches the kernel, and the grid of three extents."""
+    """What launches the kernel, and the grid of three extents.
+
+    Raises cuTile's TypeError for a stream, a grid, a kernel or arguments that are none, ValueError and OverflowError
+    for extents out of range.
+    """
     if type(stream) is not int or stream:
         _check_stream(stream)
     known, extents = _latest_grid.pair
@@ -207,7 +214,11 @@ class Dispatcher:
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
         """Compile the kernel for the kinds of these arguments, unless that is done, and run it on
-        the machine of the settings."""
+        the machine of the settings.
+
+        Raises RuntimeError for an empty grid, as cuTile does; KernelError where the kernel does what it must not do;
+        and as ``read`` does.
+        """
         if self._repeats.launch(grid, kernel_args, settings):
             return
         key, values = self.read(kernel_args)
@@ -270,7 +281,11 @@ class Dispatcher:
         return compiled, loaded
 
     def read(self, kernel_args: tuple[Any, ...]) -> tuple[Key, list[Value]]:
-        """The key and the values of the arguments of a launch, in the order of the parameters."""
+        """The key and the values of the arguments of a launch, in the order of the parameters.
+
+        The key says what the kernel is compiled for. Raises TypeError for another number of arguments, and TypeError,
+        ValueError or OverflowError for those that cuTile refuses.
+        """
         parameters = self._parameters
         if len(kernel_args) != len(parameters):
             given, wanted = len(kernel_args), len(parameters)

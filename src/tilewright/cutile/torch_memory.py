@@ -256,7 +256,10 @@ class DeviceMemory:
                 self._statistics.reserved.change(unused)
 
     def set_fraction(self, fraction: float, device: Any = None) -> None:
-        """As ``torch.cuda.set_per_process_memory_fraction``."""
+        """As ``torch.cuda.set_per_process_memory_fraction``: a share of the memory, from 0 to 1.
+
+        Raises TypeError for what is no float, ValueError for one out of range, RuntimeError for another device.
+        """
         check_index(device)
         if not isinstance(fraction, float):
             raise TypeError("Invalid type for fraction argument, must be `float`")

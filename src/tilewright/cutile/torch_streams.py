@@ -176,7 +176,7 @@ class Event:
             self._captured = capture, capture.clock(number)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds until another event."""
+        """Milliseconds until another event. Raises ValueError unless both were recorded, with timing."""
         if not (self._times and end_event._times):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         self._check_host()

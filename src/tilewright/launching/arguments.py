@@ -180,7 +180,10 @@ def misaligned(
 
 
 def check_array(array: Array, ty: TileLike, name: str, location: SourceLocation | None) -> None:
-    """Check an array against a pointer parameter: its dtype must match the pointee, and its layout be accessible."""
+    """Check an array against a pointer parameter: its dtype must match the pointee, and its layout be accessible.
+
+    Raises ``TileIRError`` (``bad-argument``) if not; ``name`` is how the message calls the array.
+    """
     element = pointee_in(ty)
     allowed = ARRAY_DTYPES[element]
     if array.dtype in allowed:

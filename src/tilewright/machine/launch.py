@@ -216,7 +216,10 @@ class Program:
         options: LaunchOptions | None = None,
     ) -> None:
         """Like every machine's (``launching.machine.Program``). May be called from several threads; launches
-        are serialized."""
+        are serialized.
+
+        Raises ``TileIRError`` for a fault in the kernel, and for failed assertions once all tile blocks have run.
+        """
         chosen = self.options if options is None else options.over(self.options)
         with self._lock:
             if chosen is not self._accepted:
@@ -253,7 +256,8 @@ class Program:
 
     def start(self, given: Given, options: LaunchOptions) -> RunResult:
         """:meth:`launch` with checked arguments, for the single schedule ``options.seed``, with only the hooks of
-        this program's own translator."""
+        this program's own translator. Raises ``TileIRError`` as it does.
+        """
         if options is not self._accepted:
             self._accept(options)
         array_mark = self._arrays.mark()

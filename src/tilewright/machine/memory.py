@@ -93,7 +93,10 @@ class Memory:
         self._latest = Allocation(0, np.empty(0, np.uint8), "")
 
     def reserve(self, size: int, alignment: int = 1) -> int:
-        """Return an aligned address with ``size`` unused bytes, followed by a gap."""
+        """Return an aligned address with ``size`` unused bytes, followed by a gap.
+
+        ``alignment`` is in bytes; addresses are never reused. Raises ``Fault`` if the address space has no room.
+        """
         unit = max(alignment, _ALIGNMENT)
         base = -(-self._next // unit) * unit
         if base + size + _GAP > _ADDRESS_LIMIT:
@@ -175,8 +178,8 @@ class Memory:
     def find(self, address: int, size: int, itemsize: int, *, write: bool = False) -> Allocation:
         """Return the allocation that contains ``address .. address + size``, for reading or writing.
 
-        Faults if there is none, if ``address`` is not a multiple of ``itemsize``, or if this tile block
-        may not access the memory in this way.
+        Addresses and sizes are in bytes, ``itemsize`` is that of an element. Raises ``Fault`` if there is none, if
+        ``address`` is not a multiple of ``itemsize``, or if this tile block may not access the memory in this way.
         """
         allocation = self._latest
         if not (allocation.base <= address and address + size <= allocation.end):

@@ -31,7 +31,7 @@ class TimeLimit:
         return None if seconds is None else cls(seconds, monotonic() + seconds)
 
     def check(self, where: str) -> None:
-        """Raise a fault if the deadline has passed; ``where`` says where the launch was."""
+        """Raise ``Fault`` if the deadline has passed; ``where`` says where the launch was."""
         if monotonic() > self.deadline:
             raise Fault(TIME_LIMIT, over_message(self.seconds, where))
 
@@ -82,7 +82,7 @@ class Machine:
             self.time.check("")
 
     def check_iterations(self, count: int) -> None:
-        """Raise a fault if a loop is about to exceed the iteration limit."""
+        """Raise ``Fault`` if a loop is about to exceed the iteration limit; ``count`` includes the next iteration."""
         if count > self.max_iterations:
             raise self.endless_loop()
 

@@ -226,7 +226,10 @@ class ViewAccess:
     def lanes(self, regs: Registers) -> tuple[Array, Array | None]:
         """Return the element number of every element of the tile (int64), and a mask of those in bounds.
 
-        The mask is None if all are. Numbers of elements out of bounds are 0.
+        Both have the shape of the tile; numbers are offsets from the view's base, in elements. The mask is None if
+        all are in bounds. Numbers of elements out of bounds are 0. Raises ``Fault`` for an index outside of the index
+        space, for elements out of bounds where the kernel promises that there are none, and for numbers beyond 64
+        bits.
         """
         view: TensorView = regs[self.view_slot]
         rank = len(self.tile_dims)

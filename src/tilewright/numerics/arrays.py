@@ -172,7 +172,10 @@ def from_constant_bytes(
 ) -> Array:
     """Return the tile of a bytecode constant: ``data`` holds all elements, or one that fills the tile.
 
-    Raises ``constant-data-size`` at ``location`` if the size of ``data`` matches neither.
+    The result is a new array of shape ``shape`` with the dtype of ``dtype_of(element)``. ``data`` is as the bytecode
+    stores it: little-endian, tf32 in 3 bytes, f4E2M1FN one element a byte, i1 eight elements a byte. Raises
+    TileIRError (``constant-data-size``) at ``location`` if the size of ``data`` matches neither, ValueError for an
+    element type without constants (i4).
     """
     count = int(np.prod(shape, dtype=np.int64))
     raw = np.frombuffer(data, np.uint8)

@@ -45,7 +45,10 @@ def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
 def memory_of(
     parameters: Sequence[BlockArgument], args: Sequence[Any], further: Sequence[Any]
 ) -> list[Buffer]:
-    """The memory that a launch may access: the arrays among its arguments, and ``further``."""
+    """The memory that a launch may access: the arrays among its arguments, and ``further``.
+
+    The arrays are shared, not copied. Raises ``Fault`` for what is no array in ``further``.
+    """
     found: list[Buffer] = []
     for index, (parameter, arg) in enumerate(zip(parameters, args)):
         if isinstance(parameter.type, TensorMapDescriptorType) and isinstance(arg, TensorMap):

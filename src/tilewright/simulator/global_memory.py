@@ -139,7 +139,10 @@ class Access:
         return found != 0 if self.element.bits == 1 else found
 
     def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
-        """Store the elements; later ones overwrite earlier ones at the same address."""
+        """Store the elements; later ones overwrite earlier ones at the same address.
+
+        Raises ``Fault`` for addresses in no array and for read-only ones.
+        """
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
         warp.launch.version += 1
         if warp.launch.proxies is not None:

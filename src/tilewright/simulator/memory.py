@@ -132,7 +132,11 @@ def _lane_places(memref: MemRef, place: Index, size: int) -> Index:
 
 
 def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Operation) -> Array:
-    """Load the elements at ``place``: an int, (lanes,) or (lanes, n); the result has its shape."""
+    """Load the elements at ``place``: an int, (lanes,) or (lanes, n); the result has its shape.
+
+    Places count elements of ``dtype`` from the start of the buffer. The result may be a view of the memory. Raises
+    ``Fault`` if an active lane is out of bounds.
+    """
     buffer = memref.buffer
     if buffer.lane_bytes:
         place = _lane_places(memref, place, dtype.itemsize)
@@ -168,7 +172,11 @@ def beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
 def store(
     warp: Warp, memref: MemRef, place: Index, values: Array, dtype: np.dtype[Any], op: Operation
 ) -> None:
-    """Store elements of active lanes."""
+    """Store elements of active lanes; ``place`` is as for ``load``, ``values`` has its shape or broadcasts it.
+
+    Raises ``Fault`` if one is out of bounds, and for read-only memory. A store that is recorded for another
+    process leaves that memory as it is.
+    """
     buffer = memref.buffer
     if buffer.read_only:
         if warp.launch.recorder is not None:

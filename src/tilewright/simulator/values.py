@@ -103,7 +103,12 @@ def uniform(value: Any, mask: Array) -> int | None:
 
 
 def merge(mask: Array, new: Any, old: Any) -> Any:
-    """``new`` for the lanes in the mask, ``old`` for the others."""
+    """``new`` for the lanes in the mask, ``old`` for the others.
+
+    Arrays are (lanes, ...), of the dtype of the array among the two; the mask is (lanes,). Where there is no ``old``
+    (None) or both are the same, it is ``new`` itself. Raises ``Fault`` for memrefs and descriptors that differ
+    between lanes in more than their offset.
+    """
     if old is None or new is old:
         return new
     if isinstance(new, int) and isinstance(old, int):

@@ -214,7 +214,10 @@ class TileAttrParser(AttrParser):
     # Nesting
 
     def nest(self) -> None:
-        """Enter one more nesting level. Errors need not leave it, since recovery does."""
+        """Enter one more nesting level. Errors need not leave it, since recovery does.
+
+        Raises CodedParseError (``nesting-too-deep``) beyond ``MAX_NESTING``.
+        """
         self.depth += 1
         if self.depth > MAX_NESTING:
             fail(
@@ -329,7 +332,10 @@ class TileAttrParser(AttrParser):
         return found
 
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
-        """Parse a number with its type. Floats are rounded once, from the text to their type."""
+        """Parse a number with its type. Floats are rounded once, from the text to their type.
+
+        Returns None where no number stands. Raises CodedParseError for one that is not of its type.
+        """
         start = token_start(self)
         if (boolean := self.parse_optional_boolean()) is not None:
             return IntegerAttr(int(boolean), i1)

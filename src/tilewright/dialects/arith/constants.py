@@ -153,7 +153,8 @@ def show_value(value: Attribute) -> str:
 def parse_value(parser: AttrParser) -> Attribute:
     """``dense<...> : tile<...>``, ``NUMBER : type``, ``true`` or ``false``; or an attribute.
 
-    Bare integers are i64 and bare floats f64, as everywhere in MLIR.
+    Bare integers are i64 and bare floats f64, as everywhere in MLIR. Raises CodedParseError for a type that holds no
+    numbers, and for numbers that it does not hold.
     """
     start, text = token_start(parser), token_text(parser)
     if text.startswith("#"):

@@ -324,7 +324,10 @@ PREDICATES: dict[str, type[AssumePredicateAttr]] = {
 
 
 def parse_predicate(parser: AttrParser) -> AssumePredicateAttr:
-    """An assume predicate, short or with its ``#cuda_tile.`` prefix."""
+    """An assume predicate, short or with its ``#cuda_tile.`` prefix.
+
+    Raises CodedParseError (``bad-predicate``) for another attribute, and for parameters that break its rules.
+    """
     start = token_start(parser)
     text = token_text(parser)
     cls = PREDICATES.get(text.removeprefix("#cuda_tile."))

@@ -199,7 +199,10 @@ def format_elements(constant: PackedElements, dims: Sequence[int]) -> str:
 
 
 def parse_literal_and_type(parser: AttrParser) -> TileConstantAttr:
-    """``<elem: literal> : type``, or the old ``dense<literal> : type``."""
+    """``<elem: literal> : type``, or the old ``dense<literal> : type``.
+
+    Raises CodedParseError (``bad-constant``) for a literal that is not one of the type.
+    """
     legacy = parser.parse_optional_keyword("dense") is not None
     with parser.in_angle_brackets():
         element: Attribute | None = None
@@ -337,7 +340,11 @@ class Literal:
         end: int,
     ) -> bytes:
         """The packed elements of a tile of shape ``dims``, or one for all; ``shown`` is its type,
-        and the range is that of the literal."""
+        and the range is that of the literal.
+
+        Elements are little-endian, of ``element_bytes(fmt)`` bytes each. Raises CodedParseError (``bad-constant``) if
+        the literal has another shape, or numbers that the format does not hold.
+        """
         size = element_bytes(fmt)
         if self.hex_data is not None:
             if len(self.hex_data) not in (size, size * prod(dims)):
@@ -371,7 +378,7 @@ class Literal:
 
 
 def parse_scalar(parser: AttrParser) -> str:
-    """The text of one number, ``true`` or ``false``, with its sign."""
+    """The text of one number, ``true`` or ``false``, with its sign. Raises CodedParseError for another token."""
     negative = parser.parse_optional_punctuation("-") is not None
     token = current_token(parser)
     is_bool = token.kind is MLIRTokenKind.BARE_IDENT and token.text in ("true", "false")
@@ -383,7 +390,12 @@ def parse_scalar(parser: AttrParser) -> str:
 
 
 def scalar_literal(parser: AttrParser, text: str, fmt: ElementFormat, offset: int) -> int:
-    """The bit pattern of a number's text in a format; out of range is reported at ``offset``."""
+    """The bit pattern of a number's text in a format; hexadecimal floats are patterns, decimal ones are rounded to
+    nearest even.
+
+    Raises CodedParseError (``bad-constant``) at ``offset`` for numbers out of range, and for floats without a
+    decimal point.
+    """
     end = offset + len(text)
     if fmt.is_int:
         return _int_literal(parser, text, fmt, offset, end)

@@ -141,7 +141,10 @@ class SyntaxOp(IRDLOperation, ABC):
 
     @classmethod
     def from_state(cls, parser: Parser, state: ParseState) -> Self:
-        """The operation described by a fully read state."""
+        """The operation described by a fully read state.
+
+        Raises CodedParseError (``operand-type-count``) if a group has another number of types than operands.
+        """
         definition = cls.get_irdl_definition()
         operands: list[SSAValue] = []
         segments: list[int] = []

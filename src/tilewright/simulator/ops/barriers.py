@@ -316,7 +316,11 @@ def acting_lanes(warp: Warp, predicate: int | None) -> Array:
 def barriers_of(
     warp: Warp, group: Sequence[MBarrier], index: Any, acting: Array, op: Operation
 ) -> Iterator[tuple[MBarrier, Array]]:
-    """The mbarriers that lanes refer to, each with the mask of those lanes."""
+    """The mbarriers that lanes refer to, each with the mask of those lanes.
+
+    ``index`` is one number for all lanes or (lanes,); ``acting`` is (lanes,), of bools. Raises ``Fault`` for a
+    number that the group does not have.
+    """
     if not acting.any():
         return
     numbers = [index] if type(index) is int else [int(n) for n in np.unique(index[acting])]

@@ -34,6 +34,8 @@ class SourceFile:
     def line_range(self, line: int) -> tuple[int, int]:
         """Return the (start, end) offsets of a 1-based line, without its terminator."""
         starts = self._starts()
+        if line < 1:
+            raise IndexError(f"lines count from 1, got {line}")
         start = starts[line - 1]
         if line == len(starts):
             return start, len(self.text)

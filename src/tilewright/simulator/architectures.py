@@ -115,9 +115,24 @@ class Occupancy:
 
 
 def occupancy(
-    arch: Architecture, threads: int, shared_bytes: int, registers: int | None = None
+    arch: Architecture | str, threads: int, shared_bytes: int, registers: int | None = None
 ) -> Occupancy:
-    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory, ``registers`` per thread."""
+    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory, ``registers`` per thread.
+
+    ``arch`` may be a name such as ``sm_90a``. Shared memory is in bytes per block, static and dynamic; without
+    ``registers`` they limit nothing. Registers are allocated by warp in units of ``WARP_REGISTERS``, and from sm_80 on a
+    block with shared memory holds another KiB for the system (CUDA C++ Programming Guide, compute capabilities). A
+    block that does not fit has occupancy 0.
+
+    Raises ``TileIRError`` for an unknown architecture, ValueError for less than one thread or register.
+    """
+    if isinstance(arch, str):
+        try:
+            arch = Architecture.parse(arch)
+        except Fault as fault:
+            raise TileIRError([fault.diagnostic()]) from None
+    if threads < 1 or (registers is not None and registers < 1):
+        raise ValueError(f"a block has threads, and threads have registers: {threads}, {registers}")
     warps = -(-threads // 32)
     limits = {"blocks": arch.max_blocks, "warps": arch.max_warps // warps}
     if shared_bytes:

@@ -158,7 +158,7 @@ class TileIRError(Exception):
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> TileIRError:
-        """Return an exception with one error diagnostic."""
+        """Return an exception with one error diagnostic; it is not raised here."""
         return cls([Diagnostic(Severity.ERROR, code, message, location, label, tuple(notes), help)])
 
 

@@ -65,7 +65,7 @@ class Architecture:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory per multiprocessor, in bytes."""
+        """Shared memory per multiprocessor, in bytes (CUDA C++ Programming Guide, compute capabilities)."""
         return _SHARED_KIB.get(self.compute, 100) * 1024
 
     @property
@@ -95,7 +95,11 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks are resident on a multiprocessor, and what limits them."""
+    """How many blocks are resident on a multiprocessor, and what limits them.
+
+    ``warps`` is that of all resident blocks, ``max_warps`` what the multiprocessor holds; ``limits`` gives for each
+    resource the number of blocks that it would allow.
+    """
 
     blocks: int
     warps: int

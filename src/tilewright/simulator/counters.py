@@ -48,7 +48,10 @@ class Counters:
     def shared_access(
         self, addresses: Array, size: int, warp: Warp, op: Operation, count: int = 1
     ) -> None:
-        """Count an access of ``size`` bytes at each address; ``addresses`` has equal shares for ``count`` warps."""
+        """Count an access of ``size`` bytes at each address; ``addresses`` has equal shares for ``count`` warps.
+
+        They are those of active lanes, in bytes (int64).
+        """
         self.shared_accesses += count
         if not addresses.size:
             return

@@ -57,7 +57,10 @@ def is_negative(bits: int, fmt: ElementFormat) -> bool:
 
 
 def split_finite(bits: int, fmt: ElementFormat) -> tuple[int, int]:
-    """Return ``(significand, exponent)`` of a finite pattern; its magnitude is significand * 2**exponent."""
+    """Return ``(significand, exponent)`` of a finite pattern; its magnitude is significand * 2**exponent.
+
+    Neither is normalised: the significand of a subnormal has fewer bits. The sign is not part of it.
+    """
     magnitude = bits & fmt.magnitude_mask
     field, mantissa = magnitude >> fmt.mantissa_bits, magnitude & ((1 << fmt.mantissa_bits) - 1)
     if field or not fmt.has_zero:

@@ -51,7 +51,7 @@ def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
     """Return a constant of a type: a number fills it, lists and arrays give its elements in row-major order.
 
     Raises ValueError for a wrong number of elements, and for numbers that the element type cannot hold:
-    fractions and out-of-range values for integers. Floats are rounded to nearest.
+    fractions and out-of-range values for integers; TypeError for what is no number. Floats are rounded to nearest.
     """
     flat = _flatten(value)
     count = len(flat)

@@ -268,24 +268,34 @@ class Elementwise(Operations):
 
     @checked("maximum")
     def maximum(self, lhs: Any, rhs: Any) -> Value:
-        """The element-wise maximum. Integers are signed; of a NaN and a number the result is the number."""
+        """The element-wise maximum. Integers are signed; of a NaN and a number the result is the number.
+
+        Operands are broadcast to one shape; +0 is above -0. Raises ``BuilderError`` as ``binary`` does.
+        """
         return self.binary("maximum", lhs, rhs)
 
     @checked("minimum")
     def minimum(self, lhs: Any, rhs: Any) -> Value:
-        """The element-wise minimum. Integers are signed; of a NaN and a number the result is the number."""
+        """The element-wise minimum. Integers are signed; of a NaN and a number the result is the number.
+
+        Operands are broadcast to one shape; -0 is below +0. Raises ``BuilderError`` as ``binary`` does.
+        """
         return self.binary("minimum", lhs, rhs)
 
     @checked("full")
     def full(self, shape: Sequence[int], value: Any, elem: TypeLike) -> Value:
-        """A tile of equal elements, from a number or a scalar."""
+        """A tile of equal elements, from a number or a scalar.
+
+        A scalar keeps its own element type. Raises ``BuilderError`` for a shape that no tile has, and for a number
+        that the element type cannot hold.
+        """
         if isinstance(value, Value | SSAValue):
             return self.broadcast_to(value, shape, "full")
         return self.constant_for("full", value, self._tile_type("full", shape, elem))
 
     @checked("zeros")
     def zeros(self, shape: Sequence[int], elem: TypeLike) -> Value:
-        """A tile of zeros."""
+        """A tile of zeros. Raises ``BuilderError`` for a shape that no tile has."""
         return self.constant_for("zeros", 0, self._tile_type("zeros", shape, elem))
 
     @checked("arange")

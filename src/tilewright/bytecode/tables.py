@@ -91,7 +91,11 @@ class StringTable:
         self._references: dict[str, SymbolRefAttr] = {}
 
     def attribute(self, cursor: Cursor) -> StringAttr:
-        """Read an index; returns that string."""
+        """Read an index; returns that string. Bytes that are not UTF-8 become surrogates, and are written as they
+        were.
+
+        Raises ``DecodeError`` for an index that the table does not have.
+        """
         index = read_index(cursor, len(self._spans), "string")
         found = self._attributes.get(index)
         if found is None:
@@ -125,7 +129,7 @@ class StringTable:
         return found
 
     def reference(self, cursor: Cursor) -> SymbolRefAttr:
-        """Read an index; returns a reference to that symbol."""
+        """Read an index; returns a reference to that symbol. Raises ``DecodeError`` as ``symbol`` does."""
         name = self.symbol(cursor).data
         found = self._references.get(name)
         if found is None:

@@ -167,7 +167,7 @@ def _string(cursor: Cursor, tables: Tables, depth: int) -> Attribute:
 
 
 def read_array(cursor: Cursor, tables: Tables, depth: int = 0) -> Attribute:
-    """Read a count and that many tagged attributes."""
+    """Read a count and that many tagged attributes. Raises ``DecodeError`` as ``read_tagged`` does."""
     count = cursor.count("array elements")
     return ArrayAttr([read_tagged(cursor, tables, depth + 1) for _ in range(count)])
 

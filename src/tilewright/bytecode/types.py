@@ -79,7 +79,10 @@ class TypeTable:
         self._interned: dict[Attribute, Attribute] = {}
 
     def type(self, cursor: Cursor) -> Attribute:
-        """Read an index; returns that type."""
+        """Read an index; returns that type, the same object for the same index.
+
+        Raises ``DecodeError`` for an index that the table does not have, and for a type that is malformed.
+        """
         index = read_index(cursor, len(self.decoded), "type")
         return self.decoded[index] or self._decode(index)
 

@@ -102,7 +102,9 @@ def parameters_of(kernel: Any) -> list[Parameter]:
 
 
 def draw(found: SimulationResult, path: str | None, title: str, session: Session) -> None:
-    """Write the timeline if requested."""
+    """Write the timeline if requested: SVG or, for any other suffix, a page. Raises UsageError if it cannot be
+    written.
+    """
     if path is None:
         return
     timeline = found.timeline

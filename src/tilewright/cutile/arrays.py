@@ -97,8 +97,11 @@ def _has_buffer(value: object) -> bool:
 
 
 def read_numpy(array: np.ndarray[Any, Any]) -> RawArray:
-    """Address, element type, extents and strides of a NumPy array. Raises cuTile's TypeError for a
-    dtype that tiles do not have."""
+    """Address, element type, extents and strides of a NumPy array; strides are in elements.
+
+    Raises cuTile's TypeError for a dtype that tiles do not have, ValueError for strides that are no multiples of an
+    element.
+    """
     dtype = array.dtype
     name = _NAME_OF_DTYPE.get(dtype)
     if name is None:
@@ -225,13 +228,15 @@ def _takes_gpu_memory() -> bool:
 
 
 def read_interface(value: Any) -> RawArray:
-    """The same of what has NumPy's ``__array_interface__``."""
+    """The same of what has NumPy's ``__array_interface__``. Raises TypeError for a dtype that tiles do not have."""
     return _from_interface(value.__array_interface__, "__array_interface__")
 
 
 def read_cuda_interface(value: Any) -> RawArray:
-    """The same of what has ``__cuda_array_interface__``. Raises ValueError where the machine takes
-    host memory."""
+    """The same of what has ``__cuda_array_interface__``.
+
+    Raises ValueError where the machine takes host memory, TypeError for a dtype that tiles do not have.
+    """
     from tilewright.cutile.settings import current
 
     is_on_gpu = _takes_gpu_memory()
@@ -274,7 +279,7 @@ def _from_interface(fields: Any, what: str) -> RawArray:
 
 
 def read_buffer(value: Any) -> RawArray:
-    """The same of what has Python's buffer protocol."""
+    """The same of what has Python's buffer protocol. Raises TypeError as ``read_numpy`` does."""
     return read_numpy(np.asarray(memoryview(value)))
 
 

@@ -137,7 +137,9 @@ def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1
     """A cuTile kernel compiled for arguments of this kind, as a launch would; nothing runs.
 
     ``args`` are those of ``cuda.tile.launch``; only their kinds count, but for constants. What cuTile
-    refuses is refused with its own exceptions.
+    refuses is refused with its own exceptions, TypeError for what is no kernel or no arguments. Raises
+    :class:`~tilewright.cutile.RefusedError` for code that is not Tile IR, and
+    :class:`~tilewright.cutile.FrontEndError` where cuTile cannot be used.
     """
     dispatcher, extents = checked_launch(0, grid, kernel, args)
     return of_specialisation(

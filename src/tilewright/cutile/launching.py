@@ -49,8 +49,9 @@ def launch(
     ``programmatic_dependent_launch`` are checked and change nothing: launches run one after the
     other. ``machine`` overrides the one that holds here, the reference machine by default.
 
-    What cuTile refuses is refused in the same way, before anything runs. A
-    :class:`~tilewright.cutile.KernelError` where the kernel does what it must not do.
+    What cuTile refuses is refused in the same way, before anything runs: TypeError for what is no stream, grid,
+    kernel or argument, ValueError for extents out of range. A :class:`~tilewright.cutile.KernelError` where the
+    kernel does what it must not do, a :class:`~tilewright.cutile.RefusedError` where the machine lacks something.
     """
     launch_with(current(machine), stream, grid, kernel, kernel_args, programmatic_dependent_launch)
 
@@ -262,7 +263,7 @@ class Dispatcher:
         return settings.instead(compiled, grid, values)
 
     def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
-        """Compile and load what a launch with such arguments needs."""
+        """Compile and load what a launch with such arguments needs. Raises TypeError as ``read`` does."""
         self._loaded(self.read(kernel_args)[0], settings, (1, 1, 1), kernel_args)
 
     def _loaded(
@@ -312,7 +313,9 @@ class Dispatcher:
             del wrong  # or the arguments would live until the garbage is collected
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
-        """cuTile's constraints that the kernel is compiled for, given these arguments."""
+        """cuTile's constraints that the kernel is compiled for, given these arguments. Raises TypeError as ``read``
+        does.
+        """
         return constraints_of(self.read(kernel_args)[0], self._front)
 
     def compiled(self, key: Key) -> Specialisation:

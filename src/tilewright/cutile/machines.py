@@ -108,7 +108,10 @@ class LoadedKernel:
 
 
 def get_ready(name: str) -> None:
-    """Import and start what launches on a machine need, so that the first one does not have to."""
+    """Import and start what launches on a machine need, so that the first one does not have to.
+
+    Raises TileIRError for a machine that there is not.
+    """
     for module in _READING:
         import_module(module)
     machine_named(name).get_ready()
@@ -135,7 +138,8 @@ def load(
 ) -> LoadedKernel:
     """Load the entry of that name of a verified module onto the machine that the settings name.
 
-    ``constants`` are those that the kernel was compiled for, by parameter.
+    ``constants`` are those that the kernel was compiled for, by parameter. Raises RefusedError for settings that the
+    machine lacks, TileIRError for what it cannot run.
     """
     check_settings(settings)
     machine = machine_named(settings.machine)

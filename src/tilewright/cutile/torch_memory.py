@@ -200,7 +200,9 @@ class DeviceMemory:
             self._statistics.change(self._events.popleft())
 
     def statistics(self, device: Any = None) -> dict[str, Any]:
-        """As ``torch.cuda.memory_stats_as_nested_dict``."""
+        """As ``torch.cuda.memory_stats_as_nested_dict``: bytes and counts. Raises RuntimeError for another device
+        than 0.
+        """
         check_index(device)
         self.is_asked_for = True
         with self._lock:
@@ -230,7 +232,7 @@ class DeviceMemory:
         }
 
     def reset_peaks(self, device: Any = None) -> None:
-        """Peaks are what there is now."""
+        """Peaks are what there is now. Raises RuntimeError for another device than 0."""
         check_index(device)
         self.is_asked_for = True
         with self._lock:
@@ -239,7 +241,7 @@ class DeviceMemory:
                 count.peak = count.current
 
     def reset_totals(self, device: Any = None) -> None:
-        """Nothing has come or gone up to now."""
+        """Nothing has come or gone up to now. Raises RuntimeError for another device than 0."""
         check_index(device)
         with self._lock:
             self._settle()
@@ -268,7 +270,7 @@ class DeviceMemory:
         self._fraction = fraction
 
     def fraction(self, device: Any = None) -> float:
-        """As ``torch.cuda.get_per_process_memory_fraction``."""
+        """As ``torch.cuda.get_per_process_memory_fraction``. Raises RuntimeError for another device than 0."""
         check_index(device)
         return self._fraction
 

@@ -26,6 +26,9 @@ def array_of_constant(constant: TileConstantAttr) -> Array:
 def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
     """The tile of the elements in ``data``, or of its single element broadcast, read-only; i1 and i4 take one byte
     each.
+
+    The others are as in bytecode (``numerics.arrays.from_constant_bytes``), and so are the errors: TileIRError where
+    the size of ``data`` is that of neither.
     """
     if element in ("i1", "i4"):
         raw = np.frombuffer(data, np.uint8)

@@ -95,7 +95,7 @@ class Memory:
     def reserve(self, size: int, alignment: int = 1) -> int:
         """Return an aligned address with ``size`` unused bytes, followed by a gap.
 
-        ``alignment`` is in bytes; addresses are never reused. Raises ``Fault`` if the address space has no room.
+        ``alignment`` is in bytes. Raises ``Fault`` if the address space has no room.
         """
         unit = max(alignment, _ALIGNMENT)
         base = -(-self._next // unit) * unit
@@ -129,7 +129,10 @@ class Memory:
         writable: bool = True,
         owner: int | None = None,
     ) -> Allocation:
-        """Map bytes at a new address."""
+        """Map bytes (a rank-1 uint8 array, which is shared) at a new address, aligned to a number of bytes.
+
+        Raises ``Fault`` if the address space has no room.
+        """
         base = self.reserve(buffer.size, alignment)
         return self.place(base, buffer, name, writable=writable, owner=owner)
 
@@ -242,7 +245,10 @@ class Memory:
         return "" if closest is None else closest[1]
 
     def load(self, addresses: Array, storage: Storage) -> Array:
-        """Return the raw elements at addresses (uint64, any shape)."""
+        """Return the raw elements at addresses (uint64, any shape).
+
+        The result is a new array of that shape, with the dtype of the storage. Raises ``Fault`` as ``find`` does.
+        """
         if addresses.size == 0:
             return np.empty(addresses.shape, storage.raw)
         found = self._one_allocation(addresses, storage, write=False)
@@ -255,7 +261,11 @@ class Memory:
         return result
 
     def store(self, addresses: Array, storage: Storage, raw: Array) -> None:
-        """Write raw elements. Of equal addresses, the last in row-major order wins."""
+        """Write raw elements. Of equal addresses, the last in row-major order wins.
+
+        ``raw`` has the shape of ``addresses`` (uint64) and the dtype of the storage. Raises ``Fault`` as ``find``
+        does.
+        """
         if addresses.size == 0:
             return
         self.version += 1

@@ -105,7 +105,10 @@ class ViewAccess:
         )
 
     def box(self, regs: Registers, *, write: bool = False) -> StridedElements:
-        """Return the in-bounds elements of the tile."""
+        """Return the in-bounds elements of the tile, as strides over the memory of the view.
+
+        Raises ``Fault`` as ``lanes`` does, and for memory that may not be accessed in this way.
+        """
         view: TensorView = regs[self.view_slot]
         if view is not self._view:
             self._prepare(view)
@@ -275,7 +278,10 @@ class ViewAccess:
         return tuple(-1 if dim == position else 1 for dim in range(rank))
 
     def addresses(self, regs: Registers) -> tuple[Array, Array | None]:
-        """Return the address of every element (uint64), and a mask of those in bounds. Whole bytes only."""
+        """Return the address of every element (uint64), and a mask of those in bounds. Whole bytes only.
+
+        Both have the shape of the tile; the mask is None if all are. Raises ``Fault`` as ``lanes`` does.
+        """
         numbers, inside = self.lanes(regs)
         base = np.uint64(regs[self.view_slot].base)
         return base + numbers.astype(np.uint64) * np.uint64(self.storage.size), inside

@@ -215,7 +215,11 @@ _OLD_PRODUCTS = {("f16", (16, 8, 8)), ("i8", (8, 8, 16)), ("i4", (8, 8, 32))}
 
 
 def requirement_of(op: Operation) -> Requirement | None:
-    """The requirement of an operation, or None if every architecture has it."""
+    """The requirement of an operation, or None if every architecture has it (PTX ISA, target notes of each
+    instruction).
+
+    Raises ``Fault`` for a product of elements that the simulator does not have.
+    """
     if op.name == "nvgpu.mma.sync":
         from tilewright.simulator.values import element_of
 

@@ -207,7 +207,10 @@ def store(
 def note_access(
     warp: Warp, memref: MemRef, place: Index, size: int, op: Operation, *, is_write: bool
 ) -> None:
-    """Count an access; in shared memory, also check its order."""
+    """Count an access; in shared memory, also check its order.
+
+    Places count elements, ``size`` is the bytes of one. Raises ``OneByOne`` where a group cannot be checked together.
+    """
     space = memref.buffer.space
     place = np.asarray(place)
     per_lane = place.shape[1] if place.ndim == 2 else 1

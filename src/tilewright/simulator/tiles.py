@@ -65,7 +65,8 @@ class TileProgram(ThreadsOfTiles):
     ) -> SimulationResult:
         """Launch a kernel, as for every machine (``launching.machine.Program``).
 
-        ``options.memory`` has arrays that the kernel accesses by address only.
+        ``options.memory`` has arrays that the kernel accesses by address only. Raises ``TileIRError`` as every
+        machine does, TypeError for unknown keywords.
         """
         chosen = self.options if options is None else options.over(self.options)
         if deprecated:

@@ -228,8 +228,10 @@ class TileAttrParser(AttrParser):
 
     @contextmanager
     def delimited(self, start: str, end: str) -> Generator[None, None, None]:
-        """Parse both delimiters around what is parsed inside, one nesting level deeper. An error if either
-        is missing."""
+        """Parse both delimiters around what is parsed inside, one nesting level deeper.
+
+        Raises CodedParseError if either is missing.
+        """
         self.parse_characters(start)
         self.nest()
         yield
@@ -507,7 +509,10 @@ class TileAttrParser(AttrParser):
         return value
 
     def resolve_alias(self, alias: Alias) -> Attribute:
-        """Return the attribute of an alias. Parses it on first use, wherever the parser is."""
+        """Return the attribute of an alias. Parses it on first use, wherever the parser is.
+
+        Raises the ParseError of its definition, the same each time.
+        """
         if alias.value is not None:
             return alias.value
         if alias.error is not None:

@@ -326,7 +326,8 @@ class Literal:
 
     def resolve(self, parser: AttrParser, ty: TileType, start: int, end: int) -> TileConstantAttr:
         """The constant that the literal is as a tile of a type; ``start`` and ``end`` are where its
-        text lies. Reports ``bad-constant`` where it does not fit."""
+        text lies. Raises CodedParseError (``bad-constant``) where it does not fit.
+        """
         data = self.data(parser, FORMATS[ty.element], ty.dims, format_type(ty), start, end)
         return TileConstantAttr(ty, data)
 

@@ -86,7 +86,7 @@ def _end_of_type(parser: AttrParser, start: int) -> int:
 
 
 def parse_element(parser: AttrParser) -> Attribute:
-    """An element type: a scalar, or a pointer."""
+    """An element type: a scalar, or a pointer. Raises CodedParseError where no type stands."""
     return parse_type(parser)
 
 

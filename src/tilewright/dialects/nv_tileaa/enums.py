@@ -124,8 +124,9 @@ class TileAAEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
-        """The member whose keyword stands here; reports ``bad-keyword`` with the ones that there
-        are."""
+        """The member whose keyword stands here. Raises CodedParseError (``bad-keyword``) with the ones that there
+        are.
+        """
         what = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
         known = [member.value for member in cls.enum_type]
         other = token_text(parser) in cls.SPELLINGS

@@ -115,7 +115,9 @@ def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
 
 
 def parse_operands(parser: Parser, state: ParseState, name: str) -> None:
-    """Read further operands of a group, at least one, with commas between them."""
+    """Read further operands of a group, at least one, with commas between them. Raises CodedParseError as
+    ``parse_operand`` does.
+    """
     parse_operand(parser, state, name)
     while parser.parse_optional_punctuation(","):
         parse_operand(parser, state, name)

@@ -59,7 +59,10 @@ class Stop:
         raise KeyError(f"'{self.op.name}' has no value {key} here; values: {known}")
 
     def stats(self, name: str, *, bins: int = DEFAULT_BINS) -> TileStats:
-        """Return the statistics of a tile by name. Raises TypeError for a view."""
+        """Return the statistics of a tile by name, with or without ``%``.
+
+        Raises KeyError for an unknown name, TypeError for a view, ValueError for less than one bin.
+        """
         value = self[name]
         if isinstance(value, TensorView):
             raise TypeError(f"{name} is a view, not a tile")

@@ -43,7 +43,10 @@ class Listings:
 
     @classmethod
     def of(cls, module: Operation, sources: Mapping[str, str]) -> Listings:
-        """``sources`` gives texts of source files by name; others are read where they exist."""
+        """``sources`` gives texts of source files by name; others are read where they exist.
+
+        A module that was not read from a text is printed, and shown as it is printed.
+        """
         texts = {name: SourceFile(name, text) for name, text in sources.items()}
         origin = source_of(next((op for op in module.walk() if source_of(op)), module))
         if isinstance(origin, TextSource):

@@ -29,6 +29,7 @@ from tilewright.machine.values import TOKEN, Registers, TensorView
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import padding_bits
 
 _ADDRESSES = 1 << 64
 
@@ -124,15 +125,8 @@ def padding_tile(ty: T.TileViewType) -> Array:
 
 
 def padding_of(name: str, dims: tuple[int, ...], element: str) -> Array:
-    """Return a tile filled with a named padding, such as ``neg_inf``."""
-    fmt = FORMATS[element]
-    bits = {
-        "zero": lambda: 0,
-        "neg_zero": lambda: fmt.sign_bit,
-        "nan": lambda: fmt.max_finite_bits if fmt.nan == "none" else fmt.nan_bits,
-        "pos_inf": lambda: fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits,
-        "neg_inf": lambda: fmt.sign_bit | (fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits),
-    }[name]()
+    """Return a tile filled with a named padding, such as ``neg_inf``; see ``numerics.padding_bits``."""
+    bits = padding_bits(name, FORMATS[element])
     one = from_bits(np.array([bits], np.uint64), element)
     return np.full(dims, one[0], dtype_of(element))
 

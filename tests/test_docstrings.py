@@ -123,9 +123,13 @@ def _imported(file: str) -> dict[str, str]:
     }
 
 
-def _helper(name: str, file: str) -> list[Known]:
-    """The functions that a name can be: of the same file, of the one it is imported from, else the only one."""
+def _helper(name: str, file: str, *, is_method: bool = False) -> list[Known]:
+    """The functions that a name can be: of the same file, of the one it is imported from, else the only one,
+    of methods the only one of the package."""
     found = _by_name().get(name, [])
+    if is_method and (methods := [k for k in found if isinstance(k.holder, ast.ClassDef)]):
+        package = file.partition("/")[0] + "/"
+        found = [k for k in methods if k.file.startswith(package)] or methods
     if own := [known for known in found if known.file == file]:
         return own
     if (source := _imported(file).get(name)) is not None:
@@ -143,7 +147,7 @@ def _made_by(node: ast.expr, file: str) -> set[str]:
         if isinstance(node, ast.Call):
             returned = {
                 each.strip(" \"'")
-                for known in _helper(name, file)
+                for known in _helper(name, file, is_method=isinstance(inner, ast.Attribute))
                 if known.function.returns is not None
                 for each in ast.unparse(known.function.returns).split("|")
             }

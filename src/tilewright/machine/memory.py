@@ -57,7 +57,9 @@ class Allocation:
         self.end = self.base + self.buffer.size
 
     def elements(self, dtype: np.dtype[Any]) -> tuple[int, Array]:
-        """Return all aligned elements of that dtype, and the address of the first."""
+        """Return all aligned elements of that dtype, and the address of the first: ``(address, view over the
+        bytes)``.
+        """
         found = self._typed.get(dtype)
         if found is None:
             skipped = -self.base % dtype.itemsize
@@ -113,7 +115,7 @@ class Memory:
         writable: bool = True,
         owner: int | None = None,
     ) -> Allocation:
-        """Map bytes (a rank-1 uint8 array) at a reserved address above all others."""
+        """Map bytes (a rank-1 uint8 array) at a reserved address above all others. The array is shared."""
         assert not self._bases or base >= self._allocations[-1].end
         allocation = Allocation(base, buffer, name, writable, owner)
         self._bases.append(base)

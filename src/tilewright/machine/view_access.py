@@ -287,7 +287,10 @@ class ViewAccess:
         return base + numbers.astype(np.uint64) * np.uint64(self.storage.size), inside
 
     def load_lanes(self, regs: Registers, padding: Array) -> Array:
-        """Return the raw elements, with ``padding`` for those out of bounds."""
+        """Return the raw elements, with ``padding`` for those out of bounds, in a new array of the tile's shape.
+
+        Raises ``Fault`` as ``lanes`` does, and for memory that may not be read.
+        """
         if self.storage.packed:
             return self._load_packed(regs, padding)
         addresses, inside = self.addresses(regs)
@@ -298,7 +301,9 @@ class ViewAccess:
         return raw
 
     def store_lanes(self, regs: Registers, raw: Array) -> None:
-        """Write the raw elements that are in bounds."""
+        """Write the raw elements that are in bounds. ``raw`` has the tile's shape. Raises ``Fault`` as ``lanes``
+        does, and for memory that may not be written.
+        """
         if self.storage.packed:
             self._store_packed(regs, raw)
             return

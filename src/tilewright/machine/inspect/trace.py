@@ -128,7 +128,7 @@ class Trace:
         return tuple(found)
 
     def to_json_lines(self) -> str:
-        """Return one JSON object per line: the launch, the records, and what was left out."""
+        """Return one JSON object per line: the launch, the records, and what was left out (docs/json.md)."""
         lines = [{"event": "launch", **self.launch}, *map(_record_json, self.records)]
         if self.notices:
             lines.append({"event": "cut", "left_out": self.left_out, "summarised": self.summarised})

@@ -119,7 +119,9 @@ def _get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Ste
 
 
 def padding_tile(ty: T.TileViewType) -> Array:
-    """Return what out-of-bounds elements read as: the view's padding, or zero if it has none."""
+    """Return what out-of-bounds elements read as: the view's padding, or zero if it has none. In the shape of its
+    tile.
+    """
     tile = ty.tile_type
     return padding_of(str(ty.padding) if ty.padding else "zero", tile.dims, tile.element)
 

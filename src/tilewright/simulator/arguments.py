@@ -30,7 +30,10 @@ _DYNAMIC = b.DYNAMIC_INDEX
 
 
 def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
-    """The values of the parameters. Raises ``Fault`` with the name of a parameter that does not fit its argument."""
+    """The values of the parameters. Raises ``Fault`` with the name of a parameter that does not fit its argument.
+
+    Arrays become memrefs over their own memory, tensor maps, or addresses; nothing is copied.
+    """
     if len(args) != len(parameters):
         raise Fault(
             codes.ARGUMENT,

@@ -38,7 +38,7 @@ class Buffer:
     _views: dict[Any, Array] = field(default_factory=dict)
 
     def view(self, dtype: np.dtype[Any]) -> Array:
-        """The whole buffer as elements of a type."""
+        """The whole buffer as elements of a type, over the same memory; bytes that fill no element are left out."""
         found = self._views.get(dtype)
         if found is None:
             whole = self.data.size // dtype.itemsize * dtype.itemsize
@@ -68,10 +68,11 @@ def locate(
     extents: Sequence[int] = (),
     mask: Array | None = None,
 ) -> Index:
-    """The element that active lanes access, counted from the start of the buffer.
+    """The element that active lanes access, counted from the start of the buffer: an int, or (lanes,).
 
-    ``extents`` are those of the accessed vector, along the last dimensions. Raises ``Fault`` if an index of an active
-    lane, or of one in ``mask``, is out of bounds.
+    ``indices`` are those of the memref, one per axis, each of them an int or (lanes,). ``extents`` are those of the
+    accessed vector, along the last dimensions. Raises ``Fault`` if an index of an active lane, or of one in ``mask``,
+    is out of bounds.
     """
     place = memref.offset
     free = len(indices) - len(extents)
@@ -290,7 +291,7 @@ def count_banks(
 ) -> None:
     """Count an access to shared memory and its bank conflicts, for each warp with an active lane.
 
-    ``addresses`` has all lanes; ``on`` are the active ones, None for all.
+    ``addresses`` has all lanes, in bytes, at each of which lie ``size``; ``on`` are the active ones, None for all.
     """
     counters = warp.launch.counters
     if on is None:
@@ -320,7 +321,7 @@ def _is_contiguous(place: Array) -> bool:
 
 
 def bytes_at(place: Array, size: int) -> Bytes:
-    """The byte ranges of elements at these positions."""
+    """The byte ranges of elements at these positions, which count elements of ``size`` bytes."""
     return Bytes(np.asarray(place) * size, size, size)
 
 

@@ -105,7 +105,10 @@ class StringTable:
         return found
 
     def text(self, cursor: Cursor) -> str:
-        """Read an index; returns that string, with bytes that are not UTF-8 as lone surrogates."""
+        """Read an index; returns that string, with bytes that are not UTF-8 as lone surrogates.
+
+        Raises ``DecodeError`` for an index that the table does not have.
+        """
         return self.attribute(cursor).data
 
     def symbol(self, cursor: Cursor) -> StringAttr:
@@ -280,7 +283,7 @@ class Pool:
 
 
 def constant_entry(constant: TileConstantAttr) -> bytes:
-    """Return a constant as stored in the pool: its size, then its elements."""
+    """Return a constant as stored in the pool: its size in bytes, as a varint, then its elements; of i1 eight a byte."""
     data = constant.data.data
     if constant.type.element == "i1":
         data = _encode_bits(data)

@@ -309,7 +309,7 @@ class TypeWriter:
         return self._pool.index(bytes(entry.buffer))
 
     def require(self, since: Version, ty: Attribute, what: str = "") -> None:
-        """Report a type newer than the requested version (``needs-version``)."""
+        """Report a type newer than the requested version (``needs-version``); ``since`` is the first that has it."""
         if since > self.version:
             self.problem(
                 NEEDS_VERSION,

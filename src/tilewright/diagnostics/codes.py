@@ -66,7 +66,9 @@ def help_of(name: str) -> str:
 
 
 def present_name(name: str) -> str:
-    """Return the present name of a code. A former name is resolved with a DeprecationWarning."""
+    """Return the present name of a code; an unknown name is returned as it is. A former name is resolved with a
+    DeprecationWarning.
+    """
     if name not in _FORMER:
         return name
     warnings.warn(

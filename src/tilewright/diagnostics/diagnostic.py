@@ -16,7 +16,7 @@ _KEPT_AT_THE_END = 200
 
 
 def shortened(message: str) -> str:
-    """Return the message, with its middle cut out if it is too long."""
+    """Return the message, with its middle cut out if it has more than ``MAX_MESSAGE_LENGTH`` characters."""
     if len(message) <= MAX_MESSAGE_LENGTH:
         return message
     head = message[: MAX_MESSAGE_LENGTH - _KEPT_AT_THE_END - 5]

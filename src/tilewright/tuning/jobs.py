@@ -120,6 +120,6 @@ def measure_launch(launch: KeptLaunch, machine: str) -> dict[str, Any]:
 
 
 def seconds_of(result: object, wall: float) -> float:
-    """The duration of a launch, by the machine's clock if it has one, else ``wall``."""
+    """The duration of a launch in seconds, by the machine's clock if it has one, else ``wall``, that of the caller."""
     milliseconds = getattr(result, "milliseconds", None)
     return wall if milliseconds is None else milliseconds / 1e3

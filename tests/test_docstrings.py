@@ -19,6 +19,8 @@ from tests.test_structure import FILES, TOLD_ELSEWHERE, Function, nodes
 
 #: Errors that no caller expects, of mistakes of our own: a case that cannot be, and a method that a class must fill.
 OWN_MISTAKES = frozenset({"AssertionError", "NotImplementedError"})
+#: Errors of other packages that ours raise: of xDSL, argparse and torch.
+FOREIGN = frozenset({"ParseError", "VerifyException", "ArgumentTypeError", "OutOfMemoryError"})
 #: Methods of others, called by them: what they raise is said there.
 OF_OTHERS = {
     "verify": "xDSL's of attributes, types and constraints: VerifyException is how it answers",
@@ -84,9 +86,9 @@ def lineage(error: str) -> frozenset[str]:
         return frozenset(c.__name__ for c in cls.__mro__) - {"object", "Exception", "BaseException"}
     above = {b for cls in _classes().get(error, ()) for b in map(_last_name, cls.bases)}
     names = frozenset[str]().union(*map(lineage, above))
-    ends = above & {"Exception", "BaseException", "ParseError", "VerifyException"}
-    if error in ("ParseError", "VerifyException", "DiagnosticException", "InterpretationError"):
-        return frozenset({error})  # xDSL's
+    ends = above & {"Exception", "BaseException", *FOREIGN}
+    if error in FOREIGN:
+        return frozenset({error})
     return names | {error} if names or ends else frozenset()
 
 

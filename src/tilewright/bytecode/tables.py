@@ -283,7 +283,7 @@ class Pool:
 
 
 def constant_entry(constant: TileConstantAttr) -> bytes:
-    """Return a constant as stored in the pool: its size in bytes, as a varint, then its elements; of i1 eight a byte."""
+    """Return a constant as stored in the pool: its size in bytes, a varint, then its elements; of i1 eight a byte."""
     data = constant.data.data
     if constant.type.element == "i1":
         data = _encode_bits(data)

@@ -317,7 +317,7 @@ _PROTOCOLS: dict[str, Reader] = {
 
 
 def as_numpy(raw: RawArray) -> np.ndarray[Any, Any]:
-    """A NumPy array over the same elements. The caller keeps their owner alive."""
+    """A NumPy array over the same elements, of a rank and strides like theirs. The caller keeps their owner alive."""
     dtype = NUMPY_DTYPES[raw.dtype]
     low, high = byte_bounds(raw.shape, raw.strides, dtype.itemsize)
     if low == high:
@@ -330,7 +330,9 @@ def as_numpy(raw: RawArray) -> np.ndarray[Any, Any]:
 
 
 def byte_bounds(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    """The first byte of an array and the one after its last, counted from its first element."""
+    """The first byte of an array and the one after its last, counted from its first element; ``strides`` count
+    elements of ``itemsize`` bytes. Both are 0 for an array without elements.
+    """
     low = high = 0
     for extent, stride in zip(shape, strides, strict=True):
         if extent == 0:

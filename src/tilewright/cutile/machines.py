@@ -52,9 +52,11 @@ class LoadedKernel:
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> object:
-        """Run it to its end; what the machine knows of the run beside the arrays. A TileIRError where it
-        does what it must not, or assertions failed; what the sanitizer finds goes to
-        ``settings.on_report`` where there is one."""
+        """Run it to its end; what the machine knows of the run beside the arrays.
+
+        Raises TileIRError where it does what it must not, or assertions failed; what the sanitizer finds goes to
+        ``settings.on_report`` where there is one.
+        """
         options = settings.options
         if settings is self._plain:
             return self._launch(self._entry, grid, values, options)

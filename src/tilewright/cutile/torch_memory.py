@@ -164,7 +164,7 @@ class DeviceMemory:
             self.refuse(size)
 
     def refuse(self, size: int, reason: str = "") -> NoReturn:
-        """Raise the error of CUDA's allocator for so many bytes that cannot be had."""
+        """Raise ``torch.OutOfMemoryError``, as CUDA's allocator does, for so many bytes that cannot be had."""
         self._failures += 1
         free = max(self.free_bytes(), 0)
         raise torch.OutOfMemoryError(
@@ -275,11 +275,13 @@ class DeviceMemory:
         return self._fraction
 
     def free_and_total(self, device: Any = None) -> tuple[int, int]:
-        """As ``torch.cuda.mem_get_info``."""
+        """As ``torch.cuda.mem_get_info``: both in bytes. Raises RuntimeError for another device than 0."""
         return max(TOTAL_BYTES - self.used(device), 0), TOTAL_BYTES
 
     def used(self, device: Any = None) -> int:
-        """As ``torch.cuda.device_memory_used``: the bytes that torch has taken."""
+        """As ``torch.cuda.device_memory_used``: the bytes that torch has taken. Raises RuntimeError for another
+        device than 0.
+        """
         return self.statistics(device)["reserved_bytes"]["all"]["current"]
 
 

@@ -67,7 +67,7 @@ class ElementsAttr(PackedElements):
 
     @classmethod
     def from_bits(cls, type: T.TileType, bits: Sequence[int]) -> Self:
-        """The constant with these element patterns (non-negative), or one for all elements."""
+        """The constant with these element patterns (non-negative), or one for all elements, in row-major order."""
         fmt = format_of(type)
         assert fmt is not None, type
         return cls(type, packed(bits, fmt))

@@ -64,7 +64,9 @@ def packed(bits: Sequence[int], fmt: ElementFormat) -> bytes:
 
 
 def without_copies(data: bytes, fmt: ElementFormat | None) -> BytesAttr:
-    """The data of a tile: one element where all are equal. Of no format, elements are bytes."""
+    """The data of a tile: one element where all are equal. Of no format, elements are bytes. ``data`` holds one
+    element or all, little-endian.
+    """
     size = 1 if fmt is None else element_bytes(fmt)
     if len(data) > size and data == data[:size] * (len(data) // size):
         data = data[:size]
@@ -169,7 +171,9 @@ def value_to_bits(value: float | bool, element: str) -> int:
 
 
 def bits_to_value(bits: int, element: str) -> float:
-    """The number that the bits of an element mean; integers are signed, those of i1 are 0 and 1."""
+    """The number that the bits of an element mean; integers are signed, those of i1 are 0 and 1. Infinities and NaN
+    are Python's.
+    """
     fmt = FORMATS[element]
     if fmt.is_float:
         return bits_to_float(bits, fmt)

@@ -430,7 +430,7 @@ def file_position(path: str, line: int, column: int = 0) -> FileLineColLoc:
 
 
 def function_scope(path: str, line: int, symbol: str) -> DISubprogramAttr:
-    """The scope of a function that begins at a line of a file, which is a unit of its own."""
+    """The scope of a function that begins at a line (from 1) of a file, which is a unit of its own."""
     directory, base = posixpath.split(path)
     file = DIFileAttr(base, directory)
     return DISubprogramAttr.make(file, line, symbol, symbol, DICompileUnitAttr(file))

@@ -250,7 +250,7 @@ AttributeT = TypeVar("AttributeT", bound=Attribute)
 
 
 def property_of(op: Operation, name: str, kind: type[AttributeT]) -> AttributeT:
-    """A property that an operation must have, of this class."""
+    """A property that an operation must have, of this class; AssertionError where it is of another."""
     found = op.properties[name]
     assert isinstance(found, kind), f"{op.name}.{name}"
     return found

@@ -39,7 +39,7 @@ def defined_codes() -> set[str]:
         for node in nodes(name)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("define_code")
         for argument in node.args[:1]
-        if isinstance(argument, ast.Constant)
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     }
 
 
@@ -52,10 +52,9 @@ def constants() -> dict[str, set[str]]:
                 isinstance(node, ast.Assign)
                 and isinstance(node.value, ast.Call)
                 and ast.unparse(node.value.func).endswith("define_code")
-                and isinstance(node.value.args[0], ast.Constant)
+                and isinstance(code := node.value.args[0], ast.Constant)
             ):
-                code = node.value.args[0].value
-                found.setdefault(ast.unparse(node.targets[0]), set()).add(code)
+                found.setdefault(ast.unparse(node.targets[0]), set()).add(str(code.value))
     return found
 
 

@@ -94,7 +94,11 @@ class Converted:
 
 
 def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
-    """Convert the arguments to the types of a kernel's parameters. Raises one ``TileIRError`` with every mismatch."""
+    """Convert the arguments to the types of a kernel's parameters. Raises one ``TileIRError`` with every mismatch.
+
+    Arrays for pointers stay what they are, and their values are 0 until they have addresses; numbers become tiles of
+    rank 0.
+    """
     parameters = entry.block.args
     location = location_of(entry)
     if not isinstance(args, Sequence) or isinstance(args, str | bytes):

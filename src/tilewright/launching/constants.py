@@ -41,7 +41,10 @@ def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
 
 
 def elements_of(value: Attribute, element: str, dims: tuple[int, ...]) -> Array:
-    """The tile of a typed scalar, a dense array or constant elements, read-only; a single element is broadcast."""
+    """The tile of a typed scalar, a dense array or constant elements, read-only; a single element is broadcast.
+
+    It has the shape ``dims`` and the dtype of ``numerics.arrays.dtype_of(element)``.
+    """
     data = getattr(value, "data", None)
     if isinstance(value, DenseArrayBase | DenseIntOrFPElementsAttr):
         found = [_bits(number, element) for number in value.iter_values()]  # pyright: ignore[reportArgumentType]

@@ -105,7 +105,7 @@ class LoweredProgram:
 
     @property
     def memory(self) -> list[Array]:
-        """The memory of the globals that kernels have used."""
+        """The memory of the globals that kernels have used, as arrays that are shared, not copied."""
         return list(self._globals.values())
 
     def global_array(self, name: str) -> Array:

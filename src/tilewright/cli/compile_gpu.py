@@ -39,7 +39,7 @@ _CPU_ONLY = ("cpu", "checked", "print_after", "timing")
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Emit what the options ask for, for a kernel of the file."""
+    """Emit what the options ask for, for a kernel of the file. Returns the exit status."""
     refuse_options_of_cpu(options)
     if options.emit == "cubin":
         refuse_terminal(options.output)

@@ -270,7 +270,9 @@ class DeviceMemory:
         self._fraction = fraction
 
     def fraction(self, device: Any = None) -> float:
-        """As ``torch.cuda.get_per_process_memory_fraction``. Raises RuntimeError for another device than 0."""
+        """As ``torch.cuda.get_per_process_memory_fraction``: from 0 to 1. Raises RuntimeError for another device than
+        0.
+        """
         check_index(device)
         return self._fraction
 

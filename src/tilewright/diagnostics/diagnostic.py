@@ -81,7 +81,7 @@ class Diagnostic:
 
     @property
     def end(self) -> tuple[int, int] | None:
-        """1-based (line, column) just after the location, for text spans."""
+        """1-based (line, column) just after the location, for text spans; else None."""
         if isinstance(self.location, Span):
             return self.location.end_line, self.location.end_column
         return None

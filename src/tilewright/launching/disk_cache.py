@@ -47,7 +47,9 @@ _ROOM = 0.1
 
 
 def key_of(parts: Iterable[str]) -> str:
-    """The key of an entry that depends on these texts, and on the versions of what compiles: SHA-256, in hexadecimal."""
+    """The key of an entry that depends on these texts, and on the versions of what compiles: a SHA-256 in
+    hexadecimal.
+    """
     import llvmlite
 
     state = hashlib.sha256()
@@ -119,7 +121,7 @@ class DiskCache:
         return CacheUse(self.directory, len(files), sizes, self.limit)
 
     def clear(self) -> CacheUse:
-        """Remove every entry; gives what was removed. Raises OSError, after all others are gone, where one cannot be."""
+        """Remove every entry; gives what was removed. Raises OSError, once the others are gone, where one cannot be."""
         limit, removed, size = self.limit, 0, 0
         failure: OSError | None = None
         for _, size_bytes, path in self._files():

@@ -227,7 +227,7 @@ class Memory:
         )
 
     def nearest(self, address: int) -> Allocation | None:
-        """Return the live allocation that contains an address, else the closest one."""
+        """Return the live allocation that contains an address, else the closest one; None if there is none at all."""
 
         def distance(allocation: Allocation) -> int:
             return max(allocation.base - address, address - allocation.end + 1, 0)

@@ -75,7 +75,9 @@ class OptimizationHintsAttr(ParametrizedAttribute):
         }
 
     def lookup(self, target: str, hint: str) -> Attribute | None:
-        """The value of a hint for a target such as ``sm_100``: its own entry, then ``default``."""
+        """The value of a hint for a target such as ``sm_100``: its own entry, then ``default``; None if neither has
+        it.
+        """
         for key in (target, "default"):
             if (found := self.targets.get(key, {}).get(hint)) is not None:
                 return found
@@ -184,7 +186,7 @@ def optional_int(value: int | None) -> Attribute:
 
 
 def number_of(value: Attribute) -> int | None:
-    """The number that ``optional_int`` was given."""
+    """The number that ``optional_int`` was given, or None."""
     return value.data if is_int(value) else None
 
 

@@ -59,7 +59,7 @@ def parse_type(parser: AttrParser) -> Attribute:
 
 
 def element_by_spelling(text: str) -> Attribute | None:
-    """The number type that a text names, in our spelling or that of other tools."""
+    """The number type that a text names, in our spelling or that of other tools; None for any other text."""
     if (found := T.ELEMENT_TYPES.get(text)) is not None:
         return found
     return next((T.ELEMENT_TYPES[k] for k, v in T.PRINTED_NAMES.items() if v == text), None)

@@ -135,7 +135,7 @@ class TileAAEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
 
     @classmethod
     def member(cls, text: str) -> StrEnum | None:
-        """The value that a keyword names, in any of its spellings."""
+        """The value that a keyword names, in any of its spellings; None for any other word."""
         found = cls.SPELLINGS.get(text, text)
         return next((m for m in cls.enum_type if m.value == found), None)
 

@@ -443,7 +443,7 @@ def parse_signed(parser: Parser, width: int) -> int:
 
 
 def parse_integers(parser: AttrParser) -> list[int]:
-    """Read integers in square brackets."""
+    """Read integers in square brackets, of any size. Raises ParseError for anything else."""
     return parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
     )

@@ -123,7 +123,7 @@ def token_start(parser: AttrParser) -> int:
 
 
 def token_end(parser: AttrParser) -> int:
-    """Where the next token ends."""
+    """The offset in the text at which the next token ends."""
     return _Inside.token(parser).span.end
 
 

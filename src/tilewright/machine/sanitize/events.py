@@ -138,7 +138,7 @@ class Chain:
 
     @staticmethod
     def of(events: Iterable[Event]) -> Chain | None:
-        """A chain of these, oldest first."""
+        """A chain of these, oldest first; None for no events."""
         chain: Chain | None = None
         for event in events:
             chain = Chain(event, chain)

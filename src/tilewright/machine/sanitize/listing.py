@@ -66,7 +66,7 @@ class Listings:
         return found
 
     def operation(self, location: SourceLocation | None) -> Operation | None:
-        """The operation that a finding's place is that of."""
+        """The operation that a finding's place is that of; None for a place of no operation."""
         return None if location is None else self._op_at.get(_key(location))
 
     def site(self, op: Operation) -> Site | None:

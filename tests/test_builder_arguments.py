@@ -228,6 +228,15 @@ def test_nonsense_for_modules(what: str) -> None:
         (lambda m: m.entry("first"), "a symbol 'first' already"),
         (lambda m: m.entry("k", {"a b": "f32"}), "'a b' is not a valid name"),
         (lambda m: m.global_("first", [1], "i32"), "a symbol 'first' already"),
+        (lambda m: m.entry("k", hints=3), "hints are given by target, such as sm_100, not as 3"),
+        (
+            lambda m: m.entry("k", hints={"sm_100": 3}),
+            "hints of sm_100 are given by name, not as 3",
+        ),
+        (
+            lambda m: m.entry("k", hints={"sm_100": {"occupancy": 1.5}}),
+            "occupancy of sm_100 is a whole number or a bool, not 1.5",
+        ),
     ],
 )
 def test_kernels_and_globals_are_checked_at_once(

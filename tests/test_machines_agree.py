@@ -346,5 +346,46 @@ def test_scales_take_the_magnitude(dtype: type, mode: str, machine: str) -> None
     assert same(found, expected)
 
 
+#: What a view reads outside of its tensor, by element type and in the order of ``PADDINGS``: types without infinities
+#: have their largest value, those without a sign their smallest.
+PADDINGS = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
+PADDED: dict[str, tuple[type, tuple[int, ...]]] = {
+    "f16": (np.float16, (0x0000, 0x8000, 0x7E00, 0x7C00, 0xFC00)),
+    "f8E5M2": (ml_dtypes.float8_e5m2, (0x00, 0x80, 0x7E, 0x7C, 0xFC)),
+    "f8E4M3FN": (ml_dtypes.float8_e4m3fn, (0x00, 0x80, 0x7F, 0x7E, 0xFE)),
+    "f8E8M0FNU": (ml_dtypes.float8_e8m0fnu, (0x00, 0x00, 0xFF, 0xFE, 0x00)),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("element", PADDED)
+def test_what_is_read_outside_of_a_tensor(element: str, machine: str) -> None:
+    """The reference took the largest value for a negative infinity also where there is no sign."""
+    dtype, expected = PADDED[element]
+    tensor = f"tensor_view<1x{element}, strides=[1]>"
+    out = f"partition_view<tile=(2), tensor_view<10x{element}, strides=[1]>>"
+    body = ""
+    for number, padding in enumerate(PADDINGS):
+        view = f"partition_view<tile=(2), padding_value = {padding}, {tensor}>"
+        body += f"""
+        %p{number} = make_partition_view %v : {view}
+        %x{number}, %t{number} = load_view_tko weak %p{number}[%z]
+          : {view}, tile<i32> -> tile<2x{element}>, token
+        %i{number} = constant <i32: {number}> : tile<i32>
+        %u{number} = store_view_tko weak %x{number}, %q[%i{number}]
+          : tile<2x{element}>, {out}, tile<i32> -> token
+        """
+    module = checked(f"""entry @k(%a: tile<ptr<{element}>>, %o: tile<ptr<{element}>>) {{
+      %z = constant <i32: 0> : tile<i32>
+      %v = make_tensor_view %a, shape = [1], strides = [1] : {tensor}
+      %w = make_tensor_view %o, shape = [10], strides = [1] : tensor_view<10x{element}, strides=[1]>
+      %q = make_partition_view %w : {out}
+      {body}
+      return
+    }}""")
+    _, found = run(machine, module, [np.ones(1, dtype), np.zeros(10, dtype)])
+    assert tuple(found.view(f"u{found.itemsize}")[1::2].tolist()) == expected
+
+
 def test_every_machine_is_there() -> None:
     assert {f"sim:{arch}" for arch in ARCHITECTURES} < set(MACHINES)

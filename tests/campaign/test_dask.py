@@ -85,7 +85,7 @@ def test_what_runs_for_who_is_gone_ends(cluster: Any, fifo: Fifo, number: signal
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.campaign.dask_cluster._CONNECT_SECONDS", 1)
     with (
-        pytest.raises(TileIRError, match="no Dask scheduler answers"),
+        pytest.raises(TileIRError, match=r"\[campaign-no-dask\]: no Dask scheduler answers"),
         executor(Where(dask="tcp://127.0.0.1:9")),
     ):
         pass

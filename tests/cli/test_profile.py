@@ -189,7 +189,8 @@ def test_files_that_are_no_profiles(command: Command, cubin: Path, tmp_path: Pat
         path = tmp_path / "other.json"
         path.write_text(text)
         ran = command(*args, path)
-        assert (ran.status, "not a profile to compare" in ran.err) == (1, True)
+        assert (ran.status, "[model-bad-comparison]: " in ran.err) == (1, True)
+        assert "is not a profile to compare with" in ran.err
 
 
 def test_a_file_with_all_arguments_is_simulated(command: Command) -> None:

@@ -173,6 +173,7 @@ def test_what_does_not_fit_is_left_out_before_it_is_compiled(
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
+        ((), 1, "error[tune-no-space]: "),
         ((), 1, "has no search space"),
         (("--set", "XX=1"), 2, "its constants: TM, TN, TK"),
         (("--set", "TM"), 2, "expected NAME=VALUE"),
@@ -297,7 +298,7 @@ def test_bad_spaces_of_decisions(command: Command, words: list[str], why: str) -
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "is not a record of decisions"),
+        ("{", "error[tune-bad-record]: "),
         ('{"decisions": {}}', "is not a record of decisions"),
         ('{"decisions": {"warps": 5}, "kernel": null, "target": "sm_80"}', "expected 1, 2, 4"),
         ('{"decisions": {}, "kernel": 7, "target": "sm_80"}', "names"),

@@ -36,6 +36,13 @@ def test_position_counts_newlines(text: str, data: st.DataObject) -> None:
     assert SourceFile("f", text).position(offset) == expected
 
 
+@pytest.mark.parametrize("line", [-1, 0, 3])
+def test_there_is_no_other_line(line: int) -> None:
+    for ask in (SourceFile("f", "a\nb").line_range, SourceFile("f", "a\nb").line_text):
+        with pytest.raises(IndexError):
+            ask(line)
+
+
 def test_every_public_name_is_there() -> None:
     for name in diagnostics_package.__all__:
         assert getattr(diagnostics_package, name) is not None

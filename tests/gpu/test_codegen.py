@@ -329,8 +329,8 @@ def test_functions_that_call_themselves_are_refused() -> None:
 def test_kernels_and_targets_that_are_not_there() -> None:
     module = parse(kernel("", "gpu.barrier"))
     for arguments, says in (
-        (("sm_80", "other"), "there is no kernel 'other'"),
-        (("sm_42",), "unknown GPU architecture 'sm_42'"),
+        (("sm_80", "other"), r"\[gpu-unknown-kernel\]: there is no kernel 'other'"),
+        (("sm_42",), r"\[gpu-unknown-target\]: unknown GPU architecture 'sm_42'"),
     ):
         with pytest.raises(TileIRError, match=says):
             gpu.compile_kernel(module, *arguments)

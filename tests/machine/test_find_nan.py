@@ -119,7 +119,7 @@ def test_a_masked_row_that_becomes_nan() -> None:
 def test_a_nan_in_an_array() -> None:
     report = report_of("%w = absf %v : tile<8xf32>\n" + STORE, [1, 2, 3, np.nan, *ORDINARY[4:]], 2)
     (found,) = report.findings
-    assert found.kind == "loaded nan"
+    assert (found.kind, found.diagnostic().code) == ("loaded nan", "nan-loaded")
     assert any(note.message == "the NaN is in %x[3]" for note in found.notes)
     assert found.executions == 1, "the second tile block loads what the first has stored"
 
@@ -128,6 +128,7 @@ def test_a_nan_that_is_a_constant() -> None:
     body = "%n = constant <f32: 0x7FC00000> : tile<8xf32>\n%w = addf %v, %n : tile<8xf32>\n" + STORE
     (found,) = report_of(body, ORDINARY).findings
     assert (found.kind, found.op.name) == ("stored nan", "cuda_tile.store_ptr_tko")
+    assert found.diagnostic().code == "nan-stored"
 
 
 def test_rearranging_makes_nothing() -> None:

@@ -119,7 +119,7 @@ def test_the_mix_counts_what_stands_in_the_code() -> None:
 def test_kernels_by_name() -> None:
     kernels = read_kernels(assembled(_LOOP).cubin, disassemble_to_json)
     assert kernel_named(kernels, None).name == kernel_named(kernels, "k").name == "k"
-    with pytest.raises(TileIRError, match="no kernel 'other'"):
+    with pytest.raises(TileIRError, match=r"\[model-no-such-kernel\]: .*no kernel 'other'"):
         kernel_named(kernels, "other")
     with pytest.raises(TileIRError, match="several"):
         kernel_named(kernels * 2, None)
@@ -148,5 +148,5 @@ def test_damaged_files_are_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"text", bytes(64), b"\x7fELF\x02" + bytes(100)])
 def test_other_files_are_refused(data: bytes) -> None:
-    with pytest.raises(TileIRError, match="not a readable cubin"):
+    with pytest.raises(TileIRError, match=r"\[model-not-a-cubin\]: not a readable cubin"):
         read_cubin_file(data)

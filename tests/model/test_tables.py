@@ -126,7 +126,7 @@ def test_what_was_estimated_from_a_number_goes_with_it() -> None:
     ],
 )
 def test_files_that_say_nothing_are_refused(text: str, message: str) -> None:
-    with pytest.raises(TileIRError, match=message):
+    with pytest.raises(TileIRError, match=rf"\[model-bad-table\]: .*{message}"):
         load_constants(text, GPUS["h100"])
 
 

@@ -236,14 +236,15 @@ def test_occupancy_says_what_limits_it() -> None:
     assert (free.blocks, free.limit, free.warps) == (8, "threads", 64)
     held = _profile(found, threads=256, dynamic_shared_bytes=100_000).occupancy
     assert (held.blocks, held.limit) == (2, "shared memory")
-    with pytest.raises(TileIRError, match="does not fit on the H100"):
+    with pytest.raises(TileIRError, match=r"\[model-cannot-run\]: .* does not fit on the H100"):
         _profile(found, threads=256, dynamic_shared_bytes=300_000)
 
 
 @requires_tools
 @pytest.mark.oracle
 def test_code_of_another_architecture_is_refused() -> None:
-    with pytest.raises(TileIRError, match="code for sm_90, which cannot run on the A100"):
+    told = r"\[model-other-architecture\]: .* code for sm_90, which cannot run on the A100"
+    with pytest.raises(TileIRError, match=told):
         _profile(kernel(_COPY, threads=256), gpu=GPUS["a100"], threads=256)
 
 

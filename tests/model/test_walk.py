@@ -154,7 +154,7 @@ def test_warps_and_blocks_go_their_own_ways(arch: str) -> None:
 def test_loops_on_data_need_a_number(arch: str) -> None:
     found = _kernels(arch)["on data"]
     launch = _launch(found, (1, 1, 1))
-    with pytest.raises(TileIRError, match="how often loop L0") as caught:
+    with pytest.raises(TileIRError, match=r"\[model-unknown-trips\]: how often loop L0") as caught:
         Walker(found, launch).walk(0, (0, 0, 0))
     assert "--trips L0=N" in caught.value.diagnostics[0].help
     path = Walker(found, launch, {"L0": 17}).walk(0, (0, 0, 0))

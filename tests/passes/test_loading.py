@@ -185,6 +185,7 @@ def test_a_pass_that_raises_is_told_at_its_line(
     with pytest.raises(tilewright.TileIRError) as caught:
         run_pipeline(tilewright.parse(KERNEL), "raises")
     (found,) = caught.value.diagnostics
+    assert found.code == "pass-failed"
     assert isinstance(found.location, NamedLocation) and found.location.line == 8
     assert isinstance(caught.value.__cause__, KeyError)
 

@@ -182,9 +182,9 @@ def test_profiles_are_the_same_each_time_and_more_of_anything_is_no_slower() -> 
 
 def test_what_cannot_be_profiled_is_refused() -> None:
     module, a = _strided(4), np.ones(4096, np.float32)
-    with pytest.raises(TileIRError, match="no GPU 'gtx1080'"):
+    with pytest.raises(TileIRError, match=r"\[model-unknown-gpu\]: .* no GPU 'gtx1080'"):
         profile_launch(module, "gtx1080", 1, [a, 1])
-    with pytest.raises(TileIRError, match="requires blocks of"):
+    with pytest.raises(TileIRError, match=r"\[profile-block\]: .* requires blocks of"):
         profile_launch(module, "h100", 1, [a, 1], asked=Asked(block=(64, 1, 1)))
     with pytest.raises(TileIRError, match="shared memory"):
         profile_launch(_strided(4, 1 << 17), "h100", 1, [a, 1])

@@ -71,8 +71,18 @@ def test_bytes_are_counted() -> None:
 def test_occupancy(
     arch: str, threads: int, shared: int, registers: int | None, blocks: int, limit: str
 ) -> None:
-    found = occupancy(Architecture.parse(arch), threads, shared, registers)
+    found = occupancy(arch, threads, shared, registers)
     assert (found.blocks, found.limited_by) == (blocks, limit)
+    assert found == occupancy(Architecture.parse(arch), threads, shared, registers)
+
+
+def test_occupancy_is_told_what_there_is() -> None:
+    assert occupancy("sm_90a", 1024, 228 * 1024, 255).blocks == 0  # fits nowhere
+    with pytest.raises(TileIRError, match="'sm_1' is not an architecture"):
+        occupancy("sm_1", 128, 0)
+    for threads, registers in ((0, None), (128, 0)):
+        with pytest.raises(ValueError, match="a block has threads"):
+            occupancy("sm_90a", threads, 0, registers)
 
 
 def _hopper() -> Any:

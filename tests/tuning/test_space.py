@@ -63,7 +63,7 @@ def test_conditions() -> None:
     ],
 )
 def test_bad_conditions(text: str, message: str) -> None:
-    with pytest.raises(TileIRError, match=message):
+    with pytest.raises(TileIRError, match=rf"\[tune-bad-space\]: .*{message}"):
         configurations([axis_of("TM=32,64")], [condition_of(text, ["TM"])])
 
 

@@ -36,7 +36,10 @@ def element_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def shape_of(value: object) -> tuple[int, ...]:
-    """Return the shape of nested lists or of an array, () for a number."""
+    """Return the shape of nested lists or of an array, () for a number.
+
+    Of lists the first entry at each depth counts; that the others are as long is not checked.
+    """
     if isinstance(value, np.ndarray):
         return value.shape
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -48,7 +51,7 @@ def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
     """Return a constant of a type: a number fills it, lists and arrays give its elements in row-major order.
 
     Raises ValueError for a wrong number of elements, and for numbers that the element type cannot hold:
-    fractions and out-of-range values for integers. Floats are rounded to nearest.
+    fractions and out-of-range values for integers; TypeError for what is no number. Floats are rounded to nearest.
     """
     flat = _flatten(value)
     count = len(flat)
@@ -63,7 +66,10 @@ def constant_attribute(value: Any, ty: T.TileType) -> TileConstantAttr:
 
 
 def element_bits(value: Any, element: str) -> int:
-    """Return the bits of a number as an element. Raises ValueError if the type cannot hold it."""
+    """Return the bits of a number as an element, in the low bits of an int.
+
+    Raises ValueError if the type cannot hold it, TypeError for what is no number. Floats are rounded to nearest even.
+    """
     fmt = FORMATS.get(element)
     if fmt is None:
         raise ValueError(f"there are no constants of type {element}")

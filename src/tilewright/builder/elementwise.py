@@ -55,17 +55,20 @@ class Elementwise(Operations):
     """The methods of ``Builder`` other than the one for each operation."""
 
     def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
-        """Return a value of the program unchanged, or a constant for a number. ``what`` names it in
-        messages."""
+        """A constant for an operation or operator named ``what``; ``Builder`` implements it."""
         raise NotImplementedError
 
     def reduce(self, operands: Any, dim: int, identities: Any, body: Any) -> Any:
+        """A reduction by a function; ``Builder`` implements it."""
         raise NotImplementedError
 
     # Operands
 
     def value_of(self, what: str, value: Any, like: Attribute | None = None) -> SSAValue:
-        """Return a value of the program unchanged, or a constant of the type ``like`` for a number."""
+        """Return a value of the program unchanged, or a constant of the type ``like`` for a number.
+
+        Raises ``BuilderError`` for what is neither, and for a number whose type is unknown.
+        """
         if isinstance(value, Value):
             return value.ssa
         if isinstance(value, SSAValue):
@@ -136,7 +139,12 @@ class Elementwise(Operations):
     # Operators
 
     def binary(self, sign: str, lhs: Any, rhs: Any) -> Value:
-        """Build the operation for a binary Python operator."""
+        """Build the operation for a binary Python operator.
+
+        ``sign`` may also be ``maximum`` or ``minimum``. Operands are broadcast to one shape, never converted; of a
+        pointer and integers, ``+`` and ``-`` move the pointer by elements. Raises ``BuilderError`` if element types
+        differ, shapes do not broadcast, or there is no such operation on the element type.
+        """
         _check_sign(sign, _SIGNS)
         if sign in _COMPARISONS:
             return self.compare(sign, lhs, rhs)
@@ -157,7 +165,11 @@ class Elementwise(Operations):
         return self.op(mnemonic, a, b, **({} if is_float else fields))
 
     def unary(self, sign: str, operand: Any) -> Value:
-        """Build the operation for a unary Python operator."""
+        """Build the operation for a unary Python operator: ``-``, ``~`` or ``abs``.
+
+        Raises ``BuilderError`` if there is none on the element type: ``~`` is for integers, the others not for
+        pointers and i1.
+        """
         _check_sign(sign, _SIGNS_OF_ONE)
         value = self._as_tile(sign, operand)
         if sign == "~":
@@ -171,7 +183,11 @@ class Elementwise(Operations):
 
     @checked("compare")
     def compare(self, sign: str, lhs: Any, rhs: Any, *, signed: bool = True) -> Value:
-        """Compare elements; returns a tile of i1. NaN is unequal to everything and unordered."""
+        """Compare elements; returns a tile of i1. NaN is unequal to everything and unordered.
+
+        ``signed`` says how integers are read; i1 is always unsigned. Raises ``BuilderError`` for pointers, and as
+        ``binary`` does.
+        """
         _check_sign(sign, _COMPARISONS)
         a, b = self._tiles(sign, lhs, rhs)
         fields: dict[str, str] = {"comparison_predicate": _COMPARISONS[sign]}
@@ -222,7 +238,10 @@ class Elementwise(Operations):
     @checked("broadcast_to")
     def broadcast_to(self, value: Any, shape: Sequence[int], what: str = "broadcast_to") -> Value:
         """Broadcast a tile to a shape as in NumPy: extents of 1 grow, and missing axes are added in
-        front."""
+        front.
+
+        Raises ``BuilderError``, attributed to ``what``, if the shape of the tile does not broadcast to it.
+        """
         found, wanted = self._as_tile(what, value), tuple(shape)
         if found.shape == wanted:
             return found
@@ -235,7 +254,10 @@ class Elementwise(Operations):
 
     @checked("where")
     def where(self, condition: Any, on_true: Any, on_false: Any) -> Value:
-        """``on_true`` where the condition holds, else ``on_false``, all broadcast to one shape."""
+        """``on_true`` where the condition holds, else ``on_false``, all broadcast to one shape.
+
+        Both are evaluated. Raises ``BuilderError`` if the condition is no tile of i1, and as ``binary`` does.
+        """
         chosen = self._as_tile("where", condition)
         if chosen.element != "i1":
             fail("where", f"the condition is a tile of i1, not of {chosen.element}")
@@ -246,35 +268,52 @@ class Elementwise(Operations):
 
     @checked("maximum")
     def maximum(self, lhs: Any, rhs: Any) -> Value:
-        """The element-wise maximum. Integers are signed; of a NaN and a number the result is the number."""
+        """The element-wise maximum. Integers are signed; of a NaN and a number the result is the number.
+
+        Operands are broadcast to one shape; +0 is above -0. Raises ``BuilderError`` as ``binary`` does.
+        """
         return self.binary("maximum", lhs, rhs)
 
     @checked("minimum")
     def minimum(self, lhs: Any, rhs: Any) -> Value:
-        """The element-wise minimum. Integers are signed; of a NaN and a number the result is the number."""
+        """The element-wise minimum. Integers are signed; of a NaN and a number the result is the number.
+
+        Operands are broadcast to one shape; -0 is below +0. Raises ``BuilderError`` as ``binary`` does.
+        """
         return self.binary("minimum", lhs, rhs)
 
     @checked("full")
     def full(self, shape: Sequence[int], value: Any, elem: TypeLike) -> Value:
-        """A tile of equal elements, from a number or a scalar."""
+        """A tile of equal elements, from a number or a scalar.
+
+        A scalar keeps its own element type. Raises ``BuilderError`` for a shape that no tile has, and for a number
+        that the element type cannot hold.
+        """
         if isinstance(value, Value | SSAValue):
             return self.broadcast_to(value, shape, "full")
         return self.constant_for("full", value, self._tile_type("full", shape, elem))
 
     @checked("zeros")
     def zeros(self, shape: Sequence[int], elem: TypeLike) -> Value:
-        """A tile of zeros."""
+        """A tile of zeros. Raises ``BuilderError`` for a shape that no tile has."""
         return self.constant_for("zeros", 0, self._tile_type("zeros", shape, elem))
 
     @checked("arange")
     def arange(self, count: int, elem: TypeLike = "i32") -> Value:
-        """The numbers from 0 up, by ``iota``."""
+        """The numbers from 0 up, by ``iota``: a tile of shape ``(count,)``; ``count`` is a power of two.
+
+        Raises ``BuilderError`` for another count.
+        """
         return self.op("iota", type=self._tile_type("arange", (count,), elem))
 
     @checked("convert")
     def convert(self, value: Any, elem: TypeLike, *, signed: bool = True, **fields: Any) -> Value:
         """Convert the elements to another type by ``ftof``, ``ftoi``, ``itof``, ``exti`` or ``trunci``,
-        which receive ``fields`` (``rounding_mode``, ``saturating``, ``overflow``)."""
+        which receive ``fields`` (``rounding_mode``, ``saturating``, ``overflow``).
+
+        ``signed`` says how integers are read; i1 is always unsigned where it is the source. Elements of the wanted
+        type are returned as they are. Raises ``BuilderError`` for pointers.
+        """
         found = self._as_tile("convert", value)
         wanted = self._tile_type("convert", found.shape, elem)
         source, target = found.element, wanted.element
@@ -297,7 +336,11 @@ class Elementwise(Operations):
     @checked("@")
     def mma(self, lhs: Any, rhs: Any, acc: Any = None) -> Value:
         """``lhs @ rhs + acc``, on tensor cores. ``acc`` defaults to zeros: of f32 for floats (f64 for f64),
-        and of i32 for i8, which is signed."""
+        and of i32 for i8, which is signed.
+
+        The shapes are (m, k), (k, n) and (m, n), or (b, m, k), (b, k, n) and (b, m, n). Raises ``BuilderError`` for
+        others, and for element types that ``mmaf`` and ``mmai`` do not take.
+        """
         a, b = self._as_tile("@", lhs), self._as_tile("@", rhs)
         if len(a.shape) not in (2, 3) or len(a.shape) != len(b.shape):
             fail("@", f"expected two matrices, got the shapes {list(a.shape)} and {list(b.shape)}")
@@ -312,7 +355,12 @@ class Elementwise(Operations):
 
     @checked("fold")
     def fold(self, what: str, value: Any, axis: int | None, keepdims: bool) -> Value:
-        """The sum, maximum or minimum along an axis, or of all elements if it is None."""
+        """The sum, maximum or minimum along an axis, or of all elements if it is None.
+
+        ``what`` is ``sum``, ``max`` or ``min``; integers are signed. A negative axis counts from the last. The result
+        lacks the axes that are folded; with ``keepdims`` they have extent 1. Raises ``BuilderError`` for an axis that
+        the tile does not have, and for pointers.
+        """
         _check_sign(what, _FOLDS)
         found = self._as_tile(what, value)
         rank = len(found.shape)

@@ -33,7 +33,10 @@ def caller() -> tuple[str, int]:
 
 
 def fail(what: str, message: str, help: str = "") -> NoReturn:
-    """Raise the error of an operation or operator named ``what``."""
+    """Raise ``BuilderError`` with one error, of code ``builder``, about an operation or operator named ``what``.
+
+    It is located at the line of Python outside of the builder that made the call; ``help`` suggests a fix.
+    """
     # The name of the operation comes first, as part of the sentence or as a label.
     text = message if message.startswith(what) else f"{what}: {message}"
     location = NamedLocation(*caller())
@@ -41,7 +44,10 @@ def fail(what: str, message: str, help: str = "") -> NoReturn:
 
 
 def fail_with(what: str, problems: Iterable[Diagnostic]) -> NoReturn:
-    """Raise the verifier's errors about an operation named ``what``."""
+    """Raise ``BuilderError`` with the verifier's errors about an operation named ``what``.
+
+    They keep their codes; their location becomes the line of Python outside of the builder that made the call.
+    """
     location = NamedLocation(*caller())
     raise BuilderError(
         Diagnostic(d.severity, d.code, f"{what}: {d.message}", location, d.label, (), d.help)

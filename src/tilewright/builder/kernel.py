@@ -54,20 +54,33 @@ Body = Callable[..., "Sequence[Value | SSAValue] | Value | SSAValue | None"]
 
 
 def hints_attribute(hints: Any) -> OptimizationHintsAttr | None:
-    """Convert nested mappings to hints: target, then name, then a number or bool."""
+    """Convert nested mappings to hints: target, then name, then a number (i32) or bool.
+
+    Returns None where there are none. Raises TypeError for what is no mapping of mappings, and for a value that is
+    neither a whole number nor a bool, xDSL's VerifyException for a number beyond i32; the methods of the builder
+    make ``BuilderError`` of both.
+    """
     if not hints:
         return None
+    if not isinstance(hints, Mapping):
+        raise TypeError(f"hints are given by target, such as sm_100, not as {hints!r:.60}")
+    for target, entries in hints.items():
+        if not isinstance(entries, Mapping):
+            raise TypeError(f"the hints of {target} are given by name, not as {entries!r:.60}")
     return OptimizationHintsAttr(
         {
-            target: {
-                key: BoolAttr.from_bool(value)
-                if isinstance(value, bool)
-                else IntegerAttr(value, builtin_i32)
-                for key, value in entries.items()
-            }
+            target: {key: _hint(target, key, value) for key, value in entries.items()}
             for target, entries in hints.items()
         }
     )
+
+
+def _hint(target: str, name: str, value: object) -> Attribute:
+    if is_bool(value):
+        return BoolAttr.from_bool(bool(value))
+    if not is_integer(value):
+        raise TypeError(f"{name} of {target} is a whole number or a bool, not {value!r:.60}")
+    return IntegerAttr(int(value), builtin_i32)  # pyright: ignore[reportArgumentType]
 
 
 class Arguments(SimpleNamespace):
@@ -121,7 +134,11 @@ class Builder(Elementwise):
             fail(mnemonic, str(error).strip().split("\n", 1)[0])
 
     def append(self, made: Operation) -> Any:
-        """Append an operation created elsewhere, checked like any other."""
+        """Append an operation created elsewhere, checked like any other. Returns what ``op`` returns.
+
+        Raises ``BuilderError`` if the block has ended, if an operand is not visible here, and with the
+        verifier's errors about the operation, which is then left out of the block.
+        """
         what = made.name.removeprefix("cuda_tile.")
         block = self.block
         if is_terminator(block.last_op):
@@ -279,12 +296,20 @@ class Builder(Elementwise):
     # Constants and views
 
     def constant(self, value: Any, type: TypeLike | None = None) -> Value:
-        """A constant tile: a number fills it; nested lists and NumPy arrays give the elements in row-major
-        order. The type of an array is given by its shape and dtype."""
+        """A constant tile: a number fills it; nested lists and NumPy arrays give the elements in row-major order.
+
+        ``type`` is a tile type, or an element type's spelling for a scalar; of an array it may be left out, and follows
+        from its shape and dtype. Unsigned integers keep their bits, floats are rounded to nearest. Raises
+        ``BuilderError`` where the number of elements or the shape is not that of the type, and for numbers that an
+        integer type cannot hold.
+        """
         return self.constant_for("constant", value, type)
 
     def constant_for(self, what: str, value: Any, type: TypeLike | None = None) -> Value:
-        """A constant for an operation or operator named ``what``, to which errors are attributed."""
+        """A constant for an operation or operator named ``what``, to which errors are attributed.
+
+        ``value`` and ``type`` are those of ``constant``. Raises ``BuilderError`` as it does.
+        """
         try:
             if type is None:
                 if not hasattr(value, "dtype"):
@@ -301,7 +326,12 @@ class Builder(Elementwise):
         )
 
     def make_tensor_view(self, base: Any, shape: Sequence[Any], strides: Sequence[Any]) -> Value:
-        """A tensor view; entries of ``shape`` and ``strides`` are numbers or scalar values."""
+        """A tensor view; entries of ``shape`` and ``strides`` are numbers or scalar values.
+
+        There are as many strides as extents, outermost axis first, and both count elements. Numbers become part
+        of the type, values stay dynamic. ``base`` is a scalar pointer to the element type. Raises
+        ``BuilderError`` if it is none, and for shapes and strides that form no view type.
+        """
         pointer = base.type if isinstance(base, Value | SSAValue) else None
         pointee = pointer.element_type if isinstance(pointer, T.TileType) else None
         if not isinstance(pointee, T.PtrType):
@@ -335,7 +365,14 @@ class Builder(Elementwise):
         dim_map: Sequence[int] | None = None,
         padding: str | None = None,
     ) -> Value:
-        """``make_partition_view`` over a tensor view."""
+        """``make_partition_view`` over a tensor view.
+
+        Tile index i begins at element ``i * tile[d]`` of each axis d. ``tile`` has the rank of the view, its extents
+        are powers of two, in elements. Axis d of the tile walks axis ``dim_map[d]`` of the tensor, by default d.
+        ``padding`` (``zero``, ``neg_zero``, ``nan``, ``pos_inf`` or ``neg_inf``) is what elements outside of the tensor
+        read as; without it they are undefined. Raises ``BuilderError`` if ``view`` is no tensor view, and for a
+        tile, a map or a padding that the view cannot have.
+        """
         viewed = self._tensor_view("make_partition_view", view)
         ty = self._type(
             "make_partition_view",
@@ -353,7 +390,11 @@ class Builder(Elementwise):
         dim_map: Sequence[int] | None = None,
         padding: str | None = None,
     ) -> Value:
-        """``make_strided_view`` over a tensor view."""
+        """``make_strided_view`` over a tensor view.
+
+        Tile index i begins at element ``i * traversal_strides[d]`` of each axis d, so that tiles may overlap or
+        leave gaps. The other arguments, and the errors, are those of ``partition``.
+        """
         viewed = self._tensor_view("make_strided_view", view)
         ty = self._type(
             "make_strided_view",
@@ -365,7 +406,12 @@ class Builder(Elementwise):
     def gather_scatter(
         self, view: Any, tile: Sequence[int], sparse_dim: int, *, padding: str | None = None
     ) -> Value:
-        """``make_gather_scatter_view`` over a tensor view."""
+        """``make_gather_scatter_view`` over a tensor view.
+
+        Along ``sparse_dim`` (from 0) each row of the tile has an element index of its own, from a tile of rank 1;
+        along the other axes one index gives the first element. ``tile``, ``padding`` and the errors are those of
+        ``partition``.
+        """
         viewed = self._tensor_view("make_gather_scatter_view", view)
         ty = self._type(
             "make_gather_scatter_view",
@@ -413,7 +459,8 @@ class Builder(Elementwise):
         """Build an ``if``.
 
         Without functions, for use with ``with``; see :class:`IfBranches`. Otherwise each branch is a
-        function that builds it and returns what it yields, and the results are returned.
+        function that builds it and returns what it yields, and the results are returned as a tuple. ``condition``
+        is a scalar i1. Raises ``BuilderError`` if the branches yield different types.
         """
         branches = IfBranches(self, condition, values)
         self._last_if = None
@@ -423,7 +470,10 @@ class Builder(Elementwise):
 
     @checked("if")
     def else_(self) -> IfBranches:
-        """The else branch of the ``if`` directly before: ``with k.else_():``."""
+        """The else branch of the ``if`` directly before: ``with k.else_():``.
+
+        Raises ``BuilderError`` if anything was appended since, or if there was no ``if``.
+        """
         if self._last_if is None:
             fail("if", "else_ must directly follow an if_")
         return self._last_if.else_()
@@ -442,8 +492,10 @@ class Builder(Elementwise):
     ) -> Any:
         """Build a ``for``; with one bound, from 0.
 
-        Without ``body``, for use with ``with``; see :class:`ForLoop`. Otherwise ``body(builder, index,
-        *carried)`` returns the values for the next iteration, and the results are returned.
+        ``upper`` is not reached; bounds and ``step`` are scalar integers of one type, compared as signed unless
+        ``unsigned``. Without ``body``, for use with ``with``; see :class:`ForLoop`. Otherwise ``body(builder, index,
+        *carried)`` returns the values for the next iteration, and the results are returned as a tuple. Raises
+        ``BuilderError`` for next values of other types than those carried.
         """
         bounds = (0, lower, step) if upper is None else (lower, upper, step)
         loop = ForLoop(self, bounds, carried, values, unsigned)
@@ -459,7 +511,9 @@ class Builder(Elementwise):
     ) -> Any:
         """Build a ``loop``, which is left by a ``break_`` in a branch of an ``if_``.
 
-        Without ``body``, for use with ``with``; see :class:`WhileLoop`.
+        Without ``body``, for use with ``with``; see :class:`WhileLoop`. With it, ``result_types`` are the types of
+        the operands of its breaks, by default none. Raises ``BuilderError`` for next values of other types than those
+        carried, and for breaks that differ from the results.
         """
         types: list[Attribute] | None = None
         if result_types is not None:
@@ -471,12 +525,18 @@ class Builder(Elementwise):
 
     @checked("break")
     def break_(self, operands: Sequence[Any] | None = None) -> Operation:
-        """Leave the ``loop`` with these values, by default the current values of its names."""
+        """Leave the ``loop`` with these values, by default the current values of its names.
+
+        Raises ``BuilderError`` outside of a loop and in a ``for``, which has no early exit.
+        """
         return self.op("break", self._outgoing("break", operands))
 
     @checked("continue")
     def continue_(self, operands: Sequence[Any] | None = None) -> Operation:
-        """End the iteration with these values, by default the current values of the loop's names."""
+        """End the iteration with these values, by default the current values of the loop's names.
+
+        Raises ``BuilderError`` outside of a loop, and for values of other types than those carried.
+        """
         return self.op("continue", self._outgoing("continue", operands))
 
     def _outgoing(self, what: str, operands: Sequence[Any] | None) -> Sequence[Any]:
@@ -495,14 +555,22 @@ class Builder(Elementwise):
 
     @checked("reduce")
     def reduce(self, operands: Any, dim: int, identities: Any, body: Body) -> Any:
-        """Build a ``reduce``; ``body(builder, a, b, ...)`` combines a pair for each operand."""
+        """Build a ``reduce``; ``body(builder, a, b, ...)`` combines a pair for each operand.
+
+        ``operands`` is a tile or a list of tiles of one shape, ``dim`` the axis that the results lack, ``identities`` a
+        number for each operand. ``a`` and ``b`` are scalars, and so is what the body returns. Raises ``BuilderError``
+        for an axis that the tiles do not have, and for identities that their elements cannot hold.
+        """
         return self._fold("reduce", operands, dim, identities, body, {})
 
     @checked("scan")
     def scan(
         self, operands: Any, dim: int, identities: Any, body: Body, *, reverse: bool = False
     ) -> Any:
-        """Build an inclusive ``scan``, from the last element down if ``reverse``."""
+        """Build an inclusive ``scan``, from the last element down if ``reverse``.
+
+        Results have the shapes of the operands; arguments and errors are those of ``reduce``.
+        """
         extra: dict[str, Attribute] = {"reverse": BoolAttr.from_bool(reverse)}
         return self._fold("scan", operands, dim, identities, body, extra)
 
@@ -559,7 +627,11 @@ class Builder(Elementwise):
         loop: Loop | None = None,
     ) -> list[SSAValue] | None:
         """Build a block of an operation by a function. It ends with the returned values, unless it already
-        has a terminator; then the result is None."""
+        has a terminator; then the result is None.
+
+        Raises ``BuilderError``, as part of an operation named ``what``, if ``body`` does not take the builder and
+        the arguments of the block.
+        """
         arguments = [Value(self, a) for a in block.args]
         _check_takes(what, body, self, *arguments)
         with self.inside(block, loop):

@@ -49,7 +49,12 @@ class ModuleBuilder:
         parameters: Mapping[str, TypeLike] | Sequence[TypeLike] = (),
         hints: Mapping[str, Mapping[str, int | bool]] | None = None,
     ) -> AbstractContextManager[Builder]:
-        """Build a kernel in a context. Appends a ``return`` at the end unless the body has a terminator."""
+        """Build a kernel in a context. Appends a ``return`` at the end unless the body has a terminator.
+
+        ``parameters`` are scalar tile types, or spellings of element types, by name or in order; ``hints`` are by
+        target, such as ``sm_100``, then by name. Raises ``BuilderError`` for types that no parameter has, for names
+        that cannot be printed, and where the module has a symbol ``name`` already.
+        """
         return self._entry(name, parameters, hints)
 
     @contextmanager
@@ -98,7 +103,12 @@ class ModuleBuilder:
         constant: bool = False,
         private: bool = False,
     ) -> None:
-        """Add a global of rank 1 with these values: a list of numbers, or a NumPy array."""
+        """Add a global of rank 1 with these values: a list of numbers, or a NumPy array.
+
+        Their number is a power of two, as the extent of every tile. ``alignment`` is in bytes; 0 leaves it to the
+        element type. Raises ``BuilderError`` for values that ``elem`` cannot hold, and where the module has a symbol
+        ``name`` already.
+        """
         try:
             ty = tile((len(values),), elem)
             attribute = constant_attribute(values, ty)

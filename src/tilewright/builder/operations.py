@@ -44,7 +44,10 @@ class Operations:
     """The operation methods; all call ``op``, which ``Builder`` implements."""
 
     def op(self, mnemonic: str, *operands: Any, **fields: Any) -> Any:
-        """Append an operation by name. Returns its result, a tuple of several, or the operation if none."""
+        """Append an operation by name. Returns its result, a tuple of several, or the operation if none.
+
+        ``Builder`` implements it, and says what it raises.
+        """
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> NoReturn:

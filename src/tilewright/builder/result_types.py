@@ -32,12 +32,18 @@ def element(name: TypeLike) -> Attribute:
 
 
 def tile(shape: Sequence[int], elem: TypeLike) -> T.TileType:
-    """Return ``tile<AxBxelem>``. Raises xDSL's VerifyException for an illegal tile shape."""
+    """Return ``tile<AxBxelem>``. Raises xDSL's VerifyException for an illegal tile shape.
+
+    For what is no element type raises TypeError or ValueError as ``element`` does.
+    """
     return T.tile(tuple(shape), element(elem))
 
 
 def ptr(pointee: TypeLike) -> T.TileType:
-    """Return ``tile<ptr<pointee>>``, the type of a pointer parameter."""
+    """Return ``tile<ptr<pointee>>``, the type of a pointer parameter.
+
+    Raises like ``element``, and xDSL's VerifyException for what is no type of numbers, such as i4.
+    """
     return T.tile((), T.PtrType(element(pointee)))
 
 
@@ -50,7 +56,10 @@ def constant_type(
     cls: type[TileOp], groups: Mapping[str, Sequence[Any]], name: str
 ) -> T.TileType | None:
     """Return the type of a constant operand: the only legal one, or that of a related operand; None if
-    undetermined."""
+    undetermined.
+
+    Raises TypeError for padding of a load through what are no pointers.
+    """
     fixed = fixed_type(cls, name)
     if isinstance(fixed, T.TileType):
         return fixed
@@ -72,7 +81,8 @@ def result_types(
 ) -> list[Attribute]:
     """Return the result types. Removes ``to`` and ``shape`` from ``fields``.
 
-    Raises TypeError if they cannot be inferred and are not given.
+    Raises TypeError if they cannot be inferred and are not given, ValueError for an unknown element type and for
+    properties that fit no result, such as a permutation of other axes.
     """
     definition = cls.get_irdl_definition()
     if not definition.results:

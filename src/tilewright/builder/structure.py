@@ -142,7 +142,10 @@ class Loop(_Named, ABC):
         self._values[name] = Value(self._k, given)
 
     def current(self, what: str) -> list[Any]:
-        """Return the current values of the names."""
+        """Return the current values of the names.
+
+        Raises ``BuilderError``, about an operation ``what``, if the loop carries values without names.
+        """
         if not self._by_name:
             return []
         if self._start and not self._names:
@@ -150,11 +153,17 @@ class Loop(_Named, ABC):
         return [self._values[name] for name in self._names]
 
     def next_values(self, values: Sequence[Any]) -> list[SSAValue]:
-        """Return the checked operands of a ``continue``; numbers become constants."""
+        """Return the checked operands of a ``continue``; numbers become constants.
+
+        Raises ``BuilderError`` for another number of values than the loop carries, and for other types.
+        """
         return self._matched("continue", values, [v.type for v in self._start])
 
     def break_values(self, values: Sequence[Any]) -> list[SSAValue]:
-        """Return the checked operands of a ``break``."""
+        """Return the checked operands of a ``break``.
+
+        Raises ``BuilderError``: only a ``loop`` has an early exit.
+        """
         fail(
             "break",
             f"a {self._what} has no early exit",
@@ -185,7 +194,7 @@ class Loop(_Named, ABC):
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """The results, after the loop."""
+        """The results, after the loop. Raises ``BuilderError`` inside of it."""
         if self._results is None:
             fail(self._what, "has no results before it has ended")
         return self._results
@@ -224,7 +233,10 @@ class ForLoop(Loop):
 
     @property
     def index(self) -> Value:
-        """The induction variable, from the lower bound up to, but excluding, the upper one."""
+        """The induction variable, from the lower bound up to, but excluding, the upper one.
+
+        Raises ``BuilderError`` before the loop is entered.
+        """
         if self._block is None:
             fail("for", "has no index outside of its body")
         return Value(self._k, self._block.args[0])
@@ -322,7 +334,10 @@ class IfBranches(_Named):
             self._k.ended(self)
 
     def else_(self) -> IfBranches:
-        """The else branch, directly after the first."""
+        """The else branch, directly after the first.
+
+        Raises ``BuilderError`` if it is not, or if there is one already.
+        """
         if len(self._blocks) != 1 or self._entered is not None:
             fail("if", "an if_ has one else_, after the branch")
         if self._made is None or self._k.block.last_op is not self._made:

@@ -53,12 +53,15 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of a tile."""
+        """The extents of a tile. Raises BuilderError for views and tokens."""
         return self.tile.dims
 
     @property
     def element(self) -> str:
-        """The spelling of a tile's element type, such as ``f32``; ``ptr`` for pointers."""
+        """The spelling of a tile's element type, such as ``f32``; ``ptr`` for pointers.
+
+        Raises BuilderError as ``tile`` does.
+        """
         return self.tile.element
 
     @property
@@ -68,7 +71,10 @@ class Value:
 
     @checked("value")
     def named(self, name: str) -> Value:
-        """Set the name under which the value is printed. Returns the value itself."""
+        """Set the name under which the value is printed. Returns the value itself.
+
+        Raises BuilderError unless it consists of letters, digits and ``_$.-``.
+        """
         try:
             self.ssa.name_hint = name
         except ValueError:
@@ -229,15 +235,21 @@ class Value:
     # Shapes and types
 
     def reshape(self, *shape: int | Sequence[int]) -> Value:
-        """The same elements in another shape."""
+        """The same elements in another shape, in row-major order.
+
+        Raises BuilderError if it has another number of elements.
+        """
         return self._k.reshape(self, shape=_flat("reshape", shape))
 
     def broadcast_to(self, *shape: int | Sequence[int]) -> Value:
-        """The tile broadcast to a shape, as in NumPy."""
+        """The tile broadcast to a shape, as in NumPy. Raises BuilderError if it does not broadcast."""
         return self._k.broadcast_to(self, _flat("broadcast_to", shape))
 
     def transpose(self, *axes: int) -> Value:
-        """The tile with its axes permuted; reversed by default."""
+        """The tile with its axes permuted; reversed by default. Axis i of the result is axis ``axes[i]`` of the tile.
+
+        Raises BuilderError unless ``axes`` names each axis once.
+        """
         order = axes or tuple(reversed(range(len(self.shape))))
         return self._k.permute(self, permutation=list(order))
 
@@ -248,24 +260,34 @@ class Value:
 
     @checked("convert")
     def to(self, element: str | Attribute, **fields: Any) -> Value:
-        """The elements converted; integers are signed. See ``Builder.convert``."""
+        """The elements converted; integers are signed. See ``Builder.convert`` for ``fields`` and errors."""
         return self._k.convert(self, element, **fields)
 
     # Reductions
 
     @checked("sum")
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
-        """The sum along an axis, or of all elements."""
+        """The sum along an axis, or of all elements.
+
+        A negative axis counts from the last. The result lacks the axis, or has it with extent 1 if ``keepdims``. The
+        element type stays, so that sums of integers wrap. Raises BuilderError for an axis that the tile does not have.
+        """
         return self._k.fold("sum", self, axis, keepdims)
 
     @checked("max")
     def max(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
-        """The largest element along an axis, or of all."""
+        """The largest element along an axis, or of all.
+
+        Integers are signed; NaN is passed over where there is a number. Axes and errors are those of ``sum``.
+        """
         return self._k.fold("max", self, axis, keepdims)
 
     @checked("min")
     def min(self, axis: int | None = None, *, keepdims: bool = False) -> Value:
-        """The smallest element along an axis, or of all."""
+        """The smallest element along an axis, or of all.
+
+        Integers are signed; NaN is passed over where there is a number. Axes and errors are those of ``sum``.
+        """
         return self._k.fold("min", self, axis, keepdims)
 
 

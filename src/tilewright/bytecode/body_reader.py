@@ -159,7 +159,10 @@ class BodyReader:
         return f"function @{self._symbol}, op #{number} ({name})"
 
     def read_body(self, block: Block) -> None:
-        """Fill the entry block with operations until the bytes are used up."""
+        """Fill the entry block with operations until the bytes are used up.
+
+        Raises ``DecodeError`` where they are malformed, and where the last operation is no terminator.
+        """
         cursor = self._cursor
         start = cursor.pos
         self._values.extend(block.args)

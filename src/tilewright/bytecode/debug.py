@@ -82,7 +82,7 @@ class DebugTable:
         """Return the position of a function's first location; its debug number counts from 1.
 
         The first is the function's own location, the others those of its operations, an operation before
-        those in its regions.
+        those in its regions. Raises ``DecodeError`` over bytes ``start .. end`` if there is no such list.
         """
         if function > len(self._starts):
             raise DecodeError(
@@ -91,7 +91,10 @@ class DebugTable:
         return self._starts[function - 1]
 
     def location(self, index: int, start: int) -> Attribute:
-        """Return the location that a reference index denotes; ``start`` is where it is used."""
+        """Return the location that a reference index denotes; ``start`` is where it is used, in bytes of the file.
+
+        Raises ``DecodeError`` for an index that the section does not have, and for an entry that is no location.
+        """
         if index >= len(self._references):
             raise DecodeError(
                 BAD_INDEX,
@@ -169,7 +172,11 @@ class DebugTable:
         self._decoded[reference] = (found, self._parts)
 
     def part(self, entry: Cursor, cls: type[_AttrT]) -> _AttrT:
-        """Return the entry referred to next, which must be of a class."""
+        """Return the entry referred to next, which must be of a class; reference 0 is the unknown location.
+
+        Raises ``DecodeError`` for one that does not exist or is of another class. One that is not decoded yet ends
+        the decoding of this entry, which is repeated behind it (``_PartMissing``).
+        """
         start = entry.pos
         reference = entry.varint()
         found: Attribute = UNKNOWN

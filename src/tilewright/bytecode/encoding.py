@@ -78,7 +78,11 @@ class Cursor:
         return self.data[pos]
 
     def varint(self) -> int:
-        """Read a number of seven bits a byte, lowest first. Bits beyond 64 are dropped and reported."""
+        """Read an unsigned number of seven bits a byte, lowest first (LEB128). Bits beyond 64 are dropped and
+        reported.
+
+        Raises ``DecodeError`` also for one of more than ``MAX_VARINT_BYTES``.
+        """
         pos = self.pos
         if pos < self.end:
             byte = self.data[pos]
@@ -199,7 +203,7 @@ class ByteWriter:
         return len(self.buffer)
 
     def byte(self, value: int) -> None:
-        """Append a byte, 0 to 255."""
+        """Append a byte, 0 to 255. Raises ValueError for another number."""
         self.buffer.append(value)
 
     def varint(self, value: int) -> None:
@@ -235,15 +239,15 @@ class ByteWriter:
         self.buffer += _U64_STRUCT.pack(value)
 
     def i8_array(self, values: tuple[int, ...]) -> None:
-        """Append a count and each value as a signed byte."""
+        """Append a count and each value as a signed byte. Raises ``RangeError`` for one that does not fit."""
         self._array(values, "b")
 
     def i32_array(self, values: tuple[int, ...]) -> None:
-        """Append a count and each value in four signed bytes."""
+        """Append a count and each value in four signed bytes. Raises ``RangeError`` for one that does not fit."""
         self._array(values, "i")
 
     def i64_array(self, values: tuple[int, ...]) -> None:
-        """Append a count and each value in eight signed bytes."""
+        """Append a count and each value in eight signed bytes. Raises ``RangeError`` for one that does not fit."""
         self._array(values, "q")
 
     def _array(self, values: tuple[int, ...], letter: str) -> None:
@@ -251,7 +255,7 @@ class ByteWriter:
         self.buffer += Struct(f"<{len(values)}{letter}").pack(*values)
 
     def align(self, alignment: int) -> None:
-        """Pad up to the next multiple of ``alignment`` from the start of the buffer."""
+        """Pad up to the next multiple of ``alignment`` bytes from the start of the buffer."""
         self.buffer += _PADDING * (-len(self.buffer) % alignment)
 
 

@@ -239,5 +239,5 @@ MAX_DEBUG_PARTS = 1_000_000
 
 
 def is_bytecode(data: bytes) -> bool:
-    """Whether data starts like a bytecode file."""
+    """Whether data starts like a bytecode file, with its magic number; the version may be an unknown one."""
     return data[: len(MAGIC)] == MAGIC

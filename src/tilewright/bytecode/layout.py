@@ -196,7 +196,10 @@ def _arity(definition: object) -> Arity:
 
 @cache
 def layout_of(op: type[TileOp], version: Version) -> OpLayout:
-    """Return the layout of an operation at a version. The operation must have an opcode and exist there."""
+    """Return the layout of an operation at a version. The operation must have an opcode and exist there.
+
+    It follows from the class: fields in the order of their declaration, and those newer than the version left out.
+    """
     assert op.OPCODE is not None and version >= op.SINCE
     definition = op.get_irdl_definition()
     flags = _flag_names(op, definition, version)

@@ -39,7 +39,7 @@ class Output:
         self.collector.error(code, message, location)
 
     def needs(self, what: str, since: Version, why: str = "") -> None:
-        """Report that something needs a newer version."""
+        """Report that something needs a newer version, ``since`` (``needs-version``)."""
         self.problem(NEEDS_VERSION, needs_message(what, since, self.version) + why)
 
     def string(self, text: str) -> int:

@@ -26,7 +26,8 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
     """Return the byte ranges of a table's entries: a count, offsets of 4 or 8 bytes, then the data.
 
     Each entry extends to the next one, the last to the end of the cursor. The offsets are aligned
-    relative to ``base``, by default the start of the table.
+    relative to ``base``, by default the start of the table; ranges are positions in the file. Raises
+    ``DecodeError`` for offsets that descend or leave the data.
     """
     base = cursor.pos if base is None else base
     count = cursor.count(what, offset_size)
@@ -53,7 +54,7 @@ def read_spans(cursor: Cursor, what: str, offset_size: int, base: int | None = N
 
 
 def read_index(cursor: Cursor, limit: int, what: str) -> int:
-    """Read an index below ``limit``."""
+    """Read an index below ``limit``. Raises ``DecodeError`` for another."""
     start = cursor.pos
     index = cursor.varint()
     if index >= limit:
@@ -90,7 +91,11 @@ class StringTable:
         self._references: dict[str, SymbolRefAttr] = {}
 
     def attribute(self, cursor: Cursor) -> StringAttr:
-        """Read an index; returns that string."""
+        """Read an index; returns that string. Bytes that are not UTF-8 become surrogates, and are written as they
+        were.
+
+        Raises ``DecodeError`` for an index that the table does not have.
+        """
         index = read_index(cursor, len(self._spans), "string")
         found = self._attributes.get(index)
         if found is None:
@@ -100,11 +105,17 @@ class StringTable:
         return found
 
     def text(self, cursor: Cursor) -> str:
-        """Read an index; returns that string, with bytes that are not UTF-8 as lone surrogates."""
+        """Read an index; returns that string, with bytes that are not UTF-8 as lone surrogates.
+
+        Raises ``DecodeError`` for an index that the table does not have.
+        """
         return self.attribute(cursor).data
 
     def symbol(self, cursor: Cursor) -> StringAttr:
-        """Read an index; returns that symbol name, which must be nonempty UTF-8."""
+        """Read an index; returns that symbol name, which must be nonempty UTF-8.
+
+        Raises ``DecodeError`` if it is not, and for an index that the table does not have.
+        """
         index = read_index(cursor, len(self._spans), "string")
         found = self._symbols.get(index)
         if found is None:
@@ -121,7 +132,7 @@ class StringTable:
         return found
 
     def reference(self, cursor: Cursor) -> SymbolRefAttr:
-        """Read an index; returns a reference to that symbol."""
+        """Read an index; returns a reference to that symbol. Raises ``DecodeError`` as ``symbol`` does."""
         name = self.symbol(cursor).data
         found = self._references.get(name)
         if found is None:
@@ -141,7 +152,10 @@ class ConstantTable:
         self._constants: dict[tuple[int, int], TileConstantAttr] = {}
 
     def constant(self, cursor: Cursor, ty: Attribute) -> TileConstantAttr:
-        """Read an index; returns that constant of a type."""
+        """Read an index; returns that constant of a type, the same object for the same index and type.
+
+        Raises ``DecodeError`` if ``ty`` is no tile of numbers, or if the data is not of its size.
+        """
         start = cursor.pos
         index = read_index(cursor, len(self._spans), "constant")
         found = self._constants.get((index, id(ty)))
@@ -269,7 +283,7 @@ class Pool:
 
 
 def constant_entry(constant: TileConstantAttr) -> bytes:
-    """Return a constant as stored in the pool: its size, then its elements."""
+    """Return a constant as stored in the pool: its size in bytes, a varint, then its elements; of i1 eight a byte."""
     data = constant.data.data
     if constant.type.element == "i1":
         data = _encode_bits(data)

@@ -49,7 +49,9 @@ I64_EXTREMES = (-(2**63), 2**63 - 1)
 def check_extremes(
     values: tuple[int, ...], extremes: tuple[int, int], start: int, end: int
 ) -> None:
-    """Reject array elements that the format does not allow in attributes."""
+    """Raise ``DecodeError`` over bytes ``start .. end`` for array elements that the format does not allow in
+    attributes: those in ``extremes``.
+    """
     for extreme in extremes:
         if extreme in values:
             raise DecodeError(
@@ -64,7 +66,10 @@ def integer(value: int, width: int) -> IntegerAttr:
 
 
 def read_int_pattern(cursor: Cursor, width: int) -> int:
-    """Read a varint with a two's complement pattern of ``width`` bits, as a signed value."""
+    """Read a varint with a two's complement pattern of ``width`` bits, as a signed value.
+
+    Raises ``DecodeError`` if higher bits are set.
+    """
     start = cursor.pos
     bits = cursor.varint()
     if bits >> width:
@@ -77,7 +82,11 @@ def read_int_pattern(cursor: Cursor, width: int) -> int:
 def read_tagged(
     cursor: Cursor, tables: Tables, depth: int = 0, *, in_dictionary: bool = False
 ) -> Attribute:
-    """Read a tag and the attribute that follows it."""
+    """Read a tag and the attribute that follows it; ``depth`` is the number of attributes around it.
+
+    Raises ``DecodeError`` for a tag that no attribute has here, for an attribute that does not verify, and for one
+    nested deeper than ``MAX_ATTRIBUTE_DEPTH``.
+    """
     start = cursor.pos
     if depth == MAX_ATTRIBUTE_DEPTH:
         raise DecodeError(
@@ -158,7 +167,7 @@ def _string(cursor: Cursor, tables: Tables, depth: int) -> Attribute:
 
 
 def read_array(cursor: Cursor, tables: Tables, depth: int = 0) -> Attribute:
-    """Read a count and that many tagged attributes."""
+    """Read a count and that many tagged attributes. Raises ``DecodeError`` as ``read_tagged`` does."""
     count = cursor.count("array elements")
     return ArrayAttr([read_tagged(cursor, tables, depth + 1) for _ in range(count)])
 

@@ -42,7 +42,7 @@ _EnumT = TypeVar("_EnumT", bound=TileEnumAttribute)
 
 
 def read_enum(cursor: Cursor, cls: type[_EnumT], version: Version) -> _EnumT:
-    """Read an enumeration value, which must exist in the version."""
+    """Read an enumeration value, which must exist in the version. Raises ``DecodeError`` if it does not."""
     start = cursor.pos
     code = cursor.varint()
     found = cls.from_code(code)
@@ -79,7 +79,10 @@ class TypeTable:
         self._interned: dict[Attribute, Attribute] = {}
 
     def type(self, cursor: Cursor) -> Attribute:
-        """Read an index; returns that type."""
+        """Read an index; returns that type, the same object for the same index.
+
+        Raises ``DecodeError`` for an index that the table does not have, and for a type that is malformed.
+        """
         index = read_index(cursor, len(self.decoded), "type")
         return self.decoded[index] or self._decode(index)
 
@@ -306,7 +309,7 @@ class TypeWriter:
         return self._pool.index(bytes(entry.buffer))
 
     def require(self, since: Version, ty: Attribute, what: str = "") -> None:
-        """Report a type newer than the requested version (``needs-version``)."""
+        """Report a type newer than the requested version (``needs-version``); ``since`` is the first that has it."""
         if since > self.version:
             self.problem(
                 NEEDS_VERSION,

@@ -46,10 +46,10 @@ _NO_HINTS = OptimizationHintsAttr(DictionaryAttr({}))
 def write(module: Operation, version: Version = LATEST) -> bytes:
     """Encode a ``cuda_tile.module``, or a builtin module around exactly one.
 
-    Does not verify. Raises TileIRError with everything that the version, or bytecode in general, cannot
-    express; fields that are too new but have their default value are omitted. The module's name is not
-    stored, and below 13.3 neither is its producer. Output is deterministic. Raises ValueError for a
-    version that does not exist.
+    ``version`` is ``(13, 5)`` or an older one. Does not verify. Raises TileIRError with everything that the version,
+    or bytecode in general, cannot express; fields that are too new but have their default value are omitted. The
+    module's name is not stored, and below 13.3 neither is its producer. Output is deterministic. Raises ValueError
+    for a version that does not exist.
     """
     if version not in BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode version {version}")

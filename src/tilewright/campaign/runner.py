@@ -35,7 +35,10 @@ class Where:
 
 @contextmanager
 def executor(where: Where) -> Iterator[Executor]:
-    """The executor for ``where``, closed at the end of the ``with`` statement."""
+    """The executor for ``where``, closed at the end of the ``with`` statement.
+
+    Raises ``TileIRError`` where a cluster does not answer, or its package is missing.
+    """
     made: Executor
     if where.dask is not None:
         from tilewright.campaign.dask_cluster import DaskCluster
@@ -66,7 +69,8 @@ def run_campaign(
     """Run the jobs; returns their outcomes in order.
 
     Stored outcomes are reused; others are stored as soon as they complete, so that an interrupted campaign can be
-    resumed. Jobs with equal keys run once. ``told`` is called with each outcome, their number so far, and their total.
+    resumed. Jobs with equal keys run once. ``told`` is called with each outcome, their number so far, and their
+    total. A job that raises has that as its outcome; only the store raises ``TileIRError``, if it cannot be written.
     """
     found: dict[str, Outcome] = {}
     wanted: dict[str, Job] = {}

@@ -75,7 +75,9 @@ class Store:
         return found if found is not None and found.is_settled else None
 
     def add(self, outcome: Outcome) -> None:
-        """Store an outcome; it is on disk when this returns."""
+        """Store an outcome; it is on disk when this returns. Raises ``TileIRError`` if it cannot be, unless the file
+        is the default one.
+        """
         self._known[outcome.key] = replace(outcome, is_kept=True)
         if self.path is None:
             return

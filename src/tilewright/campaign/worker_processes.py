@@ -31,7 +31,7 @@ class Worker:
         self._is_closed = False
 
     def ask(self, job: Job) -> Outcome:
-        """Run a job; returns its outcome, ``lost`` if the process died in every attempt."""
+        """Run a job; returns its outcome, ``lost`` if the process died in every attempt. Blocks until it has ended."""
         reason = ""
         started = time.monotonic()
         for _ in range(ATTEMPTS):

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 
 def positive(text: str) -> int:
-    """Parse a number of at least 1. Otherwise argparse shows the message of the ``ArgumentTypeError``."""
+    """Parse a number of at least 1. Raises ArgumentTypeError, whose message argparse shows, for anything else."""
     if not text.isdecimal() or int(text) == 0:
         raise ArgumentTypeError(f"expected a number of at least 1, found '{text}'")
     return int(text)

@@ -78,7 +78,10 @@ class _Found:
 
 
 def options_for(task: Task) -> LaunchOptions:
-    """Return launch options: all checks of the machine, or none if results are compared."""
+    """Return launch options: all checks of the machine, or none if results are compared.
+
+    Raises TileIRError for an unknown machine.
+    """
     from dataclasses import replace
 
     from tilewright.launching.machine import machine_named
@@ -250,7 +253,10 @@ def check_file(
     arguments: Sequence[str],
     task: Task,
 ) -> dict[str, Any]:
-    """Check one launch of a Tile IR kernel, with the SPECs of ``tilewright run``. Returns the findings."""
+    """Check one launch of a Tile IR kernel, with the SPECs of ``tilewright run``. Returns the findings.
+
+    What the launch raises is among them. Raises TileIRError for a file or a kernel that is none.
+    """
     from tilewright.cli.modules import machine_module
     from tilewright.cli.run import entry_of
     from tilewright.cli.run_specs import bind, parameters_of

@@ -67,7 +67,10 @@ def where_of(options: argparse.Namespace) -> Where:
 
 
 def store_of(options: argparse.Namespace, subject: str) -> Store:
-    """Return where results are stored: in the file of ``--resume``, else in one for the command and its subject."""
+    """Return where results are stored: in the file of ``--resume``, else in one for the command and its subject.
+
+    Raises UsageError for ``--no-keep`` with ``--resume``.
+    """
     from tilewright.campaign.store import Store
 
     if options.no_keep:

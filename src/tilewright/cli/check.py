@@ -54,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Check every file, regardless of errors in earlier ones."""
+    """Check every file, regardless of errors in earlier ones. Returns the exit status. Raises UsageError for options
+    that do not go together.
+    """
     if options.campaign is not None:
         from tilewright.cli.check_campaign import execute as run_campaign
 

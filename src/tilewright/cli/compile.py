@@ -168,7 +168,9 @@ class Compilation:
         self._report = report
 
     def run(self) -> str | bytes:
-        """Return the requested output."""
+        """Return the requested output: text, or bytes of an object. Raises TileIRError for what the CPU machine
+        cannot compile.
+        """
         from tilewright.cpu.compile import CompileOptions, compile_kernel
         from tilewright.cpu.runtime import engine
         from tilewright.cpu.target import HOST, cpu_target

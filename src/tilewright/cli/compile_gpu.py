@@ -39,7 +39,7 @@ _CPU_ONLY = ("cpu", "checked", "print_after", "timing")
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Emit what the options ask for, for a kernel of the file."""
+    """Emit what the options ask for, for a kernel of the file. Returns the exit status."""
     refuse_options_of_cpu(options)
     if options.emit == "cubin":
         refuse_terminal(options.output)
@@ -131,7 +131,10 @@ def decisions_of(options: argparse.Namespace, session: Session, kernel: str) -> 
 def source_of(
     module: Module, options: argparse.Namespace, session: Session, name: str | None = None
 ) -> Source:
-    """Return the kernel named by ``--entry``, or the only one; ``name`` is its name in a program."""
+    """Return the kernel named by ``--entry``, or the only one; ``name`` is its name in a program.
+
+    Raises UsageError where several kernels need a name, and for decisions about kernels of threads.
+    """
     from tilewright.gpu import CompileOptions
     from tilewright.launching.modules import is_tile_ir
 

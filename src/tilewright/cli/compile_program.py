@@ -23,7 +23,10 @@ _BINARY = frozenset({"obj", "cubin"})
 
 
 def compile_program(options: argparse.Namespace, session: Session) -> int:
-    """Emit the code of each chosen kernel; several are separated by comments, and must be text."""
+    """Emit the code of each chosen kernel; several are separated by comments, and must be text.
+
+    Returns the exit status. Raises UsageError for options that do not apply to programs or to the target.
+    """
     is_cpu = options.target == "cpu"
     if options.entry is not None:
         raise UsageError.because("--entry does not apply to programs; use --kernel")

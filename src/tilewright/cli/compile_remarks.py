@@ -64,7 +64,10 @@ class RemarkReport:
         self._kernels.append({"kernel": kernel, "remarks": to_json(found)})
 
     def write_with(self, code: str | bytes) -> None:
-        """Write the code, and the remarks if ``--remarks-json`` is given: both or, on failure, neither."""
+        """Write the code, and the remarks if ``--remarks-json`` is given: both or, on failure, neither.
+
+        Raises UsageError if one cannot be written, or if an object would go to a terminal.
+        """
         options = self._options
         if isinstance(code, bytes):
             refuse_terminal(options.output)

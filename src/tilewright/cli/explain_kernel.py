@@ -83,7 +83,10 @@ def refuse_kernel_options(options: argparse.Namespace) -> None:
 
 
 def explain(options: argparse.Namespace, session: Session) -> int:
-    """Write the page of the kernel in the file ``name``, or the pages of a program's kernels."""
+    """Write the page of the kernel in the file ``name``, or the pages of a program's kernels.
+
+    Returns the exit status. Raises UsageError for options that do not apply, TileIRError for bad input.
+    """
     if options.format != "text":
         raise UsageError.because(
             "--format json explains names; a kernel is explained by an HTML page"

@@ -25,7 +25,10 @@ _FOR_MODULES = {"entry": "entry", "arguments": "arg", "seed": "seed", "grid": "g
 
 
 def explain_program(options: argparse.Namespace, session: Session) -> int:
-    """Write a page for each kernel; of several specialisations the first, unless one is named."""
+    """Write a page for each kernel; of several specialisations the first, unless one is named.
+
+    Returns the exit status. Raises UsageError for options that describe a launch.
+    """
     for name, shown in _FOR_MODULES.items():
         if getattr(options, name) is not None:
             raise UsageError.because(

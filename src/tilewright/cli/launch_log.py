@@ -126,7 +126,9 @@ class LaunchLog:
         self._traced.append(trace)
 
     def finish(self, script: str, status: int) -> int:
-        """Write the requested outputs. Returns the exit status."""
+        """Write the requested outputs. Returns the exit status. Raises UsageError if one cannot be written, and for a
+        kernel that the program did not launch.
+        """
         from tilewright.cutile.children import has_children
 
         options, session = self._options, self._session

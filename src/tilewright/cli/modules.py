@@ -74,7 +74,7 @@ def add_version_option(parser: argparse.ArgumentParser) -> None:
 
 
 def requested_version(options: argparse.Namespace) -> Version:
-    """Return the version that ``--bytecode-version`` names."""
+    """Return the version that ``--bytecode-version`` names, which is one of its choices."""
     from tilewright.dialects.versions import parse_version
 
     return parse_version(options.bytecode_version)

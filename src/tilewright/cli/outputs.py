@@ -18,7 +18,10 @@ from tilewright.diagnostics.display import encoded
 
 
 def write_text(session: Session, path: str | None, text: str) -> None:
-    """Write UTF-8 text to a file, or to standard output where ``path`` is None or ``-``."""
+    """Write UTF-8 text to a file, or to standard output where ``path`` is None or ``-``.
+
+    Raises UsageError if it cannot be written.
+    """
     write_files(session, {path or "-": text})
 
 

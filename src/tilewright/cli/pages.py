@@ -10,7 +10,7 @@ from tilewright.cli.session import UsageError
 def page_path(chosen: str | None, source: str) -> str:
     """Return the file for a page of ``source``: the chosen one, or one beside the source.
 
-    A default name never replaces anything but an earlier page.
+    A default name never replaces anything but an earlier page: UsageError where it would.
     """
     if chosen is not None:
         return chosen

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Print the profiles of launches."""
+    """Print the profiles of launches. Returns the exit status."""
     from tilewright.cli import profile_launches
     from tilewright.model.tables import gpu_named
 

@@ -30,7 +30,10 @@ _OF_LAUNCHES = {"grid": "grid", "block": "block", "cubin": "cubin"}
 
 
 def of_program(options: argparse.Namespace, session: Session, gpu: Gpu) -> tuple[list[Launch], int]:
-    """Return the launches of a cuTile program, grouped by kind, and the exit status."""
+    """Return the launches of a cuTile program, grouped by kind, and the exit status.
+
+    Raises UsageError for options that describe a launch.
+    """
     from tilewright.cli.programs import take
     from tilewright.launching.described import Value, kind_of
     from tilewright.model.report import Launch
@@ -117,7 +120,10 @@ def _asked(options: argparse.Namespace, kernel: Kernel) -> Asked:
 
 
 def of_file(options: argparse.Namespace, session: Session, gpu: Gpu) -> Launch:
-    """Return the launch of a kernel of a module or of machine code."""
+    """Return the launch of a kernel of a module or of machine code.
+
+    Raises UsageError for an empty launch, TileIRError for bad input.
+    """
     grid = options.grid or (1, 1, 1)
     if math.prod(grid) < 1 or (options.block is not None and math.prod(options.block) < 1):
         raise UsageError.because("an extent of the launch is 0")

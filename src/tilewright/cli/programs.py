@@ -363,7 +363,11 @@ def only(program: Program, why: str) -> Taken:
 
 
 def save_ir(chosen: Sequence[Taken], options: argparse.Namespace, session: Session) -> None:
-    """Write the bytecode and every level of kernels: ``DIR/KERNEL.tileirbc``, ``DIR/KERNEL.nvgpu.mlir``."""
+    """Write the bytecode and every level of kernels: ``DIR/KERNEL.tileirbc``, ``DIR/KERNEL.nvgpu.mlir``.
+
+    Levels that a kernel does not have are told in notes. Raises UsageError if the directory cannot be made or
+    written.
+    """
     from tilewright.cli.outputs import write_files
     from tilewright.cutile.compilation import DEFAULT_TARGET
     from tilewright.explain.stages import LEVELS

@@ -131,7 +131,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def grid_extents(text: str) -> tuple[int, int, int]:
-    """Parse a grid option into three extents."""
+    """Parse a grid option into three extents, x first: ``4``, ``4,2`` or ``4x2x1``; missing ones are 1.
+
+    Raises ArgumentTypeError, whose message argparse shows, for anything else.
+    """
     parts = text.replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(f"expected one to three numbers, found '{text}'")
@@ -140,14 +143,16 @@ def grid_extents(text: str) -> tuple[int, int, int]:
 
 
 def count_of(text: str) -> int:
-    """Parse a number option."""
+    """Parse a number option, of at least 0. Raises ArgumentTypeError, whose message argparse shows, for anything
+    else.
+    """
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
     return int(text)
 
 
 def parse_arithmetic(text: str) -> Arithmetic:
-    """Parse an arithmetic option. Raises argparse's error with the reason."""
+    """Parse an arithmetic option. Raises ArgumentTypeError, whose message argparse shows, with the reason."""
     from tilewright.diagnostics import TileIRError
     from tilewright.numerics.arithmetic import Arithmetic
 

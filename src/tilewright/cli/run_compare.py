@@ -140,7 +140,7 @@ def _finite(value: float) -> float | None:
 
 
 def numbers_of(array: Array, element: str) -> Array:
-    """Return the values: floats widened to float64, integers unchanged."""
+    """Return the values: floats widened to float64, integers unchanged. The result may be the array itself."""
     if FORMATS[element].is_float:
         return ftof(array, element, to="f64")
     return array

@@ -95,7 +95,9 @@ class Results:
         return parameter, reference, element
 
     def save(self, session: Session) -> None:
-        """Write all ``.npy`` files, or none."""
+        """Write all ``.npy`` files, or none. Raises UsageError if one cannot be written, or if a directory cannot be
+        made.
+        """
         directories = {os.path.dirname(path) for path in self._saved} - {""}
         for directory in directories:
             try:

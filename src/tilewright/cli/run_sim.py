@@ -74,7 +74,10 @@ def thread_kernel(module: Any, name: str | None) -> Any:
 
 def parameters_of(kernel: Any) -> list[Parameter]:
     """Return a kernel's parameters for the command line: memrefs, tensor maps and pointers take
-    arrays."""
+    arrays.
+
+    Raises UsageError for a type that no argument has.
+    """
     from xdsl.dialects.builtin import MemRefType
     from xdsl.dialects.llvm import LLVMPointerType
 
@@ -99,7 +102,9 @@ def parameters_of(kernel: Any) -> list[Parameter]:
 
 
 def draw(found: SimulationResult, path: str | None, title: str, session: Session) -> None:
-    """Write the timeline if requested."""
+    """Write the timeline if requested: SVG or, for any other suffix, a page. Raises UsageError if it cannot be
+    written.
+    """
     if path is None:
         return
     timeline = found.timeline

@@ -177,7 +177,10 @@ def _expand(
 
 
 def number_of(spec: str, parameter: Parameter) -> int | float:
-    """Return the number that a SPEC specifies for a parameter that is not a pointer."""
+    """Return the number that a SPEC specifies for a parameter that is not a pointer.
+
+    Raises TileIRError (``argument-spec``) if it does not fit the parameter.
+    """
     element, colon, text = spec.rpartition(":")
     if colon and element != parameter.element:
         raise _bad(f"'{spec}' does not fit parameter {parameter}")
@@ -197,7 +200,11 @@ def array_of(
     arrays: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array:
     """Return the writable, C-ordered array that a SPEC specifies for a pointer: a new one, or a part of one of
-    ``arrays``, those of other parameters by name."""
+    ``arrays``, those of other parameters by name.
+
+    ``generator`` gives random elements. Raises TileIRError (``argument-spec``) for what specifies no array, or one of
+    another element type.
+    """
     if (part := _PART.fullmatch(spec)) is not None:
         return _part(part, spec, parameter, arrays)
     kind, colon, rest = spec.partition(":")

@@ -170,7 +170,10 @@ class Session:
         return True
 
     def write_stdout(self, content: str | bytes) -> None:
-        """Write all of ``content`` to standard output; text as UTF-8 with plain line ends."""
+        """Write all of ``content`` to standard output; text as UTF-8 with plain line ends.
+
+        Raises OutputClosedError if nobody reads it any more, UsageError if it is closed or cannot be written.
+        """
         data = encoded(content) if isinstance(content, str) else content
         if sys.stdout is None:
             raise UsageError.because("standard output is closed", code=UNWRITABLE_OUTPUT)

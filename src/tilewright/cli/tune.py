@@ -127,7 +127,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
-    """Print the ranking of each search."""
+    """Print the ranking of each search. Returns the exit status."""
     from tilewright.campaign.runner import executor
     from tilewright.cli import tune_searches
     from tilewright.cli.progress import working

@@ -43,7 +43,10 @@ class Searching:
 
 
 def of_searches(asked: Searching) -> tuple[list[Ranking], int]:
-    """Run the searches that a program makes with cuTile's tuner. Returns rankings and the exit status."""
+    """Run the searches that a program makes with cuTile's tuner. Returns rankings and the exit status.
+
+    Raises TileIRError for a program that makes none, and its own error if it fails before the first.
+    """
     from dataclasses import replace
 
     from tilewright.cli.programs import take
@@ -102,7 +105,10 @@ def _spaces(path: str) -> str:
 
 
 def of_program(asked: Searching) -> list[Ranking]:
-    """Search the space that the command line defines for a cuTile program."""
+    """Search the space that the command line defines for a cuTile program.
+
+    Raises UsageError for options of files, and where the program lacks a constant.
+    """
     from tilewright.cutile.kept_programs import KeptProgram, imports_of
     from tilewright.cutile.tuned_programs import measure_job, model_job
     from tilewright.tuning.jobs import gpu_text
@@ -142,7 +148,7 @@ def of_program(asked: Searching) -> list[Ranking]:
 
 
 def of_file(asked: Searching) -> list[Ranking]:
-    """Search the hints that the command line gives for a Tile IR kernel."""
+    """Search the hints that the command line gives for a Tile IR kernel. Raises TileIRError if it gives none."""
     from dataclasses import replace
 
     from tilewright.tuning.codes import NO_SPACE
@@ -202,7 +208,10 @@ def _searcher_of(asked: Searching) -> Any:
 
 
 def of_decisions(asked: Searching) -> list[Ranking]:
-    """Search over the compiler's decisions about the kernels of a program, or the kernel of a file."""
+    """Search over the compiler's decisions about the kernels of a program, or the kernel of a file.
+
+    Raises UsageError for options that do not apply, TileIRError for bad input.
+    """
     from tilewright.cli.programs import is_program
     from tilewright.tuning.decided import search
     from tilewright.tuning.ranking import measure_best

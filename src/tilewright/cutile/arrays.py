@@ -97,8 +97,11 @@ def _has_buffer(value: object) -> bool:
 
 
 def read_numpy(array: np.ndarray[Any, Any]) -> RawArray:
-    """Address, element type, extents and strides of a NumPy array. Raises cuTile's TypeError for a
-    dtype that tiles do not have."""
+    """Address, element type, extents and strides of a NumPy array; strides are in elements.
+
+    Raises cuTile's TypeError for a dtype that tiles do not have, ValueError for strides that are no multiples of an
+    element.
+    """
     dtype = array.dtype
     name = _NAME_OF_DTYPE.get(dtype)
     if name is None:
@@ -189,8 +192,11 @@ def is_plain_tensor(tensor: Any) -> bool:
 
 
 def read_torch(tensor: Any) -> RawArray:
-    """The same of a torch tensor, without the user's modes and subclasses. Raises ValueError for
-    memory that the machine does not take."""
+    """The same of a torch tensor, without the user's modes and subclasses.
+
+    Raises ValueError for memory that the machine does not take, TypeError for a dtype or a layout that no kernel
+    takes, as cuTile does.
+    """
     torch = sys.modules["torch"]
     # Neither the user's modes and subclasses nor ours are to see what is asked here.
     with torch._C.DisableTorchFunction():
@@ -222,13 +228,15 @@ def _takes_gpu_memory() -> bool:
 
 
 def read_interface(value: Any) -> RawArray:
-    """The same of what has NumPy's ``__array_interface__``."""
+    """The same of what has NumPy's ``__array_interface__``. Raises TypeError for a dtype that tiles do not have."""
     return _from_interface(value.__array_interface__, "__array_interface__")
 
 
 def read_cuda_interface(value: Any) -> RawArray:
-    """The same of what has ``__cuda_array_interface__``. Raises ValueError where the machine takes
-    host memory."""
+    """The same of what has ``__cuda_array_interface__``.
+
+    Raises ValueError where the machine takes host memory, TypeError for a dtype that tiles do not have.
+    """
     from tilewright.cutile.settings import current
 
     is_on_gpu = _takes_gpu_memory()
@@ -271,13 +279,16 @@ def _from_interface(fields: Any, what: str) -> RawArray:
 
 
 def read_buffer(value: Any) -> RawArray:
-    """The same of what has Python's buffer protocol."""
+    """The same of what has Python's buffer protocol. Raises TypeError as ``read_numpy`` does."""
     return read_numpy(np.asarray(memoryview(value)))
 
 
 def read_dlpack(value: Any) -> RawArray:
     # CuPy and others have both; what lies on a GPU says more of itself by the other interface.
-    """The same of what has ``__dlpack__``; the memory stays the value's."""
+    """The same of what has ``__dlpack__``; the memory stays the value's.
+
+    Raises ValueError for memory that the machine does not take, TypeError for a dtype that no kernel takes.
+    """
     on_gpu = _takes_gpu_memory() and int(value.__dlpack_device__()[0]) == _CUDA
     if on_gpu and hasattr(value, "__cuda_array_interface__"):
         return read_cuda_interface(value)
@@ -306,7 +317,7 @@ _PROTOCOLS: dict[str, Reader] = {
 
 
 def as_numpy(raw: RawArray) -> np.ndarray[Any, Any]:
-    """A NumPy array over the same elements. The caller keeps their owner alive."""
+    """A NumPy array over the same elements, of a rank and strides like theirs. The caller keeps their owner alive."""
     dtype = NUMPY_DTYPES[raw.dtype]
     low, high = byte_bounds(raw.shape, raw.strides, dtype.itemsize)
     if low == high:
@@ -319,7 +330,9 @@ def as_numpy(raw: RawArray) -> np.ndarray[Any, Any]:
 
 
 def byte_bounds(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    """The first byte of an array and the one after its last, counted from its first element."""
+    """The first byte of an array and the one after its last, counted from its first element; ``strides`` count
+    elements of ``itemsize`` bytes. Both are 0 for an array without elements.
+    """
     low = high = 0
     for extent, stride in zip(shape, strides, strict=True):
         if extent == 0:

@@ -86,7 +86,7 @@ def _begin(settings: dict[str, Any], torch_cuda: bool) -> _Host:
 
 
 def begin(text: str, imported: str) -> ModuleSpec | None:
-    """Host this process, which is about to import a module; the spec of that module.
+    """Host this process, which is about to import a module; the spec of that module, None where there is none.
 
     ``text`` is that of the variable. A process that cannot be a host says why and goes on.
     """

@@ -61,7 +61,10 @@ class Compiled:
         return code.co_filename, code.co_firstlineno
 
     def stages(self, target: str = DEFAULT_TARGET) -> Stages:
-        """All levels for a GPU architecture; each is made once, when it is first asked for."""
+        """All levels for a GPU architecture; each is made once, when it is first asked for.
+
+        Raises TileIRError for an architecture that there is not.
+        """
         from tilewright.explain.stages import Stages, checked_target
 
         if target not in self._stages:
@@ -78,21 +81,28 @@ class Compiled:
         return self.stages(target).text(level)
 
     def ptx(self, target: str = DEFAULT_TARGET) -> str:
-        """The code for NVIDIA's virtual machine: ``text("ptx")``."""
+        """The code for NVIDIA's virtual machine: ``text("ptx")``. Raises TileIRError as ``text`` does."""
         return self.text("ptx", target=target)
 
     def sass(self, target: str = DEFAULT_TARGET) -> str:
-        """The instructions of the GPU: ``text("sass")``, which needs ptxas and nvdisasm."""
+        """The instructions of the GPU: ``text("sass")``. Raises TileIRError also where ptxas or nvdisasm is missing."""
         return self.text("sass", target=target)
 
     def explain(self, *, target: str = DEFAULT_TARGET, passes: str = "tileaa") -> Explanation:
-        """All levels with the lines that stand for each other, and what the analyses find."""
+        """All levels with the lines that stand for each other, and what the analyses find.
+
+        ``passes`` is the pipeline that runs on ``nv_tileaa``, as text. Raises TileIRError for an architecture or a
+        pipeline that there is not.
+        """
         from tilewright.explain.levels import explain_kernel
 
         return explain_kernel(self.module, self.name, target=target, passes=passes, folded=True)
 
     def page(self, *, target: str = DEFAULT_TARGET) -> str:
-        """The page of ``tilewright explain``: the kernel beside its source, and all levels."""
+        """The page of ``tilewright explain``, as HTML: the kernel beside its source, and all levels.
+
+        Raises TileIRError for an architecture that there is not.
+        """
         from tilewright.explain.about import About
         from tilewright.explain.page import render_page
 
@@ -108,8 +118,8 @@ class Compiled:
     ) -> None:
         """Run the kernel as :func:`tilewright.cutile.launch` does.
 
-        ``grid`` and ``args`` are by default those that it was compiled with. A TypeError for
-        arguments that cuTile would compile the kernel anew for.
+        ``grid`` and ``args`` are by default those that it was compiled with. Raises TypeError for
+        arguments that cuTile would compile the kernel anew for, and what a launch raises.
         """
         chosen = self.args if args is None else args
         dispatcher, _ = checked_launch(0, grid or self.grid, self._kernel, chosen)
@@ -127,7 +137,9 @@ def compile(kernel: Any, args: tuple[Any, ...], grid: tuple[int, ...] = (1, 1, 1
     """A cuTile kernel compiled for arguments of this kind, as a launch would; nothing runs.
 
     ``args`` are those of ``cuda.tile.launch``; only their kinds count, but for constants. What cuTile
-    refuses is refused with its own exceptions.
+    refuses is refused with its own exceptions, TypeError for what is no kernel or no arguments. Raises
+    :class:`~tilewright.cutile.RefusedError` for code that is not Tile IR, and
+    :class:`~tilewright.cutile.FrontEndError` where cuTile cannot be used.
     """
     dispatcher, extents = checked_launch(0, grid, kernel, args)
     return of_specialisation(

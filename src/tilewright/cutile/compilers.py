@@ -44,7 +44,10 @@ def _no_compiler() -> Any:
 
 
 def to_text(native: Callable[..., str], bytecode: bytes | bytearray, **options: Any) -> str:
-    """Tile IR as text: by NVIDIA's disassembler, or by our printer where there is none."""
+    """Tile IR as text: by NVIDIA's disassembler, or by our printer where there is none.
+
+    Raises TileIRError for bytecode that our reader refuses.
+    """
     try:
         return native(bytecode, **options)
     except OSError:

@@ -212,12 +212,18 @@ def _shims() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
 
 
 def install() -> None:
-    """Put ours in place of cuTile's functions, in all modules that are loaded."""
+    """Put ours in place of cuTile's functions, in all modules that are loaded.
+
+    Raises FrontEndError where cuTile cannot be used.
+    """
     _replace({id(native): shim for native, shim in _shims()})
 
 
 def uninstall() -> None:
-    """Put cuTile's functions back, also into modules that have taken ours meanwhile."""
+    """Put cuTile's functions back, also into modules that have taken ours meanwhile.
+
+    Raises FrontEndError where cuTile cannot be used.
+    """
     _replace({id(shim): native for native, shim in _shims()})
 
 

@@ -41,7 +41,7 @@ class KeptProgram:
 
     @property
     def key(self) -> str:
-        """A hash of what it does depends on."""
+        """A hash of what it does depends on, cuTile's version among it. Raises FrontEndError where it cannot be used."""
         configuration = [
             sorted(map(repr, held.items())) for held in (self.constants, self.hints, self.decisions)
         ]

@@ -49,8 +49,9 @@ def launch(
     ``programmatic_dependent_launch`` are checked and change nothing: launches run one after the
     other. ``machine`` overrides the one that holds here, the reference machine by default.
 
-    What cuTile refuses is refused in the same way, before anything runs. A
-    :class:`~tilewright.cutile.KernelError` where the kernel does what it must not do.
+    What cuTile refuses is refused in the same way, before anything runs: TypeError for what is no stream, grid,
+    kernel or argument, ValueError for extents out of range. A :class:`~tilewright.cutile.KernelError` where the
+    kernel does what it must not do, a :class:`~tilewright.cutile.RefusedError` where the machine lacks something.
     """
     launch_with(current(machine), stream, grid, kernel, kernel_args, programmatic_dependent_launch)
 
@@ -63,7 +64,10 @@ def launch_with(
     kernel_args: Any,
     programmatic_dependent_launch: Any = False,
 ) -> None:
-    """:func:`launch`, with settings."""
+    """:func:`launch`, with settings.
+
+    Raises TypeError as it does, before anything runs, for arguments of wrong types.
+    """
     dispatcher, extents = checked_launch(stream, grid, kernel, kernel_args)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError("expected argument programmatic_dependent_launch to have type bool")
@@ -85,7 +89,11 @@ def launch_with(
 def checked_launch(
     stream: Any, grid: Any, kernel: Any, kernel_args: Any
 ) -> tuple[Dispatcher, tuple[int, int, int]]:
-    """What launches the kernel, and the grid of three extents."""
+    """What launches the kernel, and the grid of three extents.
+
+    Raises cuTile's TypeError for a stream, a grid, a kernel or arguments that are none, ValueError and OverflowError
+    for extents out of range.
+    """
     if type(stream) is not int or stream:
         _check_stream(stream)
     known, extents = _latest_grid.pair
@@ -207,7 +215,11 @@ class Dispatcher:
         self, grid: tuple[int, int, int], kernel_args: tuple[Any, ...], settings: Settings
     ) -> None:
         """Compile the kernel for the kinds of these arguments, unless that is done, and run it on
-        the machine of the settings."""
+        the machine of the settings.
+
+        Raises RuntimeError for an empty grid, as cuTile does; KernelError where the kernel does what it must not do;
+        and as ``read`` does.
+        """
         if self._repeats.launch(grid, kernel_args, settings):
             return
         key, values = self.read(kernel_args)
@@ -251,7 +263,7 @@ class Dispatcher:
         return settings.instead(compiled, grid, values)
 
     def prepare(self, kernel_args: tuple[Any, ...], settings: Settings) -> None:
-        """Compile and load what a launch with such arguments needs."""
+        """Compile and load what a launch with such arguments needs. Raises TypeError as ``read`` does."""
         self._loaded(self.read(kernel_args)[0], settings, (1, 1, 1), kernel_args)
 
     def _loaded(
@@ -270,7 +282,11 @@ class Dispatcher:
         return compiled, loaded
 
     def read(self, kernel_args: tuple[Any, ...]) -> tuple[Key, list[Value]]:
-        """The key and the values of the arguments of a launch, in the order of the parameters."""
+        """The key and the values of the arguments of a launch, in the order of the parameters.
+
+        The key says what the kernel is compiled for. Raises TypeError for another number of arguments, and TypeError,
+        ValueError or OverflowError for those that cuTile refuses.
+        """
         parameters = self._parameters
         if len(kernel_args) != len(parameters):
             given, wanted = len(kernel_args), len(parameters)
@@ -297,7 +313,9 @@ class Dispatcher:
             del wrong  # or the arguments would live until the garbage is collected
 
     def constraints(self, kernel_args: tuple[Any, ...]) -> list[object]:
-        """cuTile's constraints that the kernel is compiled for, given these arguments."""
+        """cuTile's constraints that the kernel is compiled for, given these arguments. Raises TypeError as ``read``
+        does.
+        """
         return constraints_of(self.read(kernel_args)[0], self._front)
 
     def compiled(self, key: Key) -> Specialisation:

@@ -52,9 +52,11 @@ class LoadedKernel:
     def launch(
         self, grid: tuple[int, int, int], values: Sequence[Value], settings: Settings
     ) -> object:
-        """Run it to its end; what the machine knows of the run beside the arrays. A TileIRError where it
-        does what it must not, or assertions failed; what the sanitizer finds goes to
-        ``settings.on_report`` where there is one."""
+        """Run it to its end; what the machine knows of the run beside the arrays.
+
+        Raises TileIRError where it does what it must not, or assertions failed; what the sanitizer finds goes to
+        ``settings.on_report`` where there is one.
+        """
         options = settings.options
         if settings is self._plain:
             return self._launch(self._entry, grid, values, options)
@@ -108,7 +110,10 @@ class LoadedKernel:
 
 
 def get_ready(name: str) -> None:
-    """Import and start what launches on a machine need, so that the first one does not have to."""
+    """Import and start what launches on a machine need, so that the first one does not have to.
+
+    Raises TileIRError for a machine that there is not.
+    """
     for module in _READING:
         import_module(module)
     machine_named(name).get_ready()
@@ -135,7 +140,8 @@ def load(
 ) -> LoadedKernel:
     """Load the entry of that name of a verified module onto the machine that the settings name.
 
-    ``constants`` are those that the kernel was compiled for, by parameter.
+    ``constants`` are those that the kernel was compiled for, by parameter. Raises RefusedError for settings that the
+    machine lacks, TileIRError for what it cannot run.
     """
     check_settings(settings)
     machine = machine_named(settings.machine)

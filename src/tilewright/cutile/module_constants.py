@@ -19,7 +19,9 @@ def constants_of(source: bytes, path: str) -> dict[str, Any]:
 
 
 def with_constants(source: bytes, path: str, values: Mapping[str, Any]) -> ast.Module:
-    """A module in which these constants have these values, at the same lines."""
+    """A module in which these constants have these values, at the same lines. Raises SyntaxError for what is no
+    Python.
+    """
     tree = ast.parse(source, path)
     for name, node in _assignments(tree.body):
         if name in values:

@@ -198,7 +198,7 @@ class Parameter:
         self._item_layouts: dict[object, Layout] = {}
 
     def reader_for(self, value: object) -> ReadArgument:
-        """The reader of an argument; what cuTile refuses because of its type raises the same error."""
+        """The reader of an argument. Raises TypeError for what cuTile refuses because of its type, as cuTile does."""
         reader = self.readers.get(type(value))
         if reader is None:
             reader = self.readers[type(value)] = self._new_reader(value)
@@ -468,7 +468,10 @@ class TupleParameter:
         return self.read
 
     def read(self, value: object, key: Key, values: list[Value]) -> None:
-        """Append the kinds of the items to the key, between marks, and their values."""
+        """Append the kinds of the items to the key, between marks, and their values.
+
+        Raises TypeError for what is no tuple, and as the readers of its items do.
+        """
         items = self._parts(value)
         assert isinstance(value, tuple)
         key.append(_OPEN)
@@ -477,7 +480,7 @@ class TupleParameter:
         key.append(_CLOSE)
 
     def classify(self, value: object) -> None:
-        """Raise what cuTile raises for an argument because of its type alone, if it does."""
+        """Raise TypeError, as cuTile does, for an argument that it refuses because of its type alone."""
         items = self._parts(value)
         assert isinstance(value, tuple)
         for item, part in zip(items, value, strict=True):

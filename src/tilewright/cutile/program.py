@@ -224,7 +224,7 @@ def _is_installed(name: str, watcher: _Watcher) -> bool:
 
 
 def find_anew(name: str) -> ModuleSpec | None:
-    """What the finders of now say of a module."""
+    """What the finders of now say of a module; None if none of them finds it."""
     found = (finder.find_spec(name, None, None) for finder in tuple(sys.meta_path))
     return next((spec for spec in found if spec is not None), None)
 

@@ -50,7 +50,8 @@ def search(
 ) -> Any:
     """What ``cuda.tile.tune.exhaustive_search`` gives, with modelled times in the place of measured ones.
 
-    Nothing is launched. A configuration that is not measured has no samples and no margin. A ValueError for an empty space and where no configuration can run, as cuTile raises it.
+    Nothing is launched. A configuration that is not measured has no samples and no margin. Raises ValueError for an
+    empty space and where no configuration can run, as cuTile does.
     """
     if len(search_space) == 0:
         raise ValueError("Search space is empty.")

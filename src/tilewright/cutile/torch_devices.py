@@ -8,7 +8,7 @@ import torch
 
 
 def check_index(device: Any = None) -> None:
-    """There is one GPU: another number is the error of CUDA."""
+    """There is one GPU, of number 0: RuntimeError for another number, with CUDA's message."""
     if device is None:
         return
     index = device if isinstance(device, int) else torch.device(device).index

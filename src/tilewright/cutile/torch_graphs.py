@@ -266,7 +266,7 @@ class CUDAGraph:
         """Nothing: graphs are replayed as they were recorded."""
 
     def replay(self) -> None:
-        """Do all that was captured again, on the same memory."""
+        """Do all that was captured again, on the same memory. Raises RuntimeError if nothing was captured."""
         if self._replays is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         # Where gradients are not computed, and where results of the inference mode may be written to.

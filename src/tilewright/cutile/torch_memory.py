@@ -164,7 +164,7 @@ class DeviceMemory:
             self.refuse(size)
 
     def refuse(self, size: int, reason: str = "") -> NoReturn:
-        """Raise the error of CUDA's allocator for so many bytes that cannot be had."""
+        """Raise ``torch.OutOfMemoryError``, as CUDA's allocator does, for so many bytes that cannot be had."""
         self._failures += 1
         free = max(self.free_bytes(), 0)
         raise torch.OutOfMemoryError(
@@ -200,7 +200,9 @@ class DeviceMemory:
             self._statistics.change(self._events.popleft())
 
     def statistics(self, device: Any = None) -> dict[str, Any]:
-        """As ``torch.cuda.memory_stats_as_nested_dict``."""
+        """As ``torch.cuda.memory_stats_as_nested_dict``: bytes and counts. Raises RuntimeError for another device
+        than 0.
+        """
         check_index(device)
         self.is_asked_for = True
         with self._lock:
@@ -230,7 +232,7 @@ class DeviceMemory:
         }
 
     def reset_peaks(self, device: Any = None) -> None:
-        """Peaks are what there is now."""
+        """Peaks are what there is now. Raises RuntimeError for another device than 0."""
         check_index(device)
         self.is_asked_for = True
         with self._lock:
@@ -239,7 +241,7 @@ class DeviceMemory:
                 count.peak = count.current
 
     def reset_totals(self, device: Any = None) -> None:
-        """Nothing has come or gone up to now."""
+        """Nothing has come or gone up to now. Raises RuntimeError for another device than 0."""
         check_index(device)
         with self._lock:
             self._settle()
@@ -256,7 +258,10 @@ class DeviceMemory:
                 self._statistics.reserved.change(unused)
 
     def set_fraction(self, fraction: float, device: Any = None) -> None:
-        """As ``torch.cuda.set_per_process_memory_fraction``."""
+        """As ``torch.cuda.set_per_process_memory_fraction``: a share of the memory, from 0 to 1.
+
+        Raises TypeError for what is no float, ValueError for one out of range, RuntimeError for another device.
+        """
         check_index(device)
         if not isinstance(fraction, float):
             raise TypeError("Invalid type for fraction argument, must be `float`")
@@ -265,16 +270,20 @@ class DeviceMemory:
         self._fraction = fraction
 
     def fraction(self, device: Any = None) -> float:
-        """As ``torch.cuda.get_per_process_memory_fraction``."""
+        """As ``torch.cuda.get_per_process_memory_fraction``: from 0 to 1. Raises RuntimeError for another device than
+        0.
+        """
         check_index(device)
         return self._fraction
 
     def free_and_total(self, device: Any = None) -> tuple[int, int]:
-        """As ``torch.cuda.mem_get_info``."""
+        """As ``torch.cuda.mem_get_info``: both in bytes. Raises RuntimeError for another device than 0."""
         return max(TOTAL_BYTES - self.used(device), 0), TOTAL_BYTES
 
     def used(self, device: Any = None) -> int:
-        """As ``torch.cuda.device_memory_used``: the bytes that torch has taken."""
+        """As ``torch.cuda.device_memory_used``: the bytes that torch has taken. Raises RuntimeError for another
+        device than 0.
+        """
         return self.statistics(device)["reserved_bytes"]["all"]["current"]
 
 

@@ -176,7 +176,10 @@ class Event:
             self._captured = capture, capture.clock(number)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds until another event."""
+        """Milliseconds until another event, of the host's clock.
+
+        Raises ValueError unless both were recorded, with timing; CUDA's RuntimeError if one was captured.
+        """
         if not (self._times and end_event._times):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         self._check_host()
@@ -190,12 +193,12 @@ class Event:
         return ctypes.c_void_p(self.cuda_event)
 
     def query(self) -> bool:
-        """True: what was recorded has happened. CUDA's error if it was captured."""
+        """True: what was recorded has happened. CUDA's RuntimeError if it was captured."""
         self._check_host()
         return True
 
     def synchronize(self) -> None:
-        """Nothing: what was recorded has happened. CUDA's error if it was captured."""
+        """Nothing: what was recorded has happened. CUDA's RuntimeError if it was captured."""
         self._check_host()
 
     def wait(self, stream: Stream | None = None) -> None:

@@ -199,7 +199,9 @@ class _HostView:
 
 
 def host_view(owner: Any) -> NDArray[Any]:
-    """An array over the elements of an object that has ``__cuda_array_interface__``."""
+    """An array over the elements of an object that has ``__cuda_array_interface__``, whose memory is that of the
+    host.
+    """
     return np.asarray(_HostView(owner))
 
 

@@ -35,7 +35,10 @@ def measure_job(program: KeptProgram, machine: str, label: str) -> Job:
 def model_program(
     program: KeptProgram, gpu: str, static: bool, machine: str | None
 ) -> dict[str, Any]:
-    """The modelled time of all launches together, and what a ranking says of each kind of them."""
+    """The modelled time of all launches together, and what a ranking says of each kind of them.
+
+    Raises TileIRError if the program launches nothing, or makes a launch that cuTile refuses.
+    """
     made: dict[tuple[object, ...], list[Any]] = {}
 
     def launched(
@@ -84,7 +87,10 @@ def _modelled(
 
 
 def measure_program(program: KeptProgram, machine: str) -> dict[str, Any]:
-    """The shortest time that all launches together take on a machine, in seconds, of several runs of the program."""
+    """The shortest time that all launches together take on a machine, in seconds, of several runs of the program.
+
+    Raises TileIRError if it launches nothing.
+    """
     from tilewright.tuning.jobs import seconds_of
 
     taken: list[float] = []

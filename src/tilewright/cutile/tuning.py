@@ -22,7 +22,7 @@ __tracebackhide__ = hides_frames
 def measured(settings: Settings, stream: Any, grid: Any, kernel: Any, arguments: Any) -> float:
     """The microseconds that a launch takes on the machine of the settings.
 
-    A kernel that is not compiled yet for such arguments is compiled first, outside the time.
+    A kernel that is not compiled yet for such arguments is compiled first, outside the time. Raises as a launch does.
     """
     dispatcher, extents = checked_launch(stream, grid, kernel, arguments)
     dispatcher.prepare(arguments, settings)
@@ -32,11 +32,11 @@ def measured(settings: Settings, stream: Any, grid: Any, kernel: Any, arguments:
 def measured_in_time(
     settings: Settings, stream: Any, grid: Any, kernel: Any, arguments: Any, seconds: float
 ) -> float:
-    """:func:`measured`; cuTile's ``TileLaunchTimeoutError`` where the launch takes longer than that.
+    """:func:`measured`; cuTile's ``TileLaunchTimeoutError`` where the launch takes longer than ``seconds``.
 
     It is tried in a process of its own, forked for it, and made here once it has ended there; so
     nothing is left of one that takes too long. Where the system cannot fork, the time is looked at
-    when it is over.
+    when it is over. Raises as a launch does.
     """
     dispatcher, extents = checked_launch(stream, grid, kernel, arguments)
     dispatcher.prepare(arguments, settings)

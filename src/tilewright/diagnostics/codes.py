@@ -41,7 +41,8 @@ def define_code(
 ) -> str:
     """Register a code and return its name, so that a module can say ``X = define_code("x", ...)``.
 
-    ``was`` are former names, which :func:`find_code` and expectations accept for one version.
+    ``was`` are former names, which :func:`find_code` and expectations accept for one version. Raises ValueError for
+    a name that is defined already.
     """
     if name in _REGISTRY:
         raise ValueError(f"diagnostic code {name!r} is defined twice")
@@ -51,7 +52,10 @@ def define_code(
 
 
 def find_code(name: str) -> Code | None:
-    """Return the code of that name, or None if no module imported so far defines it."""
+    """Return the code of that name, or None if no module imported so far defines it.
+
+    A former name is resolved with a DeprecationWarning.
+    """
     return _REGISTRY.get(present_name(name))
 
 
@@ -62,7 +66,9 @@ def help_of(name: str) -> str:
 
 
 def present_name(name: str) -> str:
-    """Return the present name of a code. A former name is resolved with a DeprecationWarning."""
+    """Return the present name of a code; an unknown name is returned as it is. A former name is resolved with a
+    DeprecationWarning.
+    """
     if name not in _FORMER:
         return name
     warnings.warn(

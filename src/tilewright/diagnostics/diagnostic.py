@@ -16,7 +16,7 @@ _KEPT_AT_THE_END = 200
 
 
 def shortened(message: str) -> str:
-    """Return the message, with its middle cut out if it is too long."""
+    """Return the message, with its middle cut out if it has more than ``MAX_MESSAGE_LENGTH`` characters."""
     if len(message) <= MAX_MESSAGE_LENGTH:
         return message
     head = message[: MAX_MESSAGE_LENGTH - _KEPT_AT_THE_END - 5]
@@ -81,7 +81,7 @@ class Diagnostic:
 
     @property
     def end(self) -> tuple[int, int] | None:
-        """1-based (line, column) just after the location, for text spans."""
+        """1-based (line, column) just after the location, for text spans; else None."""
         if isinstance(self.location, Span):
             return self.location.end_line, self.location.end_column
         return None
@@ -158,7 +158,7 @@ class TileIRError(Exception):
         notes: Iterable[Note] = (),
         help: str = "",
     ) -> TileIRError:
-        """Return an exception with one error diagnostic."""
+        """Return an exception with one error diagnostic; it is not raised here."""
         return cls([Diagnostic(Severity.ERROR, code, message, location, label, tuple(notes), help)])
 
 

@@ -61,7 +61,10 @@ _T = TypeVar("_T")
 
 
 def to_json(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
-    """Return one object per diagnostic, in order, made of JSON types only."""
+    """Return one object per diagnostic, in order, made of JSON types only (docs/json.md has the schema).
+
+    Lines and columns count from 1, offsets from 0: characters in a text, bytes in a binary file.
+    """
     return [
         {
             "severity": str(diagnostic.severity),

@@ -18,7 +18,7 @@ _LINK_LIKE = re.compile(r"\[(?=[^\[\]]*\]\()")
 
 
 def to_sarif(diagnostics: Iterable[Diagnostic]) -> dict[str, object]:
-    """Return a log with one run, made of JSON types only, with the results in the given order.
+    """Return a log with one run, made of JSON types only, with the results in the given order (SARIF 2.1.0).
 
     The rules are the codes that occur, by name, described from the registry. Columns and character
     offsets count Unicode code points. Notes with a location are related locations. Facts without one,

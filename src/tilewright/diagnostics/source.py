@@ -26,14 +26,19 @@ class SourceFile:
         return self._line_starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Return the 1-based (line, column) of a character offset."""
+        """Return the 1-based (line, column) of a character offset. One behind the end counts on in the last line."""
         starts = self._starts()
         line = bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
     def line_range(self, line: int) -> tuple[int, int]:
-        """Return the (start, end) offsets of a 1-based line, without its terminator."""
+        """Return the (start, end) offsets of a 1-based line, without its terminator: a line feed, or CR LF.
+
+        Raises IndexError for a line that the file does not have.
+        """
         starts = self._starts()
+        if line < 1:
+            raise IndexError(f"lines count from 1, got {line}")
         start = starts[line - 1]
         if line == len(starts):
             return start, len(self.text)
@@ -41,7 +46,9 @@ class SourceFile:
         return start, end - 1 if end > start and self.text[end - 1] == "\r" else end
 
     def line_text(self, line: int) -> str:
-        """Return the text of a 1-based line, without its terminator."""
+        """Return the text of a 1-based line, without its terminator. Raises IndexError for a line that the file does
+        not have.
+        """
         start, end = self.line_range(line)
         return self.text[start:end]
 

@@ -92,12 +92,12 @@ class Table(Mapping[Any, R], Generic[R]):
         return decorate
 
     def refuse(self, why: str, *kinds: Kind) -> None:
-        """Say why there is no rule for operations."""
+        """Say why there is no rule for operations. Raises ValueError where the table has an entry for one already."""
         for kind in kinds:
             self.refused[self._new(kind)] = why
 
     def leave(self, what: str, *kinds: Kind) -> None:
-        """Say what handles operations that have no rule."""
+        """Say what handles operations that have no rule. Raises ValueError as ``refuse`` does."""
         for kind in kinds:
             self.elsewhere[self._new(kind)] = what
 

@@ -338,7 +338,7 @@ def bool_array(values: Sequence[bool]) -> DenseArrayBase:
 
 
 def bool_values(attribute: Attribute | None) -> tuple[bool, ...]:
-    """The booleans of a dense array; none for no attribute."""
+    """The booleans of a dense array of i1; none for no attribute."""
     if attribute is None:
         return ()
     assert isinstance(attribute, DenseArrayBase)

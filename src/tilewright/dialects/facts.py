@@ -105,7 +105,10 @@ def neutral(op: Operation, bits: int) -> float | None:
 
 
 def right_neutral(op: Operation, bits: int) -> float | None:
-    """The number that, on the right, leaves the left operand as it is; of operations that commute :func:`neutral`."""
+    """The number that, on the right, leaves the left operand as it is; of operations that commute :func:`neutral`.
+
+    None where there is none. ``bits`` is the width of an element.
+    """
     declared: int | None = getattr(op, "RIGHT_NEUTRAL", None)
     return neutral(op, bits) if declared is None else declared
 

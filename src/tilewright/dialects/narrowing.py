@@ -110,14 +110,14 @@ def is_memref(value: object) -> TypeGuard[MemRefType]:
 
 
 def vector_type(value: SSAValue) -> VectorType:
-    """The type of an operand or result that its constraint says is a vector."""
+    """The type of an operand or result that its constraint says is a vector; AssertionError where it is none."""
     ty = value.type
     assert is_vector(ty), ty
     return ty
 
 
 def memref_type(value: SSAValue) -> MemRefType:
-    """The type of an operand or result that its constraint says is a ranked memref."""
+    """The type of an operand or result that its constraint says is a ranked memref; AssertionError where it is none."""
     ty = value.type
     assert is_memref(ty), ty
     return ty

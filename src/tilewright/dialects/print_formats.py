@@ -108,7 +108,9 @@ def _hexadecimal_digits(value: float, precision: str | None, keeps_point: bool) 
 
 
 def parse_format(text: str) -> list[str | Conversion]:
-    """Literal pieces and conversions, in order. Length modifiers are dropped: elements have types."""
+    """Literal pieces and conversions, in order, as C's ``printf`` has them. Length modifiers are dropped: elements
+    have types.
+    """
     pieces: list[str | Conversion] = []
     at = 0
     for found in _EXPRESSION.finditer(text):

@@ -43,7 +43,11 @@ def functions(module: Operation) -> tuple[FuncOp, ...]:
 
 
 def annotate(module: Operation, names: Sequence[str], *, grid: Sequence[int] | None = None) -> str:
-    """The text of a module with remarks of the named analyses; it parses to the same module."""
+    """The text of a module with remarks of the named analyses; it parses to the same module.
+
+    Remarks are comments above the line that they are about. ``names`` are keys of ``ANALYSES``; ``grid``, the extents
+    of a launch, is assumed by the analyses.
+    """
     listing = list_text(module)
     remarks: dict[int, list[str]] = defaultdict(list)
     with deep_recursion():

@@ -34,7 +34,7 @@ class Change:
 
 
 def compare(name: str, seconds: float, before: Sequence[str], after: Sequence[str]) -> Change:
-    """The diff between the text of a module before and after a pass."""
+    """The diff between the lines of a module's text before and after a pass, which took ``seconds``."""
     groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
     hunks: list[tuple[DiffLine, ...]] = []
     for group in groups:

@@ -109,7 +109,8 @@ def record_footprints(
 ) -> Footprints:
     """Run a kernel of ``cuda_tile`` over a grid, and return what its tile blocks access, in program order.
 
-    Array arguments are updated as by ``machine.run``, whose errors this also raises.
+    Array arguments are updated as by ``machine.run``; what is printed is dropped. Raises ``TileIRError`` as a launch
+    does, and for a kernel of another level.
     """
     kernel = cuda_kernel_of(module, entry, "memory footprints")
     extents = check_grid(grid)

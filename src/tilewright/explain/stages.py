@@ -85,7 +85,7 @@ class Stages:
 
     @cached_property
     def nv_tileaa_passes(self) -> BuiltinModuleOp:
-        """A copy of ``nv_tileaa`` after the passes that machines run."""
+        """A copy of ``nv_tileaa`` after the passes that machines run. Raises ``TileIRError`` for per-thread code."""
         from tilewright.passes import parse_pipeline, run_pipeline
         from tilewright.passes.base import clone_with_locations
 
@@ -96,7 +96,7 @@ class Stages:
 
     @cached_property
     def nvgpu(self) -> BuiltinModuleOp:
-        """The kernel as per-thread code."""
+        """The kernel as per-thread code. Raises ``TileIRError`` if it cannot be lowered."""
         if self.is_of_threads:
             assert isinstance(self.module, BuiltinModuleOp)
             return self.module
@@ -140,7 +140,9 @@ class Stages:
 
     @cached_property
     def cpu_assembly(self) -> str:
-        """The kernel in assembly for this processor. Raises ``TileIRError`` for per-thread code."""
+        """The kernel in assembly for this processor. Raises ``TileIRError`` for per-thread code, and where the CPU
+        machine cannot compile it.
+        """
         from tilewright.cpu.compile import compile_kernel
         from tilewright.cpu.runtime import engine
         from tilewright.cpu.target import HOST, cpu_target
@@ -154,7 +156,9 @@ class Stages:
         return engine.emit_assembly(parsed, target)
 
     def text(self, level: str) -> str:
-        """The text of a level. Raises ``TileIRError`` if there is no such level."""
+        """The text of a level. Raises ``TileIRError`` if there is no such level (``unknown-level``), or the kernel
+        does not have it.
+        """
         kind = LEVELS.get(level)
         if kind is None:
             raise TileIRError.single(

@@ -94,7 +94,11 @@ class Converted:
 
 
 def convert(entry: KernelOp, args: Sequence[object]) -> Converted:
-    """Convert the arguments to the types of a kernel's parameters. Raises one ``TileIRError`` with every mismatch."""
+    """Convert the arguments to the types of a kernel's parameters. Raises one ``TileIRError`` with every mismatch.
+
+    Arrays for pointers stay what they are, and their values are 0 until they have addresses; numbers become tiles of
+    rank 0.
+    """
     parameters = entry.block.args
     location = location_of(entry)
     if not isinstance(args, Sequence) or isinstance(args, str | bytes):
@@ -180,7 +184,10 @@ def misaligned(
 
 
 def check_array(array: Array, ty: TileLike, name: str, location: SourceLocation | None) -> None:
-    """Check an array against a pointer parameter: its dtype must match the pointee, and its layout be accessible."""
+    """Check an array against a pointer parameter: its dtype must match the pointee, and its layout be accessible.
+
+    Raises ``TileIRError`` (``bad-argument``) if not; ``name`` is how the message calls the array.
+    """
     element = pointee_in(ty)
     allowed = ARRAY_DTYPES[element]
     if array.dtype in allowed:

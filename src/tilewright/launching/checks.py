@@ -155,7 +155,9 @@ def _check_overlaps(
 
 
 def share_bytes(first: Array, second: Array) -> bool:
-    """Whether two arrays share a byte, or the search for one exceeds its limit."""
+    """Whether two arrays share a byte, or the search for one exceeds its limit. Strides count: interleaved arrays may
+    not.
+    """
     try:
         return bool(np.shares_memory(first, second, max_work=_MAX_OVERLAP_WORK))  # pyright: ignore[reportArgumentType]
     except np.exceptions.TooHardError:

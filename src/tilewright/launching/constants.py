@@ -26,6 +26,9 @@ def array_of_constant(constant: TileConstantAttr) -> Array:
 def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
     """The tile of the elements in ``data``, or of its single element broadcast, read-only; i1 and i4 take one byte
     each.
+
+    The others are as in bytecode (``numerics.arrays.from_constant_bytes``), and so are the errors: TileIRError where
+    the size of ``data`` is that of neither.
     """
     if element in ("i1", "i4"):
         raw = np.frombuffer(data, np.uint8)
@@ -38,7 +41,10 @@ def array_of_data(data: bytes, element: str, dims: tuple[int, ...]) -> Array:
 
 
 def elements_of(value: Attribute, element: str, dims: tuple[int, ...]) -> Array:
-    """The tile of a typed scalar, a dense array or constant elements, read-only; a single element is broadcast."""
+    """The tile of a typed scalar, a dense array or constant elements, read-only; a single element is broadcast.
+
+    It has the shape ``dims`` and the dtype of ``numerics.arrays.dtype_of(element)``.
+    """
     data = getattr(value, "data", None)
     if isinstance(value, DenseArrayBase | DenseIntOrFPElementsAttr):
         found = [_bits(number, element) for number in value.iter_values()]  # pyright: ignore[reportArgumentType]

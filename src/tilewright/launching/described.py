@@ -56,7 +56,7 @@ class ArrayValue(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """The address of its lowest byte, and the one past its highest."""
+        """The address of its lowest byte, and the one past its highest; negative strides count."""
         first = self.address + self.layout.low
         return first, first + self.layout.size
 
@@ -103,7 +103,11 @@ def host_bytes(address: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def row_of(value: ArrayValue) -> Array:
-    """The memory of an array, from its lowest element to its highest, as a rank-1 array."""
+    """The memory of an array, from its lowest element to its highest, as a rank-1 array over it; read-only if the
+    array is.
+
+    For an array without elements an unrelated one of one element.
+    """
     layout = value.layout
     if not layout.size:
         # An array without elements needs a pointer too; kernels must not dereference it.
@@ -115,7 +119,9 @@ def row_of(value: ArrayValue) -> Array:
 
 
 def table_of(value: ListValue) -> Array:
-    """The table that a kernel receives for a list of arrays."""
+    """The table that a kernel receives for a list of arrays: a new rank-1 array of int64, in which each has its
+    address, its extents and its strides, in elements.
+    """
     records = [[item.address, *item.layout.shape, *item.layout.strides] for item in value.items]
     return np.array(records, np.int64).reshape(-1)
 

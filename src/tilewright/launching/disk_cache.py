@@ -47,7 +47,9 @@ _ROOM = 0.1
 
 
 def key_of(parts: Iterable[str]) -> str:
-    """The key of an entry that depends on these texts, and on the versions of what compiles."""
+    """The key of an entry that depends on these texts, and on the versions of what compiles: a SHA-256 in
+    hexadecimal.
+    """
     import llvmlite
 
     state = hashlib.sha256()
@@ -89,7 +91,9 @@ class DiskCache:
         return contents
 
     def put(self, key: str, contents: bytes) -> None:
-        """Store an entry; one that is there already is replaced."""
+        """Store an entry; one that is there already is replaced, and the least recently used make room. An error of
+        the file system is ignored: a cache may be without an entry.
+        """
         try:
             _write(self._path(key), _head(key, contents) + contents)
         except OSError:
@@ -106,7 +110,7 @@ class DiskCache:
             return DEFAULT_LIMIT
 
     def set_limit(self, limit_bytes: int) -> None:
-        """Change the limit for all processes, and keep to it; an OSError where that fails."""
+        """Change the limit, in bytes, for all processes, and keep to it. Raises OSError where that fails."""
         _write(self.directory / _LIMIT_FILE, b"%d\n" % limit_bytes)
         self._evict(limit_bytes)
 
@@ -117,7 +121,7 @@ class DiskCache:
         return CacheUse(self.directory, len(files), sizes, self.limit)
 
     def clear(self) -> CacheUse:
-        """Remove every entry; gives what was removed. An OSError where one cannot be."""
+        """Remove every entry; gives what was removed. Raises OSError, once the others are gone, where one cannot be."""
         limit, removed, size = self.limit, 0, 0
         failure: OSError | None = None
         for _, size_bytes, path in self._files():

@@ -101,14 +101,14 @@ class Program(Protocol):
     def map_array(self, array: Array) -> int:
         """The address of an array's first element, valid as long as the program.
 
-        For kernels that receive addresses in memory, such as tables of arrays.
+        For kernels that receive addresses in memory, such as tables of arrays. The array is shared, not copied.
         """
         ...
 
     def global_array(self, name: str) -> Array:
         """The contents of a public global: an array over its memory, with 4-bit elements packed in bytes.
 
-        Raises ``KeyError`` if there is none of that name.
+        Writing to it changes what later launches read. Raises ``KeyError`` if there is none of that name.
         """
         ...
 
@@ -140,7 +140,10 @@ class Backend(Protocol):
         ...
 
     def load(self, module: Operation, variant: str, options: LaunchOptions) -> Program:
-        """Load a verified module. ``options`` are the defaults of its launches."""
+        """Load a verified module. ``options`` are the defaults of its launches.
+
+        Raises ``TileIRError`` for a module that the machine cannot run.
+        """
         ...
 
     def get_ready(self) -> None:
@@ -251,12 +254,18 @@ class Machine:
         check_options(options, self.capabilities.kind, machine=self.name)
 
     def load(self, module: Operation, options: LaunchOptions = DEFAULT_OPTIONS) -> Program:
-        """Load a verified module. ``options`` are the defaults of its launches."""
+        """Load a verified module. ``options`` are the defaults of its launches.
+
+        Raises ``TileIRError`` for options that the machine does not support at the level of the module, for a module
+        that it cannot run, and where it lacks a package.
+        """
         check_options(options, self.capabilities.kind, _level_of(module), self.name)
         return self._backend.load(module, self.variant, options)
 
     def get_ready(self) -> None:
-        """Import and start what launches need, ahead of the first one."""
+        """Import and start what launches need, ahead of the first one. Raises ``TileIRError`` where a package is
+        missing.
+        """
         self._backend.get_ready()
 
     @property
@@ -339,7 +348,9 @@ def run(
 ) -> RunResult:
     """Load a module onto a machine, run one of its kernels (by default the only one), and unload it.
 
-    See :func:`load` for modules and machines, and :meth:`Program.launch` for arguments and errors.
+    ``grid`` is the number of tile blocks along up to three axes, x first; ``args`` are updated in place. See
+    :func:`load` for modules and machines, and :meth:`Program.launch` for arguments. Raises ``TileIRError`` as both
+    do.
     """
     chosen = with_deprecated(options, deprecated, "run")
     return load(module, machine, chosen).launch(entry, grid, args)

@@ -103,7 +103,10 @@ def kernel_of(module: Operation, name: str | None) -> KernelOp:
 
 
 def cuda_kernel_of(module: Operation, name: str | None, who: str) -> cuda.EntryOp:
-    """The kernel, for callers that only support ``cuda_tile``; raises ``TileIRError`` for another level."""
+    """The kernel, for callers that only support ``cuda_tile``, which ``who`` names in the message.
+
+    Raises ``TileIRError`` for another level, and as ``kernel_of`` does.
+    """
     found = kernel_of(module, name)
     if isinstance(found, cuda.EntryOp):
         return found
@@ -133,7 +136,8 @@ def globals_of(module: Module) -> Sequence[GlobalMemory]:
 def public_global(name: str, held: Iterable[GlobalMemory], memory: Callable[[str], Array]) -> Array:
     """The contents of a public global: an array over its memory, which ``memory`` returns as bytes.
 
-    4-bit elements stay packed in bytes. Raises ``KeyError`` if there is no public global of that name.
+    4-bit elements stay packed in bytes, and i1 are bytes. Raises ``KeyError`` if there is no public global of that
+    name.
     """
     public = {each.name: each for each in held if not each.is_private}
     found = public.get(name)

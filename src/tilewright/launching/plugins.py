@@ -25,7 +25,11 @@ class PluginResultError(Exception):
 
 
 def plugin_results(name: str, found: object, types: Sequence[TileLike]) -> list[Array]:
-    """Convert the return value of a plugin to arrays of the results' types; raises PluginResultError on a mismatch."""
+    """Convert the return value of a plugin to arrays of the results' types, which are copies.
+
+    Several results are a tuple or a list. Raises PluginResultError for another number of them, another shape, and a
+    dtype that does not convert within its kind.
+    """
     given: Sequence[Any] = found if isinstance(found, tuple | list) else (found,)
     if not types:
         return []
@@ -53,7 +57,10 @@ def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
 def array_over(
     memory: Array, offset: int, element: str, shape: Sequence[int], strides: Sequence[int]
 ) -> Array:
-    """A memref as an array over ``memory`` from byte ``offset`` on; raw bytes if elements share bytes."""
+    """A memref as an array over ``memory`` from byte ``offset`` on; raw bytes if elements share bytes.
+
+    ``memory`` is a rank-1 array of uint8; ``strides`` count elements.
+    """
     storage, dtype = storage_of(element), dtype_of(element)
     steps = tuple(stride * storage.size for stride in strides)
     raw = np.ndarray(tuple(shape), storage.raw, memory, offset, steps)

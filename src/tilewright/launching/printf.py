@@ -13,7 +13,10 @@ _FLOAT, _UNSIGNED = frozenset("fFeEgGaA"), frozenset("uoxXp")
 
 
 def formatted(text: str, values: Sequence[Any], widths: Sequence[int]) -> str:
-    """Format values, whose integers have ``widths`` bits; directives without a value are left as they are."""
+    """Format values, whose integers have ``widths`` bits; directives without a value are left as they are.
+
+    ``text`` has the directives of C's ``printf``; of integers those without sign print them modulo 2**width.
+    """
     rest = list(zip(values, widths, strict=True))
 
     def one(match: re.Match[str]) -> str:

@@ -63,7 +63,9 @@ def _layout(numbers: Any, convert: Callable[[Any], str]) -> str:
 def format_tiles(
     pieces: Sequence[str | Conversion], tiles: Sequence[Array], elements: Sequence[str]
 ) -> str:
-    """The text of a print with these operands."""
+    """The text of a print with these operands: a tile for each conversion among the pieces, of the element type
+    beside it.
+    """
     operands = iter(zip(tiles, elements, strict=True))
     texts: list[str] = []
     for piece in pieces:

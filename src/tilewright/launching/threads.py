@@ -105,7 +105,7 @@ class LoweredProgram:
 
     @property
     def memory(self) -> list[Array]:
-        """The memory of the globals that kernels have used."""
+        """The memory of the globals that kernels have used, as arrays that are shared, not copied."""
         return list(self._globals.values())
 
     def global_array(self, name: str) -> Array:
@@ -156,7 +156,10 @@ class LoweredProgram:
         return lower_to_nvgpu(self._lowered(), self._options, name)
 
     def scheduled(self, entry: str | None = None, maps: bool = True) -> Scheduled:
-        """A kernel, by default the only one, at the level of ``nv_tileas``; see ``kernel``."""
+        """A kernel, by default the only one, at the level of ``nv_tileas``; see ``kernel``.
+
+        Raises ``TileIRError`` if there is no such kernel, or if it has no schedule.
+        """
         name = kernel_of(self.module, entry).symbol
         found = self._scheduled.get((name, maps))
         if found is None:
@@ -237,6 +240,8 @@ class LoweredProgram:
     def remarks(self, entry: str | None = None) -> list[Remark]:
         """The compiler's decisions about a kernel and their reasons; the last remark says if it was lowered without a
         schedule.
+
+        Lowers the kernel if that has not been done, and raises ``TileIRError`` as ``kernel`` does.
         """
         name = kernel_of(self.module, entry).symbol
         made = self.kernel(entry)

@@ -17,7 +17,7 @@ TIME_LIMIT = define_code(
 
 
 def over_message(seconds: float, where: str = "") -> str:
-    """The message for a launch that exceeded its time limit."""
+    """The message for a launch that exceeded its time limit of ``seconds``."""
     return f"the launch exceeded its time limit of {seconds:g} s" + (f": {where}" if where else "")
 
 

@@ -88,14 +88,20 @@ def _view_elements(access: ViewAccess) -> Where:
 
 
 def chosen_lanes(addresses: Array, lanes: Array | None) -> Array:
-    """Return the addresses of the selected lanes, in row-major order."""
+    """Return the addresses of the selected lanes, in row-major order, as a rank-1 array; ``lanes`` is a mask or None
+    for all.
+    """
     return np.asarray(addresses.ravel() if lanes is None else addresses[lanes].ravel())
 
 
 def allocations_of(
     memory_: Memory, addresses: Array, size: int
 ) -> Iterator[tuple[Allocation, Array | None]]:
-    """Yield the allocations that flat addresses belong to, with a mask of lanes; None for all lanes."""
+    """Yield the allocations that flat addresses belong to, with a mask of lanes; None for all lanes.
+
+    ``addresses`` is (lanes,), of uint64; at each lie ``size`` bytes. Raises ``Fault`` for one outside of every
+    allocation.
+    """
     if not addresses.size:
         return
     low, high = int(addresses.min()), int(addresses.max())

@@ -134,7 +134,11 @@ def _overlapping(extents: list[_Extent]) -> list[list[_Extent]]:
 def bind(
     converted: Converted, arrays: ArrayMap, location: SourceLocation | None = None
 ) -> list[Array]:
-    """Return the parameters of a kernel as rank-0 tiles, with arrays mapped into the address space."""
+    """Return the parameters of a kernel as rank-0 tiles, with arrays mapped into the address space.
+
+    An array becomes the uint64 address of its first element; it is not copied. Raises ``TileIRError`` with an error
+    for each array whose address is not a multiple of its element size.
+    """
     given = converted.arrays
     addresses = arrays.map([(f"argument {number}", array) for number, array in given.items()])
     bound = list(converted.values)

@@ -181,7 +181,9 @@ class Translator:
         self._has_alloca = True
 
     def block(self, block: Block) -> CompiledBlock:
-        """Translate a block and everything nested in it."""
+        """Translate a block and everything nested in it. Raises ``Fault`` for operations that the machine does not
+        run, and for regions nested too deep.
+        """
         if self._depth == _MAX_DEPTH:
             raise self.refusal(block.parent_op(), f"regions are nested more than {_MAX_DEPTH} deep")
         self._depth += 1

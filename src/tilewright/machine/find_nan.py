@@ -49,7 +49,8 @@ def find_nan(
 ) -> NanReport:
     """Launch a kernel on the reference machine and report operations that produce NaN or overflow.
 
-    Arrays are updated and errors raised as in any launch.
+    Arrays are updated and errors raised as in any launch: TileIRError, or NanError where the launch also failed
+    otherwise.
     """
     from tilewright.machine.inspect.runner import run_with
 

@@ -72,7 +72,7 @@ class GridRun:
         self._finished = 0
 
     def run(self) -> None:
-        """Run every tile block to its end. Raises TileIRError at the first fault."""
+        """Run every tile block to its end. Raises TileIRError at the first fault, and where all that are left wait."""
         # Steps compute without NumPy guards of their own; see ``unguarded``.
         with np.errstate(all="ignore"):
             if self._body.suspends:

@@ -25,7 +25,7 @@ def surround(
     """Return the step of an operation, with hooks before it and after it has ended.
 
     An operation with regions that is left by a break, continue or return does not end, so the hooks
-    after it do not run. An operation without a step gets one that runs the hooks.
+    after it do not run. An operation without a step (None) gets one that runs the hooks, if there are any.
     """
     if not before and not after:
         return step

@@ -170,7 +170,10 @@ class Program:
             self.map_array(array)
 
     def global_array(self, name: str) -> Array:
-        """Return a public global as an array over its memory, 4-bit elements packed in bytes."""
+        """Return a public global as an array over its memory, 4-bit elements packed in bytes.
+
+        Raises KeyError if there is none of that name.
+        """
         held = [each for each, _ in self._globals.values()]
         return public_global(name, held, lambda found: self._globals[found][1].buffer)
 
@@ -182,7 +185,11 @@ class Program:
         options: LaunchOptions | None = None,
         **deprecated: Any,
     ) -> RunResult:
-        """Like every machine's (``launching.machine.Program``); accepts addresses from ``map_array``."""
+        """Like every machine's (``launching.machine.Program``); accepts addresses from ``map_array``.
+
+        Raises ``TileIRError`` as they do; with ``options.sanitize`` or ``find_nan`` its subclasses ``SanitizerError``
+        and ``NanError`` with everything found. TypeError for unknown keywords.
+        """
         chosen = self.options if options is None else options.over(self.options)
         if deprecated:
             chosen = with_deprecated(chosen, deprecated, "launch")
@@ -216,7 +223,10 @@ class Program:
         options: LaunchOptions | None = None,
     ) -> None:
         """Like every machine's (``launching.machine.Program``). May be called from several threads; launches
-        are serialized."""
+        are serialized.
+
+        Raises ``TileIRError`` for a fault in the kernel, and for failed assertions once all tile blocks have run.
+        """
         chosen = self.options if options is None else options.over(self.options)
         with self._lock:
             if chosen is not self._accepted:
@@ -253,7 +263,8 @@ class Program:
 
     def start(self, given: Given, options: LaunchOptions) -> RunResult:
         """:meth:`launch` with checked arguments, for the single schedule ``options.seed``, with only the hooks of
-        this program's own translator."""
+        this program's own translator. Raises ``TileIRError`` as it does.
+        """
         if options is not self._accepted:
             self._accept(options)
         array_mark = self._arrays.mark()
@@ -343,7 +354,7 @@ def run(
     options: LaunchOptions | None = None,
     **deprecated: Any,
 ) -> RunResult:
-    """Deprecated: ``tilewright.run`` is the same, on every machine."""
+    """Deprecated: ``tilewright.run`` is the same, on every machine. Raises TypeError for unknown keywords."""
     warnings.warn("use tilewright.run", DeprecationWarning, stacklevel=2)
     chosen = with_deprecated(options, deprecated, "run")
     return Program(module, chosen).launch(entry, grid, args)

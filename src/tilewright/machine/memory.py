@@ -57,7 +57,9 @@ class Allocation:
         self.end = self.base + self.buffer.size
 
     def elements(self, dtype: np.dtype[Any]) -> tuple[int, Array]:
-        """Return all aligned elements of that dtype, and the address of the first."""
+        """Return all aligned elements of that dtype, and the address of the first: ``(address, view over the
+        bytes)``.
+        """
         found = self._typed.get(dtype)
         if found is None:
             skipped = -self.base % dtype.itemsize
@@ -93,7 +95,10 @@ class Memory:
         self._latest = Allocation(0, np.empty(0, np.uint8), "")
 
     def reserve(self, size: int, alignment: int = 1) -> int:
-        """Return an aligned address with ``size`` unused bytes, followed by a gap."""
+        """Return an aligned address with ``size`` unused bytes, followed by a gap.
+
+        ``alignment`` is in bytes. Raises ``Fault`` if the address space has no room.
+        """
         unit = max(alignment, _ALIGNMENT)
         base = -(-self._next // unit) * unit
         if base + size + _GAP > _ADDRESS_LIMIT:
@@ -110,7 +115,7 @@ class Memory:
         writable: bool = True,
         owner: int | None = None,
     ) -> Allocation:
-        """Map bytes (a rank-1 uint8 array) at a reserved address above all others."""
+        """Map bytes (a rank-1 uint8 array) at a reserved address above all others. The array is shared."""
         assert not self._bases or base >= self._allocations[-1].end
         allocation = Allocation(base, buffer, name, writable, owner)
         self._bases.append(base)
@@ -126,7 +131,10 @@ class Memory:
         writable: bool = True,
         owner: int | None = None,
     ) -> Allocation:
-        """Map bytes at a new address."""
+        """Map bytes (a rank-1 uint8 array, which is shared) at a new address, aligned to a number of bytes.
+
+        Raises ``Fault`` if the address space has no room.
+        """
         base = self.reserve(buffer.size, alignment)
         return self.place(base, buffer, name, writable=writable, owner=owner)
 
@@ -175,8 +183,8 @@ class Memory:
     def find(self, address: int, size: int, itemsize: int, *, write: bool = False) -> Allocation:
         """Return the allocation that contains ``address .. address + size``, for reading or writing.
 
-        Faults if there is none, if ``address`` is not a multiple of ``itemsize``, or if this tile block
-        may not access the memory in this way.
+        Addresses and sizes are in bytes, ``itemsize`` is that of an element. Raises ``Fault`` if there is none, if
+        ``address`` is not a multiple of ``itemsize``, or if this tile block may not access the memory in this way.
         """
         allocation = self._latest
         if not (allocation.base <= address and address + size <= allocation.end):
@@ -219,7 +227,7 @@ class Memory:
         )
 
     def nearest(self, address: int) -> Allocation | None:
-        """Return the live allocation that contains an address, else the closest one."""
+        """Return the live allocation that contains an address, else the closest one; None if there is none at all."""
 
         def distance(allocation: Allocation) -> int:
             return max(allocation.base - address, address - allocation.end + 1, 0)
@@ -239,7 +247,10 @@ class Memory:
         return "" if closest is None else closest[1]
 
     def load(self, addresses: Array, storage: Storage) -> Array:
-        """Return the raw elements at addresses (uint64, any shape)."""
+        """Return the raw elements at addresses (uint64, any shape).
+
+        The result is a new array of that shape, with the dtype of the storage. Raises ``Fault`` as ``find`` does.
+        """
         if addresses.size == 0:
             return np.empty(addresses.shape, storage.raw)
         found = self._one_allocation(addresses, storage, write=False)
@@ -252,7 +263,11 @@ class Memory:
         return result
 
     def store(self, addresses: Array, storage: Storage, raw: Array) -> None:
-        """Write raw elements. Of equal addresses, the last in row-major order wins."""
+        """Write raw elements. Of equal addresses, the last in row-major order wins.
+
+        ``raw`` has the shape of ``addresses`` (uint64) and the dtype of the storage. Raises ``Fault`` as ``find``
+        does.
+        """
         if addresses.size == 0:
             return
         self.version += 1

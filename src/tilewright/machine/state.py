@@ -27,11 +27,11 @@ class TimeLimit:
 
     @classmethod
     def begin(cls, seconds: float | None) -> TimeLimit | None:
-        """Return the limit of a launch that starts now, or None."""
+        """Return the limit of a launch that starts now and may take ``seconds``, by the wall clock; None without one."""
         return None if seconds is None else cls(seconds, monotonic() + seconds)
 
     def check(self, where: str) -> None:
-        """Raise a fault if the deadline has passed; ``where`` says where the launch was."""
+        """Raise ``Fault`` if the deadline has passed; ``where`` says where the launch was."""
         if monotonic() > self.deadline:
             raise Fault(TIME_LIMIT, over_message(self.seconds, where))
 
@@ -68,7 +68,7 @@ class Machine:
             self.print_to(text)
 
     def iterations(self, numbers: Iterable[_T]) -> Iterable[_T]:
-        """Yield a loop's iterations; raises a fault at the start of one past the deadline."""
+        """Yield a loop's iterations; raises ``Fault`` at the start of one past the deadline."""
         return numbers if self.time is None else self._in_time(numbers, self.time)
 
     def _in_time(self, numbers: Iterable[_T], limit: TimeLimit) -> Iterator[_T]:
@@ -77,12 +77,12 @@ class Machine:
             yield number
 
     def check_time(self) -> None:
-        """Raise a fault between tile blocks if the deadline has passed."""
+        """Raise ``Fault`` between tile blocks if the deadline has passed."""
         if self.time is not None:
             self.time.check("")
 
     def check_iterations(self, count: int) -> None:
-        """Raise a fault if a loop is about to exceed the iteration limit."""
+        """Raise ``Fault`` if a loop is about to exceed the iteration limit; ``count`` includes the next iteration."""
         if count > self.max_iterations:
             raise self.endless_loop()
 

@@ -145,7 +145,11 @@ def _merged(boxes: Iterable[Box], axis: int) -> list[Box]:
 
 
 def coordinates_in(array: Array, addresses: Array) -> Array | None:
-    """Return the indices (a row each) of the elements at host addresses; None if any is outside."""
+    """Return the indices (a row each) of the elements at host addresses; None if any is outside.
+
+    The result is (addresses, axes), of int64. Addresses are in bytes, and may be inside of an element. None also for
+    arrays with strides that are not positive.
+    """
     left = addresses.astype(np.int64) - int(array.__array_interface__["data"][0])
     if (left < 0).any():
         return None
@@ -218,8 +222,8 @@ class ArrayNames:
     def locate_stray(self, allocation: Allocation, addresses: Array, size: int) -> Elements | None:
         """Like :meth:`locate`, for machine addresses some of which are outside the allocation.
 
-        Element numbers are extrapolated; in an array, only the first dimension is exceeded. Returns None
-        if that is meaningless: the addresses are far away, or the array is not row-major.
+        Element numbers are extrapolated, accesses are of ``size`` bytes; in an array, only the first dimension is
+        exceeded. Returns None if that is meaningless: the addresses are far away, or the array is not row-major.
         """
         host = int(allocation.buffer.__array_interface__["data"][0])
         name, shape, start, itemsize = (

@@ -105,7 +105,10 @@ class ViewAccess:
         )
 
     def box(self, regs: Registers, *, write: bool = False) -> StridedElements:
-        """Return the in-bounds elements of the tile."""
+        """Return the in-bounds elements of the tile, as strides over the memory of the view.
+
+        Raises ``Fault`` as ``lanes`` does, and for memory that may not be accessed in this way.
+        """
         view: TensorView = regs[self.view_slot]
         if view is not self._view:
             self._prepare(view)
@@ -226,7 +229,10 @@ class ViewAccess:
     def lanes(self, regs: Registers) -> tuple[Array, Array | None]:
         """Return the element number of every element of the tile (int64), and a mask of those in bounds.
 
-        The mask is None if all are. Numbers of elements out of bounds are 0.
+        Both have the shape of the tile; numbers are offsets from the view's base, in elements. The mask is None if
+        all are in bounds. Numbers of elements out of bounds are 0. Raises ``Fault`` for an index outside of the index
+        space, for elements out of bounds where the kernel promises that there are none, and for numbers beyond 64
+        bits.
         """
         view: TensorView = regs[self.view_slot]
         rank = len(self.tile_dims)
@@ -272,13 +278,19 @@ class ViewAccess:
         return tuple(-1 if dim == position else 1 for dim in range(rank))
 
     def addresses(self, regs: Registers) -> tuple[Array, Array | None]:
-        """Return the address of every element (uint64), and a mask of those in bounds. Whole bytes only."""
+        """Return the address of every element (uint64), and a mask of those in bounds. Whole bytes only.
+
+        Both have the shape of the tile; the mask is None if all are. Raises ``Fault`` as ``lanes`` does.
+        """
         numbers, inside = self.lanes(regs)
         base = np.uint64(regs[self.view_slot].base)
         return base + numbers.astype(np.uint64) * np.uint64(self.storage.size), inside
 
     def load_lanes(self, regs: Registers, padding: Array) -> Array:
-        """Return the raw elements, with ``padding`` for those out of bounds."""
+        """Return the raw elements, with ``padding`` for those out of bounds, in a new array of the tile's shape.
+
+        Raises ``Fault`` as ``lanes`` does, and for memory that may not be read.
+        """
         if self.storage.packed:
             return self._load_packed(regs, padding)
         addresses, inside = self.addresses(regs)
@@ -289,7 +301,9 @@ class ViewAccess:
         return raw
 
     def store_lanes(self, regs: Registers, raw: Array) -> None:
-        """Write the raw elements that are in bounds."""
+        """Write the raw elements that are in bounds. ``raw`` has the tile's shape. Raises ``Fault`` as ``lanes``
+        does, and for memory that may not be written.
+        """
         if self.storage.packed:
             self._store_packed(regs, raw)
             return

@@ -99,7 +99,11 @@ class Arithmetic:
 
     @classmethod
     def parse(cls, text: str) -> Arithmetic:
-        """Parse ``KEY=VALUE,...``; - and _ are equivalent in keys. Raises TileIRError if malformed."""
+        """Parse ``KEY=VALUE,...``; - and _ are equivalent in keys. Raises TileIRError if malformed.
+
+        Keys are the fields; of a flag the value is true or false. An empty text, or what is not given, is the
+        reference.
+        """
         readers: dict[str, Callable[[str], str | bool]] = {f.name: str for f in fields(cls)}
         readers["flush_denormal_addf"] = lambda value: _BOOLEANS.get(value, value)
         chosen: dict[str, str | bool] = {}

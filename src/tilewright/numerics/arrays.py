@@ -84,17 +84,20 @@ _TF32_MASK = np.uint32(0xFFFFFFFF << _TF32_SHIFT & 0xFFFFFFFF)
 
 
 def dtype_of(element: str) -> np.dtype[Any]:
-    """Return the dtype of elements of this type; ``ptr`` for pointers."""
+    """Return the dtype of elements of this type; ``ptr`` for pointers. Raises KeyError for a name that is none."""
     return _DTYPES[element]
 
 
 def unsigned_view(array: Array) -> Array:
-    """Return the same memory viewed as unsigned integers of the same size."""
+    """Return the same memory viewed as unsigned integers of the same size: shared, of the same shape."""
     return array.view(_UNSIGNED[array.dtype.itemsize])
 
 
 def bits_of(array: Array, element: str) -> Array:
-    """Return bit patterns as unsigned integers; 19 bits for tf32, 4 for i4 and f4E2M1FN."""
+    """Return bit patterns as unsigned integers; 19 bits for tf32, 4 for i4 and f4E2M1FN.
+
+    The result has the shape of the array and its element size. It shares its memory, but for these three types.
+    """
     bits = unsigned_view(array)
     if element == "tf32":
         return np.asarray(bits >> _TF32_SHIFT)
@@ -104,7 +107,10 @@ def bits_of(array: Array, element: str) -> Array:
 
 
 def from_bits(bits: Array, element: str) -> Array:
-    """Return the elements with these bit patterns, the inverse of ``bits_of``. Spare bits are dropped."""
+    """Return the elements with these bit patterns, the inverse of ``bits_of``. Spare bits are dropped.
+
+    ``bits`` is of any unsigned dtype; the result is a new array of its shape.
+    """
     dtype = _DTYPES[element]
     if element == "i1":
         return np.asarray(bits & bits.dtype.type(1)).astype(np.bool_)
@@ -172,7 +178,10 @@ def from_constant_bytes(
 ) -> Array:
     """Return the tile of a bytecode constant: ``data`` holds all elements, or one that fills the tile.
 
-    Raises ``constant-data-size`` at ``location`` if the size of ``data`` matches neither.
+    The result is a new array of shape ``shape`` with the dtype of ``dtype_of(element)``. ``data`` is as the bytecode
+    stores it: little-endian, tf32 in 3 bytes, f4E2M1FN one element a byte, i1 eight elements a byte. Raises
+    TileIRError (``constant-data-size``) at ``location`` if the size of ``data`` matches neither, ValueError for an
+    element type without constants (i4).
     """
     count = int(np.prod(shape, dtype=np.int64))
     raw = np.frombuffer(data, np.uint8)

@@ -48,8 +48,8 @@ _NEAREST_EVEN = frozenset(
 def ftof(source: Array, element: str, *, to: str, rounding: Rounding = "nearest_even") -> Array:
     """Float to float, rounded once. For overflow see the module's documentation.
 
-    Types of 16 bits and more overflow as in IEEE arithmetic: to infinity, or to the largest value if
-    the rounding direction is towards zero.
+    Types of 16 bits and more overflow as in IEEE 754: to infinity, or to the largest value if the rounding direction
+    is towards zero. ``rounding`` may be any direction; ``legality`` says which ones the specification allows.
     """
     pair = (element, to)
     if pair == ("f16", "f32"):
@@ -93,7 +93,11 @@ def ftoi(
     rounding: str = "nearest_int_to_zero",
     saturating: bool = False,
 ) -> Array:
-    """Float to integer, truncated and clamped to the range of ``to``; NaN becomes 0."""
+    """Float to integer, truncated and clamped to the range of ``to``; NaN becomes 0.
+
+    That is what the specification asks with ``saturating`` (13.4), and before 13.3 of every conversion but of
+    infinities; else it leaves these lanes undefined, see ``ftoi_undefined``.
+    """
     low, high = _integer_bounds(to, signedness)
     whole = np.trunc(to_float64(source, element))
     # high + 1 is a power of two, hence exact; high itself is not for 64 bits.
@@ -108,7 +112,7 @@ def ftoi(
 
 @quiet
 def ftoi_undefined(source: Array, element: str, *, to: str, signedness: str) -> Array:
-    """Return the lanes whose truncated value does not fit, including NaN.
+    """Return the lanes whose truncated value does not fit, including NaN: bools, of the shape of ``source``.
 
     Without `saturating`, their result is undefined from version 13.3 on.
     """
@@ -123,7 +127,7 @@ def itof(
 ) -> Array:
     """Integer to float, rounded once.
 
-    f16 overflows to infinity; 8-bit and 4-bit types saturate to their largest value.
+    f16 overflows to infinity; 8-bit and 4-bit types saturate to their largest value. A signed i1 is 0 or -1.
     """
     numbers = as_numbers(source, signedness)
     if rounding == "nearest_even" and to in ("f32", "f64"):
@@ -154,12 +158,15 @@ def exti(source: Array, element: str, *, to: str, signedness: str) -> Array:
 
 
 def trunci(source: Array, element: str, *, to: str, overflow: str = "none") -> Array:
-    """The low bits of an integer."""
+    """The low bits of an integer. ``overflow`` is an assertion, which ``trunci_wraps`` checks."""
     return _narrowed(source, to)
 
 
 def trunci_wraps(source: Array, element: str, *, to: str) -> tuple[Array, Array]:
-    """Return the lanes that trunci changes, ``(read signed, read unsigned)``; see ``int_ops.wraps``."""
+    """Return the lanes that trunci changes, ``(read signed, read unsigned)``; see ``int_ops.wraps``.
+
+    The first is where the dropped bits differ from the sign that is left, the second where they are not 0.
+    """
     kept = trunci(source, element, to=to)
     signed = exti(kept, to, to=element, signedness="signed")
     unsigned = exti(kept, to, to=element, signedness="unsigned")
@@ -167,19 +174,22 @@ def trunci_wraps(source: Array, element: str, *, to: str) -> tuple[Array, Array]
 
 
 def bitcast(source: Array, element: str, *, to: str) -> Array:
-    """The same bits as another type of the same width."""
+    """The same bits as another type of the same width. Which pairs are legal is the verifier's matter."""
     return from_bits(bits_of(source, element), to)
 
 
 def pack(source: Array, element: str) -> Array:
-    """Return the memory image of a rank-1 tile as i8 elements; i1 elements take one bit, low bits first."""
+    """Return the memory image of a rank-1 tile as i8 elements; i1 elements take one bit, low bits first.
+
+    Bytes are little-endian; of two 4-bit elements in a byte the first is in the low bits. The result is a new array.
+    """
     if element == "i1":
         return np.packbits(source, bitorder="little").view(np.int8)
     return np.frombuffer(to_bytes(source, element), np.int8).copy()
 
 
 def unpack(source: Array, element: str = "i8", *, to: str) -> Array:
-    """Return the elements whose memory image is a rank-1 i8 tile, the inverse of ``pack``."""
+    """Return the elements whose memory image is a rank-1 i8 tile, the inverse of ``pack``, in a new array."""
     raw = np.ascontiguousarray(source).view(np.uint8)
     if to == "i1":
         return np.unpackbits(raw, bitorder="little").astype(np.bool_)

@@ -19,10 +19,11 @@ mantissa all ones; ``none``."""
 class ElementFormat:
     """The format of one element type.
 
-    ``bits`` counts the significant bits (19 for tf32); ``storage_bits`` is the size of one element in
-    memory (8 for i1, 32 for tf32, 4 for the packed types). ``constant_bytes`` is the size of one
-    element in the bytecode's constant pool: 0 for i1, whose elements are single bits, and None for
-    i4, which has no constants. The float fields are 0 or False for integers.
+    IEEE 754 for f16, f32 and f64; OFP8 of the Open Compute Project for f8E4M3FN and f8E5M2, its microscaling formats
+    (MX) for f8E8M0FNU and f4E2M1FN. ``bits`` counts the significant bits (19 for tf32); ``storage_bits`` is the size
+    of one element in memory (8 for i1, 32 for tf32, 4 for the packed types). ``constant_bytes`` is the size of one
+    element in the bytecode's constant pool: 0 for i1, whose elements are single bits, and None for i4, which has no
+    constants. ``tag`` is that of the type in bytecode. The float fields are 0 or False for integers.
     """
 
     name: str
@@ -109,7 +110,9 @@ class ElementFormat:
         return (self.max_finite_bits >> self.mantissa_bits) - self.bias
 
     def bytes_for(self, count: int) -> int:
-        """Return the bytes that ``count`` elements take in memory; 4-bit elements share bytes."""
+        """Return the bytes that ``count`` elements take in memory; 4-bit elements share bytes, the last one may be
+        half used.
+        """
         return (self.storage_bits * count + 7) // 8
 
 

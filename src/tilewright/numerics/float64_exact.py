@@ -155,7 +155,11 @@ def _is_special(op: str, operands: tuple[Array, ...]) -> Array:
 
 
 def directed(op: str, operands: tuple[Array, ...], rounding: Rounding) -> Array:
-    """Compute ``op`` in f64, rounded once in the given direction. Also computes fma to nearest even."""
+    """Compute ``op`` in f64, rounded once in the given direction. Also computes fma to nearest even.
+
+    ``op`` is addf, subf, mulf, divf, sqrt or fma, its operands f64 arrays of one shape. Infinities, NaN and zeros are
+    those of IEEE 754.
+    """
     if op == "fma":
         return _fma(operands, rounding)
     nearest, error, safe = _WITH_ERROR[op](*operands)

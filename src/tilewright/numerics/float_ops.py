@@ -26,7 +26,7 @@ _F32_MIN_NORMAL = np.float32(2.0**-126)
 
 
 def flush_subnormals(array: Array) -> Array:
-    """Return the array with f32 subnormals replaced by zeros of the same sign."""
+    """Return the f32 array with subnormals replaced by zeros of the same sign, in a new array."""
     return np.where(np.abs(array) < _F32_MIN_NORMAL, np.copysign(np.float32(0), array), array)
 
 
@@ -207,8 +207,8 @@ def divf(
 ) -> Array:
     """``lhs / rhs``.
 
-    The reference value of the inexact modes ``approx`` and ``full`` is the correctly rounded
-    quotient. ``approx`` multiplies by the reciprocal, which underflows to zero for divisors beyond
+    The reference value of the inexact modes ``approx`` and ``full`` is the correctly rounded quotient, where the
+    specification allows 2 ulp. ``approx`` multiplies by the reciprocal, which underflows to zero for divisors beyond
     2**126 in magnitude: an infinite dividend then yields NaN, any other a signed zero.
     """
     direction = "nearest_even" if rounding in ("approx", "full") else rounding
@@ -227,7 +227,7 @@ def sqrt(
     rounding: Rounding | Approximation = "nearest_even",
     flush_to_zero: bool = False,
 ) -> Array:
-    """Square root; -0 stays, other negative values yield NaN. ``approx`` also rounds correctly."""
+    """Square root; -0 stays, other negative values yield NaN (IEEE 754). ``approx`` also rounds correctly."""
     direction = "nearest_even" if rounding in ("approx", "full") else rounding
     return _arithmetic("sqrt", (source,), element, direction, flush_to_zero)
 
@@ -309,7 +309,8 @@ def maxf(
 ) -> Array:
     """The larger operand, +0 above -0.
 
-    A single NaN loses against a number, or wins under ``propagate_nan``; a NaN result is canonical.
+    A single NaN loses against a number (maximumNumber of IEEE 754-2019), or wins under ``propagate_nan`` (maximum); a
+    NaN result is canonical.
     """
     return _extremum(lhs, rhs, element, True, propagate_nan, flush_to_zero)
 
@@ -323,7 +324,7 @@ def minf(
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """The smaller operand, -0 below +0; NaN as in ``maxf``."""
+    """The smaller operand, -0 below +0; NaN as in ``maxf`` (minimumNumber and minimum of IEEE 754-2019)."""
     return _extremum(lhs, rhs, element, False, propagate_nan, flush_to_zero)
 
 
@@ -369,7 +370,7 @@ def reduce_maxf(
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """``maxf`` along the first dimension; a single row is returned unchanged."""
+    """``maxf`` along the first dimension, which the result lacks; a single row is returned unchanged."""
     return _reduced(rows, element, True, propagate_nan, flush_to_zero)
 
 
@@ -381,7 +382,7 @@ def reduce_minf(
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
 ) -> Array:
-    """``minf`` along the first dimension; a single row is returned unchanged."""
+    """``minf`` along the first dimension, which the result lacks; a single row is returned unchanged."""
     return _reduced(rows, element, False, propagate_nan, flush_to_zero)
 
 
@@ -405,7 +406,10 @@ _COMPLEMENT = {
 def cmpf(
     lhs: Array, rhs: Array, element: str, *, comparison_predicate: str, comparison_ordering: str
 ) -> Array:
-    """Return an i1 array. With a NaN operand ``ordered`` is false and ``unordered`` true."""
+    """Return an i1 array. With a NaN operand ``ordered`` is false and ``unordered`` true, whatever the predicate.
+
+    -0 equals +0. Predicates and orderings are spelled as in Tile IR: ``less_than``, ``not_equal``.
+    """
     if comparison_ordering == "ordered":
         return np.asarray(_ORDERED[comparison_predicate](lhs, rhs))
     return np.asarray(~_ORDERED[_COMPLEMENT[comparison_predicate]](lhs, rhs))

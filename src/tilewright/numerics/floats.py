@@ -57,7 +57,10 @@ def is_negative(bits: int, fmt: ElementFormat) -> bool:
 
 
 def split_finite(bits: int, fmt: ElementFormat) -> tuple[int, int]:
-    """Return ``(significand, exponent)`` of a finite pattern; its magnitude is significand * 2**exponent."""
+    """Return ``(significand, exponent)`` of a finite pattern; its magnitude is significand * 2**exponent.
+
+    Neither is normalised: the significand of a subnormal has fewer bits. The sign is not part of it.
+    """
     magnitude = bits & fmt.magnitude_mask
     field, mantissa = magnitude >> fmt.mantissa_bits, magnitude & ((1 << fmt.mantissa_bits) - 1)
     if field or not fmt.has_zero:
@@ -180,7 +183,10 @@ def float_to_bits(
     rounding: Rounding = "nearest_even",
     overflow: Overflow = "natural",
 ) -> int:
-    """Return the pattern of a Python float rounded once; see ``encode``."""
+    """Return the pattern of a Python float rounded once; see ``encode``, also for the errors.
+
+    Raises ValueError for a negative value, but for -0, and an unsigned type.
+    """
     if math.isnan(value):
         return encode(Special.NAN, fmt)
     if math.isinf(value):
@@ -204,7 +210,7 @@ def padding_bits(padding_value: str, fmt: ElementFormat) -> int:
     """Return the pattern that a view reads out of bounds; ``padding_value`` as in Tile IR.
 
     A type without NaN or infinities uses its largest value, and an unsigned type its smallest instead of
-    a negative one; Tile IR does not specify these. Integers have only ``zero``.
+    a negative one; Tile IR does not specify these. Integers have only ``zero``: KeyError for another.
     """
     if padding_value == "zero" and fmt.is_int:
         return 0

@@ -81,17 +81,17 @@ def _run_of_zeros(bits: list[Array]) -> Array:
 
 
 def ctlz(source: Array, element: str) -> Array:
-    """The number of leading zero bits; the width for 0."""
+    """The number of leading zero bits; the width for 0. In the type of ``source``: an i1 holds it modulo 2."""
     return _as_count(_run_of_zeros(_bits(source, element)[::-1]), source)
 
 
 def cttz(source: Array, element: str) -> Array:
-    """The number of trailing zero bits; the width for 0."""
+    """The number of trailing zero bits; the width for 0. In the type of ``source``: an i1 holds it modulo 2."""
     return _as_count(_run_of_zeros(_bits(source, element)), source)
 
 
 def ctpop(source: Array, element: str) -> Array:
-    """The number of one bits."""
+    """The number of one bits, in the type of ``source``."""
     total = np.zeros(source.shape, np.int64)
     for bit in _bits(source, element):
         total += bit

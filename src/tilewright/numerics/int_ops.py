@@ -20,7 +20,11 @@ from tilewright.numerics.rounding import quiet
 
 
 def as_numbers(array: Array, signedness: str) -> Array:
-    """Return the elements read signed or unsigned, in a NumPy integer dtype of that signedness."""
+    """Return the elements read signed or unsigned, in a NumPy integer dtype of that signedness.
+
+    It shares memory with the array where that can be: all but a signed i1. An i4 read unsigned keeps its extended
+    sign in the upper bits of the byte.
+    """
     if array.dtype == np.bool_:
         number = array.view(np.int8)
         return -number if signedness == "signed" else number.view(np.uint8)
@@ -28,7 +32,7 @@ def as_numbers(array: Array, signedness: str) -> Array:
 
 
 def wrap(numbers: Array, like: Array) -> Array:
-    """Return numbers modulo 2**N in the dtype of ``like``."""
+    """Return numbers modulo 2**N in the dtype of ``like``; may be ``numbers`` itself."""
     if like.dtype == np.bool_:
         return np.asarray(numbers & 1).astype(np.bool_)
     return np.asarray(numbers).astype(like.dtype, copy=False)
@@ -42,19 +46,21 @@ def addi(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Arr
 
 
 def subi(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Array:
-    """``lhs - rhs`` modulo 2**N."""
+    """``lhs - rhs`` modulo 2**N. ``overflow`` is as in ``addi``."""
     if element == "i1":
         return np.asarray(lhs ^ rhs)
     return np.asarray(np.subtract(lhs, rhs))
 
 
 def muli(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Array:
-    """``lhs * rhs`` modulo 2**N; for i1 NumPy's product of bools."""
+    """``lhs * rhs`` modulo 2**N; for i1 NumPy's product of bools, which is the same. ``overflow`` is as in ``addi``."""
     return np.asarray(np.multiply(lhs, rhs))
 
 
 def negi(source: Array, element: str, *, overflow: str = "none") -> Array:
-    """``-source`` modulo 2**N. The smallest signed number is unchanged, as is every i1."""
+    """``-source`` modulo 2**N. The smallest signed number is unchanged, as is every i1. ``overflow`` is as in
+    ``addi``.
+    """
     return source.copy() if element == "i1" else np.asarray(np.negative(source))
 
 
@@ -88,7 +94,7 @@ def mulhii(x: Array, y: Array, element: str) -> Array:
 
 @quiet
 def divi(lhs: Array, rhs: Array, element: str, *, signedness: str, rounding: str = "zero") -> Array:
-    """The quotient truncated (``zero``), or rounded down or up.
+    """The quotient truncated (``zero``), or rounded down (``negative_inf``) or up (``positive_inf``).
 
     Undefined for a zero divisor (0 here), and for the smallest number by -1 (the dividend here).
     """
@@ -152,7 +158,7 @@ def xori(lhs: Array, rhs: Array, element: str) -> Array:
 
 
 def shli(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Array:
-    """``lhs << rhs`` with ``rhs`` read unsigned; amounts of N or more yield 0."""
+    """``lhs << rhs`` with ``rhs`` read unsigned; amounts of N or more, which are undefined, yield 0."""
     if element == "i1":
         return np.asarray(lhs & ~rhs)
     # NumPy itself yields 0 for amounts that are negative or too large.
@@ -162,7 +168,7 @@ def shli(lhs: Array, rhs: Array, element: str, *, overflow: str = "none") -> Arr
 def shri(lhs: Array, rhs: Array, element: str, *, signedness: str) -> Array:
     """``lhs >> rhs`` with ``rhs`` read unsigned; signed fills with the sign, unsigned with zeros.
 
-    Amounts of N or more leave only the fill.
+    Amounts of N or more, which are undefined, leave only the fill.
     """
     if element == "i1":
         return lhs.copy() if signedness == "signed" else np.asarray(lhs & ~rhs)
@@ -190,7 +196,7 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 def cmpi(
     lhs: Array, rhs: Array, element: str, *, comparison_predicate: str, signedness: str
 ) -> Array:
-    """Return an i1 array."""
+    """Return an i1 array. The predicate is spelled as in Tile IR, such as ``less_than_or_equal``."""
     compare = COMPARISONS[comparison_predicate]
     return np.asarray(compare(as_numbers(lhs, signedness), as_numbers(rhs, signedness)))
 
@@ -275,7 +281,7 @@ def wraps(op: str, *operands: Array) -> tuple[Array, Array]:
 
 
 def breaks_overflow_flag(overflow: str, signed_wraps: Array, unsigned_wraps: Array) -> Array:
-    """Return the lanes that violate an `overflow` flag, given the results of ``wraps``."""
+    """Return the lanes that violate an `overflow` flag, given the results of ``wraps``; none for the flag ``none``."""
     if overflow == "no_signed_wrap":
         return signed_wraps
     if overflow == "no_unsigned_wrap":

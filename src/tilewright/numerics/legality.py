@@ -49,10 +49,10 @@ def _ftof_modes_of_any_version(source: str, target: str) -> ModeTable:
 def ftof_rounding_modes(source: str, target: str) -> ModeTable:
     """Return the modes of ftof between two float types; empty if the types are equal.
 
-    The first matching rule applies: f8E8M0FNU accepts only the directed modes zero and positive_inf; the
-    other 8-bit and 4-bit targets only nearest_even; a widening, where the mode cannot matter, any; f64
-    to f32 the four IEEE modes; any other narrowing nearest_even and zero, and f32 to tf32 nearest_away
-    as well.
+    These are the rules of ``ftof`` in the specification's chapter on conversions, with the first version that has
+    each. The first matching rule applies: f8E8M0FNU accepts only the directed modes zero and positive_inf; the other
+    8-bit and 4-bit targets only nearest_even; a widening, where the mode cannot matter, any; f64 to f32 the four IEEE
+    modes; any other narrowing nearest_even and zero, and f32 to tf32 nearest_away as well.
     """
     if source == target:
         return {}

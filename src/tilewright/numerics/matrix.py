@@ -25,7 +25,10 @@ _MIN_LANES = 8
 
 
 def multiply_add(lhs: Array, rhs: Array, acc: Array) -> Array:
-    """mmaf for operands that are all f32 or all f64. NumPy may warn."""
+    """mmaf for operands that are all f32 or all f64: (m, k), (k, n) and (m, n), or three of rank 3. NumPy may warn.
+
+    The result is a new array.
+    """
     # For matrices dot makes the same BLAS call as matmul, with less overhead.
     product = np.dot(lhs, rhs) if lhs.ndim == 2 else np.matmul(lhs, rhs)
     return np.add(acc, product, product)
@@ -34,7 +37,8 @@ def multiply_add(lhs: Array, rhs: Array, acc: Array) -> Array:
 def add_products(lhs: Array, rhs: Array, acc: Array, work: Array) -> Array:
     """Apply ``multiply_add`` to each pair of tiles along the first dimension, in order.
 
-    ``work`` has space for one tile more than there are pairs, and is overwritten.
+    ``lhs`` is (pairs, m, k), ``rhs`` (pairs, k, n), ``acc`` and the result (m, n). ``work`` has space for one tile
+    more than there are pairs, and is overwritten.
     """
     if acc.size < _MIN_LANES:
         for left, right in zip(lhs, rhs, strict=True):
@@ -50,7 +54,11 @@ def add_products(lhs: Array, rhs: Array, acc: Array, work: Array) -> Array:
 def mmaf(
     lhs: Array, rhs: Array, acc: Array, element: str, *, acc_element: str, fast_acc: bool = False
 ) -> Array:
-    """Float product and sum; ``element`` is the type of lhs and rhs. ``fast_acc`` has no effect."""
+    """Float product and sum; ``element`` is the type of lhs and rhs. ``fast_acc`` has no effect.
+
+    (m, k), (k, n) and (m, n), or each with a leading batch dimension. ``acc_element`` is the type of ``acc`` and of
+    the result.
+    """
     found = multiply_add(*map(as_f64 if element == "f64" else as_f32, (lhs, rhs, acc)))
     return found.astype(dtype_of(acc_element), copy=False)
 
@@ -59,7 +67,7 @@ def mmaf(
 def mmai(
     lhs: Array, rhs: Array, acc: Array, element: str, *, signedness_lhs: str, signedness_rhs: str
 ) -> Array:
-    """i8 products summed in i32, wrapping."""
+    """i8 products summed in i32, wrapping. Shapes are those of ``mmaf``; each factor has a signedness of its own."""
     # Sums of 16-bit products are exact in float64 up to K = 2**37, and its matmul is much faster.
     product = np.matmul(
         as_numbers(lhs, signedness_lhs).astype(np.float64),
@@ -81,7 +89,8 @@ def mmaf_scaled(
 ) -> Array:
     """Like mmaf into f32, with a scale for every block of V = K / K_s operands along K.
 
-    ``lhs_scale`` is M x K_s and ``rhs_scale`` K_s x N; K is a multiple of K_s.
+    ``lhs_scale`` is M x K_s and ``rhs_scale`` K_s x N, or each with a batch dimension; K is a multiple of K_s. Scales
+    are of type ``scale_element``.
     """
     block = lhs.shape[-1] // lhs_scale.shape[-1]
     lhs_factors = np.repeat(to_float64(lhs_scale, scale_element), block, axis=-1)

@@ -9,9 +9,10 @@ from tilewright.numerics.element_types import FORMATS
 
 
 def offset(pointers: Array, offsets: Array, element: str, *, pointee: str) -> Array:
-    """``pointers + offsets * storage bytes of the pointee``, modulo 2**64; offsets are signed.
+    """``pointers + offsets * storage bytes of the pointee``, modulo 2**64; offsets are signed and count elements.
 
-    Raises ValueError for a pointee that shares its bytes with others (4-bit types).
+    Both have one shape; pointers and the result are uint64. Raises ValueError for a pointee that shares its bytes
+    with others (4-bit types).
     """
     stride = np.int64(FORMATS[pointee].storage_bytes)
     numbers = -offsets.view(np.int8) if offsets.dtype == np.bool_ else offsets
@@ -20,7 +21,10 @@ def offset(pointers: Array, offsets: Array, element: str, *, pointee: str) -> Ar
 
 
 def offset_undefined(pointers: Array, offsets: Array, element: str, *, pointee: str) -> Array:
-    """Return the lanes where the distance overflows signed 64 bits, or the sum leaves 0 .. 2**64."""
+    """Return the lanes where the distance overflows signed 64 bits, or the sum leaves 0 .. 2**64.
+
+    Raises ValueError as ``offset`` does.
+    """
     stride = FORMATS[pointee].storage_bytes
     numbers = (-offsets.view(np.int8) if offsets.dtype == np.bool_ else offsets).astype(np.int64)
     limit = (1 << 63) // stride
@@ -32,15 +36,15 @@ def offset_undefined(pointers: Array, offsets: Array, element: str, *, pointee: 
 
 
 def ptr_to_int(source: Array, element: str) -> Array:
-    """The address as i64 bits."""
+    """The address as i64 bits: a view of ``source``."""
     return source.view(np.int64)
 
 
 def int_to_ptr(source: Array, element: str) -> Array:
-    """The pointer to an address given as i64 bits."""
+    """The pointer to an address given as i64 bits: a view of ``source``."""
     return source.view(np.uint64)
 
 
 def ptr_to_ptr(source: Array, element: str) -> Array:
-    """The same address; only the pointee type changes."""
+    """The same address; only the pointee type changes. Returns ``source`` itself."""
     return source

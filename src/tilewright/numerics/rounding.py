@@ -30,7 +30,10 @@ def unguarded(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def two_sum(lhs: Array, rhs: Array) -> tuple[Array, Array]:
-    """Return ``(sum, error)`` with ``sum + error == lhs + rhs`` exactly, unless something overflows."""
+    """Return ``(sum, error)`` with ``sum + error == lhs + rhs`` exactly, unless something overflows.
+
+    ``sum`` is rounded to nearest; both are of the operands' dtype (the algorithm of Knuth and Møller).
+    """
     total = lhs + rhs
     virtual = total - lhs
     return total, (lhs - (total - virtual)) + (rhs - virtual)
@@ -61,7 +64,8 @@ def two_product(lhs: Array, rhs: Array) -> tuple[Array, Array]:
 def round_to_odd(nearest: Array, error: Array) -> Array:
     """Round the exact value ``nearest + error`` to odd, where ``nearest`` is the closest float64.
 
-    Only the sign of ``error`` matters. Infinities and NaN are unchanged.
+    Only the sign of ``error`` matters. Infinities and NaN are unchanged. A second rounding, to nearest or directed,
+    to at most 51 bits then gives what one would (Boldo and Melquiond).
     """
     bits = np.asarray(nearest).view(np.int64)
     # The error of an infinite operand is NaN, which counts as none.
@@ -144,7 +148,10 @@ def _overflow_values(
 
 @quiet
 def encode_exact(values: Array, element: str) -> Array:
-    """Return float64 ``values``, all of them representable in the type, in the dtype of that type."""
+    """Return float64 ``values``, all of them representable in the type, in the dtype of that type.
+
+    NaN becomes the largest value in a type without NaN; other values that the type lacks are not looked for.
+    """
     fmt = FORMATS[element]
     if fmt.nan == "none":
         largest = bits_to_float(fmt.max_finite_bits, fmt)
@@ -168,7 +175,7 @@ _F8E5M3FNU_VALUES = _all_values_of("f8E5M3FNU")
 
 @quiet
 def to_float64(array: Array, element: str) -> Array:
-    """Return the exact values of float elements as float64."""
+    """Return the exact values of float elements as float64, in a new array unless they are f64."""
     if element == "f8E5M3FNU":
         return np.asarray(_F8E5M3FNU_VALUES[array])
     return as_f64(array)

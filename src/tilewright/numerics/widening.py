@@ -40,10 +40,10 @@ def _widened(array: Array, wide: np.dtype[Any]) -> Array:
 
 
 def as_f32(array: Array) -> Array:
-    """Return floats of at most 32 bits as f32; the array itself if it is f32. NumPy may warn."""
+    """Return floats of at most 32 bits as f32, in a new array; the array itself if it is f32. NumPy may warn."""
     return _widened(array, _F32)
 
 
 def as_f64(array: Array) -> Array:
-    """Return floats as f64; the array itself if it is f64. NumPy may warn."""
+    """Return floats as f64, in a new array; the array itself if it is f64. NumPy may warn."""
     return _widened(array, _F64)

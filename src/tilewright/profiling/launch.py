@@ -131,7 +131,9 @@ class Profiler:
 
     @property
     def code(self) -> Code:
-        """The code for launches of small grids, with tensor maps for all arrays."""
+        """The code for launches of small grids, with tensor maps for all arrays. Raises ``TileIRError`` if it cannot
+        be compiled.
+        """
         if self._plain is None:
             assert self._tiles is not None
             compiled = self._tiles.compile(self._entry)
@@ -139,7 +141,7 @@ class Profiler:
         return self._plain
 
     def code_for(self, grid: int | Sequence[int], args: Sequence[object]) -> Code:
-        """The code that a launch runs."""
+        """The code that a launch runs. Raises ``TileIRError`` as ``code`` does."""
         return self._given(grid, args)[0]
 
     def _code_of(self, compiled: CompiledKernel, threads: ModuleOp) -> Code:
@@ -156,7 +158,7 @@ class Profiler:
         memory: Sequence[Array] = (),
         asked: Asked = Asked(),
     ) -> Profile:
-        """The modelled profile of a launch."""
+        """The modelled profile of a launch; parameters and errors are those of ``profile_launch``."""
         code, extents, given = self._given(grid, args)
         threads, own = _threads_of(code.compiled, asked), len(args)
         numbers = [*_numbers(code.compiled.parameters, given)]

@@ -55,10 +55,11 @@ def run_blocks(
     memory: Sequence[Array],
     asked: Asked,
 ) -> Found:
-    """Run representative blocks of the grid, the heaviest first, until they represent nearly all of it or enough events
-    were recorded.
+    """Run representative blocks of the grid, the heaviest first, until they represent nearly all of it or enough
+    events were recorded.
 
-    The first ``own`` values of ``given`` are the caller's, whose arrays are passed read-only.
+    The first ``own`` values of ``given`` are the caller's, whose arrays are passed read-only. What cannot be run is
+    told in notes, not raised.
     """
     runner = _Runner(code, launch, [*_read_only(given[:own]), *given[own:]], memory, asked)
     weights = samples(launch.grid)

@@ -1,7 +1,7 @@
 """The simulator: runs kernels of ``nvgpu`` and the dialects around it on a CPU.
 
-``Program(module).launch(kernel, grid, block, args)`` runs a kernel on NumPy arrays, detects errors that hang or corrupt
-a GPU, counts events, and draws timelines. ``docs/simulator.md`` documents what is modelled.
+``Program(module).launch(kernel, grid, args, LaunchOptions(block=...))`` runs a kernel on NumPy arrays, detects errors
+that hang or corrupt a GPU, counts events, and draws timelines. ``docs/simulator.md`` documents what is modelled.
 """
 
 from __future__ import annotations

@@ -63,7 +63,10 @@ class AddressSpace:
         return self.regions[place]
 
     def places(self, addresses: Array, size: int) -> Array:
-        """For each address, the number of the region that contains ``size`` bytes from there, or -1."""
+        """For each address, the number of the region that contains ``size`` bytes from there, or -1.
+
+        ``addresses`` is a rank-1 array, in bytes; the result is one of the same shape, of int64.
+        """
         found = np.searchsorted(self._start_array, addresses, side="right") - 1
         ends = np.array([*(region.end for region in self.regions), -1], np.int64)
         return np.where(addresses + size <= ends[found], found, -1)
@@ -90,7 +93,7 @@ def address_of(array: Array) -> int:
 
 
 def aligned_bytes(size: int, alignment: int) -> Array:
-    """Zeroed memory whose address is a multiple of ``alignment``."""
+    """Zeroed memory of ``size`` bytes, a rank-1 array of uint8, whose address is a multiple of ``alignment``."""
     raw = np.zeros(size + alignment, np.uint8)
     skipped = -address_of(raw) % alignment
     return raw[skipped : skipped + size]

@@ -65,7 +65,7 @@ class Architecture:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory per multiprocessor, in bytes."""
+        """Shared memory per multiprocessor, in bytes (CUDA C++ Programming Guide, compute capabilities)."""
         return _SHARED_KIB.get(self.compute, 100) * 1024
 
     @property
@@ -95,7 +95,11 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks are resident on a multiprocessor, and what limits them."""
+    """How many blocks are resident on a multiprocessor, and what limits them.
+
+    ``warps`` is that of all resident blocks, ``max_warps`` what the multiprocessor holds; ``limits`` gives for each
+    resource the number of blocks that it would allow.
+    """
 
     blocks: int
     warps: int
@@ -115,9 +119,24 @@ class Occupancy:
 
 
 def occupancy(
-    arch: Architecture, threads: int, shared_bytes: int, registers: int | None = None
+    arch: Architecture | str, threads: int, shared_bytes: int, registers: int | None = None
 ) -> Occupancy:
-    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory, ``registers`` per thread."""
+    """The occupancy for blocks of ``threads`` threads, ``shared_bytes`` of shared memory, ``registers`` per thread.
+
+    ``arch`` may be a name such as ``sm_90a``. Shared memory is in bytes per block, static and dynamic; without
+    ``registers`` they limit nothing. Registers are allocated by warp in units of ``WARP_REGISTERS``, and from sm_80 on a
+    block with shared memory holds another KiB for the system (CUDA C++ Programming Guide, compute capabilities). A
+    block that does not fit has occupancy 0.
+
+    Raises ``TileIRError`` for an unknown architecture, ValueError for less than one thread or register.
+    """
+    if isinstance(arch, str):
+        try:
+            arch = Architecture.parse(arch)
+        except Fault as fault:
+            raise TileIRError([fault.diagnostic()]) from None
+    if threads < 1 or (registers is not None and registers < 1):
+        raise ValueError(f"a block has threads, and threads have registers: {threads}, {registers}")
     warps = -(-threads // 32)
     limits = {"blocks": arch.max_blocks, "warps": arch.max_warps // warps}
     if shared_bytes:
@@ -196,7 +215,11 @@ _OLD_PRODUCTS = {("f16", (16, 8, 8)), ("i8", (8, 8, 16)), ("i4", (8, 8, 32))}
 
 
 def requirement_of(op: Operation) -> Requirement | None:
-    """The requirement of an operation, or None if every architecture has it."""
+    """The requirement of an operation, or None if every architecture has it (PTX ISA, target notes of each
+    instruction).
+
+    Raises ``Fault`` for a product of elements that the simulator does not have.
+    """
     if op.name == "nvgpu.mma.sync":
         from tilewright.simulator.values import element_of
 

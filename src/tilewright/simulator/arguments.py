@@ -30,7 +30,10 @@ _DYNAMIC = b.DYNAMIC_INDEX
 
 
 def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
-    """The values of the parameters. Raises ``Fault`` with the name of a parameter that does not fit its argument."""
+    """The values of the parameters. Raises ``Fault`` with the name of a parameter that does not fit its argument.
+
+    Arrays become memrefs over their own memory, tensor maps, or addresses; nothing is copied.
+    """
     if len(args) != len(parameters):
         raise Fault(
             codes.ARGUMENT,
@@ -45,7 +48,10 @@ def bind(parameters: Sequence[BlockArgument], args: Sequence[Any]) -> list[Any]:
 def memory_of(
     parameters: Sequence[BlockArgument], args: Sequence[Any], further: Sequence[Any]
 ) -> list[Buffer]:
-    """The memory that a launch may access: the arrays among its arguments, and ``further``."""
+    """The memory that a launch may access: the arrays among its arguments, and ``further``.
+
+    The arrays are shared, not copied. Raises ``Fault`` for what is no array in ``further``.
+    """
     found: list[Buffer] = []
     for index, (parameter, arg) in enumerate(zip(parameters, args)):
         if isinstance(parameter.type, TensorMapDescriptorType) and isinstance(arg, TensorMap):

@@ -158,7 +158,7 @@ class Translator:
         self.fixed.add(self.slot(value))
 
     def block(self, block: IRBlock) -> Code:
-        """Translate a block and everything nested in it."""
+        """Translate a block and everything nested in it. Raises ``Fault`` for what the simulator does not run."""
         if self._depth == _MAX_DEPTH:
             raise Fault(
                 codes.UNSUPPORTED,

@@ -48,7 +48,10 @@ class Counters:
     def shared_access(
         self, addresses: Array, size: int, warp: Warp, op: Operation, count: int = 1
     ) -> None:
-        """Count an access of ``size`` bytes at each address; ``addresses`` has equal shares for ``count`` warps."""
+        """Count an access of ``size`` bytes at each address; ``addresses`` has equal shares for ``count`` warps.
+
+        They are those of active lanes, in bytes (int64).
+        """
         self.shared_accesses += count
         if not addresses.size:
             return
@@ -73,7 +76,11 @@ def _waves_of_all(addresses: bytes, size: int, count: int) -> tuple[int, int]:
 
 
 def waves_of(addresses: Array, size: int) -> tuple[int, int]:
-    """The waves of an access, and how many of them exceed the minimum."""
+    """The waves of an access, and how many of them exceed the minimum.
+
+    ``addresses`` are those of active lanes, in bytes, at each of which lie ``size`` bytes. A wave moves a word of 4
+    bytes of each of the 32 banks; lanes that want the same word share it (CUDA C++ Programming Guide, shared memory).
+    """
     # Accesses of 8 and 16 bytes are split into halves and quarters of the warp.
     lanes = max(1, min(addresses.size, _WAVE_BYTES // max(size, _BANK_BYTES)))
     waves = ideal = 0

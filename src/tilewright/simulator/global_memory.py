@@ -120,7 +120,7 @@ class Access:
         return [(space.regions[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers)]
 
     def read(self, warp: Warp, addresses: Array, who: Callable[[], Array]) -> Array:
-        """Load the elements, in the type of registers."""
+        """Load the elements, in the type of registers. Raises ``Fault`` for addresses in no array."""
         found = np.empty(addresses.shape, self.dtype)
         targets = self.regions(warp, addresses, who)
         for region, places in targets:
@@ -139,7 +139,10 @@ class Access:
         return found != 0 if self.element.bits == 1 else found
 
     def write(self, warp: Warp, addresses: Array, values: Array, who: Callable[[], Array]) -> None:
-        """Store the elements; later ones overwrite earlier ones at the same address."""
+        """Store the elements; later ones overwrite earlier ones at the same address.
+
+        Raises ``Fault`` for addresses in no array and for read-only ones.
+        """
         values = np.ascontiguousarray(values.astype(self.dtype, copy=False))
         warp.launch.version += 1
         if warp.launch.proxies is not None:
@@ -169,7 +172,10 @@ class Access:
     def update(
         self, warp: Warp, addresses: Array, old: Array, new: Array, who: Callable[[], Array]
     ) -> None:
-        """Store the results of an atomic update. Memory counts as unchanged if they equal the old values."""
+        """Store the results of an atomic update. Memory counts as unchanged if they equal the old values.
+
+        Raises ``Fault`` as ``write`` does.
+        """
         version = warp.launch.version
         self.write(warp, addresses, new, who)
         if old.tobytes() == new.astype(old.dtype, copy=False).tobytes():

@@ -90,7 +90,7 @@ def _joined_memrefs(values: Sequence[Any]) -> Any:
 
 
 def widened(value: Any, warps: int) -> Any:
-    """A value that ``warps`` warps have in common, as a group holds it."""
+    """A value that ``warps`` warps have in common, as a group holds it: arrays with the lane axis repeated."""
     return np.concatenate([value] * warps) if isinstance(value, np.ndarray) else value
 
 

@@ -164,7 +164,7 @@ def _plain(value: Any, ty: Attribute) -> Any:
 
 
 def array_of(memref: MemRef, ty: Attribute) -> Array:
-    """The memory of a memref as an array. Raises ``Fault`` for memory that is not global."""
+    """The memory of a memref as an array over it. Raises ``Fault`` for memory that is not global."""
     if memref.buffer.space != GLOBAL:
         raise Fault(codes.ARGUMENT, f"{memref.buffer.name} is not memory that a launch can access")
     element = element_of(ty)

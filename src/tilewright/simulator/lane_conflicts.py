@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_lanes(
     warp: Warp, memref: MemRef, place: Array, values: Array, op: Operation, lanes: Array | None
 ) -> None:
-    """Report the first conflict within a store.
+    """Report the first conflict within a store: two lanes that write different values to one element.
 
     ``place`` are the positions in the buffer and ``values`` what is written there: one element or a row per lane, or
     single elements. ``lanes`` are the lanes of the rows; None for all lanes of the warp or group.

@@ -76,7 +76,9 @@ assert ops.__all__
 class SimulationResult(RunResult):
     """The result of a launch. ``completed`` is false if a fault ended it early.
 
-    ``diagnostics`` are errors and warnings in the order in which they were found.
+    ``diagnostics`` are errors and warnings in the order in which they were found. ``shared_bytes`` is the shared
+    memory of a block, static and dynamic. ``seconds`` is the time that the simulation took, not a time on a GPU.
+    ``block`` is in threads, x first; ``seed`` is that of the schedule that ran last.
     """
 
     counters: Counters
@@ -167,13 +169,18 @@ class Program:
         arch: str = "sm_90a",
         options: LaunchOptions = DEFAULT_OPTIONS,
     ) -> Program:
-        """Parse a module and make a program of it."""
+        """Parse a module and make a program of it. Raises ``TileIRError`` with all errors of the text and of the
+        module.
+        """
         from tilewright.text import parse
 
         return cls(parse(text, filename), arch, options)  # pyright: ignore[reportArgumentType]
 
     def map_array(self, array: Array) -> int:
-        """Make an array accessible to kernels by address; returns the address of its first element."""
+        """Make an array accessible to kernels by address; returns the address of its first element, in bytes.
+
+        The array is shared, and kept as long as the program.
+        """
         self._mapped.append(array)
         return int(array.ctypes.data)
 
@@ -202,10 +209,11 @@ class Program:
     ) -> SimulationResult:
         """Launch a kernel, as for every machine (``launching.machine.Program``). ``options.block`` is required.
 
-        ``args``: an array for each memref or tensor map, an array or an address for each pointer, and numbers.
-        ``options.in_groups`` does not change the diagnostics, but may change the results of a kernel with races. With
-        ``options.strict`` raises ``TileIRError`` with all diagnostics if one is an error, else they are in the result.
-        Errors of the launch itself are always raised.
+        ``grid`` counts blocks, ``options.block`` threads, x first; a number is the extent along x. ``args``: an array
+        for each memref or tensor map, an array or an address for each pointer, and numbers. Arrays are updated in
+        place. ``options.in_groups`` does not change the diagnostics, but may change the results of a kernel with
+        races. With ``options.strict`` raises ``TileIRError`` with all diagnostics if one is an error, else they are
+        in the result. Errors of the launch itself are always raised.
         """
         arch = deprecated.pop("arch", self.arch)
         if not isinstance(
@@ -249,8 +257,8 @@ class Program:
     ) -> SimulationResult:
         """:meth:`launch` with checked options, and with all memory that is accessed by address.
 
-        ``outputs`` are the arrays of the result, by default those among ``args``. With a ``recorder`` only its blocks
-        run (``recording``).
+        ``grid`` counts blocks, ``block`` threads. ``outputs`` are the arrays of the result, by default those among
+        ``args``. With a ``recorder`` only its blocks run (``recording``). Raises ``TileIRError`` as ``launch`` does.
         """
         arch, numerics = self.arch if arch is None else arch, options.numerics
         try:

@@ -20,7 +20,11 @@ PATTERN_BYTES = {"none": 16, "swizzle_32b": 256, "swizzle_64b": 512, "swizzle_12
 
 
 def swizzled(address: Array, swizzle: str) -> Array:
-    """The swizzled address of a linear byte address."""
+    """The swizzled address of a linear byte address (PTX ISA, tensors, swizzling modes).
+
+    Bits 7 and up, as many as the mode has, are XORed into the number of the 16-byte chunk. Address 0 is where the
+    pattern starts.
+    """
     return address ^ (((address >> 7) & SWIZZLE_MASKS[swizzle]) << 4)
 
 
@@ -30,9 +34,11 @@ def _grid(registers: int, per_register: int) -> tuple[Array, Array]:
 
 
 def a_positions(rows: int, depth: int, per_register: int) -> tuple[Array, Array]:
-    """Row and k of each element of a fragment of A, as lanes x registers x elements.
+    """Row and k of each element of a fragment of A, as lanes x registers x elements (PTX ISA, matrix fragments for
+    ``mma``).
 
-    ``per_register`` is 1 for f64, whose only shape is 8 x 4.
+    ``rows`` is 8 or 16, ``depth`` the extent of k, ``per_register`` the elements in 32 bits; it is 1 for f64, whose
+    only shape is 8 x 4.
     """
     registers = rows * depth // (WARP_SIZE * per_register)
     r, e = _grid(registers, per_register)
@@ -44,7 +50,7 @@ def a_positions(rows: int, depth: int, per_register: int) -> tuple[Array, Array]
 
 
 def b_positions(depth: int, per_register: int) -> tuple[Array, Array]:
-    """k and column of each element of a fragment of B."""
+    """k and column of each element of a fragment of B, depth x 8, as lanes x registers x elements."""
     registers = depth * 8 // (WARP_SIZE * per_register)
     r, e = _grid(registers, per_register)
     g, t = _ROW[:, None, None], _PLACE[:, None, None]
@@ -53,7 +59,7 @@ def b_positions(depth: int, per_register: int) -> tuple[Array, Array]:
 
 
 def c_positions(rows: int) -> tuple[Array, Array]:
-    """Row and column of each element of a fragment of C or the result, rows x 8."""
+    """Row and column of each element of a fragment of C or the result, rows x 8, as lanes x registers x elements."""
     r, e = _grid(rows // 8, 2)
     g, t = _ROW[:, None, None], _PLACE[:, None, None]
     return np.broadcast_arrays(g + 8 * r, 2 * t + e)  # pyright: ignore[reportReturnType]
@@ -108,7 +114,7 @@ class FragmentTables:
 
 @cache
 def fragment_tables(rows: int, depth: int, per_register: int, warps: int) -> FragmentTables:
-    """The tables for several consecutive warps, each with its own matrices."""
+    """The tables for several consecutive warps, each with its own matrices. Parameters are those of ``a_positions``."""
     warp = np.arange(warps)[:, None]
     of_a, of_b = a_sources(rows, depth, per_register), b_sources(depth, per_register)
     of_c = c_sources(rows)
@@ -122,10 +128,12 @@ def fragment_tables(rows: int, depth: int, per_register: int, warps: int) -> Fra
 
 @cache
 def tile_offsets(extent: int, depth: int, size: int, is_k_major: bool, slab_bytes: int) -> Array:
-    """Byte offsets of the elements of a ``wgmma`` operand, extent x depth, in its tile.
+    """Byte offsets of the elements of a ``wgmma`` operand, extent x depth, in its tile (PTX ISA, asynchronous
+    warpgroup level matrix shared memory layout).
 
-    The tile has the 128-byte swizzle and starts where the pattern does. K-major: rows of 128 bytes along k. Otherwise
-    slabs of 128 bytes along the extent, ``slab_bytes`` apart, with a line for each k.
+    ``size`` is the bytes of an element. The tile has the 128-byte swizzle and starts where the pattern does. K-major:
+    rows of 128 bytes along k. Otherwise slabs of 128 bytes along the extent, ``slab_bytes`` apart, with a line for
+    each k.
     """
     outer, k = np.arange(extent)[:, None], np.arange(depth)[None, :]
     if is_k_major:

@@ -38,7 +38,7 @@ class Buffer:
     _views: dict[Any, Array] = field(default_factory=dict)
 
     def view(self, dtype: np.dtype[Any]) -> Array:
-        """The whole buffer as elements of a type."""
+        """The whole buffer as elements of a type, over the same memory; bytes that fill no element are left out."""
         found = self._views.get(dtype)
         if found is None:
             whole = self.data.size // dtype.itemsize * dtype.itemsize
@@ -68,10 +68,11 @@ def locate(
     extents: Sequence[int] = (),
     mask: Array | None = None,
 ) -> Index:
-    """The element that active lanes access, counted from the start of the buffer.
+    """The element that active lanes access, counted from the start of the buffer: an int, or (lanes,).
 
-    ``extents`` are those of the accessed vector, along the last dimensions. Raises ``Fault`` if an index of an active
-    lane, or of one in ``mask``, is out of bounds.
+    ``indices`` are those of the memref, one per axis, each of them an int or (lanes,). ``extents`` are those of the
+    accessed vector, along the last dimensions. Raises ``Fault`` if an index of an active lane, or of one in ``mask``,
+    is out of bounds.
     """
     place = memref.offset
     free = len(indices) - len(extents)
@@ -132,7 +133,11 @@ def _lane_places(memref: MemRef, place: Index, size: int) -> Index:
 
 
 def load(warp: Warp, memref: MemRef, place: Index, dtype: np.dtype[Any], op: Operation) -> Array:
-    """Load the elements at ``place``: an int, (lanes,) or (lanes, n); the result has its shape."""
+    """Load the elements at ``place``: an int, (lanes,) or (lanes, n); the result has its shape.
+
+    Places count elements of ``dtype`` from the start of the buffer. The result may be a view of the memory. Raises
+    ``Fault`` if an active lane is out of bounds.
+    """
     buffer = memref.buffer
     if buffer.lane_bytes:
         place = _lane_places(memref, place, dtype.itemsize)
@@ -168,7 +173,11 @@ def beyond(warp: Warp, memref: MemRef, op: Operation) -> Fault:
 def store(
     warp: Warp, memref: MemRef, place: Index, values: Array, dtype: np.dtype[Any], op: Operation
 ) -> None:
-    """Store elements of active lanes."""
+    """Store elements of active lanes; ``place`` is as for ``load``, ``values`` has its shape or broadcasts it.
+
+    Raises ``Fault`` if one is out of bounds, and for read-only memory. A store that is recorded for another
+    process leaves that memory as it is.
+    """
     buffer = memref.buffer
     if buffer.read_only:
         if warp.launch.recorder is not None:
@@ -199,7 +208,10 @@ def store(
 def note_access(
     warp: Warp, memref: MemRef, place: Index, size: int, op: Operation, *, is_write: bool
 ) -> None:
-    """Count an access; in shared memory, also check its order."""
+    """Count an access; in shared memory, also check its order.
+
+    Places count elements, ``size`` is the bytes of one. Raises ``OneByOne`` where a group cannot be checked together.
+    """
     space = memref.buffer.space
     place = np.asarray(place)
     per_lane = place.shape[1] if place.ndim == 2 else 1
@@ -279,7 +291,7 @@ def count_banks(
 ) -> None:
     """Count an access to shared memory and its bank conflicts, for each warp with an active lane.
 
-    ``addresses`` has all lanes; ``on`` are the active ones, None for all.
+    ``addresses`` has all lanes, in bytes, at each of which lie ``size``; ``on`` are the active ones, None for all.
     """
     counters = warp.launch.counters
     if on is None:
@@ -309,7 +321,7 @@ def _is_contiguous(place: Array) -> bool:
 
 
 def bytes_at(place: Array, size: int) -> Bytes:
-    """The byte ranges of elements at these positions."""
+    """The byte ranges of elements at these positions, which count elements of ``size`` bytes."""
     return Bytes(np.asarray(place) * size, size, size)
 
 

@@ -51,12 +51,12 @@ class Accesses:
 
     @property
     def wave_factor(self) -> float:
-        """The ratio of the waves to their minimum."""
+        """The ratio of the waves to their minimum; 1 without bank conflicts."""
         return self.waves / self.least_waves if self.least_waves else 1.0
 
     @property
     def sector_factor(self) -> float:
-        """The bytes of sectors per byte that full warps would access."""
+        """The bytes of sectors per byte that full warps would access; 1 for coalesced accesses."""
         return self.sectors * SECTOR / self.whole if self.whole else 1.0
 
 

@@ -23,7 +23,8 @@ def load_where(
 ) -> Array:
     """Load the elements at ``places`` (lanes x elements) that are ``wanted``; the others are those of ``other``.
 
-    The dtype of ``other`` is that of the elements.
+    The dtype of ``other`` is that of the elements; the result is a new array. Raises ``Fault`` if a wanted element of
+    an active lane is out of bounds.
     """
     dtype = other.dtype
     places, wanted = _chosen(warp, memref, places, wanted, dtype)
@@ -44,7 +45,11 @@ def load_where(
 def store_where(
     warp: Warp, memref: MemRef, places: Array, wanted: Array, values: Array, op: Operation
 ) -> None:
-    """Store the elements that are ``wanted``; the last of several at one position remains."""
+    """Store the elements that are ``wanted``; the last of several at one position remains.
+
+    ``places``, ``wanted`` and ``values`` are (lanes x elements). Raises ``Fault`` if one is out of bounds, and for
+    read-only memory.
+    """
     buffer = memref.buffer
     is_recorded = warp.launch.recorder is not None
     if buffer.read_only and not is_recorded:

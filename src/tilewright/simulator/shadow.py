@@ -319,7 +319,11 @@ class Shadow:
         *,
         finished: bool = True,
     ) -> None:
-        """Writes by the warps of a group, as ``read_together``. If not ``finished``, they are visible to no thread."""
+        """Writes by the warps of a group, as ``read_together``. If not ``finished``, they are visible to no thread.
+
+        Raises ``OneByOne``, with nothing changed, where warps must be checked one after the other: on what may be a
+        race, and where two write the same bytes.
+        """
         index, own = self._shares(where, group, owners)
         before = self.writes[index]
         limits = self._together_seen(group, _LAST)

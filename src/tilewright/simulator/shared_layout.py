@@ -19,7 +19,7 @@ class SharedLayout:
     parts: list[tuple[int, int, str]] = field(default_factory=list)
 
     def reserve(self, size: int, alignment: int, name: str) -> int:
-        """Allocate ``size`` bytes; returns their offset."""
+        """Allocate ``size`` bytes; returns their offset in bytes, a multiple of ``alignment``."""
         offset = -(-self.static_bytes // alignment) * alignment
         self.static_bytes = offset + size
         self.parts.append((offset, size, name))

@@ -139,7 +139,9 @@ class Launch:
         return self.takes_turns and (where.takes or self.seed % 4 != 1)
 
     def check_time(self, where: str = "", op: Operation | None = None) -> None:
-        """Raise ``Fault`` if the time limit is exceeded."""
+        """Raise ``Fault`` if the time limit is exceeded, by the wall clock; ``where`` and ``op`` say where the launch
+        was.
+        """
         if (
             self.time_limit is not None
             and self.deadline is not None

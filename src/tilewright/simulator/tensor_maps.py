@@ -23,7 +23,12 @@ _ROW_LIMITS = {"swizzle_32b": 32, "swizzle_64b": 64, "swizzle_128b": 128}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorMap:
-    """How boxes of a tensor are copied. Dimensions of ``tensor`` and ``box`` are outermost first."""
+    """How boxes of a tensor are copied. Dimensions of ``tensor`` and ``box`` are outermost first.
+
+    ``tensor`` is the memory itself, which copies read and write; ``box`` is in elements. ``swizzle`` and ``oob`` are
+    the keywords of the type: how rows lie in shared memory, and what is read outside of the tensor (``zero``, else
+    NaN). What one may be is the rule of CUDA's ``cuTensorMapEncodeTiled``, which :func:`encode` checks.
+    """
 
     tensor: Array
     box: tuple[int, ...]
@@ -47,11 +52,13 @@ class TensorMap:
         return tuple(inside), tuple(part)
 
     def part(self, corner: Sequence[int]) -> Array:
-        """The part of the tensor inside the box, a view."""
+        """The part of the tensor inside the box, a view. ``corner`` is the first element of the box in each
+        dimension; it may be negative.
+        """
         return self.tensor[self._overlap(corner)[0]]
 
     def load(self, corner: Sequence[int]) -> Array:
-        """A box, filled outside of the tensor."""
+        """A box, filled outside of the tensor: a new array of shape ``box``, with the tensor's dtype."""
         dtype = self.tensor.dtype
         fill: Any = 0 if self.oob == "zero" else np.nan
         box = np.full(self.box, fill, dtype) if fill else np.zeros(self.box, dtype)
@@ -60,7 +67,7 @@ class TensorMap:
         return box
 
     def store(self, corner: Sequence[int], box: Array) -> None:
-        """Store the part of a box that is inside the tensor."""
+        """Store the part of a box that is inside the tensor; ``box`` has the shape of the map's boxes."""
         inside, part = self._overlap(corner)
         self.tensor[inside] = box[part]
 

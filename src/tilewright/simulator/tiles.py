@@ -47,12 +47,17 @@ class TileProgram(ThreadsOfTiles):
         self._accepted = DEFAULT_OPTIONS
 
     def map_array(self, array: Array) -> int:
-        """Make an array accessible to kernels by address; returns the address of its first element."""
+        """Make an array accessible to kernels by address; returns the address of its first element, in bytes.
+
+        The array is shared, and kept as long as the program.
+        """
         self._mapped.append(array)
         return int(array.ctypes.data)
 
     def block(self, entry: str | None = None) -> int:
-        """The number of threads per block of a kernel."""
+        """The number of threads per block of a kernel, by default the only one. Raises ``TileIRError`` if it cannot
+        be lowered.
+        """
         return self._lowered.kernel(entry).spec.threads
 
     def launch(
@@ -65,7 +70,8 @@ class TileProgram(ThreadsOfTiles):
     ) -> SimulationResult:
         """Launch a kernel, as for every machine (``launching.machine.Program``).
 
-        ``options.memory`` has arrays that the kernel accesses by address only.
+        ``options.memory`` has arrays that the kernel accesses by address only. Raises ``TileIRError`` as every
+        machine does, TypeError for unknown keywords.
         """
         chosen = self.options if options is None else options.over(self.options)
         if deprecated:

@@ -57,7 +57,9 @@ class TensorCores:
     )
 
     def take(self, warp: int, earliest: float, multiplications: float) -> tuple[float, float]:
-        """Reserve the first free interval for a product of a warp; returns its start and end."""
+        """Reserve the first free interval for a product of a warp; returns its start and end, in the timeline's
+        units.
+        """
         busy, length = self.busy[warp % TENSOR_CORES], multiplications / PRODUCT_RATE
         place = len(busy)
         while place and busy[place - 1][1] > earliest:
@@ -76,7 +78,11 @@ class TensorCores:
 
 @dataclass(slots=True)
 class Timeline:
-    """The events of the first blocks of a launch. ``truncated`` if there were more than are kept."""
+    """The events of the first blocks of a launch. ``truncated`` if there were more than are kept.
+
+    Times are in units of the model's steps, not in seconds. ``blocks`` is how many blocks of the first cluster are
+    followed, ``sources`` holds the lines of each file that an event names.
+    """
 
     blocks: int = 1
     events: list[Event] = field(default_factory=list)
@@ -85,7 +91,11 @@ class Timeline:
     _names: dict[Operation, tuple[str, str, int]] = field(default_factory=dict, repr=False)
 
     def add(self, warp: object, kind: str, op: Operation, start: float, end: float) -> None:
-        """Add an event of a warp, if it is in one of the first blocks."""
+        """Add an event of a warp, if it is in one of the first blocks.
+
+        ``kind`` is one of ``timeline_drawing.KINDS``; ``start`` and ``end`` are in the timeline's units. Beyond
+        ``MAX_EVENTS`` it only sets ``truncated``.
+        """
         block = warp.block  # pyright: ignore[reportAttributeAccessIssue]
         if block.rank >= self.blocks or block.cluster.index != (0, 0, 0):
             return
@@ -120,7 +130,7 @@ class Timeline:
         return f"{op.name}, line {line}", file, line
 
     def to_svg(self) -> str:
-        """The drawing as one SVG element."""
+        """The drawing as one SVG element, without a document around it."""
         from tilewright.simulator.timeline_drawing import drawn
 
         return drawn(self.events)

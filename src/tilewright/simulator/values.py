@@ -82,7 +82,9 @@ def shape_of(ty: Attribute) -> tuple[int, ...]:
 
 
 def lanes(value: Any, dtype: np.dtype[Any], size: int = WARP_SIZE) -> Array:
-    """A value as an array with a lane axis, which must not be written to."""
+    """A value as an array with a lane axis, (``size``, ...), which must not be written to: it may be the value
+    itself.
+    """
     if isinstance(value, np.ndarray):
         return value if value.dtype == dtype else value.astype(dtype)
     return _everywhere(value, dtype, size)
@@ -94,7 +96,7 @@ def _everywhere(value: int, dtype: np.dtype[Any], size: int) -> Array:
 
 
 def uniform(value: Any, mask: Array) -> int | None:
-    """The value of all active lanes, or None if they differ."""
+    """The value of all active lanes, or None if they differ. ``mask`` selects at least one."""
     if isinstance(value, int):
         return value
     found = value[mask]
@@ -103,7 +105,12 @@ def uniform(value: Any, mask: Array) -> int | None:
 
 
 def merge(mask: Array, new: Any, old: Any) -> Any:
-    """``new`` for the lanes in the mask, ``old`` for the others."""
+    """``new`` for the lanes in the mask, ``old`` for the others.
+
+    Arrays are (lanes, ...), of the dtype of the array among the two; the mask is (lanes,). Where there is no ``old``
+    (None) or both are the same, it is ``new`` itself. Raises ``Fault`` for memrefs and descriptors that differ
+    between lanes in more than their offset.
+    """
     if old is None or new is old:
         return new
     if isinstance(new, int) and isinstance(old, int):

@@ -214,7 +214,10 @@ class TileAttrParser(AttrParser):
     # Nesting
 
     def nest(self) -> None:
-        """Enter one more nesting level. Errors need not leave it, since recovery does."""
+        """Enter one more nesting level. Errors need not leave it, since recovery does.
+
+        Raises CodedParseError (``nesting-too-deep``) beyond ``MAX_NESTING``.
+        """
         self.depth += 1
         if self.depth > MAX_NESTING:
             fail(
@@ -225,8 +228,10 @@ class TileAttrParser(AttrParser):
 
     @contextmanager
     def delimited(self, start: str, end: str) -> Generator[None, None, None]:
-        """Parse both delimiters around what is parsed inside, one nesting level deeper. An error if either
-        is missing."""
+        """Parse both delimiters around what is parsed inside, one nesting level deeper.
+
+        Raises CodedParseError if either is missing.
+        """
         self.parse_characters(start)
         self.nest()
         yield
@@ -329,7 +334,10 @@ class TileAttrParser(AttrParser):
         return found
 
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
-        """Parse a number with its type. Floats are rounded once, from the text to their type."""
+        """Parse a number with its type. Floats are rounded once, from the text to their type.
+
+        Returns None where no number stands. Raises CodedParseError for one that is not of its type.
+        """
         start = token_start(self)
         if (boolean := self.parse_optional_boolean()) is not None:
             return IntegerAttr(int(boolean), i1)
@@ -501,7 +509,10 @@ class TileAttrParser(AttrParser):
         return value
 
     def resolve_alias(self, alias: Alias) -> Attribute:
-        """Return the attribute of an alias. Parses it on first use, wherever the parser is."""
+        """Return the attribute of an alias. Parses it on first use, wherever the parser is.
+
+        Raises the ParseError of its definition, the same each time.
+        """
         if alias.value is not None:
             return alias.value
         if alias.error is not None:

@@ -57,7 +57,10 @@ _NOT_OF_TENSOR = (
 
 
 def broken_rule(ty: Attribute) -> str | None:
-    """Return the MLIR rule that a vector, memref or tensor violates, or None; None for other types."""
+    """Return the MLIR rule that a vector, memref or tensor violates, or None; None for other types.
+
+    The rules are those of MLIR's verifiers of builtin types, which xDSL lacks.
+    """
     if isinstance(ty, VectorType | MemRefType | TensorType) and not _fit(ty.get_shape()):
         return "the extents of a type are integers of 64 bits"
     if isinstance(ty, VectorType):

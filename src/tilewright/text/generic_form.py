@@ -75,7 +75,10 @@ class _Generic:
 def parse_generic_operation(
     parser: TileParser, op_type: type[Operation], name: TileToken
 ) -> Operation:
-    """Parse from the ``(`` after the quoted name up to the trailing location, which is not consumed."""
+    """Parse from the ``(`` after the quoted name up to the trailing location, which is not consumed.
+
+    Raises CodedParseError where the signature does not fit the operands, or the fields the operation.
+    """
     read = _Generic(op_type, name, parser.parse_op_args_list())
     successors: Sequence[Block] = parser.parse_optional_successors() or ()
     if parser.token.text == "<":
@@ -339,7 +342,10 @@ def _group_sizes(
 
 
 def adopt_attributes(parser: TileParser, op: Operation, name: TileToken) -> None:
-    """Move properties that the custom form shows in its attribute dictionary to the properties."""
+    """Move properties that the custom form shows in its attribute dictionary to the properties.
+
+    Raises CodedParseError (``bad-property``) for a value that the property does not hold.
+    """
     assert isinstance(op, IRDLOperation)
     known = op.get_irdl_definition().properties
     for key in [key for key in op.attributes if key in known]:

@@ -124,7 +124,7 @@ class TileLexer(MLIRLexer):
 
 
 def lexical_problem(token: TileToken) -> str:
-    """Describe what is wrong with an invalid token."""
+    """Describe what is wrong with an invalid token, for messages."""
     first = token.text[:1]
     if first.isdigit():
         return f"a number literal has at most {MAX_NUMBER_LENGTH} characters"

@@ -40,7 +40,10 @@ _SIMPLE = (UnknownLoc, FileLineColLoc)
 
 
 def parse_location_body(parser: TileAttrParser) -> Attribute:
-    """Parse what is between the parentheses of ``loc(...)``."""
+    """Parse what is between the parentheses of ``loc(...)``.
+
+    Raises CodedParseError (``bad-debug-info``) for an attribute that is no location.
+    """
     start = token_start(parser)
     text = parser.token.text
     if (parse := _FORMS.get(text)) is not None:

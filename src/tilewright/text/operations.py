@@ -82,7 +82,9 @@ class TileContext(Context):
         return self._registered("get_optional_attr", name) or unregistered_attribute(name, False)
 
     def registered_op(self, name: str, dialects: list[str]) -> type[Operation] | None:
-        """Return the operation of that name, possibly in an enclosing dialect. Never creates one."""
+        """Return the operation of that name, possibly in an enclosing dialect; None if none is registered. Never
+        creates one.
+        """
         found = self._registered("get_optional_op", name, dialect_stack=dialects)
         return None if found is not None and issubclass(found, UnregisteredOp) else found
 
@@ -155,7 +157,10 @@ def is_operation_name(word: str) -> bool:
 def find_operation(
     context: TileContext, name: str, dialects: list[str], generic: bool
 ) -> type[Operation] | None:
-    """Return the operation of a name; ``dialects`` are those of the enclosing operations."""
+    """Return the operation of a name, or None; ``dialects`` are those of the enclosing operations.
+
+    ``generic``: of the generic form, where names are full, and unregistered ones may be allowed.
+    """
     if name.startswith(_PREFIX):
         return short_names().get(name.removeprefix(_PREFIX))
     if generic:

@@ -102,7 +102,10 @@ class Listing:
 
 
 def list_text(module: Operation) -> Listing:
-    """Like ``print_text``, with line numbers, for showing the text beside something else."""
+    """Like ``print_text``, with line numbers, for showing the text beside something else.
+
+    Layouts have aliases here, so that lines stay short.
+    """
     printer = TilePrinter(records_starts=True)
     with deep_recursion():
         printer.print_whole(module)

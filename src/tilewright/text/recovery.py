@@ -49,10 +49,10 @@ def find_resumption(
 ) -> Resumption:
     """Find the next position where an operation starts, a block label begins or the block ends.
 
-    ``start`` is where the failed operation begins, ``error`` where parsing stopped, and ``stops`` are
-    further offsets to end at. Braces are balanced from the start on. Even inside braces, a line that
-    looks like an operation ends the search if it is indented no deeper than the failed operation, since
-    a brace may be what is missing.
+    All numbers are offsets in ``text``. ``start`` is where the failed operation begins, ``error`` where parsing
+    stopped, and ``stops`` are further offsets to end at. Braces are balanced from the start on. Even inside braces, a
+    line that looks like an operation ends the search if it is indented no deeper than the failed operation, since a
+    brace may be what is missing.
     """
     indent = _indent(text, start)
     depth = 0

@@ -44,7 +44,10 @@ def check_axis(axis: Axis, target: str) -> Axis:
 
 
 def set_hints(entry: EntryOp, hints: Mapping[str, Any]) -> None:
-    """Set hints of an entry for all targets, replacing existing ones of the same names."""
+    """Set hints of an entry for all targets, replacing existing ones of the same names. Changes the entry.
+
+    ``hints`` maps names of Tile IR to whole numbers, which are not checked: ``check_axis`` does.
+    """
     if not hints:
         return
     held = entry.properties.get("optimization_hints")

@@ -26,7 +26,7 @@ def gpu_text(gpu: Gpu) -> str:
 
 
 def gpu_of(text: str) -> Gpu:
-    """The inverse of ``gpu_text``."""
+    """The inverse of ``gpu_text``. Raises TileIRError where the constants are not those of its GPU."""
     import json
 
     from tilewright.model.tables import gpu_named, load_constants
@@ -66,7 +66,10 @@ def model_job(launch: KeptLaunch, gpu: str, static: bool, label: str) -> Job:
 
 
 def model_launch(launch: KeptLaunch, gpu: str, static: bool) -> dict[str, Any]:
-    """The modelled time of a launch, and the other facts of a ranking."""
+    """The modelled time of a launch, in seconds, and the other facts of a ranking.
+
+    Raises TileIRError if the kernel cannot be compiled for the GPU, or does not fit it.
+    """
     from tilewright.bytecode import read
     from tilewright.passes.tileas.decisions import Decisions
     from tilewright.profiling import Asked, Profiler
@@ -91,7 +94,10 @@ def measure_job(launch: KeptLaunch, machine: str, label: str) -> Job:
 
 
 def measure_launch(launch: KeptLaunch, machine: str) -> dict[str, Any]:
-    """The shortest of several runs of a launch on a machine, in seconds; GPUs use their own clock."""
+    """The shortest of several runs of a launch on a machine, in seconds; GPUs use their own clock.
+
+    Raises TileIRError as a launch does.
+    """
     from tilewright.bytecode import read
     from tilewright.launching.machine import load
 
@@ -114,6 +120,6 @@ def measure_launch(launch: KeptLaunch, machine: str) -> dict[str, Any]:
 
 
 def seconds_of(result: object, wall: float) -> float:
-    """The duration of a launch, by the machine's clock if it has one, else ``wall``."""
+    """The duration of a launch in seconds, by the machine's clock if it has one, else ``wall``, that of the caller."""
     milliseconds = getattr(result, "milliseconds", None)
     return wall if milliseconds is None else milliseconds / 1e3

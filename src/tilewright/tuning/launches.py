@@ -120,6 +120,8 @@ def keep_launch(
 ) -> KeptLaunch:
     """Keep a launch of a verified module. Arguments with the same memory stay one array; of large ones only dtype and
     shape are kept.
+
+    Other arrays are copied, in row-major order. Raises ``TileIRError`` for a module that bytecode cannot hold.
     """
     from tilewright.bytecode import write
 
@@ -131,7 +133,7 @@ def keep_launch(
 def keep_described(
     name: str, module: ModuleOp, entry: str, grid: tuple[int, int, int], values: Sequence[Value]
 ) -> KeptLaunch:
-    """Keep a launch with arguments that a client has described."""
+    """Keep a launch with arguments that a client has described, as ``keep_launch`` does."""
     from tilewright.bytecode import write
 
     keeper, kept = _Keeper(), list[object]()
@@ -166,7 +168,7 @@ class _Keeper:
 
 
 def with_hints(module: ModuleOp, entry: str, hints: Mapping[str, Any]) -> ModuleOp:
-    """A copy of a module whose entry has these hints."""
+    """A copy of a module whose entry has these hints; the module is not changed."""
     from tilewright.tuning.hints import set_hints
 
     copy = module.clone()

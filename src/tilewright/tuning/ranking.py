@@ -83,7 +83,11 @@ def rank(
     *,
     told: Told = None,
 ) -> Ranking:
-    """Model the candidates and rank them; ties keep their order."""
+    """Model the candidates and rank them, the fastest first; ties keep their order.
+
+    ``told`` is called with each outcome, as ``run_campaign`` does. What cannot run, or be modelled, is refused in the
+    result, not raised.
+    """
     jobs = [candidate.model for candidate in candidates if candidate.model is not None]
     outcomes = iter(run_campaign(jobs, running, store, told=told))
     ranked: list[Ranked] = []
@@ -123,7 +127,10 @@ def _notes(ranked: Iterable[Ranked]) -> list[str]:
 
 
 def measure_best(ranking: Ranking, count: int, machine: str, running: Executor) -> Ranking:
-    """Measure the best ``count`` configurations, one at a time; they come first, ordered by measured time."""
+    """Measure the best ``count`` configurations, one at a time; they come first, ordered by measured time.
+
+    Returns a new ranking; one whose measurement fails keeps its modelled time.
+    """
     best = [each for each in ranking.ranked[:count] if each.measure is not None]
     jobs = [each.measure for each in best if each.measure is not None]
     measured: list[Ranked] = []

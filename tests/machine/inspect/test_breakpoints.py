@@ -232,7 +232,8 @@ def test_modules_from_bytecode() -> None:
 )
 def test_what_does_not_exist(make: Callable[[object], Breakpoint], message: str) -> None:
     target = module()
-    with pytest.raises(TileIRError, match=message):
+    code = "no-such-block" if "tile block" in message else "nothing-to-stop-at"
+    with pytest.raises(TileIRError, match=rf"\[{code}\]: .*{message}"):
         run_with(target, None, 2, [array(), 1], options=LaunchOptions(breakpoints=[make(target)]))
 
 

@@ -263,8 +263,11 @@ def _waits_for_too_little(text: str) -> str:
 
 
 CHANGES: list[tuple[Callable[[str], str], str]] = [
-    (_release_before_wait, "storage was written while a product"),
-    (_waits_for_too_little, "allows 2 pending products, but 2 were started"),
+    (_release_before_wait, r"\[product-operand-changed\]: storage was written while a product"),
+    (
+        _waits_for_too_little,
+        r"\[group-not-awaited\]: .* allows 2 pending products, but 2 were started",
+    ),
 ]
 
 

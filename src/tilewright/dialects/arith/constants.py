@@ -67,7 +67,7 @@ class ElementsAttr(PackedElements):
 
     @classmethod
     def from_bits(cls, type: T.TileType, bits: Sequence[int]) -> Self:
-        """The constant with these element patterns (non-negative), or one for all elements."""
+        """The constant with these element patterns (non-negative), or one for all elements, in row-major order."""
         fmt = format_of(type)
         assert fmt is not None, type
         return cls(type, packed(bits, fmt))
@@ -153,7 +153,8 @@ def show_value(value: Attribute) -> str:
 def parse_value(parser: AttrParser) -> Attribute:
     """``dense<...> : tile<...>``, ``NUMBER : type``, ``true`` or ``false``; or an attribute.
 
-    Bare integers are i64 and bare floats f64, as everywhere in MLIR.
+    Bare integers are i64 and bare floats f64, as everywhere in MLIR. Raises CodedParseError for a type that holds no
+    numbers, and for numbers that it does not hold.
     """
     start, text = token_start(parser), token_text(parser)
     if text.startswith("#"):

@@ -75,7 +75,9 @@ class OptimizationHintsAttr(ParametrizedAttribute):
         }
 
     def lookup(self, target: str, hint: str) -> Attribute | None:
-        """The value of a hint for a target such as ``sm_100``: its own entry, then ``default``."""
+        """The value of a hint for a target such as ``sm_100``: its own entry, then ``default``; None if neither has
+        it.
+        """
         for key in (target, "default"):
             if (found := self.targets.get(key, {}).get(hint)) is not None:
                 return found
@@ -184,7 +186,7 @@ def optional_int(value: int | None) -> Attribute:
 
 
 def number_of(value: Attribute) -> int | None:
-    """The number that ``optional_int`` was given."""
+    """The number that ``optional_int`` was given, or None."""
     return value.data if is_int(value) else None
 
 
@@ -324,7 +326,10 @@ PREDICATES: dict[str, type[AssumePredicateAttr]] = {
 
 
 def parse_predicate(parser: AttrParser) -> AssumePredicateAttr:
-    """An assume predicate, short or with its ``#cuda_tile.`` prefix."""
+    """An assume predicate, short or with its ``#cuda_tile.`` prefix.
+
+    Raises CodedParseError (``bad-predicate``) for another attribute, and for parameters that break its rules.
+    """
     start = token_start(parser)
     text = token_text(parser)
     cls = PREDICATES.get(text.removeprefix("#cuda_tile."))

@@ -58,7 +58,10 @@ OPERATIONS: dict[str, type[TileOp]] = {}
 def tile_op(
     mnemonic: str, *, opcode: int | None, since: Version = V13_1, group: str
 ) -> Callable[[_OpT], _OpT]:
-    """Declare an operation: its name, bytecode number, first version and chapter."""
+    """Declare an operation: its name, bytecode number, first version and chapter of the specification.
+
+    ``opcode`` is None for one that no bytecode has. Enters the class into ``OPERATIONS``.
+    """
 
     def declare(cls: _OpT) -> _OpT:
         defined = declare_op(cls, "cuda_tile", mnemonic, group)

@@ -64,7 +64,9 @@ def packed(bits: Sequence[int], fmt: ElementFormat) -> bytes:
 
 
 def without_copies(data: bytes, fmt: ElementFormat | None) -> BytesAttr:
-    """The data of a tile: one element where all are equal. Of no format, elements are bytes."""
+    """The data of a tile: one element where all are equal. Of no format, elements are bytes. ``data`` holds one
+    element or all, little-endian.
+    """
     size = 1 if fmt is None else element_bytes(fmt)
     if len(data) > size and data == data[:size] * (len(data) // size):
         data = data[:size]
@@ -169,7 +171,9 @@ def value_to_bits(value: float | bool, element: str) -> int:
 
 
 def bits_to_value(bits: int, element: str) -> float:
-    """The number that the bits of an element mean; integers are signed, those of i1 are 0 and 1."""
+    """The number that the bits of an element mean; integers are signed, those of i1 are 0 and 1. Infinities and NaN
+    are Python's.
+    """
     fmt = FORMATS[element]
     if fmt.is_float:
         return bits_to_float(bits, fmt)
@@ -199,7 +203,10 @@ def format_elements(constant: PackedElements, dims: Sequence[int]) -> str:
 
 
 def parse_literal_and_type(parser: AttrParser) -> TileConstantAttr:
-    """``<elem: literal> : type``, or the old ``dense<literal> : type``."""
+    """``<elem: literal> : type``, or the old ``dense<literal> : type``.
+
+    Raises CodedParseError (``bad-constant``) for a literal that is not one of the type.
+    """
     legacy = parser.parse_optional_keyword("dense") is not None
     with parser.in_angle_brackets():
         element: Attribute | None = None
@@ -323,7 +330,8 @@ class Literal:
 
     def resolve(self, parser: AttrParser, ty: TileType, start: int, end: int) -> TileConstantAttr:
         """The constant that the literal is as a tile of a type; ``start`` and ``end`` are where its
-        text lies. Reports ``bad-constant`` where it does not fit."""
+        text lies. Raises CodedParseError (``bad-constant``) where it does not fit.
+        """
         data = self.data(parser, FORMATS[ty.element], ty.dims, format_type(ty), start, end)
         return TileConstantAttr(ty, data)
 
@@ -337,7 +345,11 @@ class Literal:
         end: int,
     ) -> bytes:
         """The packed elements of a tile of shape ``dims``, or one for all; ``shown`` is its type,
-        and the range is that of the literal."""
+        and the range is that of the literal.
+
+        Elements are little-endian, of ``element_bytes(fmt)`` bytes each. Raises CodedParseError (``bad-constant``) if
+        the literal has another shape, or numbers that the format does not hold.
+        """
         size = element_bytes(fmt)
         if self.hex_data is not None:
             if len(self.hex_data) not in (size, size * prod(dims)):
@@ -371,7 +383,7 @@ class Literal:
 
 
 def parse_scalar(parser: AttrParser) -> str:
-    """The text of one number, ``true`` or ``false``, with its sign."""
+    """The text of one number, ``true`` or ``false``, with its sign. Raises CodedParseError for another token."""
     negative = parser.parse_optional_punctuation("-") is not None
     token = current_token(parser)
     is_bool = token.kind is MLIRTokenKind.BARE_IDENT and token.text in ("true", "false")
@@ -383,7 +395,12 @@ def parse_scalar(parser: AttrParser) -> str:
 
 
 def scalar_literal(parser: AttrParser, text: str, fmt: ElementFormat, offset: int) -> int:
-    """The bit pattern of a number's text in a format; out of range is reported at ``offset``."""
+    """The bit pattern of a number's text in a format; hexadecimal floats are patterns, decimal ones are rounded to
+    nearest even.
+
+    Raises CodedParseError (``bad-constant``) at ``offset`` for numbers out of range, and for floats without a
+    decimal point.
+    """
     end = offset + len(text)
     if fmt.is_int:
         return _int_literal(parser, text, fmt, offset, end)

@@ -405,7 +405,7 @@ def _leaves(location: Attribute) -> Iterator[Attribute]:
 
 
 def debug_location(location: Attribute) -> DILocAttr | None:
-    """The position in a scope that a location leads to, at any depth.
+    """The position in a scope that a location leads to, at any depth; None if it leads to none.
 
     Through call sites it is the caller's, of a fused location the first, of a named one its child.
     """
@@ -430,14 +430,14 @@ def file_position(path: str, line: int, column: int = 0) -> FileLineColLoc:
 
 
 def function_scope(path: str, line: int, symbol: str) -> DISubprogramAttr:
-    """The scope of a function that begins at a line of a file, which is a unit of its own."""
+    """The scope of a function that begins at a line (from 1) of a file, which is a unit of its own."""
     directory, base = posixpath.split(path)
     file = DIFileAttr(base, directory)
     return DISubprogramAttr.make(file, line, symbol, symbol, DICompileUnitAttr(file))
 
 
 def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:
-    """The subprogram that a local scope lies in."""
+    """The subprogram that a local scope lies in; None for what is no scope."""
     while isinstance(scope, DILexicalBlockAttr):
         scope = scope.scope
     return scope if isinstance(scope, DISubprogramAttr) else None

@@ -18,7 +18,7 @@ from tilewright.dialects.syntax.tokens import fail, previous_end, token_start, t
 
 
 def parse_token_type(parser: AttrParser) -> None:
-    """The type of a token: ``token``, also with its prefix or by an alias."""
+    """The type of a token: ``token``, also with its prefix or by an alias. Raises CodedParseError for another."""
     start = token_start(parser)
     if not token_text(parser).startswith("!"):
         parser.parse_keyword("token")

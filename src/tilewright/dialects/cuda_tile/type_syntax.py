@@ -37,7 +37,10 @@ _PREFIX = "!cuda_tile."
 
 
 def parse_type(parser: AttrParser) -> Attribute:
-    """A type in a slot of the custom syntax: short, prefixed or any other MLIR type."""
+    """A type in a slot of the custom syntax: short, prefixed or any other MLIR type.
+
+    Raises CodedParseError (``unknown-type``) where none stands.
+    """
     text = token_text(parser)
     if text == "token" and is_identifier(parser):
         consume(parser)
@@ -56,7 +59,7 @@ def parse_type(parser: AttrParser) -> Attribute:
 
 
 def element_by_spelling(text: str) -> Attribute | None:
-    """The number type that a text names, in our spelling or that of other tools."""
+    """The number type that a text names, in our spelling or that of other tools; None for any other text."""
     if (found := T.ELEMENT_TYPES.get(text)) is not None:
         return found
     return next((T.ELEMENT_TYPES[k] for k, v in T.PRINTED_NAMES.items() if v == text), None)
@@ -83,7 +86,7 @@ def _end_of_type(parser: AttrParser, start: int) -> int:
 
 
 def parse_element(parser: AttrParser) -> Attribute:
-    """An element type: a scalar, or a pointer."""
+    """An element type: a scalar, or a pointer. Raises CodedParseError where no type stands."""
     return parse_type(parser)
 
 
@@ -129,7 +132,10 @@ def _parse_ptr_attr(parser: AttrParser) -> Attribute:
 
 
 def parse_tensor_view(parser: AttrParser) -> Sequence[Attribute]:
-    """The parameters of a tensor view from ``<?x4xf32, strides=[4,1]>``, in elements."""
+    """The parameters of a tensor view from ``<?x4xf32, strides=[4,1]>``, in elements.
+
+    Raises CodedParseError where a view with axes has no strides, or one without has some.
+    """
     strides: tuple[int, ...] = ()
     attr: Attribute = NoneAttr()
     with parser.in_angle_brackets():

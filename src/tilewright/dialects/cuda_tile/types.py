@@ -160,7 +160,7 @@ class StridedType(ShapedType):
         return self.strides.data
 
     def verify_extents(self) -> None:
-        """There is a stride for each axis, and what is static is positive."""
+        """There is a stride for each axis, and what is static is positive. Raises VerifyException if not."""
         if len(self.dims) != len(self.stride_dims):
             raise VerifyException(
                 f"expected as many strides as dimensions, got {len(self.stride_dims)} strides "
@@ -214,7 +214,12 @@ class TileType(ShapedType, TypeAttribute):
 
 
 def verify_tile_shape(dims: Sequence[int], element: Attribute) -> None:
-    """The rules of a tile type, in the order in which they are reported."""
+    """The rules of a tile type, in the order in which they are reported. Raises VerifyException at the first broken
+    one.
+
+    The element is a number or a pointer; extents are positive powers of two, whose product is at most
+    ``MAX_TILE_ELEMENTS``; f4E2M1FN comes in pairs.
+    """
     name = element_name(element)
     if name == "?":
         raise VerifyException(

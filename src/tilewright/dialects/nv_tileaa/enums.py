@@ -124,8 +124,9 @@ class TileAAEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
-        """The member whose keyword stands here; reports ``bad-keyword`` with the ones that there
-        are."""
+        """The member whose keyword stands here. Raises CodedParseError (``bad-keyword``) with the ones that there
+        are.
+        """
         what = cls.name.removeprefix("nv_tileaa.").replace("_", " ")
         known = [member.value for member in cls.enum_type]
         other = token_text(parser) in cls.SPELLINGS
@@ -134,7 +135,7 @@ class TileAAEnumAttribute(KeywordAttr, SpacedOpaqueSyntaxAttribute):
 
     @classmethod
     def member(cls, text: str) -> StrEnum | None:
-        """The value that a keyword names, in any of its spellings."""
+        """The value that a keyword names, in any of its spellings; None for any other word."""
         found = cls.SPELLINGS.get(text, text)
         return next((m for m in cls.enum_type if m.value == found), None)
 

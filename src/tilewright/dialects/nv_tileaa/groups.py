@@ -152,7 +152,8 @@ def divide(
 ) -> tuple[int, ...]:
     """The size of each group: the one division in which most operands fit their groups.
 
-    A parse error where it cannot be told.
+    ``count`` operands are written; ``types`` are theirs, ``results`` those of the results. Raises CodedParseError
+    where it cannot be told.
     """
     groups = groups_of(cls)
     given = state.properties.pop(SEGMENTS, None)

@@ -129,7 +129,11 @@ def _parse_stride(parser: AttrParser) -> int:
 
 
 def parse_memref(parser: AttrParser) -> Sequence[Attribute]:
-    """The fields behind the element type may stand in any order, each once."""
+    """The parameters of a memref: the fields behind the element type may stand in any order, each once.
+
+    Extents and strides count elements; strides that are not written are dynamic. Raises CodedParseError for a field
+    written twice.
+    """
     fields: dict[str, Attribute] = {}
     with parser.in_angle_brackets():
         dims = _parse_shape(parser, allow_dynamic=True)
@@ -169,7 +173,10 @@ def memref_body(ty: T.MemrefType) -> str:
 
 def parse_tiled_view(parser: AttrParser) -> Sequence[Attribute]:
     """The parameters of a tiled view: the extents of a tile, what it is cut from, and its layout or
-    none."""
+    none.
+
+    Raises CodedParseError (``invalid-type``) if its element type is not that of the source.
+    """
     layout: Attribute = NoneAttr()
     with parser.in_angle_brackets():
         dims = _parse_shape(parser, allow_dynamic=False)

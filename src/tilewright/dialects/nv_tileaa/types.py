@@ -369,7 +369,7 @@ def tile_or_scalar(dims: Sequence[int], element: Attribute) -> Attribute:
 
 
 def strides_of(ty: MemrefType) -> tuple[int, ...]:
-    """The strides of a memref, in elements: where they are not static, those of row-major order."""
+    """The strides of a memref, in elements, outermost first: where they are not static, those of row-major order."""
     strides: list[int] = []
     step = 1
     for extent, stride in zip(reversed(ty.dims), reversed(ty.stride_dims), strict=True):

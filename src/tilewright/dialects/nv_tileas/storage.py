@@ -28,7 +28,7 @@ SHARED_BYTES = "nv_tileas.shared_bytes"
 
 
 def storage_bytes(storage: SSAValue) -> int:
-    """What a storage takes: whole bytes for each element."""
+    """What a storage takes, in bytes of shared memory: whole bytes for each element."""
     ty = storage.type
     assert isinstance(ty, TiledViewType)
     bits = FORMATS[T.element_name(ty.element_type)].storage_bits

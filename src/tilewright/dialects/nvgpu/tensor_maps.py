@@ -24,7 +24,9 @@ SWIZZLE_OF_ROWS = {32: "swizzle_32b", 64: "swizzle_64b", SWIZZLED_ROW_BYTES: "sw
 
 
 def check_map(ty: TensorMapDescriptorType, group: str, report: Report) -> None:
-    """Report what is wrong with a tensor map; ``group`` is the value that has it."""
+    """Report what is wrong with a tensor map; ``group`` is the value that has it. The rules are those of CUDA's
+    ``cuTensorMapEncodeTiled``.
+    """
     box, part = ty.tensor, type_of(group)
     if ty.interleave.keyword != "none":
         report.error(

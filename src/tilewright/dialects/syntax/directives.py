@@ -103,7 +103,7 @@ class Operand(Directive):
 
 
 def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
-    """Read one more operand of a group."""
+    """Read one more operand of a group. Raises CodedParseError if the next token is no value."""
     start = token_start(parser)
     if not is_value_name(parser):
         found = token_text(parser) or "the end of the file"
@@ -115,7 +115,9 @@ def parse_operand(parser: Parser, state: ParseState, name: str) -> None:
 
 
 def parse_operands(parser: Parser, state: ParseState, name: str) -> None:
-    """Read further operands of a group, at least one, with commas between them."""
+    """Read further operands of a group, at least one, with commas between them. Raises CodedParseError as
+    ``parse_operand`` does.
+    """
     parse_operand(parser, state, name)
     while parser.parse_optional_punctuation(","):
         parse_operand(parser, state, name)
@@ -308,7 +310,7 @@ class Property(Directive):
 
 
 def take_word(parser: AttrParser, words: Collection[str], what: str) -> str:
-    """Read one of some words; where another stands, report ``bad-keyword`` with those there are."""
+    """Read one of some words. Raises CodedParseError (``bad-keyword``) with those there are where another stands."""
     text = token_text(parser)
     if text not in words:
         listed = ", ".join(f"'{word}'" for word in words)
@@ -432,7 +434,7 @@ class EnumSlot(Directive):
 
 
 def parse_signed(parser: Parser, width: int) -> int:
-    """Read an integer that a signed one of so many bits can hold."""
+    """Read an integer that a signed one of so many bits can hold. Raises CodedParseError for another."""
     start, value = token_start(parser), parser.parse_integer(allow_boolean=False)
     limit = 1 << (width - 1)
     if not -limit <= value < limit:
@@ -441,7 +443,7 @@ def parse_signed(parser: Parser, width: int) -> int:
 
 
 def parse_integers(parser: AttrParser) -> list[int]:
-    """Read integers in square brackets."""
+    """Read integers in square brackets, of any size. Raises ParseError for anything else."""
     return parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
     )

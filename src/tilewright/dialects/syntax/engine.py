@@ -141,7 +141,10 @@ class SyntaxOp(IRDLOperation, ABC):
 
     @classmethod
     def from_state(cls, parser: Parser, state: ParseState) -> Self:
-        """The operation described by a fully read state."""
+        """The operation described by a fully read state.
+
+        Raises CodedParseError (``operand-type-count``) if a group has another number of types than operands.
+        """
         definition = cls.get_irdl_definition()
         operands: list[SSAValue] = []
         segments: list[int] = []
@@ -247,7 +250,7 @@ AttributeT = TypeVar("AttributeT", bound=Attribute)
 
 
 def property_of(op: Operation, name: str, kind: type[AttributeT]) -> AttributeT:
-    """A property that an operation must have, of this class."""
+    """A property that an operation must have, of this class; AssertionError where it is of another."""
     found = op.properties[name]
     assert isinstance(found, kind), f"{op.name}.{name}"
     return found

@@ -91,7 +91,10 @@ def fail(
     notes: tuple[tuple[str, Span | None], ...] = (),
     help: str = "",
 ) -> NoReturn:
-    """Raise a coded parse error over [start, end), by default over the current token."""
+    """Raise CodedParseError over [start, end), offsets in the text, by default over the current token.
+
+    ``start`` alone marks a position. ``help`` replaces the one of the code.
+    """
     current = _Inside.token(parser).span
     begin = current.start if start is None else start
     stop = (current.end if start is None else begin) if end is None else end
@@ -120,7 +123,7 @@ def token_start(parser: AttrParser) -> int:
 
 
 def token_end(parser: AttrParser) -> int:
-    """Where the next token ends."""
+    """The offset in the text at which the next token ends."""
     return _Inside.token(parser).span.end
 
 

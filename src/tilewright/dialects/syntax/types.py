@@ -95,7 +95,10 @@ class TypeSyntax:
 
 
 def parse_type(parser: AttrParser) -> Attribute:
-    """Any MLIR type."""
+    """Any MLIR type.
+
+    Raises CodedParseError: ``unknown-type`` where none stands, ``invalid-type`` for one that does not verify.
+    """
     start, text = token_start(parser), token_text(parser)
     try:
         found = parser.parse_optional_type()

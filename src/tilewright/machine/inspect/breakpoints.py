@@ -79,7 +79,8 @@ def break_at(
     ``line`` counts from 1 in the text that the module was read from, or in ``file``: a file of the
     kernel's own source, for which the last parts of the path suffice. ``op`` is a mnemonic, ``result``
     a name with or without ``%``. A line in the body of a reduce or scan stands for that whole
-    operation. Raises TileIRError if no operation matches.
+    operation. The other arguments are those of :class:`Breakpoint`. Raises TileIRError if no operation matches,
+    ValueError without a line, an op and a result.
     """
     candidates = tuple(dict.fromkeys(map(_outside_folds, operations_under(module))))
     described: list[str] = []

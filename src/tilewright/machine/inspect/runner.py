@@ -199,7 +199,10 @@ def run_with(
 
 
 def inspect_given(given: Given, options: LaunchOptions, loaded: Program) -> InspectedRun:
-    """:func:`run_with` with checked arguments."""
+    """:func:`run_with` with checked arguments.
+
+    Raises TileIRError for a trace that is none, and as ``run_with`` does.
+    """
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "a run that looks at operations")
     trace: object = options.trace
     if trace is not None and not isinstance(trace, Trace):

@@ -59,7 +59,10 @@ class Stop:
         raise KeyError(f"'{self.op.name}' has no value {key} here; values: {known}")
 
     def stats(self, name: str, *, bins: int = DEFAULT_BINS) -> TileStats:
-        """Return the statistics of a tile by name. Raises TypeError for a view."""
+        """Return the statistics of a tile by name, with or without ``%``.
+
+        Raises KeyError for an unknown name, TypeError for a view, ValueError for less than one bin.
+        """
         value = self[name]
         if isinstance(value, TensorView):
             raise TypeError(f"{name} is a view, not a tile")
@@ -95,7 +98,10 @@ def print_stop(stop: Stop) -> None:
 
 
 def look_at(value: object) -> Value | None:
-    """Return a register in a form that may be shown; None for a token."""
+    """Return a register in a form that may be shown; None for a token.
+
+    An array is a read-only view of the tile, and changes when the machine reuses its memory.
+    """
     if isinstance(value, TensorView):
         return value
     if not is_numpy(value):
@@ -142,7 +148,7 @@ def format_elements(array: Array, element: str) -> str:
 
 
 def describe_location(op: Operation) -> str:
-    """Return ``FILE:LINE`` of an operation, or its byte offset in bytecode."""
+    """Return ``FILE:LINE`` of an operation, or its byte offset in bytecode; ``(no place)`` if unknown."""
     location = location_of(op)
     if location is None:
         return "(no place)"

@@ -128,7 +128,7 @@ class Trace:
         return tuple(found)
 
     def to_json_lines(self) -> str:
-        """Return one JSON object per line: the launch, the records, and what was left out."""
+        """Return one JSON object per line: the launch, the records, and what was left out (docs/json.md)."""
         lines = [{"event": "launch", **self.launch}, *map(_record_json, self.records)]
         if self.notices:
             lines.append({"event": "cut", "left_out": self.left_out, "summarised": self.summarised})
@@ -169,7 +169,10 @@ class Recorder:
         trace.launch = {"format": 1, "entry": kernel.symbol, "grid": list(grid), "seed": seed}
 
     def hook(self, op: Operation, t: Translator, when: When) -> Hook | None:
-        """Return a hook that records an operation when it ends; with regions, when it is entered and left."""
+        """Return a hook that records an operation when it ends; with regions, when it is entered and left.
+
+        None for assumptions that are left out, and before an operation without regions.
+        """
         if self._leaves_out_assumptions and isinstance(op, AssumeOp):
             return None
         nests = bool(op.regions) and not isinstance(op, ReduceOrScan)

@@ -56,7 +56,11 @@ _flushing_addf = _named("addf", flush_to_zero=True)
 
 
 def combination(mode: str, element: str, arithmetic: Arithmetic) -> Combine:
-    """Return the function of (memory, argument) whose result an atomic writes."""
+    """Return the function of (memory, argument) whose result an atomic writes.
+
+    ``mode`` is spelled as in Tile IR (``atomic_rmw_tko``); both arrays hold elements of the type. ``max`` and ``min``
+    read signed, ``umax`` and ``umin`` unsigned.
+    """
     if mode == "xchg":
         return _exchange
     if arithmetic.flush_denormal_addf and element == "f32" and mode in ("addf", "add"):
@@ -84,7 +88,11 @@ def _rounds(addresses: Array) -> Iterator[Array]:
 def update(
     memory: Memory, storage: Storage, addresses: Array, argument: Array, combine: Combine
 ) -> Array:
-    """Combine the memory at flat addresses with flat arguments. Returns the old elements."""
+    """Combine the memory at flat addresses with flat arguments. Returns the old elements.
+
+    Of lanes at one address each sees what the one before has written. Raises ``Fault`` for addresses that may not be
+    accessed.
+    """
     old = np.empty(argument.shape, argument.dtype)
     for lanes in _rounds(addresses):
         where = addresses[lanes]

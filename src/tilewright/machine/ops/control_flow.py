@@ -56,7 +56,7 @@ def _continue(op: cf.ContinueOp, t: Translator) -> Step:
 
 @implements(cf.YieldOp)
 def give_results(op: Operation, t: Translator) -> Step | None:
-    """The end of a region or function: its operands are the results of what is around it."""
+    """The end of a region or function: its operands are the results of what is around it. None if it has none."""
     if not op.operands:
         return None
     return copy_slots(t.flow(op.operands), t.yields[-1].results)

@@ -38,12 +38,15 @@ def scheduled(op: TileOp, step: Step) -> Step | SwitchPoint:
 
 
 def pointer_storage(op: TileOp, pointers: str) -> Storage:
-    """Return how the pointees of an access are stored."""
+    """Return how the pointees of an access are stored. Raises ``Fault`` as ``storage_behind`` does."""
     return storage_behind(op, op.mnemonic(), getattr(op, pointers))
 
 
 def storage_behind(op: Operation, mnemonic: str, pointers: SSAValue) -> Storage:
-    """Return how pointees are stored, for an operation that accesses them."""
+    """Return how pointees are stored, for an operation that accesses them; ``mnemonic`` is for the message.
+
+    Raises ``Fault`` (unsupported) for elements that share a byte.
+    """
     storage = storage_of(pointee_of(pointers))
     if storage.packed:
         raise Translator.refusal(
@@ -55,7 +58,10 @@ def storage_behind(op: Operation, mnemonic: str, pointers: SSAValue) -> Storage:
 
 
 def scalar_cell(memory: Memory, address: int, storage: Storage, *, write: bool = True) -> Array:
-    """Return the raw element at an address as a rank-0 array over memory."""
+    """Return the raw element at an address as a rank-0 array over memory, so that writing to it writes to memory.
+
+    Raises ``Fault`` as ``Memory.find`` does; with ``write`` also for read-only memory.
+    """
     size = storage.size
     allocation = memory.find(address, size, size, write=write)
     return np.ndarray((), storage.raw, allocation.buffer, address - allocation.base)
@@ -152,7 +158,11 @@ def _alloca(op: ops.AllocaOp, t: Translator) -> Step:
 def alloca_step(
     t: Translator, pointer: SSAValue, count: int, alignment: int, *, shared: bool
 ) -> Step:
-    """Allocates memory for ``count`` elements, freed when the enclosing block ends."""
+    """Allocates memory for ``count`` elements, freed when the enclosing block ends.
+
+    ``alignment`` is in bytes. The memory is zero at first; unless ``shared``, it belongs to the tile block. The step
+    raises ``Fault`` for more than the limit.
+    """
     t.note_alloca()
     size = (count * FORMATS[pointee_of(pointer)].storage_bits + 7) // 8
     result, machine = t.slot(pointer), t.machine

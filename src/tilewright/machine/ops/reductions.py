@@ -163,7 +163,7 @@ def _one_operand(folding: Folding, combine: Callable[[Array], Array]) -> Step:
 
 @quiet
 def reduce_in_order(function: np.ufunc, tile: Array, axis: int) -> Array:
-    """Combine the elements along ``axis`` one after the other."""
+    """Combine the elements along ``axis`` one after the other; the result lacks the axis, and is a new array."""
     count = tile.shape[axis]
     if tile.size < _MIN_LANES_TO_REDUCE * count:
         # Copied so that the partial results can be freed; stays an array even at rank 0.

@@ -29,6 +29,7 @@ from tilewright.machine.values import TOKEN, Registers, TensorView
 from tilewright.machine.view_access import ViewAccess
 from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import padding_bits
 
 _ADDRESSES = 1 << 64
 
@@ -118,21 +119,16 @@ def _get_index_space_shape(op: views.GetIndexSpaceShapeOp, t: Translator) -> Ste
 
 
 def padding_tile(ty: T.TileViewType) -> Array:
-    """Return what out-of-bounds elements read as: the view's padding, or zero if it has none."""
+    """Return what out-of-bounds elements read as: the view's padding, or zero if it has none. In the shape of its
+    tile.
+    """
     tile = ty.tile_type
     return padding_of(str(ty.padding) if ty.padding else "zero", tile.dims, tile.element)
 
 
 def padding_of(name: str, dims: tuple[int, ...], element: str) -> Array:
-    """Return a tile filled with a named padding, such as ``neg_inf``."""
-    fmt = FORMATS[element]
-    bits = {
-        "zero": lambda: 0,
-        "neg_zero": lambda: fmt.sign_bit,
-        "nan": lambda: fmt.max_finite_bits if fmt.nan == "none" else fmt.nan_bits,
-        "pos_inf": lambda: fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits,
-        "neg_inf": lambda: fmt.sign_bit | (fmt.inf_bits if fmt.has_inf else fmt.max_finite_bits),
-    }[name]()
+    """Return a tile filled with a named padding, such as ``neg_inf``; see ``numerics.padding_bits``."""
+    bits = padding_bits(name, FORMATS[element])
     one = from_bits(np.array([bits], np.uint64), element)
     return np.full(dims, one[0], dtype_of(element))
 

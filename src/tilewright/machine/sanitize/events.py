@@ -81,7 +81,9 @@ class Event:
 
     @property
     def is_strong(self) -> bool:
-        """Whether the memory model counts it as a strong operation: every ordering but weak."""
+        """Whether the memory model counts it as a strong operation: every ordering but weak (the specification's
+        chapter on the memory model, after that of PTX).
+        """
         return self.ordering != "weak"
 
     @property
@@ -103,7 +105,8 @@ class Event:
 
     def may_meet(self, other: Event) -> bool:
         """Whether the two may touch the same element unordered: both strong, in each other's
-        scope, of one size."""
+        scope, of one size. That is what the memory model calls morally strong.
+        """
         return (
             self.is_strong
             and other.is_strong
@@ -135,7 +138,7 @@ class Chain:
 
     @staticmethod
     def of(events: Iterable[Event]) -> Chain | None:
-        """A chain of these, oldest first."""
+        """A chain of these, oldest first; None for no events."""
         chain: Chain | None = None
         for event in events:
             chain = Chain(event, chain)

@@ -44,7 +44,7 @@ class Guard:
     view: int | None = None
 
     def uncertain(self, regs: Registers) -> Taint | None:
-        """All elements whose part in the access is uninitialized; broadcasts to the tile."""
+        """All elements whose part in the access is uninitialized; broadcasts to the tile. None if all are certain."""
         found = None if self.view is None else regs[self.view]
         if found is not None or all(regs[slot] is None for slot in self.operands):
             return found

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def to_json(report: SanitizeReport) -> dict[str, object]:
-    """The whole report, made of JSON types only."""
+    """The whole report, made of JSON types only; docs/json.md has the schema."""
     launch = report.launch
     return {
         "format": 1,

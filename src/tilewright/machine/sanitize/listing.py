@@ -43,7 +43,10 @@ class Listings:
 
     @classmethod
     def of(cls, module: Operation, sources: Mapping[str, str]) -> Listings:
-        """``sources`` gives texts of source files by name; others are read where they exist."""
+        """``sources`` gives texts of source files by name; others are read where they exist.
+
+        A module that was not read from a text is printed, and shown as it is printed.
+        """
         texts = {name: SourceFile(name, text) for name, text in sources.items()}
         origin = source_of(next((op for op in module.walk() if source_of(op)), module))
         if isinstance(origin, TextSource):
@@ -63,7 +66,7 @@ class Listings:
         return found
 
     def operation(self, location: SourceLocation | None) -> Operation | None:
-        """The operation that a finding's place is that of."""
+        """The operation that a finding's place is that of; None for a place of no operation."""
         return None if location is None else self._op_at.get(_key(location))
 
     def site(self, op: Operation) -> Site | None:

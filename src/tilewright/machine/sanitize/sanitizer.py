@@ -148,7 +148,10 @@ def sanitize(
 
 @deep_recursion()
 def sanitize_given(given: Given, options: LaunchOptions, loaded: Program) -> SanitizeReport:
-    """:func:`sanitize`, with arguments that have been checked."""
+    """:func:`sanitize`, with arguments that have been checked.
+
+    The arrays keep what the last run wrote. Raises ``TileIRError`` for a kernel of another level than ``cuda_tile``.
+    """
     kernel = cuda_kernel_of(loaded.module, given.kernel.symbol, "the sanitizer")
     options = replace(options, sanitize=True)
     numbers = options.schedules

@@ -88,11 +88,11 @@ class Parts:
         return self.mask is None and bool(self.moved.dims)
 
     def pointer_storage(self) -> Storage:
-        """How the pointees are stored. Raises Translator.refusal if they cannot be accessed."""
+        """How the pointees are stored. Raises ``Fault`` if they cannot be accessed."""
         return pointer_steps.storage_behind(self.op, self.op.mnemonic(), self.base)
 
     def refuse_packed(self) -> None:
-        """Raise Translator.refusal if elements are not byte-addressable."""
+        """Raise ``Fault`` (unsupported) if elements are not byte-addressable."""
         if self.storage.packed:
             raise Translator.refusal(
                 self.op,

@@ -92,7 +92,8 @@ class Convolution:
 
     def windows(self, activation: Array, padding: Array) -> Array:
         """Return (N, positions..., taps..., C) of an activation (N, extents..., C). ``padding``, of rank 0,
-        is used out of bounds."""
+        is used out of bounds. The result is a new array.
+        """
         spatial = len(self.taps)
         border = tuple(zip((0, *self.low, 0), (0, *self.high, 0), strict=True))
         shape = [low + n + high for (low, high), n in zip(border, activation.shape, strict=True)]

@@ -74,7 +74,11 @@ class Coroutines:
     living: list[AgentCoroutine] = field(default_factory=list[AgentCoroutine])
 
     def run(self, main: AgentCoroutine) -> Generator[Operation, None, Signal]:
-        """Run the block's own coroutine, and the agents it starts, until it ends."""
+        """Run the block's own coroutine, and the agents it starts, until it ends.
+
+        Yields the operations at which another tile block may run. Raises ``Fault`` where one of them faults, and
+        where all wait.
+        """
         self.living.append(main)
         current = main
         while True:

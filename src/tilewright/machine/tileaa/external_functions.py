@@ -30,7 +30,10 @@ Read = Callable[[Registers], object]
 
 
 def plugin_step(op: Operation, t: Translator) -> Step:
-    """Runs the function supplied for an operation. Raises Translator.refusal if there is none."""
+    """Runs the function supplied for an operation. Raises ``Fault`` if there is none.
+
+    It is called with the operands but tokens; results of another type or shape are a ``Fault`` of the run.
+    """
     name = plugin_name(op)
     function = t.machine.plugins.get(name)
     if function is None:

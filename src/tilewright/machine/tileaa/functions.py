@@ -68,7 +68,9 @@ _IN_PROGRESS = object()
 
 
 def function_of(op: Operation, name: str, t: Translator) -> Function:
-    """Return the function that an operation refers to, translated once per kernel."""
+    """Return the function that an operation refers to, translated once per kernel. Raises ``Fault`` if it is
+    recursive.
+    """
     found = t.functions.get(name)
     if found is _IN_PROGRESS:
         raise t.refusal(op, f"function '{name}' is recursive; functions of kernels cannot recurse")

@@ -48,7 +48,11 @@ class Ring:
         return self.states[slot] == wanted and self.rounds[slot] == expected
 
     def take(self, number: int, wanted: str, taken: str, verb: str) -> int:
-        """Acquire the stage of an iterator. Returns its index."""
+        """Acquire the stage of an iterator. Returns its index.
+
+        ``number`` counts iterations from 0, over all rounds of the ring; ``wanted`` is the state that the stage must
+        be in, ``taken`` the one that it is in afterwards. Raises ``Fault`` if it is in another.
+        """
         round_, slot = divmod(number, len(self.states))
         if not self.is_ready(number, wanted):
             raise Fault(

@@ -201,7 +201,9 @@ class Products:
         return self.started
 
     def end(self, pending: int) -> None:
-        """Complete all but the latest ``pending`` products."""
+        """Complete all but the latest ``pending`` products. Raises ``Fault`` if storage that one reads was written
+        since it began.
+        """
         count = max(len(self.going) - pending, 0)
         for reads in self.going[:count]:
             if any(held.tobytes() != given.tobytes() for held, given in reads):

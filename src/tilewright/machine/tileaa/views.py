@@ -56,7 +56,7 @@ def _make_memref(op: pointers.MakeMemrefOp, t: Translator) -> Step:
 
 
 def cut_of(op: shapes.BlockTileOp) -> Cut:
-    """Return how an operation cuts tiles. Raises Translator.refusal if it does not say."""
+    """Return how an operation cuts tiles, in elements. Raises ``Fault`` if it does not say."""
     if (cut := op.cut) is None:
         raise Translator.refusal(
             op,
@@ -85,7 +85,9 @@ def _block_tile(op: shapes.BlockTileOp, t: Translator) -> Step:
 
 
 def known_cut(value: SSAValue) -> tuple[Cut, str] | None:
-    """Return how a view cuts tiles and its padding, if its definition is visible."""
+    """Return how a view cuts tiles and its padding, if its definition is visible. Raises ``Fault`` as ``cut_of``
+    does.
+    """
     if isinstance(value, OpResult) and isinstance(value.op, shapes.BlockTileOp):
         return cut_of(value.op), enum_property(value.op, "padding_value") or "zero"
     return None

@@ -51,7 +51,10 @@ def _settle(block: Block, barrier: NamedBarrier) -> None:
 
 
 def come_to(warp: Warp, barrier: NamedBarrier, wanted: int | None, op: Operation) -> None:
-    """Arrive at a barrier of the block, for ``wanted`` threads or for all."""
+    """Arrive at a barrier of the block, for ``wanted`` threads or for all (None).
+
+    Reports warps that want different numbers (PTX ISA, ``barrier``). A warp counts as 32 threads, whatever its mask.
+    """
     block = warp.block
     if barrier.warps and barrier.wanted != wanted:
         block.shadow.collector.add(
@@ -316,7 +319,11 @@ def acting_lanes(warp: Warp, predicate: int | None) -> Array:
 def barriers_of(
     warp: Warp, group: Sequence[MBarrier], index: Any, acting: Array, op: Operation
 ) -> Iterator[tuple[MBarrier, Array]]:
-    """The mbarriers that lanes refer to, each with the mask of those lanes."""
+    """The mbarriers that lanes refer to, each with the mask of those lanes.
+
+    ``index`` is one number for all lanes or (lanes,); ``acting`` is (lanes,), of bools. Raises ``Fault`` for a
+    number that the group does not have.
+    """
     if not acting.any():
         return
     numbers = [index] if type(index) is int else [int(n) for n in np.unique(index[acting])]
@@ -389,7 +396,10 @@ def _init(op: Any, t: Translator) -> Step:
 
 
 def arrive(warp: Warp, barrier: MBarrier, count: int, op: Operation) -> None:
-    """Arrive ``count`` times at an mbarrier. Reports arrivals beyond those that the phase expects."""
+    """Arrive ``count`` times at an mbarrier. Reports arrivals beyond those that the phase expects.
+
+    A phase completes when its arrivals and its bytes are there (PTX ISA, mbarrier, phase completion).
+    """
     barrier.release(warp)
     taken = min(count, barrier.pending)
     barrier.pending -= taken
@@ -475,7 +485,7 @@ def _expect_tx(op: Any, t: Translator) -> Step:
 
 
 def check_transactions(warp: Warp, barrier: MBarrier, op: Operation) -> None:
-    """Raise ``Fault`` if the byte count of an mbarrier is out of range."""
+    """Raise ``Fault`` if the byte count of an mbarrier is out of range (PTX ISA, mbarrier, contents)."""
     if abs(barrier.tx) > MAX_COUNT:
         raise Fault(
             codes.TRANSACTIONS,

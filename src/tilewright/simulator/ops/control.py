@@ -38,7 +38,10 @@ def run_code(code: Code, warp: Warp) -> Coroutine:
 def assign(
     warp: Warp, targets: tuple[int, ...], sources: tuple[int, ...], mask: Array | None
 ) -> None:
-    """Copy values between slots in parallel, for the lanes of a mask or for all."""
+    """Copy values between slots in parallel, for the lanes of a mask or for all.
+
+    Raises ``Fault`` for values that cannot differ between lanes, see ``merge``.
+    """
     regs = warp.regs
     values = [regs[source] for source in sources]
     for target, value in zip(targets, values):

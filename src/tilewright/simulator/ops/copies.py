@@ -244,7 +244,7 @@ def _create_group(op: Operation, t: Translator) -> Step:
 
 
 def commit(warp: Warp) -> None:
-    """Commit the copies of the active lanes as a group."""
+    """Commit the copies of the active lanes as a group (PTX ISA, ``cp.async.commit_group``)."""
     groups = warp.copies
     groups.committed[warp.mask] += 1
     still_open: list[Copy] = []

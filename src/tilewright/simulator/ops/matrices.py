@@ -102,7 +102,10 @@ def _distributed(rows: Array, tiles: int, transposes: bool, element: Element) ->
 
 
 def product_of(name: str, unit: Unit, numerics: Any, right_name: str = "") -> Product:
-    """The function that computes ``a @ b + c`` for an element type, or for two."""
+    """The function that computes ``a @ b + c`` for an element type, or for two; see ``numerics.tensor_cores``.
+
+    ``numerics`` is the mode: ``tensor-core``, ``exact``, ``portable`` or ``rough``.
+    """
     if name == "f64":
         return multiply_add_f64
     if name[0] == "i":
@@ -193,7 +196,7 @@ def _mma(op: Any, t: Translator) -> Step:
 
 
 def note_product(warp: Warp, op: Operation, multiplications: int) -> None:
-    """Count a product of each warp, and advance its time."""
+    """Count a product of each warp, and advance its time. ``multiplications`` are those of one warp."""
     counters, block, count = warp.launch.counters, warp.block, len(warp.members)
     counters.mma_instructions += count
     counters.tensor_operations += 2 * multiplications * count
@@ -220,7 +223,11 @@ _CHUNKS = {16: (4, 1), 8: (4, 1), 4: (8, 2)}
 
 
 def decompressed(stored: Array, words: Array, bits: int, depth: int, selector: int) -> Array | None:
-    """A with zeros where nothing is stored; None if the metadata are invalid."""
+    """A with zeros where nothing is stored; None if the metadata are invalid (PTX ISA, sparse matrix storage).
+
+    ``stored`` is rows x depth / 2, the result rows x ``depth``, a new array. ``words`` are the metadata of each lane
+    (uint32), ``bits`` the width of an element, ``selector`` says which lanes contribute.
+    """
     rows = stored.shape[0]
     chunk = 2 if bits == 32 else _CHUNKS[bits][0]
     row, number = np.arange(rows)[:, None], np.arange(depth // chunk)[None, :]

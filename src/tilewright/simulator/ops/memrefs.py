@@ -49,14 +49,17 @@ def sized(ty: b.MemRefType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def memory_size(ty: b.MemRefType) -> int:
-    """The size of a static memref in bytes."""
+    """The size of a static memref in bytes. Raises ``Fault`` for dynamic extents."""
     sizes, strides, offset = sized(ty)
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides))
     return -(-(last + 1) * element_of(ty).stored_bits // 8) if prod(sizes) else 0
 
 
 def shared_value(offset: int, ty: b.MemRefType) -> Any:
-    """Returns a function that makes a memref to a block's shared memory at a byte offset."""
+    """Returns a function that makes a memref to a block's shared memory at a byte offset.
+
+    Raises ``Fault`` for dynamic extents.
+    """
     sizes, strides, first = sized(ty)
     start = 8 * offset // element_of(ty).stored_bits + first
 
@@ -67,7 +70,7 @@ def shared_value(offset: int, ty: b.MemRefType) -> Any:
 
 
 def local_value(ty: b.MemRefType, name: str) -> Any:
-    """Returns a function that allocates memory for each lane of a warp."""
+    """Returns a function that allocates memory for each lane of a warp. Raises ``Fault`` for dynamic extents."""
     sizes, strides, first = sized(ty)
     size = -(-memory_size(ty) // 16) * 16
 

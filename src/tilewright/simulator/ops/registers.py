@@ -97,7 +97,9 @@ def _check_group(warp: Warp, op: Operation) -> None:
 
 
 def check_trades(block: Block) -> None:
-    """Report ``setmaxnreg`` that some warps of a warpgroup have executed and others have not."""
+    """Report ``setmaxnreg`` that some warps of a warpgroup have executed and others have not (PTX ISA: all of them
+    must).
+    """
     for first in range(0, len(block.warps), WARPGROUP_WARPS):
         warps = block.warps[first : first + WARPGROUP_WARPS]
         made = [warp.trades for warp in warps]

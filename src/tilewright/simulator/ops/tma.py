@@ -165,14 +165,14 @@ def _start_load(
 
 
 def write_box(block: Block, start: int, box: Array, swizzle: str) -> None:
-    """Write a dense box to the swizzled tile at byte ``start``."""
+    """Write a dense box to the swizzled tile at byte ``start`` of the block's shared memory."""
     chunks = np.ascontiguousarray(box).reshape(-1).view(np.uint8).reshape(-1, _CHUNK)
     tile = block.shared.data.reshape(-1, _CHUNK)
     tile[start // _CHUNK + box_chunks(len(chunks), swizzle)] = chunks
 
 
 def read_box(block: Block, start: int, tensor_map: TensorMap) -> Array:
-    """The box of a tile; the inverse of ``write_box``."""
+    """The box of a tile, in a new array; the inverse of ``write_box``."""
     count = tensor_map.box_bytes // _CHUNK
     tile = block.shared.data.reshape(-1, _CHUNK)
     chunks = tile[start // _CHUNK + box_chunks(count, tensor_map.swizzle)]

@@ -25,6 +25,8 @@ def check_aligned(
 ) -> None:
     """Raise ``Fault`` for misaligned vectors. Those of 4, 8 or 16 bytes must be aligned to their size, longer ones to
     16 bytes.
+
+    ``bytes_`` is the size of the vector, ``size`` that of an element, which ``place`` counts.
     """
     needed = min(bytes_, 16)
     if needed & (needed - 1) or needed == size:
@@ -171,7 +173,7 @@ def _bitcast(op: Any, t: Translator) -> Step:
 
 
 def pack_bits(array: Array, name: str, bits: int) -> Array:
-    """The bytes of a vector's elements; 4-bit elements share a byte."""
+    """The bytes of a vector's elements, lanes x bytes; 4-bit elements share a byte, the first in the low bits."""
     flat = np.ascontiguousarray(array).reshape(array.shape[0], -1)
     if bits != 4:
         return flat.view(np.uint8)
@@ -180,7 +182,7 @@ def pack_bits(array: Array, name: str, bits: int) -> Array:
 
 
 def unpack_bits(octets: Array, name: str, bits: int) -> Array:
-    """The elements of these bytes; the inverse of ``pack_bits``."""
+    """The elements of these bytes, lanes x elements; the inverse of ``pack_bits``."""
     if bits != 4:
         return np.ascontiguousarray(octets).view(dtype_of(name))
     nibbles = np.stack((octets & 0x0F, octets >> 4), axis=-1).reshape(octets.shape[0], -1)
@@ -207,7 +209,10 @@ _REDUCTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def combine(kind: str, left: Array, right: Array, name: str) -> Array:
-    """Combine two arrays as a reduction kind specifies. Raises ``Fault`` if it does not fit the element type."""
+    """Combine two arrays as a reduction kind of ``vector`` specifies: ``add``, ``minsi``, ``maximumf``.
+
+    Raises ``Fault`` if it does not fit the element type.
+    """
     function, keywords = _REDUCTIONS[kind]
     if function not in ("add", "mul") and (function[-1] == "f") != (name[0] in "fbt"):
         raise Fault(codes.UNSUPPORTED, f"'{kind}' does not combine values of {name}")

@@ -102,7 +102,7 @@ def _init(op: Any, t: Translator) -> None:
 
 
 def place_in_group(warp: Warp, op: Operation) -> int:
-    """The position of the warp in its warpgroup.
+    """The position of the warp in its warpgroup, 0 to 3.
 
     Raises ``Fault`` unless the warpgroup is complete and its warps execute the same products.
     """
@@ -245,7 +245,7 @@ def begin_product(
 
 
 def wait_products(warp: Warp, unfinished: int, op: Operation) -> None:
-    """Complete all groups of products except the ``unfinished`` most recent."""
+    """Complete all groups of products except the ``unfinished`` most recent (PTX ISA, ``wgmma.wait_group``)."""
     warp.products_done = max(warp.products_done, warp.product_groups - unfinished)
     start, rest = warp.time, []
     for product in warp.products:

@@ -86,7 +86,9 @@ def check_atomic_order(op: TileOp, report: Report) -> None:
 
 
 def check_mode(op: TileOp, report: Report, element: str, group: str) -> None:
-    """The mode exists for the element type."""
+    """The mode exists for the element type: integers of 32 and 64 bits have all but ``addf``, which the base floats
+    have. ``group`` is the operand with the elements.
+    """
     mode = enum_property(op, "mode")
     if mode in INTEGER_MODES and element not in ("i32", "i64"):
         report.error(

@@ -59,7 +59,9 @@ def rounding_slot(*allowed: str, default: str = "nearest_even") -> EnumSlot:
 def check_rounding(
     op: TileOp, report: Report, allowed: tuple[str, ...], f32_only: tuple[str, ...]
 ) -> None:
-    """The mode is one of ``allowed``; those in ``f32_only`` need f32 elements."""
+    """The mode is one of ``allowed``; those in ``f32_only`` need f32 elements. As the table of modes in the
+    specification's chapter on floating point has it.
+    """
     mode = enum_property(op, "rounding_mode")
     if mode not in allowed:
         report.error(

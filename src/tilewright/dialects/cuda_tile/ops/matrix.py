@@ -65,7 +65,9 @@ TYPES = syntax("attr-dict : type($lhs), type($rhs), type($acc)")
 
 
 def check_matrix_shapes(report: Report, lhs: T.TileType, rhs: T.TileType, acc: T.TileType) -> bool:
-    """Report the first extent that does not fit; returns whether all do."""
+    """Report the first extent that does not fit (m, k) x (k, n) -> (m, n), or these with a batch in front; returns
+    whether all do.
+    """
     if lhs.rank not in (2, 3):
         report.error(
             MATRIX_SHAPE, f"operands must be 2D or 3D tiles, got rank {lhs.rank}", type_of("lhs")

@@ -209,7 +209,9 @@ def _is_mask(ty: object) -> bool:
 
 
 def check_ordering(op: TileOp, report: Report, allowed: tuple[str, ...], what: str) -> None:
-    """The ordering is one of ``allowed``, with a scope unless it is weak."""
+    """The ordering is one of ``allowed``, with a scope unless it is weak (the specification's memory model). ``what``
+    names the operation in messages.
+    """
     ordering = enum_property(op, "memory_ordering_semantics")
     scope = enum_property(op, "memory_scope")
     if ordering not in allowed:

@@ -272,7 +272,7 @@ class PrintTkoOp(MemoryOp):
 
 
 def count_conversions(text: str) -> int | None:
-    """Operands that a format string takes, or None where its last conversion does not end."""
+    """Operands that a format string takes, or None where its last conversion does not end. ``%%`` takes none."""
     count, at = 0, 0
     while (at := text.find("%", at)) >= 0:
         at += 1

@@ -164,7 +164,7 @@ class ModuleOp(TileOp):
         return tuple(op for op in self.block.ops if isinstance(op, GlobalOp))
 
     def entry(self, name: str | None = None) -> EntryOp:
-        """The kernel of that name, or the only one; KeyError where there is none or several."""
+        """The kernel of that name, or the only one. Raises KeyError where there is none or several."""
         found = [e for e in self.entries if name is None or e.symbol == name]
         if len(found) != 1:
             known = ", ".join(e.symbol for e in self.entries) or "none"

@@ -105,7 +105,10 @@ class Identities(Directive):
 
 
 def parse_identity(parser: Parser) -> Attribute:
-    """A typed scalar; floats keep their bits, bare integers are i64 and bare floats f64."""
+    """A typed scalar; floats keep their bits, bare integers are i64 and bare floats f64.
+
+    Raises CodedParseError (``bad-constant``) for a type that is none of numbers.
+    """
     start = token_start(parser)
     text = parse_scalar(parser)
     if text in ("true", "false"):
@@ -127,8 +130,11 @@ def parse_identity(parser: Parser) -> Attribute:
 
 
 def make_identity(parser: Parser, text: str, element: str, offset: int) -> Attribute:
-    """The identity that a number in the text is, in an element type. ``bad-constant`` for i4, which
-    bytecode has no identities of."""
+    """The identity that a number in the text is, in an element type.
+
+    Raises CodedParseError (``bad-constant``) at ``offset`` for i4, which bytecode has no identities of, and for
+    numbers out of range.
+    """
     fmt = FORMATS[element]
     if fmt.name == "i4":
         fail(parser, "identities of type i4 cannot be written", offset, code=BAD_CONSTANT)

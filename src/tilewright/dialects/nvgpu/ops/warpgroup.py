@@ -298,7 +298,9 @@ class WarpgroupMmaStoreOp(NvgpuOp):
 
 
 def check_accumulator(matrix: VectorType, group: str, report: Report) -> None:
-    """Report where no instructions compute such a matrix, from top to bottom."""
+    """Report where no instructions compute such a matrix, from top to bottom (PTX ISA, shapes of ``wgmma``: 64 rows,
+    up to 256 columns in steps of 8; of integers in larger steps).
+    """
     rows, columns = matrix.get_shape()
     is_integer = isinstance(matrix.element_type, IntegerType)
     if rows % WGMMA_M:

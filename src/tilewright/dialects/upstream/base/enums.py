@@ -14,7 +14,9 @@ from tilewright.dialects.syntax.tokens import token_text
 
 
 def parse_keyword(parser: AttrParser, enum: type[StrEnum], what: str) -> StrEnum:
-    """A bare keyword of an enumeration."""
+    """A bare keyword of an enumeration. Raises CodedParseError (``bad-keyword``) for another; ``what`` is in its
+    message.
+    """
     return enum(take_word(parser, [member.value for member in enum], what))
 
 

@@ -120,7 +120,7 @@ _READ: dict[str, Callable[[object], Any]] = {
     "grid": _grid,
     "width": _number("width", (1, 2, 4, 8, 16).__contains__, "1, 2, 4, 8 or 16"),
     "band": _number("band", lambda n: n == 0 or 2 <= n <= WIDEST_BAND, f"0, or 2 to {WIDEST_BAND}"),
-    "resident": _number("resident", lambda n: n <= _MOST_RESIDENT, f"0 to {_MOST_RESIDENT}"),
+    "resident": _number("resident", lambda n: 0 <= n <= _MOST_RESIDENT, f"0 to {_MOST_RESIDENT}"),
     "parts": _number("parts", PARTS.__contains__, "1, 2, 4, 8 or 16"),
     "depths": _number("depths", PARTS.__contains__, "1, 2, 4, 8 or 16"),
 }

@@ -270,6 +270,15 @@ def test_four_constants_at_once(opcode: str, register: str) -> None:
         assert results_of(instruction) == names
 
 
+@pytest.mark.parametrize("source", ["c[0x4][0x8]", "1.5", "-1.5", "+INF", "R5.H1_H1"])
+def test_what_cannot_be_read_is_unknown(source: str) -> None:
+    """Constants of other banks than 0, floats, halves of registers: none of them is assumed to be 0."""
+    instruction = Instruction(0, "IADD3", ("R4", "R5", source, "RZ"), "", Control.decode(0), None)
+    held: dict[str, int | None] = {"R5": 7}
+    operation(instruction, Environment({}, {}))(held)
+    assert held["R4"] is None
+
+
 @pytest.mark.parametrize(
     ("opcode", "least", "wanted"),
     [

@@ -206,7 +206,9 @@ def getter(operand: str, environment: Environment) -> Getter:
         return lambda r: r.get(operand)
     if is_predicate(operand):
         return predicate(operand)
-    return lambda r: r.get(operand, 0)
+    if _REGISTER.match(operand):
+        return lambda r: r.get(operand, 0)
+    return lambda r: None
 
 
 def _constant(match: re.Match[str], environment: Environment) -> Getter:

@@ -10,6 +10,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import float_to_bits
+
 I1, I8, I16, I32, I64 = "i1", "i8", "i16", "i32", "i64"
 F32, F64 = "float", "double"
 GENERIC, GLOBAL, SHARED, LOCAL = 0, 1, 3, 5
@@ -51,12 +54,9 @@ _HEX = {"half": ("0xH", "<e", 4), "float": ("0x", "<d", 16), "double": ("0x", "<
 
 
 def floating(ty: str, number: float) -> Value:
-    """A constant of half, bfloat, float or double; ``number`` is rounded to the type."""
+    """A constant of half, bfloat, float or double; ``number`` is rounded to the type once, to nearest even."""
     if ty == "bfloat":
-        (bits,) = struct.unpack("<I", struct.pack("<f", _to_f32(number)))
-        # Round to nearest even. NaN becomes the canonical quiet NaN.
-        high = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 if number == number else 0x7FC0
-        return Value(ty, f"0xR{high:04X}")
+        return Value(ty, f"0xR{float_to_bits(number, FORMATS['bf16']):04X}")
     prefix, code, digits = _HEX[ty]
     if ty == "float":
         number = _to_f32(number)

@@ -766,7 +766,7 @@ def _stored_by_bulk(code: Sequence[Instruction]) -> frozenset[int]:
 
 
 def hot_loop_name(found: Profile) -> str | None:
-    """The innermost loop with most of the executed instructions, if loops have at least half of them."""
+    """The innermost loop with most of the executed instructions; None if loops have less than half of them."""
     best: LoopCost | None = None
     for loop in found.loops:
         whole = best.instructions if best is not None else found.instructions / 2

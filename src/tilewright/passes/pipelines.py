@@ -199,7 +199,7 @@ PASSES = PassTable(
 
 
 def passes_within(level: Level) -> list[str]:
-    """Return the names of Tilewright's passes whose input and output are of the given level."""
+    """Return the names of Tilewright's passes whose input and output are of the given level, in registration order."""
     own = ((name, PASSES[name]) for name in PASSES if PASSES.is_own(name))
     return [name for name, cls in own if cls.LEVEL is level and cls.RESULT is None]
 

@@ -26,7 +26,10 @@ def consumer_of(op: queues.QueueGetOp) -> int:
 
 
 def holders_of(queue: SSAValue) -> list[SSAValue]:
-    """Return the values that may hold a queue created by one operation, its own result first."""
+    """Return the values that may hold a queue created by one operation, its own result first.
+
+    The queue is followed into agents, through loops and branches.
+    """
     found = [queue]
     seen = {queue}
     for value in found:

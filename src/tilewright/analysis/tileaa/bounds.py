@@ -63,7 +63,10 @@ class Bounds:
         self.patterns = patterns
 
     def of(self, access: Access) -> tuple[AxisBounds, ...]:
-        """Return one fact per axis of the tile; none if the base is neither a view nor a memref."""
+        """Return one fact per axis of the tile; none if the base is neither a view nor a memref.
+
+        A fact may understate what holds, never overstate it: ``unknown`` says nothing.
+        """
         base = access.operands[0]
         if not isinstance(base.type, T.MemrefType | T.TiledViewType):
             return ()
@@ -175,7 +178,11 @@ class BulkCopies:
         self.patterns = patterns
 
     def of(self, access: Access) -> BulkCopy:
-        """Return all obstacles. Ranks and boxes count axes of the tile."""
+        """Return all obstacles to one bulk copy by a tensor map. Ranks and boxes count axes of the tile.
+
+        What cannot be proven, such as an alignment, is an obstacle. The rules are CUDA's for
+        ``cuTensorMapEncodeTiled``.
+        """
         base = source_of_assumes(access.operands[0])
         cutter = cut_by(base)
         if cutter is None:
@@ -236,7 +243,7 @@ class BulkCopies:
         return (extent & -extent) if isinstance(extent, int) else self.patterns.of(extent).divisor
 
     def alignment(self, memref: SSAValue) -> int:
-        """Return the largest power of two known to divide the address of a memref's first element."""
+        """Return the largest power of two known to divide the address of a memref's first element, in bytes."""
         known = 1
         while isinstance(memref.owner, AssumeOp):
             for predicate in memref.owner.predicates:

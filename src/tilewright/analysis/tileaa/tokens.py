@@ -75,7 +75,9 @@ class TokenGraph:
         return graph
 
     def edges(self) -> Iterator[Edge]:
-        """Yield every direct edge; both kinds if a loop has both."""
+        """Yield every direct edge; both kinds if a loop has both. Order that follows from other edges has none of its
+        own.
+        """
         for after, sources in self._before.items():
             for before, kinds in sources.items():
                 for around in sorted(kinds):

@@ -57,7 +57,11 @@ def element_bytes(ty: object) -> int:
 
 
 def access_shape(facts: Facts, op: Access) -> Shape:
-    """How an access may move its elements; single ones along the last axis where nothing is known."""
+    """How an access may move its elements; single ones along the last axis where nothing is known.
+
+    The axis is the one with neighbours in memory, the width in elements: what alignment and runs prove, up to 16
+    bytes.
+    """
     dims = T.dims_of(op.moved.type) or (1,)
     (base,) = values_of(op, "base")
     last = max((axis for axis, extent in enumerate(dims) if extent > 1), default=len(dims) - 1)
@@ -133,7 +137,9 @@ def _divisor(facts: Facts, extent: Extent) -> int:
 
 
 def coalesced(dims: Sequence[int], threads: int, shape: Shape) -> Layout:
-    """The layout in which the threads of a warp access neighbours."""
+    """The layout in which the threads of a warp access neighbours along the axis of ``shape``, ``shape.width``
+    elements each.
+    """
     order = [shape.axis, *(axis for axis in reversed(range(len(dims))) if axis != shape.axis)]
     return Layout.blocked(dims, threads, order, shape.width)
 

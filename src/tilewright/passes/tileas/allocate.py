@@ -80,7 +80,7 @@ def peak(func: FuncOp, without: Collection[SSAValue] = ()) -> int:
 
 
 def end_of(func: FuncOp, storage: SSAValue) -> int:
-    """The byte behind a storage, where ``allocate`` places it."""
+    """The offset of the first byte behind a storage in shared memory, where ``allocate`` places it."""
     return _places(func)[storage][1]
 
 

@@ -52,7 +52,10 @@ class Decisions:
 
     @staticmethod
     def of(given: Mapping[str, object]) -> Decisions:
-        """Decisions by their names: numbers, or the words of the command line. A TileIRError (``bad-decision``) for others."""
+        """Decisions by their names: numbers, or the words of the command line.
+
+        Raises ``TileIRError`` (``bad-decision``) for unknown names, and for values out of range.
+        """
         made = Decisions()
         for name, value in given.items():
             if name not in _READ:
@@ -62,7 +65,10 @@ class Decisions:
 
     @staticmethod
     def parse(words: Iterable[str]) -> Decisions:
-        """Decisions that are written ``NAME=VALUE``; a TileIRError (``bad-decision``) for others."""
+        """Decisions that are written ``NAME=VALUE``.
+
+        Raises ``TileIRError`` (``bad-decision``) for any other form, a name given twice, and what ``of`` refuses.
+        """
         given: dict[str, object] = {}
         for word in words:
             name, equals, value = word.partition("=")

@@ -81,7 +81,7 @@ _UNROLLED = 4
 
 
 def copy_layout(op: AsyncCopy, threads: int) -> Layout:
-    """Which thread copies which elements of a tile: of pointers the one that holds them."""
+    """Which of ``threads`` threads copies which elements of a tile: of pointers the one that holds them."""
     if isinstance(op, AsyncLoadOp):
         layout = layout_of(op.base.type)
         return default_layout(op.base.type, threads) if layout is None else layout
@@ -179,11 +179,11 @@ class LoopPipeliner(LoopLoads):
         self._rewrite(loads, stages)
 
     def budget(self, others: int) -> int:
-        """The bytes that a ring may have beside ``others``."""
+        """The bytes that a ring may have beside ``others`` bytes of storage; negative if these are too many already."""
         return self.shared_bytes - others - self.scratch()
 
     def scratch(self, *, least: bool = False) -> int:
-        """What a ring leaves to exchanges (``conversion_scratch``)."""
+        """The bytes that a ring leaves to exchanges (``conversion_scratch``)."""
         return conversion_scratch(self.loop, least=least)
 
     def room(self, each: int, others: int) -> int:
@@ -212,7 +212,7 @@ class LoopPipeliner(LoopLoads):
     def report(
         self, tiles: int, how: str, stages: int, each: int, compared: Comparison | None
     ) -> None:
-        """Remark on a ring of ``stages`` of ``each`` bytes."""
+        """Remark on a ring of ``stages`` of ``each`` bytes, for so many tiles."""
         what = "1 tile" if tiles == 1 else f"{tiles} tiles"
         found = f"a loop prefetches {what}{how} into {stages} stages"
         if stages == 1:
@@ -244,7 +244,11 @@ class LoopPipeliner(LoopLoads):
         return refills(self.gpu, ring, stages)
 
     def asked(self, stages: int, each: int, others: int) -> tuple[int, Comparison | None]:
-        """The stages of a ring by the tables of the performance model, and what these compared."""
+        """The stages of a ring by the tables of the performance model, and what these compared.
+
+        ``stages``: as many as there is room for, ``each``: the bytes of one, ``others``: those of the kernel's other
+        storage.
+        """
         if self.gpu is None:
             return stages, None
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
@@ -253,7 +257,7 @@ class LoopPipeliner(LoopLoads):
         )
 
     def beside(self, loads: Iterable[PrefetchedLoad]) -> int:
-        """What the storages of the kernel take together, without those that a ring of these loads replaces."""
+        """The bytes that the storages of the kernel take together, without those that a ring of these loads replaces."""
         replaced = {reader.storage for load in loads for reader in load.readers}
         return peak(self.func, replaced)
 
@@ -436,7 +440,7 @@ class StreamingLoopPipeliner(LoopPipeliner):
         return found if sum(load.bytes for load in found) >= least else []
 
     def budget(self, others: int) -> int:
-        """Half of the memory at most: two blocks shall share a multiprocessor."""
+        """Half of the memory at most, in bytes: two blocks shall share a multiprocessor."""
         return min(super().budget(others), self.shared_bytes // 2 - others)
 
     def room(self, each: int, others: int) -> int:

@@ -176,7 +176,7 @@ class Loads:
         )
 
     def width(self, load: TileLoad, target: TiledViewType) -> int:
-        """How many neighbours, in memory and in storage, a thread copies at once."""
+        """How many neighbours, in memory and in storage, a thread copies at once, in elements."""
         shape, dims = access_shape(self.facts, load), T.dims_of(load.result.type)
         layout = self.filled(load, shape)
         width = min(shape.width, layout.run(dims, shape.axis))
@@ -204,7 +204,7 @@ class Loads:
         return enum_property(cutter, "padding_value")
 
     def copy(self, load: TileLoad, target: SSAValue, width: int, *, ordered: bool) -> AsyncCopy:
-        """The copy of a loaded tile to storage, ``width`` elements at a time."""
+        """The copy of a loaded tile to storage, ``width`` elements at a time; not inserted yet."""
         properties: dict[str, Attribute] = {"vector": b.IntegerAttr(width, b.i64)}
         if ordered:
             properties["ordered"] = b.UnitAttr()

@@ -62,7 +62,7 @@ def check_view(op: InView, ty: Attribute, axis: int) -> None:
 
 
 def part_type(ty: Attribute, axis: int, parts: int) -> T.TileType:
-    """The type of one of so many parts of a tile along an axis."""
+    """The type of one of ``parts`` parts of a tile along an axis, whose extent they must divide."""
     assert isinstance(ty, T.TileType)
     dims = list(ty.dims)
     dims[axis] //= parts

@@ -123,7 +123,10 @@ def specialize(
     remarks: Remarks | None = None,
     wanted: bool | None = None,
 ) -> None:
-    """Split a function of ``warps`` warps into agents, where that can be done, and pays or is ``wanted``."""
+    """Split a function of ``warps`` warps into agents in place, where that can be done, and pays or is ``wanted``.
+
+    Its loops must fill pipelines already. A remark ``agents`` says what was done, or why not.
+    """
     remarks = Remarks() if remarks is None else remarks
     if agent_switch(func) is not None or not any(_fills(op) for op in func.walk()):
         return

@@ -50,7 +50,11 @@ class Box:
 
 
 def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribute) -> Box | str:
-    """The box by which a tile of a view is copied, or why no tensor map can describe it."""
+    """The box by which a tile of a view is copied, or why no tensor map can describe it.
+
+    ``dims`` are the tile's extents. Rules are those of ``cuTensorMapEncodeTiled``: 16-byte alignment of addresses and
+    strides, 256 elements along an axis of a box, rows up to the swizzle.
+    """
     axes = view_axes(view, tuple(dims))
     if axes is None or any(axis.sparse for axis in axes):
         return "its view does not cover whole axes"

@@ -210,7 +210,9 @@ class BulkCopies:
         return found
 
     def _rules_of_shape(self, memref: SSAValue, axes: Sequence[Axis]) -> list[str]:
-        found = []
+        found, bits = [], _element_bits(memref)
+        if bits < 8:
+            found.append(f"elements of {bits} bits share their bytes")
         if len(axes) > _MAX_RANK:
             found.append(f"more than {_MAX_RANK} axes")
         wide = [axis.tile for axis in axes if axis.tile > _MAX_BOX]
@@ -219,7 +221,7 @@ class BulkCopies:
         inner = [axis for axis in axes if axis.stride == 1]
         if not inner:
             found.append("no axis is known to have stride 1")
-        elif (size := inner[0].tile * _element_bytes(memref)) % _ALIGNMENT:
+        elif (size := inner[0].tile * bits // 8) % _ALIGNMENT:
             found.append(f"rows of {size} bytes, not a multiple of {_ALIGNMENT}")
         return found
 
@@ -227,11 +229,11 @@ class BulkCopies:
         found = []
         if (known := self.alignment(memref)) < _ALIGNMENT:
             found.append(f"the address is known to be a multiple of {known} bytes only")
-        size = _element_bytes(memref)
+        bits = _element_bits(memref)
         for number, axis in enumerate(axes):
             if axis.stride == 1:
                 continue
-            if (bytes_ := self._divisor(axis.stride) * size) % _ALIGNMENT:
+            if (bytes_ := self._divisor(axis.stride) * bits // 8) % _ALIGNMENT:
                 found.append(
                     f"the stride of axis {number} is known to be a multiple of {bytes_} bytes only"
                 )
@@ -259,7 +261,7 @@ class BulkCopies:
         return max(known, base)
 
 
-def _element_bytes(memref: SSAValue) -> int:
+def _element_bits(memref: SSAValue) -> int:
     ty = memref.type
     assert isinstance(ty, T.MemrefType)
-    return FORMATS[T.element_name(ty.element_type)].storage_bytes
+    return FORMATS[T.element_name(ty.element_type)].storage_bits

@@ -232,7 +232,7 @@ def permuted_bits(shape: Sequence[int], order: Sequence[int]) -> list[int]:
     return bit_to
 
 
-def coordinates(number: int, shape: Sequence[int]) -> tuple[int, ...]:
+def coordinates_of(number: int, shape: Sequence[int]) -> tuple[int, ...]:
     """The coordinates of an element, one per axis of ``shape``, from its row-major number."""
     found: list[int] = []
     for extent in reversed(shape):

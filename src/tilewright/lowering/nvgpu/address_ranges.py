@@ -19,8 +19,8 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
-from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.pieces import rearranged
 from tilewright.lowering.nvgpu.state import Memref, ThreadLowering, View
 from tilewright.lowering.nvgpu.table import lowers

@@ -9,7 +9,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import memref, vector
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.lowering.nvgpu.layouts import coordinates_of
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion
 from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import SHARED_SPACE

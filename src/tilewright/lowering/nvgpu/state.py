@@ -23,9 +23,10 @@ from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.arith import vectors as arith_vectors
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.layouts import Layout as Distribution
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.block_builder import BlockBuilder, Properties
 from tilewright.lowering.nvgpu.fragments import Fragments
-from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
+from tilewright.lowering.nvgpu.layouts import Layout
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
 from tilewright.lowering.nvgpu.types import (
     I8,

@@ -65,7 +65,10 @@ class AssertionSite:
         return RECORD_HEADER + -(-self.elements // 8) * 8
 
     def failed(self, thread: int, holds: bytes) -> list[tuple[int, ...]]:
-        """The indices of a thread's elements that fail."""
+        """The indices of a thread's elements that fail; one without indices for a scalar.
+
+        ``holds`` has a byte for each register, 0 where the condition is false.
+        """
         if not self.elements:
             return [()]
         found: list[tuple[int, ...]] = []

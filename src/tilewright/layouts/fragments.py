@@ -43,11 +43,12 @@ def accumulator(
 ) -> Layout:
     """The layout of an accumulator of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
 
-    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then fragments along n, m,
-    and the batch. ``turned``: 8-bit operands that are not contiguous along k, of which threads load adjacent pairs: the
-    halves of a fragment have the even and the odd rows of 16, or the first of two fragments has the even columns of 16.
-    ``spread``: of ``2**(3 + spread)`` columns, fragment i has those congruent to i modulo ``2**spread``, so that a
-    thread holds adjacent elements of the right operand.
+    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then fragments along n,
+    m, and the batch. ``turned``: 8-bit operands that are not contiguous along k, of which threads load adjacent
+    pairs: the halves of a fragment have the even and the odd rows of 16, or the first of two fragments has the even
+    columns of 16. ``spread``: of ``2**(3 + spread)`` columns, fragment i has those congruent to i modulo
+    ``2**spread``, so that a thread holds adjacent elements of the right operand. Raises ``ValueError`` if an extent
+    or a count is not a power of two.
     """
     ranges = axis_bits(shape)
     rows, columns = list(ranges[-2]), list(ranges[-1])

@@ -147,7 +147,7 @@ class Layout:
 
     def sliced(self, shape: Sequence[int], axis: int) -> Layout:
         """The layout of the result of a reduction along an axis, without duplicate registers; threads that differed
-        along the axis hold the same element.
+        along the axis hold the same element. ``shape`` is that of the tile, from which ``axis`` goes.
         """
         dropped = axis_bits(shape)[axis]
         below = iter(range(self.bits))
@@ -198,7 +198,8 @@ class Layout:
         Each thread holds ``chunk`` adjacent elements; lanes follow, then warps, which prefer the other axes; the rest
         are registers. Up to ``chunk`` adjacent elements along the second axis also stay in a thread, if every thread
         still has elements, which makes transposing and reducing the tile cheaper. A tile with fewer elements than
-        threads is replicated over the upper thread bits.
+        threads is replicated over the upper thread bits. Raises ``ValueError`` if an extent or a count is not a power
+        of two.
         """
         ranges = axis_bits(shape)
         first = list(ranges[order[0]])

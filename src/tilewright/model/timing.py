@@ -304,7 +304,7 @@ class _Timing:
         return [loop.name for loop in loops if loop.head not in seen]
 
     def _check_skipped(self, blocks: Sequence[_Block]) -> None:
-        """Raise ``TileIRError`` if loops are skipped because arguments are missing."""
+        """Raises ``TileIRError`` if loops are skipped because arguments are missing."""
         self._left_out = self._skipped(blocks)
         if self._left_out and self._lacks_numbers():
             names = ", ".join(self._left_out)

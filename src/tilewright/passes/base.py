@@ -67,7 +67,7 @@ class TilePass(ModulePass):
     RESULT: ClassVar[Level | None] = None
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
-        """Entry point for xDSL's pass manager. The context is unused."""
+        """Entry point for xDSL's pass manager. The context is unused. Raises ``TileIRError`` as ``apply_to``."""
         self.apply_to(op)
 
     @deep_recursion()

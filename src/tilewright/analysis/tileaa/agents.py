@@ -41,7 +41,7 @@ def holders_of(queue: SSAValue) -> list[SSAValue]:
 
 
 def consumers_of(queue: SSAValue) -> tuple[int, ...]:
-    """Return the consumers that a queue reaches; consumer 0 if it reaches none."""
+    """Return the consumer numbers that a queue reaches, ascending; consumer 0 if it reaches none."""
     users = (use.operation for value in holders_of(queue) for use in value.uses)
     found = {consumer_of(op) for op in users if isinstance(op, queues.QueueGetOp)}
     return tuple(sorted(found)) or (0,)

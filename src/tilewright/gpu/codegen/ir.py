@@ -19,7 +19,7 @@ GENERIC, GLOBAL, SHARED, LOCAL = 0, 1, 3, 5
 
 
 def pointer(space: int) -> str:
-    """The type of pointers to a memory space."""
+    """The type of pointers to a memory space, in NVPTX's numbers."""
     return f"ptr addrspace({space})" if space else "ptr"
 
 
@@ -238,7 +238,7 @@ class Code:
         return self.cast("trunc" if narrower else "sext" if signed else "zext", value, ty)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """Append a ``select``, by element for a vector condition."""
+        """Append a ``select``, by element for a vector condition; ``a`` where it holds."""
         return self.op(a.type, f"select {condition}, {a}, {b}")
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
@@ -246,7 +246,7 @@ class Code:
         return self.op(I1, f"icmp {predicate} {a}, {b.ref}")
 
     def extract(self, aggregate: Value, ty: str, place: int) -> Value:
-        """Extract a member of a struct."""
+        """Extract the member of a struct at position ``place``."""
         return self.op(ty, f"extractvalue {aggregate}, {place}")
 
     def element(self, vector: Value, ty: str, place: Value) -> Value:
@@ -266,13 +266,13 @@ class Code:
         self.effect(f"store {value}, {address}, align {align}")
 
     def offset(self, base: Value, ty: str, count: Value) -> Value:
-        """An address plus ``count`` elements of a type."""
+        """An address plus ``count`` elements of a type, which may be negative."""
         if count.number == 0:
             return base
         return self.op(base.type, f"getelementptr {ty}, {base}, {count}")
 
     def alloca(self, ty: str, align: int) -> Value:
-        """Allocate thread-local memory in the entry block."""
+        """Allocate thread-local memory in the entry block, aligned to ``align`` bytes."""
         value = Value("ptr", self._name())
         self.entry_lines.append(f"  {value.ref} = alloca {ty}, align {align}")
         return value

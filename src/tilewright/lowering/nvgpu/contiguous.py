@@ -126,7 +126,10 @@ def _goes_by_element(op: Access) -> bool:
 def contiguous_access(
     low: ThreadLowering, op: Access, order: Order | None = None
 ) -> ContiguousAccess | None:
-    """The access as whole vectors; None if it has to go element by element."""
+    """The access as whole vectors; None if it has to go element by element.
+
+    It goes by vectors where neighbours in a thread are neighbours in memory, and all in bounds or none.
+    """
     if _goes_by_element(op):
         return None
     found = view_of_access(low, op, order)

@@ -35,7 +35,7 @@ class LowerTileAAToNvgpu(TilePass):
 
 
 def put_in_place(root: builtin.ModuleOp, lowered: builtin.ModuleOp) -> None:
-    """Replace the body and attributes of ``root`` by those of ``lowered``."""
+    """Replace the body and attributes of ``root`` by those of ``lowered``, which is left empty."""
     body = root.body
     body.detach_block(body.block)
     body.add_block(lowered.body.detach_block(0))

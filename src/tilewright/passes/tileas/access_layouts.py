@@ -38,11 +38,11 @@ class Shape:
 
     @property
     def known(self) -> int:
-        """How many may move at once without asking."""
+        """How many elements may move at once without asking at run time."""
         return self.width if self.proven is None else self.proven
 
     def narrowed(self, width: int) -> Shape:
-        """The same access of so many elements at once at most."""
+        """The same access of ``width`` elements at once at most."""
         proven = None if self.proven is None else min(self.proven, width)
         return Shape(self.axis, min(self.width, width), proven)
 

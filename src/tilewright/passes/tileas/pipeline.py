@@ -444,7 +444,7 @@ class StreamingLoopPipeliner(LoopPipeliner):
         return min(super().budget(others), self.shared_bytes // 2 - others)
 
     def room(self, each: int, others: int) -> int:
-        """The same: what does not fit there stays as it was."""
+        """The same, in bytes: what does not fit there stays as it was."""
         return self.budget(others)
 
 

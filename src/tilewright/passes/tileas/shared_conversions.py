@@ -118,7 +118,10 @@ def needed_bytes(func: FuncOp) -> int:
 
 
 def threads_of(func: FuncOp) -> int:
-    """The threads that layouts of a function speak of; those of a block, by its hint, where it has no layouts."""
+    """The threads that layouts of a function speak of; those of a block, by its hint, where it has no layouts.
+
+    Raises ``TileIRError`` (``bad-block-warps``) as ``block_warps``.
+    """
     for op in func.walk():
         for value in op.results:
             layout = layout_of(value.type)

@@ -15,7 +15,7 @@ BAD_WARPS = define_code(
 
 
 def check_warps(warps: int) -> None:
-    """Raise ``TileIRError`` (``bad-block-warps``) unless a block can have ``warps`` warps: a power of two up to 32."""
+    """Raises ``TileIRError`` (``bad-block-warps``) unless a block can have ``warps`` warps: a power of two up to 32."""
     if warps not in (1, 2, 4, 8, 16, 32):
         raise TileIRError.single(
             BAD_WARPS, f"expected 1, 2, 4, 8, 16 or 32 warps per block, got {warps}"

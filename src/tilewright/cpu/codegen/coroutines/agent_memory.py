@@ -77,7 +77,7 @@ class Coroutines:
         return len(self.report.places) - 1
 
     def settle(self, behind: int) -> int:
-        """Put all memory of agents behind that of the tile block; where it ends."""
+        """Put all memory of agents behind that of the tile block, which ends at byte ``behind``; where it ends."""
         for memory in (self.board, self.waiting, self.rings, *self.memories):
             memory.base, behind = behind, behind + memory.arena.size
         return behind

@@ -85,7 +85,10 @@ class TilePosition:
 def locate(
     b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]
 ) -> TilePosition:
-    """The tile with these numbers."""
+    """The tile of a view with these numbers, one for each axis, in tiles.
+
+    ``in_bounds``: the axes along which the program promises that all of it lies in the memref.
+    """
     memref = view.memref
     limits: list[Value | None] = []
     strides = tuple(memref.strides[axis] for axis in view.axes)
@@ -165,7 +168,9 @@ def stride_of(nest: LoopNest, place: TilePosition, axis: int) -> Extent:
 def element_offset(
     nest: LoopNest, place: TilePosition, coords: Coords
 ) -> tuple[Lane | None, int | None]:
-    """How many elements behind the first one lies the base of a position; and the axis of lanes."""
+    """How many elements behind the first one lies the base of a position, None for 0; and the axis of lanes, None
+    without.
+    """
     total: Lane | None = None
     along: int | None = None
     for axis, index in enumerate(coords):

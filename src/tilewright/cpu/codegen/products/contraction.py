@@ -99,7 +99,7 @@ def accumulate_into(
     c: Tile,
     accumulation: AccumulationKernel,
 ) -> Strided:
-    """The buffer of the result: that of a tile that a loop hands on, if nothing else reads it."""
+    """The buffer of the accumulators: that of a tile that a loop hands on, if nothing else reads it, else a new one."""
     result = op.result
     if element_of(result.type) != accumulation.accumulator:
         last = f.plan.last_use(result) if op in f.sums else f.now
@@ -127,7 +127,7 @@ def narrowing(element: Element) -> Emit:
 
 
 def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
-    """The tile in f64, times the factor of each block along an axis."""
+    """The tile in f64, times the factor of each block along an axis, which counts from the end."""
     extent = tile.dims[axis] // scale.dims[axis]
     place = len(tile.dims) + axis
 

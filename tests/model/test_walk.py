@@ -280,6 +280,23 @@ def test_what_cannot_be_read_is_unknown(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        (0x40800000, 0x3E800000),  # 4: 1/4
+        (0x7E800000, 0x00800000),  # 2**126: the least normal number
+        (0x00000001, None),  # its reciprocal is no f32
+        (0x007FFFFF, None),  # subnormal
+        (0x7F000000, None),  # 2**127: the reciprocal is subnormal
+        (0x00000000, None),
+        (0xFF800000, None),  # -infinity
+        (0x7FC00000, None),  # NaN
+    ],
+)
+def test_reciprocals_of_normal_numbers_are_known(source: int, wanted: int | None) -> None:
+    assert _ran("MUFU.RCP", "R4,R5", {"R5": source})["R4"] == wanted
+
+
+@pytest.mark.parametrize(
     ("opcode", "least", "wanted"),
     [
         ("VIADDMNMX", "PT", -60),

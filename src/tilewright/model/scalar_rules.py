@@ -473,7 +473,8 @@ def _reciprocal(instruction: Instruction, environment: Environment) -> Operation
 
     def convert(bits: int) -> int | None:
         value = bits_float(bits)
-        return float_bits(1.0 / value) if value else None
+        # Of others the reciprocal is subnormal, infinite or NaN, which hardware may flush.
+        return float_bits(1.0 / value) if 2**-126 <= abs(value) <= 2**126 else None
 
     return _plain(convert, count=1)(instruction, environment)
 

@@ -16,7 +16,10 @@ from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS
 
 @dataclass(frozen=True)
 class LowerTileAAToNvgpu(TilePass):
-    """Lowers the kernels of nv_tileaa to per-thread code in a ``gpu.module``."""
+    """Lowers the kernels of nv_tileaa to per-thread code in a ``gpu.module``.
+
+    ``num_warps``: the warps of a block of kernels without a hint. A module is changed in place.
+    """
 
     name: ClassVar[str] = "lower-tileaa-to-nvgpu"
     LEVEL: ClassVar = NV_TILEAA

@@ -104,7 +104,11 @@ def inner_axis(target: TiledViewType) -> int:
 
 @dataclass(frozen=True)
 class Pipeline(FunctionPass):
-    """Prefetches loads of loops into multi-stage rings by asynchronous copies."""
+    """Prefetches loads of loops into multi-stage rings by asynchronous copies.
+
+    ``stages`` of a ring, as far as ``shared_bytes`` bytes of shared memory, what a block may take, have room for
+    them.
+    """
 
     name: ClassVar[str] = "tileas-pipeline"
 
@@ -122,8 +126,11 @@ def pipeline(
     remarks: Remarks | None = None,
     gpu: Gpu | None = None,
 ) -> list[str]:
-    """Pipeline the loops of a function; why loops and loads were left as they are. With a ``gpu``, small stages are as
-    many as hide the latency of its memory. Loops with products come first: others have what they leave of shared memory."""
+    """Pipeline the loops of a function in place; returns why loops and loads were left as they are.
+
+    With a ``gpu``, small stages are as many as hide the latency of its memory. Loops with products come first: others
+    have what they leave of ``shared_bytes`` bytes of shared memory. Tiles must have layouts.
+    """
     remarks = Remarks() if remarks is None else remarks
     close_inductions(func)
     for pipeliner in (LoopPipeliner, StreamingLoopPipeliner):

@@ -105,7 +105,11 @@ def agents_for(
 
 @dataclass(frozen=True)
 class Specialize(FunctionPass):
-    """Gives the copies of pipelines to producer warps."""
+    """Gives the copies of pipelines to producer warps.
+
+    ``num_warps``: the warps of a block of kernels without a hint, which become the consumer. ``target``: the
+    architecture.
+    """
 
     name: ClassVar[str] = "tileas-specialize"
 

@@ -244,6 +244,19 @@ def _ran(opcode: str, operands: str, registers: dict[str, int]) -> dict[str, int
     return held
 
 
+def test_words_of_floats() -> None:
+    """As their sizes say; what is too large for f32 is infinite, and 2 bytes may be f16 or bf16."""
+    found = kernel("st.global.u32 [%rd0], %r0;")
+    at = [place.offset for place in found.file.parameters]
+    words = parameter_words(found, [(8, 0.5), (4, 1e39), (4, -1.5), (2, 0.5)])
+    assert words == {
+        at[0]: 0,
+        at[0] + 4: 0x3FE00000,
+        at[1]: 0x7F800000,
+        at[2]: 0xBFC00000,
+    }
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES[1:])
 def test_numbers_of_clusters_are_those_of_blocks_without_clusters(arch: str) -> None:
     """Code multiplies them with what the launch says is 1 / the extent of a cluster."""

@@ -322,8 +322,11 @@ def forget(names: Sequence[str]) -> Operation:
 
 
 def float_bits(value: float) -> int:
-    """The bits of a number as f32, rounded to nearest even. Raises ``OverflowError`` for finite numbers beyond f32."""
-    return struct.unpack("<I", struct.pack("<f", value))[0]
+    """The bits of a number as f32, rounded to nearest even; those of an infinity where it is too large."""
+    try:
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0xFF800000 if value < 0 else 0x7F800000
 
 
 def bits_float(value: int) -> float:

@@ -95,7 +95,7 @@ def is_defined_in(value: SSAValue, block: Block) -> bool:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """Return the number that fills a constant tile: a bool for i1, else an int or a float."""
+    """Return the number that fills a constant tile: a bool for i1, else an int or a float; None for other values."""
     known = constant_bool(value)
     return splat_of(value) if known is None else known
 

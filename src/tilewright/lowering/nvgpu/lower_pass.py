@@ -31,7 +31,10 @@ class LowerTileAAToNvgpu(TilePass):
         NvgpuOptions(self.num_warps)
 
     def rewrite(self, root: Operation) -> Operation | None:
-        """Lower the module in place. Raises ``TileIRError`` (``bad-block-warps``, ``not-lowered-to-threads``)."""
+        """Lower the module in place; returns None.
+
+        Raises ``TileIRError`` (``bad-block-warps``, ``not-lowered-to-threads``).
+        """
         assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
         put_in_place(root, lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module)
         return None

@@ -438,8 +438,10 @@ class StreamingLoopPipeliner(LoopPipeliner):
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
 
     def loads(self, *, boxes: bool = False) -> list[PrefetchedLoad]:
-        """None if threads have less than a word each to wait for: a ring costs a barrier in each iteration. None either if the
-        loop runs so seldom that it is unrolled, and loads of all iterations start side by side."""
+        """Empty if threads have less than a word each to wait for: a ring costs a barrier in each iteration.
+
+        Empty, too, if the loop runs so seldom that it is unrolled, and loads of all iterations start side by side.
+        """
         found = super().loads(boxes=boxes)
         least = LEAST_BYTES * threads_of(self.func)
         if self.iterations is not None and self.iterations <= _UNROLLED:

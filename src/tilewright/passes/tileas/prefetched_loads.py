@@ -81,7 +81,7 @@ class Reader:
 
     @property
     def order(self) -> list[int] | None:
-        """The order of axes, where it changes."""
+        """The order of axes, where it changes; else None."""
         if not self.shapes or self.shapes[-1].name != tile_ops.PERMUTE:
             return None
         return list(int_list(self.shapes[-1].properties["permutation"]))
@@ -444,8 +444,10 @@ def _of_pointers(load: LoadOp) -> str:
 
 
 def padding_of(load: TileLoad) -> SSAValue | None:
-    """What a load through pointers has where its mask is off, other than the zeros of a copy: it is put in when threads
-    read the tile."""
+    """What a load through pointers has where its mask is off, other than the zeros of a copy; else None.
+
+    It is put in when threads read the tile.
+    """
     if not isinstance(load, LoadOp) or load.other is None or _is_zero(load.other):
         return None
     return load.other

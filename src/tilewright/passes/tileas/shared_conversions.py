@@ -97,7 +97,10 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
 
 
 def fewest_exchanged_bytes(op: Operation, threads: int) -> int | None:
-    """The bytes of ``exchanged_bytes`` that suffice where memory is scarce: a conversion may go in two halves."""
+    """The bytes of ``exchanged_bytes`` that suffice where memory is scarce: a conversion may go in two halves.
+
+    None where they are not known.
+    """
     size = exchanged_bytes(op, threads)
     if not size or not isinstance(op, S.ConvertLayoutOp):
         return size

@@ -87,7 +87,7 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
 
 
 def pointer_of(view: SSAValue) -> SSAValue | None:
-    """The pointer to the first element of a view's array, where it is seen."""
+    """The pointer to the first element of a view's array; None where it is not seen, or the memref has an offset."""
     cutter = cut_by(view)
     maker = None if cutter is None else made_by(cutter.source)
     return None if maker is None or maker.offset is not None else maker.base

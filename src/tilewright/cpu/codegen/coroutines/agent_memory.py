@@ -84,7 +84,7 @@ class Coroutines:
 
 
 def find_coroutines(ops: Sequence[Operation], sites: list[Site]) -> Coroutines | None:
-    """The coroutines of a kernel that has agents or queues."""
+    """The coroutines of a kernel that has agents or queues; None for others. Their report is added to ``sites``."""
     if not any(isinstance(op, ExecuteOp | CreateQueueOp) for op in ops):
         return None
     queues = [op for op in ops if isinstance(op, CreateQueueOp)]

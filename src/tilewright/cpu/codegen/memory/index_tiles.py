@@ -50,7 +50,10 @@ class Gathered:
         return where, spread, mask
 
     def numbers(self, nest: LoopNest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
-        """The same with the number of the first lane in the memref, in elements, for its address."""
+        """The number of the first lane in the memref, the distances of all, and which are in the memref.
+
+        Numbers and distances are in elements; the last is None if all are.
+        """
         lanes = lanes_in(coords)
         base = Lane(ir.Constant(I64, 0))
         spread: Lane | None = None

@@ -144,7 +144,7 @@ def _counted(b: Builder, size: Extent) -> Value:
 
 
 def dense_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
-    """An axis of stride 1 along which the tile has more than one element."""
+    """The last axis of stride 1 along which the tile has more than one element; None without one."""
     found = [axis for axis, stride in enumerate(strides) if stride == 1 and dims[axis] > 1]
     return found[-1] if found else None
 
@@ -198,7 +198,7 @@ def address_of(nest: LoopNest, place: TilePosition, offset: Lane | None) -> Lane
 
 
 def lane_strides(nest: LoopNest, place: TilePosition, coords: Coords) -> tuple[bool, Lane | None]:
-    """Whether the lanes lie side by side in order; else each lane's distance in elements."""
+    """Whether the lanes lie side by side in order, and each lane's distance in elements; None without lanes."""
     total: Lane | None = None
     dense = True
     for axis, index in enumerate(coords):

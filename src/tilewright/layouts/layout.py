@@ -164,8 +164,7 @@ class Layout:
     def run(self, shape: Sequence[int], axis: int) -> int:
         """The number of adjacent elements along an axis in successive registers, aligned: a power of two.
 
-        ``shape`` is that of the tile. A thread can access that many by one instruction where the axis is contiguous
-        in memory.
+        ``shape`` is that of the tile. They are neighbours in memory, too, where the axis is contiguous there.
         """
         found = 0
         for basis, bit in zip(self.register, axis_bits(shape)[axis], strict=False):

@@ -75,9 +75,7 @@ class TokenGraph:
         return graph
 
     def edges(self) -> Iterator[Edge]:
-        """Yield every direct edge; both kinds if a loop has both. Order that follows from other edges has none of its
-        own.
-        """
+        """Yield every direct edge; both kinds if a loop has both."""
         for after, sources in self._before.items():
             for before, kinds in sources.items():
                 for around in sorted(kinds):

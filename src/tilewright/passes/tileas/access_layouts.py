@@ -59,8 +59,8 @@ def element_bytes(ty: object) -> int:
 def access_shape(facts: Facts, op: Access) -> Shape:
     """How an access may move its elements; single ones along the last axis where nothing is known.
 
-    The axis is the one with neighbours in memory, the width in elements: what alignment and runs prove, up to 16
-    bytes.
+    The axis is the one with neighbours in memory. The width, in elements, is up to 16 bytes; for how many of them
+    alignment, bounds and masks are proven is beside it.
     """
     dims = T.dims_of(op.moved.type) or (1,)
     (base,) = values_of(op, "base")

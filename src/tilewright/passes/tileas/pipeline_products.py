@@ -70,8 +70,8 @@ class PipelineProducts(FunctionPass):
 def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
     """Start the products of loops one iteration ahead, in place, if they are candidates and registers suffice.
 
-    ``warps`` warps compute, which have no part in copies. Applies to products by ``wgmma``; remarks (``in-flight``)
-    say which, and why others are not.
+    ``warps``: those of a block. Applies to products by ``wgmma``; remarks (``in-flight``) say which, and why others
+    are not.
     """
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):

@@ -107,8 +107,7 @@ def agents_for(
 class Specialize(FunctionPass):
     """Gives the copies of pipelines to producer warps.
 
-    ``num_warps``: the warps of a block of kernels without a hint, which become the consumer. ``target``: the
-    architecture.
+    ``num_warps``: the warps of a block of kernels without a hint. ``target``: the architecture.
     """
 
     name: ClassVar[str] = "tileas-specialize"

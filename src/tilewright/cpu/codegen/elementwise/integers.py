@@ -16,13 +16,6 @@ from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Constant
 from tilewright.cpu.codegen.ir.types import Value as V
 
-_FLAGS = {
-    "none": (),
-    "no_signed_wrap": ("nsw",),
-    "no_unsigned_wrap": ("nuw",),
-    "no_wrap": ("nuw", "nsw"),
-}
-
 
 def _wrapping(method: str, b: B, x: V, y: V, *, element: Element, overflow: str = "none") -> V:
     return getattr(b, method)(x, y)

@@ -602,7 +602,7 @@ def _words(instruction: Instruction) -> int | None:
     return {"": 1, "64": 2, "128": 4}.get("".join(sizes))
 
 
-def _local_names(instruction: Instruction, operand: str, environment: Environment) -> Getter | None:
+def _local_names(operand: str, environment: Environment) -> Getter | None:
     match = _ADDRESS.match(operand)
     if match is None:
         return None
@@ -616,7 +616,7 @@ def _named(register: str, by: int) -> str:
 
 
 def _store_local(instruction: Instruction, environment: Environment) -> Operation | None:
-    at = _local_names(instruction, instruction.operands[0], environment)
+    at = _local_names(instruction.operands[0], environment)
     source, count = instruction.operands[1].removesuffix(".reuse"), _words(instruction)
     if at is None or count is None:
         return None
@@ -632,7 +632,7 @@ def _store_local(instruction: Instruction, environment: Environment) -> Operatio
 
 
 def _load_local(instruction: Instruction, environment: Environment) -> Operation | None:
-    at = _local_names(instruction, instruction.operands[1], environment)
+    at = _local_names(instruction.operands[1], environment)
     target, count = instruction.operands[0], _words(instruction)
     if at is None or count is None:
         return None

@@ -48,7 +48,7 @@ class Shape:
 
 
 def element_bytes(ty: object) -> int:
-    """The bytes that an element of a tile type takes in memory."""
+    """The bytes that an element of a tile type takes in memory, at least 1: two elements of 4 bits share theirs."""
     element = T.element_of(ty)  # pyright: ignore[reportArgumentType]
     name = T.element_name(element)
     if name in ("ptr", "index"):

@@ -107,8 +107,8 @@ def _adds_axes(op: object) -> TypeGuard[Operation]:
     return len({tuple(extent for extent in dims if extent > 1) for dims in both}) == 1
 
 
-def needs_buffer(user: Operation, index: int) -> bool:
-    """Whether the operation reads this operand at scattered positions."""
+def needs_buffer(user: Operation) -> bool:
+    """Whether the operation reads its operand at scattered positions."""
     if isinstance(user, PermuteOp):
         if _is_transposed_factor(user):
             return False

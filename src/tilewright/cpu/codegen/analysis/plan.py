@@ -283,7 +283,7 @@ def _why_kept(
         return ""
     if isinstance(op, Load) and memory.may_change(op, readers):
         return "the memory that it was loaded from may change before its use"
-    if any(cost_model.needs_buffer(use.operation, use.index) for use in value.uses):
+    if any(cost_model.needs_buffer(use.operation) for use in value.uses):
         return "an operation reads its elements in another order"
     if _is_handed_on(op, value, plan, costs):
         return _TOO_LONG

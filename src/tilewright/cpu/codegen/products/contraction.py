@@ -70,7 +70,7 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
     a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))
     accumulation = accumulation_kernel_of(f.unit.target, op)
     if op.sfa is not None and op.sfb is not None:
-        a, b = scaled(f, a, f.tile(op.sfa), -1), scaled(f, b, f.tile(op.sfb), -2)
+        a, b = scaled(a, f.tile(op.sfa), -1), scaled(b, f.tile(op.sfb), -2)
     accumulator = accumulate_into(f, op, (a, b), c, accumulation)
     fresh = ir.Constant(I1, 1) if is_zero(c) else is_fresh(f, op)
     if not is_zero(c):
@@ -126,7 +126,7 @@ def narrowing(element: Element) -> Emit:
     return lambda b, x: narrow(b, x, element)
 
 
-def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
+def scaled(tile: Tile, scale: Tile, axis: int) -> Tile:
     """The tile in f64, times the factor of each block along an axis, which counts from the end."""
     extent = tile.dims[axis] // scale.dims[axis]
     place = len(tile.dims) + axis

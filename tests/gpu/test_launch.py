@@ -95,6 +95,8 @@ def test_what_a_launch_lacks_is_said_before_a_gpu_is_asked_for() -> None:
         (Float64Type(), 0.1, struct.pack("<d", 0.1)),
         (Float16Type(), -2.0, struct.pack("<e", -2.0)),
         (BFloat16Type(), 1.0, b"\x80\x3f"),
+        # Through f32 it would be midway between two numbers, and then the even one.
+        (BFloat16Type(), 1 + 2**-8 + 2**-40, b"\x81\x3f"),
     ],
 )
 def test_numbers_are_packed_as_their_type(ty: Any, number: Any, data: bytes) -> None:

@@ -15,7 +15,7 @@ from tilewright.layouts import (
     plan_conversion,
 )
 from tilewright.layouts.conversions import plan_shared_conversion
-from tilewright.layouts.layout import coordinates
+from tilewright.layouts.layout import coordinates_of
 from tilewright.layouts.shared import SharedLayout
 
 SHAPES = [(1,), (8,), (128,), (1, 256), (16, 16), (64, 32), (4, 8, 16), (128, 128)]
@@ -74,16 +74,18 @@ def test_permutation_and_slice_hold_what_they_say() -> None:
     turned = layout.permuted(shape, order)
     wanted = tuple(shape[axis] for axis in order)
     for key, element in held(layout).items():
-        place = coordinates(element, shape)
-        assert coordinates(turned.element(*key), wanted) == tuple(place[axis] for axis in order)
+        place = coordinates_of(element, shape)
+        assert coordinates_of(turned.element(*key), wanted) == tuple(place[axis] for axis in order)
     for axis in range(3):
         rest = tuple(extent for at, extent in enumerate(shape) if at != axis)
         sliced = layout.sliced(shape, axis)
         for thread in range(128):
-            mine = {coordinates(layout.element(r, thread), shape) for r in range(layout.registers)}
+            mine = {
+                coordinates_of(layout.element(r, thread), shape) for r in range(layout.registers)
+            }
             left = {tuple(c for at, c in enumerate(place) if at != axis) for place in mine}
             assert left == {
-                coordinates(sliced.element(r, thread), rest) for r in range(sliced.registers)
+                coordinates_of(sliced.element(r, thread), rest) for r in range(sliced.registers)
             }
 
 
@@ -101,13 +103,13 @@ def test_fragments_are_those_of_ptx() -> None:
         group, place = lane >> 2, lane & 3
         for i in range(4):
             row, column = group + 8 * (i >= 2), place * 2 + (i & 1)
-            assert coordinates(sums.element(i, lane), (16, 8)) == (row, column)
+            assert coordinates_of(sums.element(i, lane), (16, 8)) == (row, column)
             along = place * 2 + (i & 1) + 8 * (i >= 2)
-            assert coordinates(right.element(i, lane), (16, 8)) == (along, group)
+            assert coordinates_of(right.element(i, lane), (16, 8)) == (along, group)
         for i in range(8):
             row = group + 8 * (i in (2, 3, 6, 7))
             column = place * 2 + (i & 1) + 8 * (i >= 4)
-            assert coordinates(left.element(i, lane), (16, 16)) == (row, column)
+            assert coordinates_of(left.element(i, lane), (16, 16)) == (row, column)
 
 
 @pytest.mark.parametrize("warps", [(1, 1), (2, 2), (4, 1), (1, 8)])
@@ -117,18 +119,18 @@ def test_warps_share_operands_of_their_rows_and_columns(warps: tuple[int, int]) 
     for warp in range(warps[0] * warps[1]):
         threads = range(32 * warp, 32 * warp + 32)
         mine = {
-            coordinates(sums.element(r, t), (64, 64))
+            coordinates_of(sums.element(r, t), (64, 64))
             for r in range(sums.registers)
             for t in threads
         }
         rows, columns = {row for row, _ in mine}, {column for _, column in mine}
         assert rows == {
-            coordinates(left.element(r, t), (64, 32))[0]
+            coordinates_of(left.element(r, t), (64, 32))[0]
             for r in range(left.registers)
             for t in threads
         }
         assert columns == {
-            coordinates(right.element(r, t), (32, 64))[1]
+            coordinates_of(right.element(r, t), (32, 64))[1]
             for r in range(right.registers)
             for t in threads
         }

@@ -244,6 +244,19 @@ def _ran(opcode: str, operands: str, registers: dict[str, int]) -> dict[str, int
     return held
 
 
+def test_words_of_floats() -> None:
+    """As their sizes say; what is too large for f32 is infinite, and 2 bytes may be f16 or bf16."""
+    found = kernel("st.global.u32 [%rd0], %r0;")
+    at = [place.offset for place in found.file.parameters]
+    words = parameter_words(found, [(8, 0.5), (4, 1e39), (4, -1.5), (2, 0.5)])
+    assert words == {
+        at[0]: 0,
+        at[0] + 4: 0x3FE00000,
+        at[1]: 0x7F800000,
+        at[2]: 0xBFC00000,
+    }
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES[1:])
 def test_numbers_of_clusters_are_those_of_blocks_without_clusters(arch: str) -> None:
     """Code multiplies them with what the launch says is 1 / the extent of a cluster."""
@@ -268,6 +281,32 @@ def test_four_constants_at_once(opcode: str, register: str) -> None:
         names = [register[:-1] + str(8 + n) for n in range(4)]
         assert [held[name] for name in names] == [first + n for n in range(4)]
         assert results_of(instruction) == names
+
+
+@pytest.mark.parametrize("source", ["c[0x4][0x8]", "1.5", "-1.5", "+INF", "R5.H1_H1"])
+def test_what_cannot_be_read_is_unknown(source: str) -> None:
+    """Constants of other banks than 0, floats, halves of registers: none of them is assumed to be 0."""
+    instruction = Instruction(0, "IADD3", ("R4", "R5", source, "RZ"), "", Control.decode(0), None)
+    held: dict[str, int | None] = {"R5": 7}
+    operation(instruction, Environment({}, {}))(held)
+    assert held["R4"] is None
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        (0x40800000, 0x3E800000),  # 4: 1/4
+        (0x7E800000, 0x00800000),  # 2**126: the least normal number
+        (0x00000001, None),  # its reciprocal is no f32
+        (0x007FFFFF, None),  # subnormal
+        (0x7F000000, None),  # 2**127: the reciprocal is subnormal
+        (0x00000000, None),
+        (0xFF800000, None),  # -infinity
+        (0x7FC00000, None),  # NaN
+    ],
+)
+def test_reciprocals_of_normal_numbers_are_known(source: int, wanted: int | None) -> None:
+    assert _ran("MUFU.RCP", "R4,R5", {"R5": source})["R4"] == wanted
 
 
 @pytest.mark.parametrize(

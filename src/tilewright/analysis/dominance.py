@@ -72,7 +72,11 @@ class _Dominated:
 
 
 def check_dominance(root: Operation, collector: DiagnosticCollector) -> None:
-    """Report every operand that its operation may not use. Handles any nesting depth."""
+    """Report every operand that its operation may not use, as ``collector``'s errors. Handles any nesting depth.
+
+    Rules are MLIR's: a definition dominates its uses and is visible to them, and regions isolated from above see
+    nothing outside.
+    """
     frames = _frames_of(root, set())
     while frames:
         frame = frames[-1]

@@ -26,7 +26,7 @@ _OTHER_KIND = {"type": "operand", "operand": "type"}
 
 
 def best_location(op: Operation, part: Part | None) -> SourceLocation | None:
-    """Return the location of a part, else of its value or type, else of the operation."""
+    """Return the location of a part, else of its value or type, else of the operation; None if nothing is known."""
     source = source_of(op)
     if part is not None and isinstance(source, TextSource):
         kind, name, index = part

@@ -33,7 +33,10 @@ class SymbolTables:
         self._tables: dict[int, _Table] = {}
 
     def enclosing(self, op: Operation) -> _Table:
-        """Return the symbols visible at an operation: those of the nearest symbol table."""
+        """Return the symbols visible at an operation, by name: those of the nearest symbol table, read once.
+
+        Of equal names the first counts. Empty outside of any symbol table.
+        """
         current = op.parent_op()
         while current is not None and not current.has_trait(SymbolTable):
             current = current.parent_op()

@@ -73,7 +73,10 @@ def find_problems(
 def verify(
     module: Operation, *, allow_unregistered: bool = False, hints: HintMode = "ignore"
 ) -> list[Diagnostic]:
-    """Return the warnings about ``module``. Raises TileIRError with all problems if one is an error."""
+    """Return the warnings about ``module``. Raises ``TileIRError`` with all problems if one is an error.
+
+    Options are those of ``find_problems``.
+    """
     found = find_problems(module, allow_unregistered=allow_unregistered, hints=hints)
     if any(diagnostic.is_error for diagnostic in found):
         raise TileIRError(found)

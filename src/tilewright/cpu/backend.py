@@ -16,7 +16,9 @@ def check(variant: str) -> None:
 
 
 def load(module: Operation, variant: str, options: LaunchOptions) -> Program:
-    """A module of ``cuda_tile`` or ``nv_tileaa``; a TileIRError for one of ``nvgpu``."""
+    """A module of ``cuda_tile`` or ``nv_tileaa``. Raises ``TileIRError`` (``unsupported-level``) for one of
+    ``nvgpu``.
+    """
     if not is_tile_ir(module):
         raise unsupported_level("cpu")
     return Program(module, options)

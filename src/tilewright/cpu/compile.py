@@ -39,7 +39,10 @@ def kernels_of(module: ModuleOp) -> dict[str, FuncOp]:
 def plan_text(
     module: ModuleOp, entry: str | None = None, options: CompileOptions = DEFAULT_COMPILING
 ) -> str:
-    """What ``compile_kernel`` decides on before it makes code: which tiles get buffers."""
+    """What ``compile_kernel`` decides on before it makes code: which tiles get buffers.
+
+    Raises ``TileIRError`` as ``compile_kernel``.
+    """
     func = _kernel(module, entry, options, Remarks())
     return make_plan(func.body.blocks[0], distinct_arguments=options.distinct_arguments).describe()
 

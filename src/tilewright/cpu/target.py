@@ -96,7 +96,10 @@ def _may_use_tile_registers(host: Mapping[str, bool]) -> bool:
 
 @cache
 def cpu_target(name: str = HOST) -> CpuTarget:
-    """The target of that name; a TileIRError where there is none for this machine."""
+    """The target of that name: ``host``, ``generic`` or, on x86-64, a level such as ``x86-64-v3``.
+
+    Raises ``TileIRError`` (``unknown-cpu``) where there is none for this machine.
+    """
     _initialized()
     host = llvm.get_host_cpu_features()
     triple = llvm.get_process_triple()

@@ -82,7 +82,9 @@ ARCHITECTURES = MappingProxyType(
 
 
 def architecture(name: str) -> Architecture:
-    """The architecture of this name. Raises ``TileIRError`` if it is unknown."""
+    """The architecture of this name, such as ``sm_90a``. Raises ``TileIRError`` (``gpu-unknown-target``) for other
+    names.
+    """
     if name not in ARCHITECTURES:
         raise TileIRError.single(
             UNKNOWN_TARGET,
@@ -183,7 +185,10 @@ def needs(op_name: str) -> Feature:
 def require(
     arch: Architecture, op_name: str, feature: Feature, location: SourceLocation | None
 ) -> None:
-    """Raise ``TileIRError`` if ``arch`` lacks a feature; names the operation and the first architecture with it."""
+    """Raises ``TileIRError`` (``gpu-architecture``) if ``arch`` lacks a feature.
+
+    It names the operation and the first architecture with it.
+    """
     if not feature.is_in(arch):
         others = ", ".join(name for name, a in ARCHITECTURES.items() if feature.is_in(a))
         raise TileIRError.single(

@@ -57,20 +57,26 @@ class Stream:
     kernel: str
 
     def allocate(self, size: int) -> int:
-        """Allocate device memory in stream order; returns its address. Raises ``gpu-out-of-memory``."""
+        """Allocate ``size`` bytes of device memory in stream order; returns the address.
+
+        Raises ``TileIRError`` (``gpu-out-of-memory``).
+        """
         return self.gpu.memory.allocate(size, self.gpu.device, self.handle, self.kernel)
 
     def free(self, address: int) -> None:
-        """Free memory in stream order."""
+        """Free memory that ``allocate`` returned, in stream order."""
         self.gpu.memory.free(address, self.handle)
 
     def send(self, address: int, source: int, size: int) -> None:
-        """Copy host memory to device memory, in stream order."""
+        """Copy ``size`` bytes of host memory at ``source`` to device memory at ``address``, in stream order.
+
+        The host memory must stay as it is until the copy has been made.
+        """
         call = "cuMemcpyHtoDAsync", address, source, size, self.handle
         self.gpu.call(*call, kernel=self.kernel)
 
     def fetch(self, target: int, address: int, size: int) -> None:
-        """Copy device memory to the host and wait for the copy."""
+        """Copy ``size`` bytes of device memory at ``address`` to host memory at ``target``, and wait for the copy."""
         self.gpu.call("cuMemcpyDtoHAsync", target, address, size, self.handle, kernel=self.kernel)
         self.gpu.call("cuStreamSynchronize", self.handle, kernel=self.kernel)
 
@@ -90,7 +96,10 @@ class Arguments:
 
     @classmethod
     def read(cls, parameters: Sequence[Parameter], args: Sequence[Any]) -> Arguments:
-        """The arguments, with their arrays. Raises ``TileIRError`` for values that are not arrays."""
+        """The arguments, with their arrays, which are not copied.
+
+        Raises ``TileIRError`` (``gpu-launch``) for a value that is no array where one is taken.
+        """
         made = cls(parameters)
         for parameter, arg in zip(parameters, args, strict=True):
             takes_array = isinstance(
@@ -101,7 +110,7 @@ class Arguments:
 
     @property
     def streams(self) -> list[int]:
-        """The streams that have pending work on the arrays, without duplicates."""
+        """The handles of the streams that have pending work on the arrays, without duplicates."""
         named = [v.stream for v in self.values if isinstance(v, DeviceArray)]
         return list(dict.fromkeys(stream for stream in named if stream is not None))
 
@@ -115,7 +124,8 @@ class Arguments:
         """Copy host arrays to the GPU, and pack the parameters.
 
         ``fixed``: host memory that is on the GPU already. ``reached``: arrays that the kernel accesses by address.
-        ``written``: the parameters that it may write through, by default all.
+        ``written``: the parameters that it may write through, by default all. Raises ``TileIRError`` (``gpu-launch``)
+        for arrays that do not fit their parameters, and for those that overlap fixed memory without being within it.
         """
         host = self._host = HostMemory(stream, fixed)
         for number, value in enumerate(self.values):
@@ -135,7 +145,7 @@ class Arguments:
         self._add(struct.pack("<Q", address))
 
     def fetch(self) -> None:
-        """Copy back the memory that the kernel may have written."""
+        """Copy back the memory that the kernel may have written; waits for the kernel."""
         if self._host is not None:
             self._host.fetch()
 
@@ -245,7 +255,7 @@ def _unpacked(ty: MemRefType, array: DeviceArray) -> DeviceArray:
 
 
 def _check_memref(ty: MemRefType, array: DeviceArray, name: str) -> None:
-    """Raise ``TileIRError`` if an array does not fit a memref type."""
+    """Raises ``TileIRError`` if an array does not fit a memref type."""
     found = layout.memref_layout(ty)
     assert found is not None
     size = layout.element_bytes(found.element)
@@ -266,7 +276,10 @@ def _check_memref(ty: MemRefType, array: DeviceArray, name: str) -> None:
 
 
 def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
-    """The bytes of a number of a type. Raises ``TileIRError`` if it is not one."""
+    """The bytes of a number of a type, lowest first, rounded once if it is a float.
+
+    Raises ``TileIRError`` (``gpu-launch``) if it is no number of the type's kind, or an integer out of range.
+    """
     size = layout.element_bytes(ty)
     if isinstance(ty, AnyFloat):
         spelled = layout.scalar(ty)
@@ -287,7 +300,10 @@ def pack_number(ty: Attribute, arg: Any, name: str) -> bytes:
 
 
 def encoded_map(gpu: Gpu, ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> bytes:
-    """The 128 bytes of a tensor map, encoded by the driver."""
+    """The 128 bytes of a tensor map, encoded by the driver (``cuTensorMapEncodeTiled``).
+
+    Raises ``TileIRError`` (``gpu-launch``) if the array violates a rule of tensor maps.
+    """
     plan, api = plan_map(ty, array, name), gpu.api
     rank = len(plan.box)
     made = gpu.call(

@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
 
 def check(variant: str) -> None:
-    """Raise ``TileIRError`` if the architecture is unknown, or if there is no GPU."""
+    """Raises ``TileIRError`` if the architecture is unknown (``gpu-unknown-target``), or if there is no GPU
+    (``gpu-not-available``).
+    """
     if variant:
         architecture(variant)
     open_gpu()
 
 
 def load(module: Operation, variant: str, options: LaunchOptions) -> TileProgram | ThreadProgram:
-    """A program for a module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``."""
+    """A program for a module of ``cuda_tile``, ``nv_tileaa`` or ``nvgpu``; an empty ``variant`` is the GPU's
+    architecture.
+    """
     from tilewright.gpu.tiles import ThreadProgram, TileProgram
     from tilewright.launching.modules import is_tile_ir
 

@@ -35,7 +35,10 @@ class Work:
     optimize: bool
 
     def run(self) -> tuple[str, str]:
-        """Compile; returns the PTX, and the LLVM IR it was generated from."""
+        """Compile; returns the PTX, and the LLVM IR it was generated from.
+
+        Raises ``TileIRError`` (``gpu-llvm-failed``) if LLVM does not accept the text.
+        """
         arch = architecture(self.arch)
         module = llvm.parse_ir(self.text, arch, self.isa, libdevice=self.uses_libdevice)
         text = str(module)
@@ -58,7 +61,10 @@ class Work:
 def run_within(
     work: Work, seconds: float, location: SourceLocation | None = None
 ) -> tuple[str, str]:
-    """The result of ``work``. Raises ``TileIRError`` if it takes more than ``seconds`` of CPU time; 0 is no limit."""
+    """The result of ``work``.
+
+    Raises ``TileIRError`` (``gpu-compile-budget``) if it takes more than ``seconds`` of CPU time; 0 is no limit.
+    """
     if not seconds or not work.may_be_long:
         return work.run()
     command = [sys.executable, "-c", "from tilewright.gpu.budget import main; main()"]
@@ -89,7 +95,7 @@ def run_within(
 def exceeded(
     what: str, work: Work | None, seconds: float, location: SourceLocation | None
 ) -> TileIRError:
-    """The error for a kernel that exceeds its time limit."""
+    """The error (``gpu-compile-budget``) for a kernel that exceeds its time limit of ``seconds``, to be raised."""
     held = "" if work is None else f"; a thread holds {work.widest} elements of its largest tile"
     return TileIRError.single(
         BUDGET,

@@ -73,7 +73,10 @@ class CompiledKernel:
     """With ``CompileOptions.lines``: line n of the debug information is the n-th operation, from 1."""
 
     def assemble(self) -> Assembled:
-        """The machine code by ptxas, with line information if the PTX has it; see ``tools.assemble``."""
+        """The machine code by ptxas, with line information if the PTX has it.
+
+        Raises ``TileIRError`` as ``tools.assemble``.
+        """
         return assemble(self.ptx, self.arch.name)
 
 

@@ -27,7 +27,10 @@ class DeviceMemory:
         self._lock = threading.Lock()
 
     def allocate(self, size: int, device: Any, stream: int, kernel: str) -> int:
-        """Allocate ``size`` bytes; returns an address that is a multiple of 256. Raises ``gpu-out-of-memory``."""
+        """Allocate ``size`` bytes; returns an address that is a multiple of 256.
+
+        Raises ``TileIRError`` (``gpu-out-of-memory``), which names ``kernel``.
+        """
         self._open(device)
         size = max(size, 1)
         if self._pool is None:
@@ -36,7 +39,7 @@ class DeviceMemory:
         return int(self._driver.call(*call, kernel=kernel))
 
     def free(self, address: int, stream: int) -> None:
-        """Free memory, after the work that is on the stream."""
+        """Free memory that ``allocate`` returned, after the work that is on the stream."""
         if self._pool is None:
             self._driver.release("cuMemFree", address)
         else:

@@ -58,7 +58,7 @@ class Gpu:
         self.messages = MessageBuffer(self.driver)
 
     def call(self, function: str, *args: Any, kernel: str = "") -> Any:
-        """Call a function of the driver; see ``Driver.call``."""
+        """Call a function of the driver; results and errors are those of ``Driver.call``."""
         return self.driver.call(function, *args, kernel=kernel)
 
     def release(self, function: str, *handles: Any) -> None:
@@ -94,7 +94,10 @@ class Gpu:
         return bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
 
     def best_architecture(self) -> Architecture:
-        """The architecture with the most features whose code the GPU runs."""
+        """The architecture with the most features whose code the GPU runs.
+
+        Raises ``TileIRError`` (``gpu-not-available``) if it is older than all.
+        """
         names = [a for a in ARCHITECTURES.values() if a.number == self.capability]
         if not names:
             names = [a for a in ARCHITECTURES.values() if a.number < self.capability]
@@ -104,7 +107,10 @@ class Gpu:
         return max(names, key=lambda a: (a.number, a.name))
 
     def check(self, arch: Architecture, isa: int) -> None:
-        """Raise ``TileIRError`` if the GPU or its driver cannot run code for an architecture."""
+        """Raises ``TileIRError`` (``gpu-not-available``) if the GPU or its driver cannot run code for an architecture.
+
+        ``isa``: the PTX version times ten, which newer drivers know.
+        """
         exact = arch.name.endswith("a")
         fits = self.capability == arch.number if exact else self.capability >= arch.number
         if not fits:
@@ -126,7 +132,7 @@ def _shown(version: int) -> str:
 
 
 def driver_api() -> Any:
-    """``cuda.bindings.driver``. Raises ``TileIRError`` if it is not installed."""
+    """``cuda.bindings.driver``. Raises ``TileIRError`` (``gpu-not-available``) if it is not installed."""
     try:
         from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
     except ImportError:

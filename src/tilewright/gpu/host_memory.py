@@ -24,17 +24,17 @@ class Transfers(Protocol):
     """The transfers of a launch: a GPU and a stream, for a kernel."""
 
     def allocate(self, size: int) -> int:
-        """Allocate device memory; returns its address."""
+        """Allocate ``size`` bytes of device memory; returns the address."""
         ...
 
     def free(self, address: int) -> None:
         """Free memory that ``allocate`` returned."""
 
     def send(self, address: int, source: int, size: int) -> None:
-        """Copy host memory at ``source`` to device memory."""
+        """Copy ``size`` bytes of host memory at ``source`` to device memory at ``address``."""
 
     def fetch(self, target: int, address: int, size: int) -> None:
-        """Copy device memory to host memory at ``target``."""
+        """Copy ``size`` bytes of device memory at ``address`` to host memory at ``target``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,14 +92,20 @@ class HostMemory:
         self._lows: list[int] = []
 
     def add(self, array: Array, *, is_written: bool = True) -> None:
-        """Add an array that the kernel reads, and may write unless it is read-only or ``is_written`` is false."""
+        """Add an array that the kernel reads, and may write unless it is read-only or ``is_written`` is false.
+
+        Nothing is copied before ``send``; the array must live until ``free``.
+        """
         low, high = byte_bounds(array)
         if low < high:
             written = [array] if is_written and array.flags.writeable else []
             self._added.append(Span(low, high, written))
 
     def send(self) -> None:
-        """Allocate, and copy to the GPU."""
+        """Allocate, and copy to the GPU; arrays that overlap share their memory there.
+
+        Raises ``ValueError`` if one overlaps a fixed span without being within it.
+        """
         self._spans = merged([*self._fixed, *self._added])
         self._lows = [span.low for span in self._spans]
         for span in self._spans:
@@ -114,7 +120,7 @@ class HostMemory:
             self._transfers.send(span.address, source, span.size)
 
     def address(self, host: int) -> int | None:
-        """The GPU address of a host byte; None if it was not sent."""
+        """The GPU address of the byte at a host address; None if it was not sent."""
         place = bisect_right(self._lows, host) - 1
         if place < 0 or host >= self._spans[place].high:
             return None

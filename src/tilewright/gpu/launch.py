@@ -107,7 +107,11 @@ def launch(
 def launch_with(
     kernel: CompiledKernel, grid: int | Sequence[int], args: Sequence[Any], settings: LaunchSettings
 ) -> LaunchResult:
-    """:func:`launch`, with settings."""
+    """:func:`launch`, with settings; arguments and errors are the same.
+
+    Raises ``TileIRError`` also for failed assertions, unless the settings say otherwise, and after the time limit,
+    when the kernel goes on and its memory stays allocated until it ends.
+    """
     shape = _Shape.of(kernel, grid, settings)
     _check_count(kernel, args)
     own = kernel.parameters[:-1] if kernel.sites else kernel.parameters
@@ -309,8 +313,11 @@ def _loaded(gpu: Gpu, kernel: CompiledKernel) -> Any:
 
 
 def image_of(kernel: CompiledKernel, version: int) -> bytes:
-    """What a driver of a version of CUDA loads: machine code by ptxas, where that is installed, knows the PTX,
-    and is not of a younger generation than the driver, else PTX, which the driver assembles."""
+    """What a driver loads: machine code by ptxas, else PTX, which the driver assembles.
+
+    ``version`` is the driver's CUDA, 13050 for 13.5. ptxas is used where it is installed, knows the PTX, and is not
+    of a younger generation than the driver. Raises ``TileIRError`` as ``tools.assemble``.
+    """
     ptxas = tools.ptxas_version()
     if ptxas is not None and CUDA_OF_PTX[kernel.isa] <= ptxas and ptxas // 1000 <= version // 1000:
         return _assembled(kernel.ptx, kernel.arch.name)

@@ -72,7 +72,11 @@ def _cut_out(contents: bytes, name: str) -> bytes:
 
 
 def parse_ir(text: str, arch: Architecture, isa: int, *, libdevice: bool) -> llvm.ModuleRef:
-    """The verified module of a text, linked with the functions of libdevice that it calls."""
+    """The verified module of a text, linked with the functions of libdevice that it calls.
+
+    ``isa`` is the PTX version times ten. Raises ``TileIRError`` if LLVM rejects the text (``gpu-llvm-failed``), or if
+    libdevice is needed and missing (``gpu-missing-tool``).
+    """
     context = llvm.create_context()
     machine = _machine(arch, isa)
     try:
@@ -110,7 +114,7 @@ def optimize(module: llvm.ModuleRef, arch: Architecture, isa: int) -> None:
 
 
 def emit_ptx(module: llvm.ModuleRef, arch: Architecture, isa: int) -> str:
-    """The PTX of a module."""
+    """The PTX of a module; ``isa`` is its version times ten."""
     return _machine(arch, isa).emit_assembly(module)
 
 

@@ -20,6 +20,7 @@ from tilewright.launching.assertions import AssertionFailure, OperationSource
 from tilewright.launching.described import host_bytes
 from tilewright.launching.printf import formatted
 from tilewright.layouts import gf2
+from tilewright.layouts.layout import coordinates_of
 
 #: The sizes of the buffer's header and of a record's header, in bytes.
 BUFFER_HEADER, RECORD_HEADER = 16, 24
@@ -64,18 +65,17 @@ class AssertionSite:
         return RECORD_HEADER + -(-self.elements // 8) * 8
 
     def failed(self, thread: int, holds: bytes) -> list[tuple[int, ...]]:
-        """The indices of a thread's elements that fail."""
+        """The indices of a thread's elements that fail; one without indices for a scalar.
+
+        ``holds`` has a byte for each register, 0 where the condition is false.
+        """
         if not self.elements:
             return [()]
         found: list[tuple[int, ...]] = []
         for register in range(self.elements):
             if not holds[register]:
                 number = gf2.apply(self.registers, register) ^ gf2.apply(self.threads, thread)
-                index: list[int] = []
-                for extent in reversed(self.shape):
-                    number, place = divmod(number, extent)
-                    index.append(place)
-                found.append(tuple(reversed(index)))
+                found.append(coordinates_of(number, self.shape))
         return found
 
 

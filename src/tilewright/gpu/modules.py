@@ -26,7 +26,9 @@ class LoadedKernel:
     _asked: dict[str, int] = field(default_factory=dict[str, int])
 
     def set(self, driver: Driver, attribute: str, value: int, kernel: str) -> None:
-        """Set ``CU_FUNC_ATTRIBUTE_<attribute>``, unless it is already at least ``value``."""
+        """Set ``CU_FUNC_ATTRIBUTE_<attribute>``, unless it is already at least ``value``. Raises ``TileIRError`` as
+        ``Driver.call``.
+        """
         if self._set.get(attribute, 0) < value:
             kind = getattr(driver.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
             driver.call("cuFuncSetAttribute", self.function, kind, value, kernel=kernel)
@@ -59,7 +61,10 @@ class ModuleCache:
 
     @contextmanager
     def using(self, key: object, image: Callable[[], bytes], name: str) -> Iterator[LoadedKernel]:
-        """The kernel, which stays loaded within the context; ``image`` is called if it is not loaded yet."""
+        """The kernel, which stays loaded within the context; ``image`` is called if it is not loaded yet.
+
+        Raises ``TileIRError`` as ``Driver.call``, and what ``image`` raises.
+        """
         with self._lock:
             known = key in self._loaded
         # Making an image may take seconds, so the lock is not held.

@@ -37,7 +37,12 @@ _Lanes = Array | None
 
 
 def check_register_pool(kernel: FuncOp, block: tuple[int, ...] | None) -> None:
-    """Raise ``TileIRError`` at a ``setmaxnreg`` that can never succeed in a block of these extents."""
+    """Raises ``TileIRError`` (``gpu-register-pool``) at a ``setmaxnreg`` that can never succeed in a block.
+
+    ``block``: its extents in threads; unknown ones, and what is not certain, are let pass. The rules are those of
+    ``setmaxnreg`` in the PTX instruction set: registers come from a pool per block, launched with ``maxnreg`` for
+    each thread, and a warpgroup changes its count as a whole.
+    """
     trades = trades_of(kernel)
     if block is None or not trades:
         return

@@ -56,7 +56,10 @@ class MapPlan:
 
 
 def plan_map(ty: TensorMapDescriptorType, array: DeviceArray, name: str) -> MapPlan:
-    """The arguments of the driver's call. Raises ``TileIRError`` with the rule that the array violates."""
+    """The arguments of the driver's call ``cuTensorMapEncodeTiled``: fastest axis first, strides in bytes.
+
+    Raises ``TileIRError`` (``gpu-launch``) with the rule that the array violates.
+    """
     element = ty.tensor.element_type
     size = bit_width(element) // 8
     box = tuple(reversed(ty.tensor.get_shape()))

@@ -156,7 +156,7 @@ class TileProgram(ThreadsOfTiles, _GpuProgram):
         return self._lowered.scheduled(entry).module
 
     def remarks(self, entry: str | None = None) -> list[Remark]:
-        """The decisions of the compiler about a kernel, and their reasons."""
+        """The decisions of the compiler about a kernel, and their reasons; none without optimization."""
         return self._lowered.remarks(entry) if self.options.optimization else []
 
     def prepare(
@@ -207,6 +207,7 @@ class TileProgram(ThreadsOfTiles, _GpuProgram):
         """Launch a kernel, as for every machine (``launching.machine.Program``).
 
         GPU arrays are used in place. Host arrays are copied to the GPU and back; addresses are those of the GPU.
+        Raises ``TileIRError`` as every machine, and as ``gpu.launch.launch``.
         """
         chosen = self._chosen(options, deprecated, TILE_IR)
         given = self._stand_ins(entry, args)
@@ -343,7 +344,9 @@ class ThreadProgram(_GpuProgram):
         self.module = module
 
     def compile(self, entry: str | None = None) -> CompiledKernel:
-        """Compile a kernel, by default the only one, to PTX."""
+        """Compile a kernel, by default the only one, to PTX; cached. Raises ``TileIRError`` as ``compile_kernel``
+        does.
+        """
         kernels = kernels_of(self.module)
         name = next(iter(kernels)) if entry is None and len(kernels) == 1 else entry
         found = self._compiled.get(name or "")
@@ -362,7 +365,8 @@ class ThreadProgram(_GpuProgram):
     ) -> LaunchResult:
         """Launch a kernel, as for every machine (``launching.machine.Program``), also with GPU arrays.
 
-        ``options.block`` and ``options.cluster`` are required if the kernel does not specify them.
+        ``options.block`` and ``options.cluster`` are required if the kernel does not specify them. Raises
+        ``TileIRError`` as ``gpu.launch.launch``.
         """
         chosen = self._chosen(options, deprecated, NVGPU)
         settings = self._settings(
@@ -374,7 +378,7 @@ class ThreadProgram(_GpuProgram):
         return launch_with(self.compile(entry), grid, args, settings)
 
     def launch_described(self, entry: str, *rest: object) -> None:
-        """Raises ``TileIRError``: described arguments are those of Tile IR kernels."""
+        """Raises ``TileIRError`` (``gpu-launch``): described arguments are those of Tile IR kernels."""
         raise TileIRError.single(
             LAUNCH, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )

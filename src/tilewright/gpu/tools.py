@@ -47,13 +47,15 @@ def _places(package: str) -> list[Path]:
 
 
 def find(end: str) -> Path | None:
-    """The file of a toolkit whose path ends so, if it is there."""
+    """The file of NVIDIA's packages, an installed toolkit, or Triton's part of one whose path ends so; None if there
+    is none.
+    """
     names = (end, f"{end}.exe") if end.startswith("bin/") else (end, f"lib/{Path(end).name}")
     return next((p for folder in _folders() for n in names if (p := folder / n).is_file()), None)
 
 
 def need(end: str, what: str) -> Path:
-    """The same. Raises ``TileIRError`` that says what needs the file and how to install it."""
+    """The same. Raises ``TileIRError`` (``gpu-missing-tool``) that says what needs the file and how to install it."""
     found = find(end)
     if found is None:
         raise TileIRError.single(
@@ -65,7 +67,10 @@ def need(end: str, what: str) -> Path:
 
 
 def libdevice() -> Path:
-    """The path of NVIDIA's library of functions as LLVM bitcode. Raises ``TileIRError`` if it is missing."""
+    """The path of NVIDIA's library of functions as LLVM bitcode.
+
+    Raises ``TileIRError`` (``gpu-missing-tool``) if it is missing.
+    """
     end = "nvvm/libdevice/libdevice.10.bc"
     found = find(end)
     if found is None:
@@ -105,7 +110,11 @@ class Assembled:
 
 
 def assemble(ptx: str, arch: str) -> Assembled:
-    """Assemble PTX, with line information if it has any. Raises ``TileIRError`` if ptxas is missing or rejects it."""
+    """Assemble PTX, with line information if it has any; cached.
+
+    Raises ``TileIRError`` if ptxas is missing (``gpu-missing-tool``), rejects it (``gpu-assembler-failed``) or takes
+    too long (``gpu-compile-budget``).
+    """
     return _assembled(need("bin/ptxas", "machine code"), ptx, arch)
 
 
@@ -150,13 +159,18 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassemble(cubin: bytes, *, lines: bool = False) -> str:
-    """Disassemble machine code, with line comments if ``lines``. Raises ``TileIRError`` if nvdisasm is missing."""
+    """Disassemble machine code, with line comments if ``lines``; cached.
+
+    Raises ``TileIRError`` if nvdisasm is missing (``gpu-missing-tool``) or fails (``gpu-assembler-failed``).
+    """
     # Branches of these architectures need no analysis to show where they lead; it takes a third of the time.
     return _nvdisasm(cubin, "-ndf", *(("-g",) if lines else ()))
 
 
 def disassemble_to_json(cubin: bytes) -> str:
-    """Disassemble machine code to nvdisasm's JSON, with lines if there are any. Raises as ``disassemble``."""
+    """Disassemble machine code to nvdisasm's JSON, with lines if there are any. Raises ``TileIRError`` as
+    ``disassemble``.
+    """
     return _nvdisasm(cubin, "-json", "-g")
 
 

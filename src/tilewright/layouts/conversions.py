@@ -52,7 +52,8 @@ class Conversion:
 def plan_conversion(source: Layout, target: Layout, element_bytes: int) -> Conversion:
     """The cheapest conversion of a tile from layout ``source`` to ``target``, in the same block of threads.
 
-    Raises ``ValueError`` if the layouts are of different tiles or blocks.
+    In order of preference: renamed registers, moves within warps, shared memory. ``element_bytes`` is a power of two
+    up to 16. Raises ``ValueError`` if the layouts are of different tiles or blocks.
     """
     if source.size != target.size or (len(source.lane), len(source.warp)) != (
         len(target.lane),
@@ -217,8 +218,9 @@ def _split(
 def ordered_for(
     layout: Layout, shared: SharedLayout, element_bytes: int
 ) -> tuple[Layout, tuple[int, ...]]:
-    """Reorder a layout's registers so that adjacent elements in memory are in successive registers; returns also each
-    register's number in the given layout.
+    """The layout with its registers reordered so that adjacent elements in memory are in successive registers.
+
+    Returns also each register's number in the given layout. Vectors have up to 16 bytes.
     """
     most = bits_of(WIDEST // element_bytes)
     inverse = shared.inverse
@@ -244,7 +246,9 @@ def ordered_for(
 
 
 def waves_of(layout: Layout, shared: SharedLayout, element_bytes: int) -> int:
-    """The waves by which threads write or read storage in a layout, by accesses as wide as both allow, where one would do; 1
-    means no bank conflicts."""
+    """The waves by which threads write or read storage in a layout, where one would do; 1 means no bank conflicts.
+
+    Accesses are as wide as both allow. The worst phase of a warp decides.
+    """
     ordered, _ = ordered_for(layout, shared, element_bytes)
     return shared.waves(ordered, shared.vector(ordered, WIDEST // element_bytes), element_bytes)

@@ -43,11 +43,12 @@ def accumulator(
 ) -> Layout:
     """The layout of an accumulator of shape ``(..., m, n)`` over a grid of ``warps``: rows, columns.
 
-    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then fragments along n, m,
-    and the batch. ``turned``: 8-bit operands that are not contiguous along k, of which threads load adjacent pairs: the
-    halves of a fragment have the even and the odd rows of 16, or the first of two fragments has the even columns of 16.
-    ``spread``: of ``2**(3 + spread)`` columns, fragment i has those congruent to i modulo ``2**spread``, so that a
-    thread holds adjacent elements of the right operand.
+    Each warp has a contiguous part. Registers run along the columns of a fragment, its rows, then fragments along n,
+    m, and the batch. ``turned``: 8-bit operands that are not contiguous along k, of which threads load adjacent
+    pairs: the halves of a fragment have the even and the odd rows of 16, or the first of two fragments has the even
+    columns of 16. ``spread``: of ``2**(3 + spread)`` columns, fragment i has those congruent to i modulo
+    ``2**spread``, so that a thread holds adjacent elements of the right operand. Raises ``ValueError`` if an extent
+    or a count is not a power of two.
     """
     ranges = axis_bits(shape)
     rows, columns = list(ranges[-2]), list(ranges[-1])
@@ -80,8 +81,9 @@ def _upper(bits: list[int], count: int) -> tuple[list[int], list[int]]:
 def operand_a(
     shape: Sequence[int], fragment: Fragment, warps: Sequence[int], is_transposed: bool = False
 ) -> Layout:
-    """The layout of the left operand, ``(..., m, k)``, of a product with ``accumulator((..., m, n), fragment, warps)``.
-    Warps along n hold copies.
+    """The layout of the left operand, ``(..., m, k)``, of a product with the result ``accumulator((..., m, n))``.
+
+    ``fragment`` and ``warps`` are the accumulator's, ``is_transposed`` its ``turned[0]``. Warps along n hold copies.
     """
     ranges = axis_bits(shape)
     rows, along = list(ranges[-2]), list(ranges[-1])
@@ -107,8 +109,10 @@ def operand_b(
     is_transposed: bool = False,
     spread: int = 0,
 ) -> Layout:
-    """The layout of the right operand, ``(..., k, n)``; warps along m hold copies. ``spread`` is that of the
-    accumulator.
+    """The layout of the right operand, ``(..., k, n)``, of a product with the result ``accumulator((..., m, n))``.
+
+    ``fragment``, ``warps`` and ``spread`` are the accumulator's, ``is_transposed`` its ``turned[1]``. Warps along m
+    hold copies.
     """
     ranges = axis_bits(shape)
     along, columns = list(ranges[-2]), list(ranges[-1])
@@ -133,7 +137,8 @@ def warpgroup_accumulator(shape: Sequence[int], groups: Sequence[int]) -> Layout
     """The layout of an accumulator of ``wgmma`` over a grid of warpgroups: rows, columns.
 
     Each group has contiguous rows and columns; of every 64 rows its warp i has 16, from 16 i on, as fragments of 16 x
-    8. Registers run along the columns of a fragment, its rows, then along n and m.
+    8. Registers run along the columns of a fragment, its rows, then along n and m. From the PTX instruction set,
+    "Register Fragments for wgmma", matrix D.
     """
     rows, columns = (list(bits) for bits in axis_bits(shape)[-2:])
     group_columns, left_columns = _upper(columns[3:], bits_of(groups[1]))
@@ -147,8 +152,10 @@ def warpgroup_accumulator(shape: Sequence[int], groups: Sequence[int]) -> Layout
 
 
 def warpgroup_operand_a(shape: Sequence[int], bits: int, groups: Sequence[int]) -> Layout:
-    """The layout of a left operand of ``wgmma`` in registers, with elements of ``bits`` bits, for
-    ``warpgroup_accumulator((..., m, n), groups)``.
+    """The layout of a left operand of ``wgmma`` in registers, for ``warpgroup_accumulator((..., m, n), groups)``.
+
+    ``shape`` is ``(m, k)``; elements have ``bits`` bits, 8 to 32. Groups along n hold copies. From the PTX
+    instruction set, "Register Fragments for wgmma", matrix A.
     """
     rows, along = (list(found) for found in axis_bits(shape)[-2:])
     pack = bits_of(32 // bits)

@@ -43,8 +43,9 @@ def independent(vectors: Iterable[int]) -> list[int]:
 
 
 def solve(basis: Sequence[int], vector: int) -> int | None:
-    """The subset of ``basis``, as a mask of positions, that sums to the vector; None if there is none. Of dependent
-    vectors the first ones are used.
+    """The subset of ``basis`` that sums to the vector, as a mask of positions; None if there is none.
+
+    Of dependent vectors the first ones are used.
     """
     rows: list[tuple[int, int]] = []
     for position, member in enumerate(basis):

@@ -64,7 +64,7 @@ class LaneMoves:
     take: Take
 
     def words(self, registers: int) -> int:
-        """The number of shuffled registers."""
+        """The number of shuffles that a thread executes, if it holds ``registers`` elements at first."""
         found = self.take.count
         for swap in self.swaps:
             found += 0 if swap.drops else registers // 2
@@ -73,7 +73,11 @@ class LaneMoves:
 
 
 def plan_lane_moves(source: Layout, target: Layout) -> LaneMoves | None:
-    """Plan a conversion within warps. None if a warp needs elements of other warps, or if shared memory is cheaper."""
+    """A conversion within warps: swaps of halves, then one round of shuffles.
+
+    None if a warp needs elements of other warps, or if shared memory is cheaper: if more than two swaps shuffle (none
+    above ``MOST_SWAPPED`` registers), or more registers are shuffled than the larger side has.
+    """
     swaps: list[Swap] = []
     current = source
     for bit in range(len(source.thread)):

@@ -18,7 +18,10 @@ def bits_of(extent: int) -> int:
 
 
 def axis_bits(shape: Sequence[int]) -> list[range]:
-    """For each axis, the bits of an element's row-major number that are its coordinate."""
+    """For each axis, the bits of an element's row-major number that are its coordinate, the lowest first.
+
+    The last axis has the lowest bits. Raises ``ValueError`` if an extent is not a power of two.
+    """
     found: list[range] = []
     below = 0
     for extent in reversed(shape):
@@ -78,7 +81,7 @@ class Layout:
         return bits_of(self.size)
 
     def element(self, register: int, thread: int) -> int:
-        """The element in a register of a thread."""
+        """The row-major number of the element in a register of a thread, which is numbered within its block."""
         return self.offsets[register] ^ self.first_of_thread[thread]
 
     @cached_property
@@ -114,12 +117,14 @@ class Layout:
     # Derived layouts.
 
     def without_copies(self) -> Layout:
-        """The layout without registers that duplicate others of the same thread."""
+        """The layout without registers that duplicate others of the same thread; copies in other threads stay."""
         return Layout(self.size, tuple(gf2.independent(self.register)), self.lane, self.warp)
 
     def mapped(self, size: int, bit_to: Sequence[int | None]) -> Layout:
-        """The layout after moving bits of the element's number: bit i goes to ``bit_to[i]``, None drops it. Registers
-        that become copies are kept.
+        """The layout after moving bits of the element's number: bit i goes to ``bit_to[i]``, None drops it.
+
+        ``size`` is the number of elements afterwards. Registers that become copies are kept. Raises ``ValueError`` if
+        an element of the new tile has no holder.
         """
 
         def move(basis: int) -> int:
@@ -142,7 +147,7 @@ class Layout:
 
     def sliced(self, shape: Sequence[int], axis: int) -> Layout:
         """The layout of the result of a reduction along an axis, without duplicate registers; threads that differed
-        along the axis hold the same element.
+        along the axis hold the same element. ``shape`` is that of the tile, from which ``axis`` goes.
         """
         dropped = axis_bits(shape)[axis]
         below = iter(range(self.bits))
@@ -150,11 +155,17 @@ class Layout:
         return self.mapped(self.size // shape[axis], bit_to).without_copies()
 
     def with_registers(self, register: Sequence[int]) -> Layout:
-        """The layout with other register vectors."""
+        """The layout with other register vectors, lowest bit first; lanes and warps keep theirs.
+
+        Raises ``ValueError`` if an element is then held by no thread.
+        """
         return Layout(self.size, tuple(register), self.lane, self.warp)
 
     def run(self, shape: Sequence[int], axis: int) -> int:
-        """The number of adjacent elements along an axis in successive registers, aligned."""
+        """The number of adjacent elements along an axis in successive registers, aligned: a power of two.
+
+        ``shape`` is that of the tile. They are neighbours in memory, too, where the axis is contiguous there.
+        """
         found = 0
         for basis, bit in zip(self.register, axis_bits(shape)[axis], strict=False):
             if basis != 1 << bit:
@@ -166,8 +177,10 @@ class Layout:
 
     @staticmethod
     def dealt(size: int, threads: int, chunk: int = 4) -> Layout:
-        """Chunks of adjacent elements, distributed cyclically over threads; a tile with fewer elements than threads is
-        replicated.
+        """Chunks of ``chunk`` adjacent elements, distributed cyclically over ``threads`` threads.
+
+        A tile with fewer elements than threads is replicated. Raises ``ValueError`` if one of the three is not a
+        power of two.
         """
         bits, over = bits_of(size), bits_of(threads)
         own = max(bits - over, 0)
@@ -184,7 +197,8 @@ class Layout:
         Each thread holds ``chunk`` adjacent elements; lanes follow, then warps, which prefer the other axes; the rest
         are registers. Up to ``chunk`` adjacent elements along the second axis also stay in a thread, if every thread
         still has elements, which makes transposing and reducing the tile cheaper. A tile with fewer elements than
-        threads is replicated over the upper thread bits.
+        threads is replicated over the upper thread bits. Raises ``ValueError`` if an extent or a count is not a power
+        of two.
         """
         ranges = axis_bits(shape)
         first = list(ranges[order[0]])
@@ -206,7 +220,9 @@ class Layout:
 
 
 def permuted_bits(shape: Sequence[int], order: Sequence[int]) -> list[int]:
-    """The new position of each bit of an element's number after permuting axes."""
+    """For each bit of an element's number, its position after permuting axes: new axis i is axis ``order[i]`` of
+    ``shape``.
+    """
     given = axis_bits(shape)
     wanted = axis_bits([shape[axis] for axis in order])
     bit_to = [0] * sum(len(bits) for bits in given)
@@ -216,8 +232,8 @@ def permuted_bits(shape: Sequence[int], order: Sequence[int]) -> list[int]:
     return bit_to
 
 
-def coordinates(number: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of an element, from its row-major number."""
+def coordinates_of(number: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The coordinates of an element, one per axis of ``shape``, from its row-major number."""
     found: list[int] = []
     for extent in reversed(shape):
         found.append(number & (extent - 1))

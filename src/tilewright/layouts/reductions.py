@@ -39,7 +39,7 @@ def index_bits_along(layout: Layout, dims: Sequence[int], axis: int) -> tuple[In
 
 
 def leading(places: Sequence[IndexBit], kind: str) -> tuple[IndexBit, ...]:
-    """The leading index bits of a kind."""
+    """The index bits of a kind (``register``, ``lane`` or ``warp``) at the start of ``places``."""
     return tuple(takewhile(lambda place: place.kind == kind, places))
 
 

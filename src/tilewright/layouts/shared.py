@@ -19,7 +19,8 @@ SWIZZLED_ROWS = 8
 class SharedLayout:
     """A linear bijection from the number of an element to its position, in elements.
 
-    ``basis[i]`` is the position of element ``1 << i``; others are the XOR over their bits.
+    ``basis[i]`` is the position of element ``1 << i``; others are the XOR over their bits. Raises ``ValueError`` if
+    two elements have the same position.
     """
 
     basis: tuple[int, ...]
@@ -41,7 +42,7 @@ class SharedLayout:
 
     @cached_property
     def inverse(self) -> tuple[int, ...]:
-        """For each bit of a position, the element there."""
+        """For each bit of a position, the number of the element at that power of two."""
         found: list[int] = []
         for bit in range(len(self.basis)):
             solution = gf2.solve(self.basis, 1 << bit)
@@ -51,17 +52,17 @@ class SharedLayout:
 
     @staticmethod
     def row_major(size: int) -> SharedLayout:
-        """Each element at the position of its number."""
+        """Each element at the position of its number. Raises ``ValueError`` if ``size`` is not a power of two."""
         return SharedLayout(tuple(1 << bit for bit in range(bits_of(size))))
 
     @staticmethod
     def swizzled(shape: Sequence[int], inner: int, element_bytes: int) -> SharedLayout:
-        """Rows along axis ``inner``, the other axes above it in row-major order, with 16-byte chunks XORed by the row:
-        8 chunks in one column, and 8 in one row, are in different banks. Rows of more than 128 bytes are split into
-        consecutive panels of 128.
+        """Rows along axis ``inner``, in 16-byte chunks XORed by the row; the other axes above in row-major order.
 
-        The period is that of TMA's 128-byte swizzle for rows of 128 bytes or more, else that of the 64- or 32-byte one:
-        bits [4, 7), [4, 6) or bit 4 of the address are XORed with those from bit 7 on.
+        8 chunks in one column, and 8 in one row, are in different banks. Rows of more than 128 bytes are split into
+        consecutive panels of 128. The period is that of TMA's 128-byte swizzle (PTX instruction set, "Swizzling
+        Modes") for rows of 128 bytes or more, else that of the 64- or 32-byte one: bits [4, 7), [4, 6) or bit 4 of
+        the address are XORed with those from bit 7 on.
         """
         ranges = axis_bits(shape)
         along = list(ranges[inner])
@@ -80,7 +81,10 @@ class SharedLayout:
         return SharedLayout(tuple(place[bit] for bit in range(len(order))))
 
     def vector(self, layout: Layout, limit: int) -> int:
-        """The number of elements adjacent in memory that successive registers of a layout hold, at most ``limit``."""
+        """The number of elements adjacent in memory that successive registers of a layout hold, at most ``limit``.
+
+        A power of two; every register and thread starts its vectors at a multiple of it.
+        """
         found = 0
         for position, basis in enumerate(layout.register):
             if 1 << (position + 1) > limit or self.place(basis) != 1 << position:

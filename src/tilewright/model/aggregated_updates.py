@@ -10,7 +10,11 @@ _NEAR = 64
 
 
 def aggregated_lines(kernel: Kernel) -> frozenset[int]:
-    """The lines of code whose atomic updates are all made by the first active lane for its warp."""
+    """The lines of code whose atomic updates are all made by the first active lane for its warp.
+
+    Read from machine code, where ptxas compares the lane with the first one of a vote before the update. Updates
+    without line information are ignored.
+    """
     found: dict[int, bool] = {}
     code = kernel.instructions
     for index, instruction in enumerate(code):

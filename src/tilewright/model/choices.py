@@ -127,7 +127,9 @@ class Sharing:
     own: float = 0.0
 
     def loaded(self, blocks: int, width: int) -> float:
-        """The distinct bytes loaded by ``blocks`` blocks in rows of ``width``: those of the grid or of a band."""
+        """The distinct bytes loaded per iteration by ``blocks`` blocks in rows of ``width``: those of the grid or of
+        a band.
+        """
         return (
             self.across * min(width, blocks)
             + self.along * max(1, math.ceil(blocks / width))

@@ -63,7 +63,10 @@ def read_profile(text: str, name: str) -> dict[str, Any]:
 
 
 def compared(before: Mapping[str, Any], launches: Sequence[Launch]) -> list[Compared]:
-    """Match launches by name with those before, in their order. If each run has one launch, these are matched."""
+    """Match launches by name with those before, in their order. If each run has one launch, these are matched.
+
+    ``before`` is what ``read_profile`` returns. A launch without a counterpart is new.
+    """
     after = as_data(launches)["launches"]
     held: list[dict[str, Any]] = list(before["launches"])
     found: list[Compared] = []

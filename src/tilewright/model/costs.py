@@ -43,7 +43,10 @@ _BUSY = {
 
 
 def reason(producer: Instruction, *, itself: bool, busy: str = "") -> str:
-    """The reason of a wait for an instruction, or for a ``busy`` unit."""
+    """The reason, in words of the report, for which a warp waits for ``producer``, or for a ``busy`` unit.
+
+    ``itself``: the waiting instruction is the producer, whose own latency or group it waits for.
+    """
     if busy:
         return _BUSY.get(busy, "busy units of arithmetic")
     if producer.base == "BAR":
@@ -59,7 +62,10 @@ def reason(producer: Instruction, *, itself: bool, busy: str = "") -> str:
 
 
 def asked_of(unit: str, work: Work, rates: Mapping[str, float]) -> float:
-    """The demand of a warp instruction on a unit, in clocks, or on the GPU's memory, in bytes."""
+    """The demand of a warp instruction on a unit, in clocks, or on the GPU's memory or L2, in bytes.
+
+    ``rates`` are the constants of the GPU; an unknown unit has the clocks of the instruction's pipe.
+    """
     if unit == "issue":
         return PARTITIONS / rates["issue_rate"]
     if unit == "shared":
@@ -123,7 +129,7 @@ def _origin(instruction: Instruction, origins: Mapping[int, Origin]) -> Origin:
 
 
 def stalls(kernel: Kernel, waits: Mapping[WaitKey, float]) -> tuple[Stall, ...]:
-    """Waits by instruction and by what is waited for, the longest first."""
+    """Waits by instruction and by what is waited for, the longest first, in clocks summed over warps."""
     code = kernel.instructions
     found = [
         Stall(
@@ -140,7 +146,10 @@ def stalls(kernel: Kernel, waits: Mapping[WaitKey, float]) -> tuple[Stall, ...]:
 def warp_row(
     kernel: Kernel, warp: int, log: Sequence[LogEntry], end: float, works: Sequence[Work]
 ) -> WarpRow:
-    """The timeline of a warp from its log; ``end`` is the clock at which it ended."""
+    """The timeline of a warp from its log, in clocks; ``end`` is the clock at which it ended.
+
+    ``works`` is by instruction. Waits of less than 8 clocks are not shown.
+    """
     units: Counter[Unit] = Counter()
     for number in {entry.block for entry in log if entry.wait is None}:
         block = kernel.blocks[number]

@@ -75,7 +75,11 @@ class _Section:
 
 
 def read_cubin_file(data: bytes) -> CubinFile:
-    """The kernels of a cubin. Raises ``TileIRError`` (``model-not-a-cubin``) for anything else."""
+    """The kernels of a cubin, and the resources that each needs.
+
+    Raises ``TileIRError`` (``model-not-a-cubin``) for anything else than a 64-bit ELF file for NVIDIA GPUs, and for a
+    truncated one.
+    """
     try:
         return _read(data)
     except (struct.error, IndexError, ValueError, OverflowError) as error:

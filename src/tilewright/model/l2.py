@@ -133,7 +133,11 @@ def _place(number: int, grid: BlockIndex) -> BlockIndex:
 
 
 def in_bands(number: int, grid: BlockIndex, band: int) -> int:
-    """The number in grid order of the ``number``-th block in band order."""
+    """The number in grid order (x fastest) of the ``number``-th block in band order.
+
+    A band is ``band`` blocks wide along x, the last one what is left, and runs along all of y. Planes of z follow
+    each other.
+    """
     x, y, _ = grid
     plane, rest = divmod(number, x * y)
     first, inside = divmod(rest, band * y)

@@ -75,7 +75,9 @@ class Text:
 
 
 def read_texts(kernel: Kernel) -> list[Text]:
-    """Parse the instructions of a kernel."""
+    """What is read of each instruction of a kernel, in order: its kind, group, and the registers that it reads and
+    writes.
+    """
     products = {name for i in kernel.instructions if _kind(i) == "mma" for name in results_of(i)}
     return [Text(i, _kind(i), _group(i), *_registers(i, products)) for i in kernel.instructions]
 
@@ -83,7 +85,10 @@ def read_texts(kernel: Kernel) -> list[Text]:
 def steps_of(
     kernel: Kernel, texts: Sequence[Text], works: Sequence[Work], gpu: Gpu
 ) -> list[list[Step]]:
-    """The steps of each basic block."""
+    """The steps of each basic block, fused where nothing but issue slots and pipes is needed.
+
+    ``texts`` and ``works`` are by instruction; times are in clocks.
+    """
     return [
         _joined(_step(n, texts[n], works[n], gpu) for n in range(block.first, block.last + 1))
         for block in kernel.blocks

@@ -219,7 +219,11 @@ class Multiprocessor:
             self._push(_Warp(number, route, program.steps[route.blocks[0]], quarter, log))
 
     def run(self) -> Result:
-        """Run until the block has ended, or the budget is exhausted."""
+        """Run until the block has ended, or the budget is exhausted; once only.
+
+        In the latter case the rest is extrapolated at the rate of the second half of the budget, and the result is
+        ``cut``.
+        """
         result = self._result
         while self._heap or self._parked:
             if not self._heap:

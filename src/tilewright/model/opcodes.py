@@ -75,5 +75,5 @@ def unit_of(instruction: Instruction) -> Unit:
 
 
 def unknown_opcodes(code: Iterable[Instruction]) -> Counter[str]:
-    """The unknown opcodes in the code, with their counts."""
+    """The opcodes of the code that have no unit, with their counts."""
     return Counter(i.base for i in code if i.base not in UNITS)

@@ -98,7 +98,7 @@ def as_json(launches: Sequence[Launch]) -> str:
 
 
 def as_data(launches: Sequence[Launch]) -> dict[str, Any]:
-    """The same as Python values."""
+    """The same as Python values, in the form of ``docs/schemas/profile.schema.json``. Times are in seconds."""
     return {
         "format": FORMAT,
         "modelled": True,
@@ -136,7 +136,7 @@ def _data(launch: Launch) -> dict[str, Any]:
 
 
 def as_text(launches: Sequence[Launch], gpu: Gpu) -> str:
-    """Profiles as text, marked as modelled."""
+    """Profiles as text, marked as modelled, with an overview before several launches."""
     lines: list[str] = []
     if len(launches) > 1:
         lines += [*_overview(launches, gpu), ""]
@@ -219,7 +219,9 @@ def _costs(found: Profile) -> Iterator[str]:
 
 
 def source_line(file: str, line: int) -> str:
-    """A line of a source file, if it can be read."""
+    """A line of a source file, counted from 1 and without surrounding blanks; empty if it cannot be read, or for line
+    0.
+    """
     return linecache.getline(file, line).strip() if line else ""
 
 
@@ -246,7 +248,7 @@ def _resources(found: Profile) -> Iterator[str]:
 
 
 def time_of(seconds: float) -> str:
-    """A time as text."""
+    """A time in seconds as text, in ms or us."""
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} us"
 
 

@@ -164,12 +164,12 @@ class Kernel:
 
     @cached_property
     def block_at(self) -> dict[int, int]:
-        """The number of the block that starts at an address."""
+        """The number of the basic block that starts at an address."""
         return {self.instructions[block.first].address: block.number for block in self.blocks}
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """The natural loops, from back edges."""
+        """The natural loops, from back edges, in address order."""
         return _loops(self.instructions, self.blocks)
 
     def body(self, loop: Loop) -> list[Instruction]:

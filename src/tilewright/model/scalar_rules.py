@@ -473,7 +473,8 @@ def _reciprocal(instruction: Instruction, environment: Environment) -> Operation
 
     def convert(bits: int) -> int | None:
         value = bits_float(bits)
-        return float_bits(1.0 / value) if value else None
+        # Of others the reciprocal is subnormal, infinite or NaN, which hardware may flush.
+        return float_bits(1.0 / value) if 2**-126 <= abs(value) <= 2**126 else None
 
     return _plain(convert, count=1)(instruction, environment)
 
@@ -601,7 +602,7 @@ def _words(instruction: Instruction) -> int | None:
     return {"": 1, "64": 2, "128": 4}.get("".join(sizes))
 
 
-def _local_names(instruction: Instruction, operand: str, environment: Environment) -> Getter | None:
+def _local_names(operand: str, environment: Environment) -> Getter | None:
     match = _ADDRESS.match(operand)
     if match is None:
         return None
@@ -615,7 +616,7 @@ def _named(register: str, by: int) -> str:
 
 
 def _store_local(instruction: Instruction, environment: Environment) -> Operation | None:
-    at = _local_names(instruction, instruction.operands[0], environment)
+    at = _local_names(instruction.operands[0], environment)
     source, count = instruction.operands[1].removesuffix(".reuse"), _words(instruction)
     if at is None or count is None:
         return None
@@ -631,7 +632,7 @@ def _store_local(instruction: Instruction, environment: Environment) -> Operatio
 
 
 def _load_local(instruction: Instruction, environment: Environment) -> Operation | None:
-    at = _local_names(instruction, instruction.operands[1], environment)
+    at = _local_names(instruction.operands[1], environment)
     target, count = instruction.operands[0], _words(instruction)
     if at is None or count is None:
         return None

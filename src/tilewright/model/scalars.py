@@ -50,7 +50,7 @@ def names_in(operand: str) -> list[str]:
 
 
 def after(name: str, by: int = 1) -> str:
-    """The register ``by`` after another one."""
+    """The register ``by`` after another one; anything else, such as a predicate, unchanged."""
     match = _REGISTER.match(name)
     return f"{match[1]}{int(match[2]) + by}" if match else name
 
@@ -145,14 +145,14 @@ def announces_bytes(instruction: Instruction) -> bool:
 
 
 def packed_predicates(instruction: Instruction) -> list[str]:
-    """The predicates that `P2R` and `R2P` move, by their mask."""
+    """The predicates that `P2R` and `R2P` move, by the mask that is their last operand; all 7 if it is not a number."""
     mask = instruction.operands[-1]
     bits = int(mask, 16) if _INTEGER.match(mask) else 0x7F
     return [f"P{number}" for number in range(7) if bits >> number & 1]
 
 
 def results_of(instruction: Instruction) -> list[str]:
-    """The registers and predicates that an instruction may write."""
+    """The registers and predicates that an instruction may write: all registers of a wide result, none of a store."""
     if instruction.base in _NO_RESULT or not instruction.operands:
         return []
     if instruction.base == "R2P":
@@ -181,7 +181,11 @@ def results_of(instruction: Instruction) -> list[str]:
 
 
 def getter(operand: str, environment: Environment) -> Getter:
-    """A function that reads a 32-bit operand."""
+    """A function that reads a 32-bit operand: a register, a constant of bank 0, or an immediate, perhaps negated.
+
+    The number is unsigned, None where it is unknown. A register that was never written is 0. Operands of any other
+    form, such as floats and other banks, are unknown.
+    """
     operand = operand.removesuffix(".reuse")
     if operand[:1] == "-" and not _INTEGER.match(operand):
         inner = getter(operand[1:], environment)
@@ -206,7 +210,9 @@ def getter(operand: str, environment: Environment) -> Getter:
         return lambda r: r.get(operand)
     if is_predicate(operand):
         return predicate(operand)
-    return lambda r: r.get(operand, 0)
+    if _REGISTER.match(operand):
+        return lambda r: r.get(operand, 0)
+    return lambda r: None
 
 
 def _constant(match: re.Match[str], environment: Environment) -> Getter:
@@ -220,7 +226,7 @@ def _constant(match: re.Match[str], environment: Environment) -> Getter:
 
 
 def constant_after(operand: str, by: int) -> str:
-    """The operand for the constant ``by`` bytes after another one."""
+    """The operand for the constant ``by`` bytes after another one, which must be of bank 0."""
     match = _CONSTANT.match(operand)
     assert match is not None, operand
     offset = int(match[2], 16) if match[2] else 0
@@ -228,7 +234,7 @@ def constant_after(operand: str, by: int) -> str:
 
 
 def getter64(operand: str, environment: Environment) -> Getter:
-    """A function that reads a 64-bit operand: two registers, two words, or an immediate."""
+    """A function that reads a 64-bit operand: two registers, two words, or an immediate; None if a half is unknown."""
     operand = operand.removesuffix(".reuse").removesuffix(".64")
     if operand[:1] == "-" and not _INTEGER.match(operand):
         inner = getter64(operand[1:], environment)
@@ -252,7 +258,7 @@ def getter64(operand: str, environment: Environment) -> Getter:
 
 
 def predicate(operand: str) -> Getter:
-    """A function that reads a predicate; an empty guard is true."""
+    """A function that reads a predicate, perhaps negated by ``!``; None means unknown, and an empty guard is true."""
     if is_always(operand):
         return lambda r: True
     if operand.startswith("!"):
@@ -267,7 +273,7 @@ def _signed(value: int) -> int:
 
 
 def put(registers: Registers, name: str, value: int | None) -> None:
-    """Set a register; None is unknown."""
+    """Set a 32-bit register; None is unknown. Writes to `RZ`, `URZ`, `PT` and `UPT` are dropped."""
     if name in ("RZ", "URZ", "PT", "UPT"):
         return
     registers[name] = value
@@ -316,10 +322,13 @@ def forget(names: Sequence[str]) -> Operation:
 
 
 def float_bits(value: float) -> int:
-    """The bits of a number as f32."""
-    return struct.unpack("<I", struct.pack("<f", value))[0]
+    """The bits of a number as f32, rounded to nearest even; those of an infinity where it is too large."""
+    try:
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0xFF800000 if value < 0 else 0x7F800000
 
 
 def bits_float(value: int) -> float:
-    """The f32 with these bits."""
+    """The f32 with the lower 32 bits of a number."""
     return struct.unpack("<f", struct.pack("<I", value & _MASK))[0]

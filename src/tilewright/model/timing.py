@@ -304,7 +304,7 @@ class _Timing:
         return [loop.name for loop in loops if loop.head not in seen]
 
     def _check_skipped(self, blocks: Sequence[_Block]) -> None:
-        """Raise ``TileIRError`` if loops are skipped because arguments are missing."""
+        """Raises ``TileIRError`` if loops are skipped because arguments are missing."""
         self._left_out = self._skipped(blocks)
         if self._left_out and self._lacks_numbers():
             names = ", ".join(self._left_out)
@@ -766,7 +766,7 @@ def _stored_by_bulk(code: Sequence[Instruction]) -> frozenset[int]:
 
 
 def hot_loop_name(found: Profile) -> str | None:
-    """The innermost loop with most of the executed instructions, if loops have at least half of them."""
+    """The innermost loop with most of the executed instructions; None if loops have less than half of them."""
     best: LoopCost | None = None
     for loop in found.loops:
         whole = best.instructions if best is not None else found.instructions / 2

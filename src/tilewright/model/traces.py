@@ -58,7 +58,7 @@ def is_traced(instruction: Instruction) -> bool:
 
 
 def traced_names(instruction: Instruction, loads: bool) -> list[str]:
-    """The registers on which the events of an instruction, or of its loads, depend."""
+    """The registers on which the events of an instruction, or with ``loads`` the addresses that it loads, depend."""
     if not (is_load(instruction) if loads else is_traced(instruction)):
         return []
     found = names_in(instruction.predicate)
@@ -133,7 +133,9 @@ def _copy_registers(instruction: Instruction) -> list[str]:
 def tracer(
     index: int, instruction: Instruction, environment: Environment, put: Callable[[Event], None]
 ) -> Callable[[Registers], None]:
-    """An operation that records the event of an instruction."""
+    """An operation that passes the event of an instruction, the ``index``-th of its kernel, to ``put`` when it is
+    walked over.
+    """
     guard = predicate(instruction.predicate)
     if instruction.base in BULK_LOADS:
         names = _copy_registers(instruction)

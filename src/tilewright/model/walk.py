@@ -58,7 +58,8 @@ def parameter_words(
 ) -> dict[int, int]:
     """The words of parameters, given as (bytes, value) in order. None and missing values are unknown.
 
-    Offsets are those of the file; without them each parameter is aligned to its size.
+    Offsets, in bytes, are those of the file; without them each parameter is aligned to its size. A float of 2 bytes is
+    unknown, too, since these do not say whether it is f16 or bf16.
     """
     words: dict[int, int] = {}
     end = 0
@@ -69,7 +70,13 @@ def parameter_words(
         if value is None:
             continue
         if isinstance(value, float):
-            value = int.from_bytes(struct.pack("<d" if size == 8 else "<f", value), "little")
+            if size not in (4, 8):
+                continue
+            value = (
+                float_bits(value)
+                if size == 4
+                else int.from_bytes(struct.pack("<d", value), "little")
+            )
         for at in range(0, size, 4):
             words[offset + at] = value >> 8 * at & 0xFFFFFFFF
     return words

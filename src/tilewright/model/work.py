@@ -54,7 +54,7 @@ class Work:
 
 
 def element_bytes(instruction: Instruction) -> int:
-    """The bytes that each thread moves."""
+    """The bytes that each thread moves, by the last modifier that is a width; 4 without one."""
     return next((_BYTES[word] for word in reversed(instruction.modifiers) if word in _BYTES), 4)
 
 
@@ -130,7 +130,11 @@ _PIPES = {
 
 
 def work_of(instruction: Instruction, gpu: Gpu, global_latency: int) -> Work:
-    """The work of a warp instruction; ``global_latency`` is that of loads from L2 or memory."""
+    """The work of a warp instruction: clocks of its unit, bytes of all lanes, latency in clocks.
+
+    ``global_latency`` is that of loads from L2 or memory, in clocks. An instruction whose guard is always false, and
+    one of an unknown unit, take no unit.
+    """
     if instruction.predicate in NEVER:
         return Work(Unit.CONTROL, 0, 0)
     unit = unit_of(instruction)

@@ -67,7 +67,7 @@ class TilePass(ModulePass):
     RESULT: ClassVar[Level | None] = None
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
-        """Entry point for xDSL's pass manager. The context is unused."""
+        """Entry point for xDSL's pass manager. The context is unused. Raises ``TileIRError`` as ``apply_to``."""
         self.apply_to(op)
 
     @deep_recursion()
@@ -141,7 +141,9 @@ def inherit_location(new: Operation, old: Operation) -> None:
 
 
 def clone_with_locations(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
-    """Clone an operation, keeping source locations, and add its values to the map."""
+    """Clone an operation, keeping source locations. ``values`` maps old values to new ones, and gets those of the
+    clone.
+    """
     copy = op.clone(values)
     for old, new in zip(op.walk(), copy.walk(), strict=True):
         inherit_location(new, old)
@@ -162,7 +164,7 @@ def replace_op(rewriter: PatternRewriter, old: Operation, new: Operation) -> Non
 
 
 def replace_value(rewriter: PatternRewriter, old: Operation, value: SSAValue) -> None:
-    """Erase an operation with one result and replace the result by ``value``."""
+    """Erase an operation with one result and replace the result by ``value``, of the same type."""
     rewriter.replace(old, (), (value,))
 
 

@@ -76,7 +76,10 @@ def apply_rules(
     rules: dict[type[Operation], tuple[Rule, ...]],
     dead: Callable[[Operation], bool] = is_dead,
 ) -> None:
-    """Apply rules below an operation until none matches, and erase ``dead`` operations."""
+    """Apply rules below an operation until none matches, and erase ``dead`` operations.
+
+    ``rules`` are by class; the first that changes anything counts. They must terminate: nothing limits their number.
+    """
     walker = PatternRewriteWalker(FirstRule(rules, dead, TRACE.get()))
     for region in root.regions:
         walker.rewrite_region(region)

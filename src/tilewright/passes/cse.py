@@ -33,7 +33,11 @@ class CommonSubexpressionElimination(TilePass):
 
 
 def merge_equal(root: Operation, mergeable: Callable[[Operation], bool]) -> None:
-    """Replace each mergeable operation below ``root`` by an equal one that dominates it."""
+    """Replace each mergeable operation below ``root`` by an equal one that dominates it.
+
+    Equal are operations of one class with the same operands, properties, attributes and result types, and with bodies
+    that are equal up to the names of values. ``mergeable`` must exclude those with effects.
+    """
     known = _Known(mergeable)
     for region in root.regions:
         for block in region.blocks:

@@ -83,7 +83,7 @@ def _set_location(op: Operation, location: Attribute) -> None:
 
 
 def position_of(op: Operation) -> Position | None:
-    """Return the source position of an operation: its location, else where its text was read."""
+    """Return the source position of an operation: its location, else where its text was read, else None."""
     found = source_position(op.location)
     if found is not None:
         return found

@@ -68,7 +68,11 @@ def announced_passes() -> dict[str, EntryPoint]:
 
 
 def load_announced(point: EntryPoint) -> type[TilePass]:
-    """Load the pass of an entry point; its name must match the entry point's."""
+    """Load the pass of an entry point; its name must match the entry point's.
+
+    Raises ``TileIRError`` (``passes-not-loaded``) if the import fails, or finds anything else than a ``TilePass`` of
+    that name.
+    """
     try:
         cls = point.load()
     except Exception as error:  # external code may raise anything

@@ -145,7 +145,12 @@ class Split:
 
 
 def find_split(loop: ForOp, threshold: int) -> Split | None:
-    """Return the first worthwhile split that an ``if`` directly in the body offers, or None."""
+    """Return the first worthwhile split that an ``if`` directly in the body offers, or None.
+
+    ``threshold``: the operations that a branch has at least; 1 splits always, 0 never. The attribute
+    ``cuda_tile.loop_split`` of the branch, the loop or the entry overrides it. Raises ``TileIRError``
+    (``loop-split-threshold``) if that is no such number.
+    """
     body = loop.body.block
     for op in body.ops:
         if not isinstance(op, IfOp):
@@ -219,7 +224,9 @@ def _pays(op: IfOp, threshold: int) -> bool:
 
 
 def split(loop: ForOp, where: Split) -> None:
-    """Split a loop. The original becomes the second loop, so the users of its results stay."""
+    """Split a loop in place, as ``find_split`` found. The original becomes the second loop, so the users of its
+    results stay.
+    """
     rewriter = PatternRewriter(InsertPoint.before(loop))
     first_end, second_start = _boundaries(_Emitter(loop, rewriter), loop, where)
     values: dict[SSAValue, SSAValue] = {}

@@ -24,7 +24,7 @@ def constant_of(value: SSAValue) -> TileConstantAttr | None:
 
 
 def splat_of(value: SSAValue) -> float | None:
-    """Return the number that fills a constant tile, or None if the value is not a splat."""
+    """Return the number that fills a constant tile, or None if the value is not a splat. Integers are signed."""
     constant = constant_of(value)
     return constant.values()[0] if constant is not None and constant.is_splat else None
 
@@ -46,13 +46,13 @@ def negated(value: SSAValue) -> SSAValue | None:
 
 
 def make_constant(ty: TileType, number: float | bool) -> ConstantOp:
-    """Return a constant tile filled with one number."""
+    """Return a constant tile filled with one number; not yet inserted anywhere."""
     attribute = TileConstantAttr.splat(ty, number)
     return ConstantOp.create(properties={"value": attribute}, result_types=[ty])
 
 
 def make_negation(value: SSAValue) -> tuple[ConstantOp, XOrIOp]:
-    """Return ``xori value, true`` and its constant, for a tile of i1."""
+    """Return ``xori value, true`` and its constant, for a tile of i1; neither is inserted yet."""
     assert isinstance(value.type, TileType)
     true = make_constant(value.type, True)
     return true, XOrIOp.create(operands=[value, true.result], result_types=[value.type])
@@ -95,7 +95,7 @@ def is_defined_in(value: SSAValue, block: Block) -> bool:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """Return the number that fills a constant tile: a bool for i1, else an int or a float."""
+    """Return the number that fills a constant tile: a bool for i1, else an int or a float; None for other values."""
     known = constant_bool(value)
     return splat_of(value) if known is None else known
 

@@ -201,7 +201,7 @@ PASSES = PassTable(
 
 
 def passes_within(level: Level) -> list[str]:
-    """Return the names of Tilewright's passes whose input and output are of the given level."""
+    """Return the names of Tilewright's passes whose input and output are of the given level, in registration order."""
     own = ((name, PASSES[name]) for name in PASSES if PASSES.is_own(name))
     return [name for name, cls in own if cls.LEVEL is level and cls.RESULT is None]
 
@@ -382,13 +382,16 @@ def run_pipeline(
 
     That is ``module`` itself, unless it is a ``cuda_tile.module`` that was lowered to another level.
 
-    ``before_pass`` and ``after_pass`` are called with the pass and the module; the pipeline stops
-    if ``after_pass`` returns True. ``timings`` receives an entry for each pass that ran;
-    ``rewrites`` one, with the rule's name, for each rule that canonicalize, tileaa-canonicalize or
-    fuse-fma applies. ``verify_each`` verifies the module before the first and after each pass, and
-    checks that passes on ``nv_tileaa`` preserve the order of memory effects, in quadratic time. A
-    pass that breaks something is reported as ``pass-broke-module`` with the errors found.
+    ``before_pass`` and ``after_pass`` are called with the pass and the module; the pipeline stops if ``after_pass``
+    returns True. ``timings`` receives an entry for each pass that ran; ``rewrites`` one, with the rule's name, for
+    each rule that canonicalize, tileaa-canonicalize or fuse-fma applies. ``verify_each`` verifies the module before
+    the first and after each pass, and checks that passes on ``nv_tileaa`` preserve the order of memory effects, in
+    quadratic time. A pass that breaks something is reported as ``pass-broke-module`` with the errors found.
     ``allow_unregistered`` accepts operations of unknown dialects.
+
+    Raises ``TileIRError``: as ``parse_pipeline`` for text that is no pipeline, ``no-tile-ir`` or ``no-nv-tileaa`` if
+    a pass finds no IR of its level, ``pass-failed`` for an exception in a pass of others, and what a lowering
+    refuses.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     if verify_each:

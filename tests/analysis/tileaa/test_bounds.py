@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.analysis.tileaa.reading import Read, read
+from tests.analysis.tileaa.reading import DEFAULT_ARGUMENTS, Read, read
 
 from tilewright.analysis.tileaa import Uniformity
 from tilewright.analysis.tileaa.bounds import AxisBounds
@@ -24,13 +24,15 @@ def tiles(
     tile: tuple[int, int] = (16, 32),
     counted: str = "%v",
     counted_view: str = "",
+    element: str = "f32",
 ) -> Read:
     """A load in a loop over the tiles of the view, or of ``counted``, another one of that type."""
-    memref = f"!nv_tileaa.memref<{shape}xf32, strides = [{strides}], 1>"
-    view = f"!nv_tileaa.tiled_view<{tile[0]}x{tile[1]}xf32, source = {memref}>"
-    types = ", ".join([PTR, *["index"] * sizes.count("%")])
-    return read(f"""
-    %a = nv_tileaa.assume %p {{predicates = [#nv_tileaa.div_by<16>]}} : {PTR}
+    memref = f"!nv_tileaa.memref<{shape}x{element}, strides = [{strides}], 1>"
+    view = f"!nv_tileaa.tiled_view<{tile[0]}x{tile[1]}x{element}, source = {memref}>"
+    ptr = PTR.replace("f32", element)
+    types = ", ".join([ptr, *["index"] * sizes.count("%")])
+    text = f"""
+    %a = nv_tileaa.assume %p {{predicates = [#nv_tileaa.div_by<16>]}} : {ptr}
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c3 = arith.constant 3 : index
@@ -40,10 +42,11 @@ def tiles(
     %t = nv_tileaa.create_mem_token : {TOKEN}
     %tiles = nv_tileaa.get_dim_size {counted} {{axis = 0 : i32}} : {counted_view or view} -> index
     scf.for %k = %c0 to %tiles step %c1 {{
-      %e, %t1 = nv_tileaa.tiled_load %v[{index}], %t {{{flags}}} : {view}, index, index, {TOKEN} -> tile<{tile[0]}x{tile[1]}xf32>, {TOKEN}
+      %e, %t1 = nv_tileaa.tiled_load %v[{index}], %t {{{flags}}} : {view}, index, index, {TOKEN} -> tile<{tile[0]}x{tile[1]}x{element}>, {TOKEN}
       scf.yield
     }}
-    """)
+    """
+    return read(text, arguments=DEFAULT_ARGUMENTS.replace("f32", element))
 
 
 def verdicts(found: Read) -> list[str]:
@@ -128,6 +131,14 @@ def test_bulk_copies() -> None:
     ordered = "mem_semantic = acquire, mem_scope = gpu"
     assert obstacles(tiles(flags=ordered)) == ("acquire accesses cannot be bulk copies",)
     assert obstacles(tiles(flags="allow_tma = false")) == ("the program forbids it",)
+
+
+def test_elements_that_share_bytes_are_not_copied_in_bulk() -> None:
+    assert obstacles(tiles(element="f4E2M1FN")) == ("elements of 4 bits share their bytes",)
+    assert obstacles(tiles(element="f4E2M1FN", strides="66, 1")) == (
+        "elements of 4 bits share their bytes",
+        "the stride of axis 0 is known to be a multiple of 1 bytes only",
+    )
 
 
 @pytest.mark.parametrize("rank", [5, 6])

@@ -234,6 +234,15 @@ def test_bad_decisions(words: list[str], why: str) -> None:
     assert why in error.value.diagnostics[0].message
 
 
+@pytest.mark.parametrize(
+    "given", [{"resident": -1}, {"resident": 33}, {"band": -2}, {"warps": True}, {"width": 2.0}]
+)
+def test_bad_decisions_of_data(given: dict[str, object]) -> None:
+    """Numbers of a JSON file may be negative, which words of the command line cannot."""
+    with pytest.raises(TileIRError, match="bad-decision"):
+        Decisions.of(given)
+
+
 def test_decisions_come_back_from_data() -> None:
     made = Decisions.parse(["warps=8", "stages=3", "agents=off", "grid=2x4", "width=8", "band=0"])
     assert made == Decisions(8, 3, False, (2, 4), 8, 0)

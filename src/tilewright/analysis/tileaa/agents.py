@@ -26,7 +26,10 @@ def consumer_of(op: queues.QueueGetOp) -> int:
 
 
 def holders_of(queue: SSAValue) -> list[SSAValue]:
-    """Return the values that may hold a queue created by one operation, its own result first."""
+    """Return the values that may hold a queue created by one operation, its own result first.
+
+    The queue is followed into agents, through loops and branches.
+    """
     found = [queue]
     seen = {queue}
     for value in found:
@@ -38,7 +41,7 @@ def holders_of(queue: SSAValue) -> list[SSAValue]:
 
 
 def consumers_of(queue: SSAValue) -> tuple[int, ...]:
-    """Return the consumers that a queue reaches; consumer 0 if it reaches none."""
+    """Return the consumer numbers that a queue reaches, ascending; consumer 0 if it reaches none."""
     users = (use.operation for value in holders_of(queue) for use in value.uses)
     found = {consumer_of(op) for op in users if isinstance(op, queues.QueueGetOp)}
     return tuple(sorted(found)) or (0,)

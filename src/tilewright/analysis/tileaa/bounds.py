@@ -63,7 +63,10 @@ class Bounds:
         self.patterns = patterns
 
     def of(self, access: Access) -> tuple[AxisBounds, ...]:
-        """Return one fact per axis of the tile; none if the base is neither a view nor a memref."""
+        """Return one fact per axis of the tile; none if the base is neither a view nor a memref.
+
+        A fact may understate what holds, never overstate it: ``unknown`` says nothing.
+        """
         base = access.operands[0]
         if not isinstance(base.type, T.MemrefType | T.TiledViewType):
             return ()
@@ -175,7 +178,11 @@ class BulkCopies:
         self.patterns = patterns
 
     def of(self, access: Access) -> BulkCopy:
-        """Return all obstacles. Ranks and boxes count axes of the tile."""
+        """Return all obstacles to one bulk copy by a tensor map. Ranks and boxes count axes of the tile.
+
+        What cannot be proven, such as an alignment, is an obstacle. The rules are CUDA's for
+        ``cuTensorMapEncodeTiled``.
+        """
         base = source_of_assumes(access.operands[0])
         cutter = cut_by(base)
         if cutter is None:
@@ -203,7 +210,9 @@ class BulkCopies:
         return found
 
     def _rules_of_shape(self, memref: SSAValue, axes: Sequence[Axis]) -> list[str]:
-        found = []
+        found, bits = [], _element_bits(memref)
+        if bits < 8:
+            found.append(f"elements of {bits} bits share their bytes")
         if len(axes) > _MAX_RANK:
             found.append(f"more than {_MAX_RANK} axes")
         wide = [axis.tile for axis in axes if axis.tile > _MAX_BOX]
@@ -212,7 +221,7 @@ class BulkCopies:
         inner = [axis for axis in axes if axis.stride == 1]
         if not inner:
             found.append("no axis is known to have stride 1")
-        elif (size := inner[0].tile * _element_bytes(memref)) % _ALIGNMENT:
+        elif (size := inner[0].tile * bits // 8) % _ALIGNMENT:
             found.append(f"rows of {size} bytes, not a multiple of {_ALIGNMENT}")
         return found
 
@@ -220,11 +229,11 @@ class BulkCopies:
         found = []
         if (known := self.alignment(memref)) < _ALIGNMENT:
             found.append(f"the address is known to be a multiple of {known} bytes only")
-        size = _element_bytes(memref)
+        bits = _element_bits(memref)
         for number, axis in enumerate(axes):
             if axis.stride == 1:
                 continue
-            if (bytes_ := self._divisor(axis.stride) * size) % _ALIGNMENT:
+            if (bytes_ := self._divisor(axis.stride) * bits // 8) % _ALIGNMENT:
                 found.append(
                     f"the stride of axis {number} is known to be a multiple of {bytes_} bytes only"
                 )
@@ -236,7 +245,7 @@ class BulkCopies:
         return (extent & -extent) if isinstance(extent, int) else self.patterns.of(extent).divisor
 
     def alignment(self, memref: SSAValue) -> int:
-        """Return the largest power of two known to divide the address of a memref's first element."""
+        """Return the largest power of two known to divide the address of a memref's first element, in bytes."""
         known = 1
         while isinstance(memref.owner, AssumeOp):
             for predicate in memref.owner.predicates:
@@ -252,7 +261,7 @@ class BulkCopies:
         return max(known, base)
 
 
-def _element_bytes(memref: SSAValue) -> int:
+def _element_bits(memref: SSAValue) -> int:
     ty = memref.type
     assert isinstance(ty, T.MemrefType)
-    return FORMATS[T.element_name(ty.element_type)].storage_bytes
+    return FORMATS[T.element_name(ty.element_type)].storage_bits

@@ -28,7 +28,7 @@ class Facts:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The minimum and maximum of each integer."""
+        """The minimum and maximum of each integer, for the given grid, else for the one that the function states."""
         return Ranges(self.function, self.grid or self.function.launch_grid)
 
     @cached_property

@@ -37,21 +37,24 @@ class ForwardAnalysis(ABC, Generic[Fact]):
         self._block(function.body.block)
 
     def of(self, value: SSAValue) -> Fact:
-        """Return the fact about a value."""
+        """Return the fact about a value; what is known of any value of its type if the analysis has not reached it."""
         found = self._facts.get(value)
         return self.unknown(value) if found is None else found
 
     @abstractmethod
     def unknown(self, value: SSAValue) -> Fact:
-        """Return the fact that holds for any value of this type."""
+        """Return the fact that holds for any value of this type: what the analysis falls back to."""
 
     @abstractmethod
     def join(self, one: Fact, other: Fact) -> Fact:
-        """Return the strongest fact implied by either."""
+        """Return the strongest fact implied by either: what holds where control flow meets."""
 
     @abstractmethod
     def transfer(self, op: Operation) -> Sequence[Fact] | None:
-        """Return facts about the results of an operation; it may call ``of``. None if nothing is known."""
+        """Return one fact for each result of an operation; it may call ``of``. None if nothing is known.
+
+        The bodies of loops are visited several times, so the answer must depend on nothing but facts.
+        """
 
     def argument(self, value: SSAValue) -> Fact:
         """Return the fact about an argument of the function."""
@@ -62,7 +65,10 @@ class ForwardAnalysis(ABC, Generic[Fact]):
         return self.unknown(loop.body.block.args[0])
 
     def widen(self, value: SSAValue, old: Fact, new: Fact) -> Fact:
-        """Return the fact to keep when a loop has changed ``old`` to ``new`` once too often."""
+        """Return the fact to keep when a loop has changed ``old`` to ``new`` once too often.
+
+        It must be implied by both, and must not change for ever.
+        """
         return self.unknown(value)
 
     def _block(self, block: Block) -> None:

@@ -80,7 +80,7 @@ class HeldView(Generic[_Memref, _Number, _Padding]):
         return cls(memref, dims or (1,) * rank, tuple(range(rank)), (1,) * rank, padding)
 
     def turned(self, order: Sequence[int]) -> Self:
-        """The view with the axes of its tiles in another order."""
+        """The view with the axes of its tiles in another order: axis i is axis ``order[i]`` of this one."""
         return replace(
             self,
             dims=tuple(self.dims[axis] for axis in order),
@@ -109,7 +109,10 @@ def cut_by(view: SSAValue) -> BlockTileOp | None:
 
 
 def memref_axes(memref: SSAValue) -> tuple[tuple[Extent, Extent], ...]:
-    """Return extent and stride of each axis of a memref."""
+    """Return extent and stride of each axis of a memref, in elements.
+
+    A number where the type has it, else the operand of the operation that made the memref, else None.
+    """
     ty = memref.type
     assert isinstance(ty, T.MemrefType)
     maker = made_by(memref)

@@ -37,11 +37,11 @@ class Lifetimes:
         self._found = {value: self._of(value) for value in self._values()}
 
     def of(self, value: SSAValue) -> Lifetime:
-        """Return the live range of a value of the function."""
+        """Return the live range of a value of the function; a ``KeyError`` for values of another one."""
         return self._found[value]
 
     def position(self, op: Operation) -> int:
-        """Return the position of an operation in program order."""
+        """Return the position of an operation in program order, from 0 for the function itself."""
         return self._start[op]
 
     def peak(self) -> tuple[int, Operation]:
@@ -108,7 +108,9 @@ class Lifetimes:
 
 
 def size_of(value: SSAValue) -> int:
-    """Return the bytes of a value: those of all elements for a tile, 0 for views and tokens."""
+    """Return the bytes of a value: those of all elements for a tile, rounded up to whole bytes; 0 for views and
+    tokens.
+    """
     element = T.element_name(T.element_of(value.type))
     if element in ("ptr", "index"):
         each = 64

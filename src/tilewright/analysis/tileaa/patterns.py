@@ -96,7 +96,7 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 
 def measure(elements: np.ndarray, width: int, unit: int = 1) -> Pattern:
-    """Return the strongest pattern of an array of integers. ``unit``: the increment within runs."""
+    """Return the strongest pattern of an array of integers of ``width`` bits. ``unit``: the increment within runs."""
     array = np.asarray(elements, dtype=object)
     array = array.reshape(array.shape or (1,))
     mask = (1 << width) - 1
@@ -506,7 +506,7 @@ def _addptr(facts: Patterns, op: Operation) -> Pattern | None:
 
 
 def pointer_start(axis: AxisPattern, run: int, size: int) -> int:
-    """``AxisPattern.start`` for pointers, whose runs increase by the size of an element."""
+    """``AxisPattern.start`` for pointers, whose runs increase by the size of an element, ``size`` bytes."""
     return axis.divisor if run >= axis.run else min(axis.divisor, run * size)
 
 

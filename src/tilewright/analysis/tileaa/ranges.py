@@ -120,7 +120,7 @@ class Ranges(ForwardAnalysis[Range]):
         return None if found is None else (found,)
 
     def extent(self, axis: int) -> Range:
-        """Return the number of blocks along a grid axis."""
+        """Return the number of blocks along a grid axis: exactly, if the grid is known, else 1 to ``MAX_GRID``."""
         if self._grid is not None:
             return Range(self._grid[axis], self._grid[axis])
         return Range(1, MAX_GRID)

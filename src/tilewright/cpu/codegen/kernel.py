@@ -108,7 +108,11 @@ def emit(
     plugins: Collection[str],
     number_of: NumberOf | None = None,
 ) -> Made:
-    """The code of a kernel. With ``number_of`` it tells which operation each instruction is from."""
+    """The code of a kernel. With ``number_of`` it tells which operation each instruction is from.
+
+    ``distinct_arguments``: the memory of arrays does not overlap. ``checked``: accesses are checked against the
+    memory of the launch. Raises ``TileIRError`` (``cpu-unsupported``) at an operation without code.
+    """
     symbol = symbol_of("kernel", func.symbol)
     module = llvm.TargetModule(symbol, target)
     unit = Unit(module, target, checked, globals_=globals_, plugins=plugins)

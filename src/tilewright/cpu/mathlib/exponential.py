@@ -163,7 +163,7 @@ def _exp_single(f: Formulas, x: Value) -> Value:
 
 
 def exp_of_sum(f: Formulas, high: Value, low: Value | None) -> Value:
-    """e to the power of ``high + low``; ``high`` is in the range that ``exp`` clamps to."""
+    """e to the power of ``high + low``: below 1 ulp if ``low`` is small beside ``high``, which ``exp`` has clamped."""
     table = _TABLE[f.bits]
     whole, exponent = f.rounded(high, _LOG2_E)
     rest = f.fma(whole, -table.ln2[0], high)

@@ -186,7 +186,7 @@ class Formulas:
         return Splat(ty, scalar)
 
     def number(self, number: float) -> Value:
-        """A float constant."""
+        """A float constant in every lane, rounded to the width of these formulas."""
         return Value(self, self.splat(self.float_type, number))
 
     def integer(self, number: int) -> Value:
@@ -206,7 +206,7 @@ class Formulas:
         return Value(self, self.builder.call(function, [operand.llvm for operand in operands]))
 
     def fma(self, a: Value, b: Operand, c: Operand) -> Value:
-        """``a * b + c``, rounded once."""
+        """``a * b + c``, rounded once, by the CPU's instruction or by LLVM's replacement."""
         lifted = [Value(self, a.lift(operand)) for operand in (b, c)]
         return self.call("fma", a, *lifted)
 
@@ -265,7 +265,7 @@ class Formulas:
         return shifted - magic, self.bits_of(shifted) - magic_bits
 
     def power_of_two(self, exponent: Value) -> Value:
-        """2 to an integer power of the normal range."""
+        """2 to an integer power of the normal range: -126 to 127 (f32), -1022 to 1023 (f64)."""
         return self.from_bits((exponent + _BIAS[self.bits]) << _FRACTION_BITS[self.bits])
 
     def scaled(self, x: Value, whole: Value, exponent: Value) -> Value:
@@ -292,19 +292,19 @@ class Formulas:
         return Value(self, self.builder.call(function, arguments))
 
     def two_sum(self, a: Value, b: Operand) -> tuple[Value, Value]:
-        """The rounded sum and its error, exactly."""
+        """The rounded sum and its error, exactly (Knuth's 2Sum), unless the sum overflows."""
         total = a + b
         second = total - a
         first = total - second
         return total, (a - first) + (Value(self, a.lift(b)) - second)
 
     def fast_two_sum(self, larger: Value, smaller: Value) -> tuple[Value, Value]:
-        """The rounded sum and its error, where the first is zero or at least as large."""
+        """The rounded sum and its error, where the first is zero or at least as large (Dekker's Fast2Sum)."""
         total = larger + smaller
         return total, smaller - (total - larger)
 
     def two_product(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """The rounded product and its error."""
+        """The rounded product and its error, exactly unless the error is subnormal."""
         product = a * b
         return product, self.fma(a, b, -product)
 

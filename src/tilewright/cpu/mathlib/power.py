@@ -110,7 +110,7 @@ def _power_single(f: Formulas, base: Value, exponent: Value) -> Value:
 
 
 def power(f: Formulas, base: Value, exponent: Value) -> Value:
-    """``base**exponent`` with the special cases of C: below 1 ulp."""
+    """``base**exponent`` with the special cases of C (Annex F of its standard): below 1 ulp."""
     return _power(f, base, exponent, _power_single if f.bits == 32 else _power_of_magnitude)
 
 

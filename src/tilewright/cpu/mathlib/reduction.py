@@ -50,7 +50,11 @@ def small_remainder(f: Formulas, x: Value) -> tuple[Value, Value, Value]:
 
 
 def quick_remainder(f: Formulas, x: Value) -> tuple[Value, Value]:
-    """The remainder as one float, within 1 ulp, and the quadrant. For absolute values below ``LARGE``."""
+    """The remainder by pi/2 as one float, within 1 ulp, and the quadrant, whose low bits count.
+
+    For absolute values below ``LARGE``, after Cody and Waite: pi/2 is a sum of parts, of which each is subtracted by
+    an fma.
+    """
     whole, quadrant = f.rounded(x, _TWO_OVER_PI)
     rest = x
     for part in _PARTS[f.bits]:

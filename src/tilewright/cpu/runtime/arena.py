@@ -31,7 +31,10 @@ class Arena:
         self._address = 0
 
     def address(self, size: int) -> int:
-        """The address of at least ``size`` bytes; a TileIRError where there are none."""
+        """The address of at least ``size`` bytes, a multiple of ``ARENA_ALIGNMENT``.
+
+        Asking for more moves the arena, and what it held is lost. Raises ``TileIRError`` (``cpu-out-of-memory``).
+        """
         if size > self._size:
             self._memory = None
             try:

@@ -15,13 +15,16 @@ _NIBBLE = np.uint8(15)
 
 
 def bytes_at(address: int, size: int) -> Array:
-    """The bytes at an address, as an array over them."""
+    """The bytes at an address, as an array over them that does not own them."""
     memory = memoryview((ctypes.c_uint8 * size).from_address(address))
     return np.frombuffer(memory, np.uint8)
 
 
 def read_tile(kind: TileLike, address: int) -> Array:
-    """The tile in a buffer, as a read-only array of the dtype of its elements."""
+    """The tile in a buffer, as a read-only array of the tile's shape and the dtype of its elements.
+
+    It may lie over the buffer, and then changes with that.
+    """
     if kind.element == PTR:
         array = bytes_at(address, prod(kind.dims) * 8).view(np.uint64)
     else:
@@ -36,7 +39,7 @@ def read_tile(kind: TileLike, address: int) -> Array:
 
 
 def tile_bytes(kind: TileLike, array: Array) -> Array:
-    """The bytes of a tile in a buffer."""
+    """The bytes of a tile in a buffer, row-major; an element of 4 bits takes the lower half of one."""
     dense = np.ascontiguousarray(array).reshape(-1)
     if kind.element != PTR:
         dense = storage_of(kind.element).from_tile(dense)

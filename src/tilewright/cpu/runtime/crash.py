@@ -54,7 +54,10 @@ go_on:
 
 @once
 def report_crashes() -> Library | None:
-    """Install the handler, once; None on systems without such signals."""
+    """Install the handler of signals of memory faults, once; None on systems without such signals.
+
+    It prints a line if a kernel runs, and then does what the handler before it did.
+    """
     if os.name != "posix":
         return None
     system = ctypes.CDLL(None)

@@ -26,7 +26,11 @@ class DescribedPacker:
         self._may_write_any = None in self.written
 
     def pack(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
-        """The slots for the arguments; a TileIRError where they are not fit for this kernel."""
+        """The slots for the arguments; arrays stay where they are.
+
+        Raises ``TileIRError`` (``bad-argument``, ``read-only-memory``) where they are not fit for this kernel:
+        misaligned, or read-only where it writes.
+        """
         slots: list[int] = []
         reaches: list[tuple[int, int, bool]] = []
         keep: list[object] = [values]

@@ -531,7 +531,7 @@ class LaunchState:
             begin, place = end, place + _RANGE
 
     def arrange(self, order: array[int]) -> None:
-        """Let blocks that may wait begin in this order."""
+        """Let blocks that may wait begin in this order, a permutation of their numbers."""
         self._order, self._order_at = order, order.buffer_info()[0]
 
     @property
@@ -568,7 +568,7 @@ class LaunchState:
 
     @property
     def slots_address(self) -> int:
-        """Where the arguments lie."""
+        """The address of the arguments' slots."""
         return self.grid_address + 2 * _WORD
 
     @staticmethod
@@ -650,7 +650,9 @@ class Driver:
 
 @once
 def driver() -> Driver:
-    """The functions as native code; compiled when first used."""
+    """The functions as native code; compiled when first used. Raises ``TileIRError`` (``jit-failed``) where that
+    fails.
+    """
     names = (
         "take_blocks",
         "work",

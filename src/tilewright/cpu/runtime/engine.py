@@ -91,7 +91,10 @@ class Timings:
 
 
 def parse_ir(ir: str, target: CpuTarget) -> llvm.ModuleRef:
-    """The verified module of a text of LLVM IR."""
+    """The verified module of a text of LLVM IR.
+
+    Raises ``TileIRError`` (``jit-failed``) if LLVM does not accept it.
+    """
     try:
         module = llvm.parse_assembly(ir, llvm.create_context())
         module.triple, module.data_layout = target.triple, target.data_layout
@@ -142,7 +145,10 @@ def compile_ir(
     level: OptLevel = DEFAULT_LEVEL,
     timings: Timings | None = None,
 ) -> bytes:
-    """The object file of a text of LLVM IR: parsed, optimised, emitted."""
+    """The object file of a text of LLVM IR: parsed, optimised, emitted.
+
+    ``timings`` gets the time of each stage. Raises ``TileIRError`` (``jit-failed``) if LLVM does not accept the text.
+    """
     clock = Timings() if timings is None else timings
     with clock.stage("parse LLVM IR"):
         module = parse_ir(ir, target)
@@ -159,7 +165,7 @@ class Library:
         self._tracker = tracker
 
     def address(self, symbol: str) -> int:
-        """The address of an exported symbol."""
+        """The address of an exported symbol; a ``KeyError`` for others."""
         return self._tracker[symbol]
 
 
@@ -180,7 +186,8 @@ def load_object(
 ) -> Library:
     """Link an object file into this process. ``imports`` are addresses of undefined symbols.
 
-    A TileIRError where the host cannot run the target's code, or where the object does not link.
+    Raises ``TileIRError`` where the host cannot run the target's code (``unknown-cpu``), or where the object does not
+    link (``jit-failed``).
     """
     if missing := missing_features(target):
         raise TileIRError.single(

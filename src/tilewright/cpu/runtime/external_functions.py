@@ -23,7 +23,8 @@ from tilewright.numerics.arrays import Array
 def call_plugin(site: PluginSite, plugins: Mapping[str, Plugin], payload: int, count: int) -> None:
     """Call the function of a site, and put its results where the kernel wants them.
 
-    A TileIRError where these do not fit; what the function raises goes on.
+    ``payload`` is the address of ``count`` words that describe operands, then addresses for the results. Raises
+    ``TileIRError`` (``plugin-result``) where the results do not fit; what the function raises goes on.
     """
     numbers = iter((ctypes.c_int64 * count).from_address(payload))
     operands = [

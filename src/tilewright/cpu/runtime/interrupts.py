@@ -167,7 +167,10 @@ class Watcher:
         return True
 
     def end(self, state: LaunchState) -> None:
-        """The calling thread is back. What a handler has raised meanwhile is raised here."""
+        """The calling thread is back from a launch that began with ``begin``.
+
+        Raises what a handler of a signal has raised meanwhile.
+        """
         launches = self._main_launches
         if launches and launches[-1] is state:
             launches.pop()
@@ -181,8 +184,10 @@ class Watcher:
             raise error
 
     def limited(self, state: LaunchState, seconds: float) -> Callable[[], None]:
-        """Stop a launch, as ``expired``, after that time; call the result when it has ended. Where the system starts
-        no thread for that, it is a TileIRError."""
+        """Stop a launch, as ``expired``, after ``seconds``; call the result when it has ended.
+
+        Raises ``TileIRError`` (``unsupported-option``) where the system starts no thread for that.
+        """
         limit = _Limit(state, time.monotonic() + seconds)
         self._limits.append(limit)
         error = self._wake()

@@ -60,7 +60,10 @@ def object_key(compiled: CompiledKernel, level: OptLevel) -> str:
 def object_code(
     compiled: CompiledKernel, level: OptLevel, timings: Timings, *, anew: bool = False
 ) -> bytes:
-    """The object code of a kernel, from the disk if it is there; ``anew``: made in any case, and kept."""
+    """The object code of a kernel, from the disk if it is there; ``anew``: made in any case, and kept.
+
+    Raises ``TileIRError`` as ``compile_ir``.
+    """
     cache = disk_cache()
     key = object_key(compiled, level)
     if cache is not None and not anew:
@@ -86,7 +89,11 @@ def prepare_kernel(
     global_addresses: Mapping[str, int],
     timings: Timings,
 ) -> NativeKernel:
-    """A kernel of a module that can be called; ``lowered`` gives the module as ``nv_tileaa``."""
+    """A kernel of a module that can be called, from the disk cache or compiled now.
+
+    ``lowered`` gives the module as ``nv_tileaa``, if need be; ``global_addresses`` are those of the module's globals.
+    Raises ``TileIRError`` if the kernel cannot be compiled, or its code cannot be linked.
+    """
     cache = disk_cache()
     record = None
     if cache is not None:
@@ -121,7 +128,10 @@ def load_kernel(
     level: OptLevel = DEFAULT_LEVEL,
     timings: Timings | None = None,
 ) -> NativeKernel:
-    """A kernel that can be called. ``global_addresses`` are those of the globals of its module."""
+    """A kernel that can be called. ``global_addresses`` are those of the globals of its module.
+
+    Code from the disk that does not link is made anew. Raises ``TileIRError`` as ``load_object``.
+    """
     clock = Timings() if timings is None else timings
     key = object_key(compiled, level)
 

@@ -133,12 +133,18 @@ class Program:
         return int(array.ctypes.data)
 
     def global_array(self, name: str) -> Array:
-        """The contents of a public global: an array over its memory, 4-bit elements packed in bytes."""
+        """The contents of a public global: an array over its memory, 4-bit elements packed in bytes.
+
+        Changes are seen by later launches. Raises ``KeyError`` if there is no public global of the name.
+        """
         held = [each for each, _ in self._globals.values()]
         return public_global(name, held, lambda found: self._globals[found][1])
 
     def prepare(self, entry: str | None = None) -> NativeKernel:
-        """Compile a kernel for launches whose arrays do not overlap; a launch does it by itself."""
+        """Compile a kernel, by default the only one, for launches whose arrays do not overlap.
+
+        A launch does it by itself. Raises ``TileIRError`` (``cpu-unsupported``) for what cannot be compiled.
+        """
         return self._native(self._entry(entry), self._settings.compiling, distinct=True)
 
     def launch(
@@ -151,10 +157,11 @@ class Program:
     ) -> RunResult:
         """As every machine's (``launching.machine.Program``).
 
-        Printed texts and plugins are called in any thread. A grid whose blocks wait for one another
-        can end in a deadlock, which is an error: see ``waiting``. What the handler of a signal raises,
-        such as KeyboardInterrupt on Ctrl-C, ends the launch; if a tile block was in a loop then, a note
-        of the exception names it.
+        Printed texts and plugins are called in any thread. A grid whose blocks wait for one another can end in a
+        deadlock, which is an error: see ``waiting``. What the handler of a signal raises, such as KeyboardInterrupt
+        on Ctrl-C, ends the launch; if a tile block was in a loop then, a note of the exception names it. Raises
+        ``TileIRError`` for arguments that do not fit, for failed assertions unless the options say otherwise,
+        deadlocks, and after the time limit.
         """
         warm = self._warm.get(entry)
         if warm is not None and options is warm.given and not deprecated:
@@ -246,7 +253,10 @@ class Program:
         values: Sequence[Value],
         options: LaunchOptions | None = None,
     ) -> None:
-        """As every machine's (``launching.machine.Program``)."""
+        """As every machine's (``launching.machine.Program``).
+
+        Raises ``TileIRError`` as ``launch`` does, failed assertions included.
+        """
         found = self._entries.get(entry) or self._entry(entry)
         packer = found.described
         if packer is None:

@@ -12,9 +12,12 @@ from tilewright.launching.disk_cache import disk_cache, key_of
 
 
 def library(ir: str, symbols: Iterable[str], imports: Mapping[str, int] | None = None) -> Library:
-    """The functions of a text of LLVM IR in this process, from the disk if they are there. ``imports`` are
-    addresses of what it only declares, beside the functions of the process; the text must not hold any, or it
-    would be another one in each process."""
+    """The functions of a text of LLVM IR in this process, from the disk if they are there.
+
+    ``imports`` are addresses of what it only declares, beside the functions of the process; the text must not hold
+    any, or it would be another one in each process. Raises ``TileIRError`` (``jit-failed``) if it does not compile or
+    link.
+    """
     target, cache = cpu_target(GENERIC), disk_cache()
     if cache is None:
         return load_object(compile_ir(ir, target), target, symbols, imports)

@@ -90,7 +90,9 @@ apart:
 
 
 def integer(least: str, most: str, mask: str, then: str) -> str:
-    """Code that makes ``%masked`` of the integer ``%item``, if it is within limits."""
+    """Code that makes ``%masked`` of the integer ``%item``, if it is within limits, both included; else it goes to
+    ``%no``.
+    """
     return f"""  %value = call i64 @PyLong_AsLongLongAndOverflow(ptr %item, ptr %overflow)
   %too_large = load i32, ptr %overflow
   %not_low = icmp sge i64 %value, {least}

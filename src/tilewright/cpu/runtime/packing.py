@@ -81,7 +81,7 @@ class Packer:
         return fast_path(self._types, self._written)
 
     def spans(self, packed: Packed) -> list[Span]:
-        """The memory that each pointer argument stands for: ``ALL_MEMORY`` for a bare address."""
+        """The addresses of memory that each pointer argument stands for: ``ALL_MEMORY`` for a bare address."""
         if packed.spans is not None:
             return packed.spans
         found: list[Span] = []
@@ -92,7 +92,10 @@ class Packer:
         return found
 
     def pack(self, grid: object, args: Sequence[object], *, allow_overlap: bool) -> Packed:
-        """The slots for these arguments; a TileIRError with everything that is wrong with them."""
+        """The slots for these arguments; arrays behind pointers stay where they are, tiles are copied.
+
+        Raises ``TileIRError`` with everything that is wrong with them, overlaps included unless ``allow_overlap``.
+        """
         quick = self._quickly(grid, args)
         if quick is None:
             args = in_numpy(self._kernel, args)

@@ -65,7 +65,10 @@ Progress = Callable[[int, int], object]
 
 
 def thread_count(requested: int | None = None) -> int:
-    """How many threads to use: as asked for, or as the environment says, or one for each core."""
+    """How many threads to use: as asked for, or as the environment says, or one for each usable core.
+
+    Raises ``TileIRError`` (``bad-threads``) for anything else than a number from 1 to ``_MAX_THREADS``.
+    """
     text = os.environ.get(THREADS_VARIABLE, "").strip()
     if requested is None and not text:
         return usable_cores()
@@ -109,7 +112,7 @@ class Choice:
         return min(self._alone) < min(self._together)
 
     def learn(self, seconds: float, *, alone: bool) -> None:
-        """Note what a launch took for a block."""
+        """Note the seconds that a launch took for a block; the first few launches of each kind count."""
         found = self._alone if alone else self._together
         if len(found) < _TRIALS:
             found.append(seconds)
@@ -137,9 +140,11 @@ class Worker:
             serve(self._where)
 
     def get_ready(self, arena_bytes: int) -> bool:
-        """Find memory for the next launch, unless the thread is late. A launch is over when all its blocks have
-        run, whether or not the thread has seen that none is left for it. On a busy machine it may not get a
-        processor for milliseconds, which the next launch does not wait for: it goes without the thread."""
+        """Find memory for the next launch, unless the thread is late. A launch is over when all its blocks have run,
+        whether or not the thread has seen that none is left for it. On a busy machine it may not get a processor
+        for milliseconds, which the next launch does not wait for: it goes without the thread. Raises
+        ``TileIRError`` (``cpu-out-of-memory``).
+        """
         if self._box.state == HAS_JOB:
             self._call()
             if not driver().is_done(self._where, _LOOKS_FOR_LATE):
@@ -149,7 +154,7 @@ class Worker:
 
     @property
     def mailbox(self) -> int:
-        """Where its mailbox lies."""
+        """The address of its mailbox."""
         return self._where
 
     def look_at(self, state: LaunchState, arena_bytes: int) -> None:
@@ -189,7 +194,7 @@ class Worker:
                 self._go.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the thread has done its part, waiting for it at most that long."""
+        """Whether the thread has done its part, waiting for it at most ``timeout`` seconds; None: for ever."""
         self._call()
         is_done, deadline = driver().is_done, _deadline(timeout)
         if is_done(self._where, _LOOKS):

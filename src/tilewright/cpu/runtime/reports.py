@@ -90,7 +90,10 @@ class Reports:
         return hook
 
     def take(self, site_number: int, block: tuple[int, int, int], payload: int, count: int) -> None:
-        """One report. Whatever goes wrong in it ends the launch."""
+        """One report of a running kernel; what goes wrong in it is raised, and ends the launch.
+
+        ``payload`` is an address: of ``count`` bytes of text for a print, else of ``count`` words.
+        """
         site = self._sites[site_number]
         if isinstance(site, PluginSite):
             call_plugin(site, self._plugins, payload, count)

@@ -29,7 +29,7 @@ def _current() -> Callable[[], int] | None:
 
 
 def own_processor() -> int:
-    """The processor that the calling thread is on; ANYWHERE where nothing can be done about it."""
+    """The number of the processor that the calling thread is on; ANYWHERE where nothing can be done about it."""
     function = _current()
     return ANYWHERE if function is None else function()
 

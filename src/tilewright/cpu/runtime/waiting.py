@@ -447,8 +447,12 @@ class _DeadlockWatch:
 
 @contextmanager
 def watched_for_deadlock(state: LaunchState, timeout: float = DEADLOCK_TIMEOUT) -> Iterator[None]:
-    """While a launch runs whose blocks may wait for one another: it is stopped where they seem to do so for
-    ever, and that is a TileIRError. A block that is alone may wait for another launch."""
+    """While a launch runs whose blocks may wait for one another: it is stopped where they seem to do so for ever.
+
+    That is, if they only poll memory for ``timeout`` seconds of processor time, or none ends in as long for each.
+    Raises ``TileIRError`` (``deadlock``) at the end of the context. A block that is alone may wait for another
+    launch.
+    """
     if state.total == 1:
         yield
         return

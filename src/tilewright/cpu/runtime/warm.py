@@ -80,7 +80,10 @@ class WarmLaunch:
         return self.kernel is kernel and self.grid == grid and self.given is given
 
     def launch(self, grid: object, args: object) -> RunResult | None:
-        """What the launch gave; None where it is not like the one before, and nothing has run."""
+        """What the launch gave; None where it is not like the one before, and nothing has run.
+
+        Raises what a launch raises.
+        """
         known = self.grid
         if grid is not known and (
             type(grid) is not tuple or grid != known or [type(each) for each in grid] != self._kinds

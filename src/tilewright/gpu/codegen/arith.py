@@ -73,7 +73,7 @@ def splat(value: Value, ty: str) -> Value:
 
 
 def check_arithmetic(f: Function, op: Operation, *values: SSAValue) -> None:
-    """Raise ``TileIRError`` for floats that can only be moved and converted."""
+    """Raises ``TileIRError`` (``gpu-unsupported``) for floats that can only be moved and converted."""
     for value in values:
         ty = element_type(value.type)
         if isinstance(ty, AnyFloat) and (
@@ -114,7 +114,10 @@ def map_parts(f: Function, op: Operation, make: Callable[..., Value]) -> None:
 
 
 def constant_parts(f: Function, op: Operation, attribute: Attribute, ty: Attribute) -> list[Value]:
-    """The parts of a constant (``layout.parts``): for a vector a value per row."""
+    """The parts of a constant (``layout.parts``): for a vector a value per row.
+
+    Raises ``TileIRError`` (``gpu-unsupported``) for attributes other than numbers and dense lists of them.
+    """
     types = layout.parts(ty)
     if isinstance(attribute, IntegerAttr):
         return [_number(types[0], attribute.value.data)]

@@ -65,7 +65,7 @@ class Function:
         return found
 
     def set(self, value: SSAValue, *made: Value) -> None:
-        """Bind a value to its parts."""
+        """Bind a value to its parts, whose types are those of ``layout.parts``."""
         expected = layout.parts(value.type)
         assert tuple(part.type for part in made) == expected, (value, made, expected)
         if isinstance(value.type, MemRefType):
@@ -86,13 +86,16 @@ class Function:
             self.set(value, *(next(left) for _ in self.types(value)))
 
     def types(self, value: SSAValue) -> tuple[str, ...]:
-        """The LLVM types of a value's parts. Raises ``TileIRError`` if there are none."""
+        """The LLVM types of a value's parts. Raises ``TileIRError`` (``gpu-unsupported``) if there are none."""
         owner = value.owner
         at = owner if isinstance(owner, Operation) else owner.parent_op()
         return layout.parts(value.type, location_of(at) if at is not None else None)
 
     def layout(self, value: SSAValue) -> MemrefLayout:
-        """The layout of a memref. Raises ``TileIRError`` if it is not supported."""
+        """The layout of a memref.
+
+        Raises ``TileIRError`` (``gpu-unsupported``) if it is not strided, or its memory space is unknown.
+        """
         assert isinstance(value.type, MemRefType)
         found = layout.memref_layout(value.type)
         if found is None:
@@ -121,7 +124,9 @@ class Function:
         return self.address(self.memref(memref).pointer, found.element, linear)
 
     def address(self, base: Value, element: Attribute, linear: Value) -> Value:
-        """The address of the element at a linear offset."""
+        """The address of the element at a linear offset in elements; of the byte that contains it where elements
+        share bytes.
+        """
         if layout.is_packed(element):
             bits = self.code.mul(linear, ir.index(bit_width(element)))
             count = (
@@ -140,16 +145,25 @@ class Function:
     # Returns the error for an operation that cannot be compiled, to be raised.
 
     def refuse(self, op: Operation, why: str, help: str = "") -> TileIRError:
-        """The error for an operation, or for a form of it, that cannot be compiled."""
+        """The error (``gpu-unsupported``) for an operation, or for a form of it, that cannot be compiled, to be
+        raised.
+        """
         return layout.unsupported(f"'{op.name}' {why}", location_of(op), help)
 
     def require(self, op: Operation, feature: Feature) -> None:
-        """Record a feature that an operation needs. Raises ``TileIRError`` if the architecture lacks it."""
+        """Record a feature that an operation needs.
+
+        Raises ``TileIRError`` (``gpu-architecture``) if the architecture lacks it.
+        """
         require(self.unit.arch, op.name, feature, location_of(op))
         self.unit.isa = max(self.unit.isa, feature.isa)
 
     def emit(self, op: Operation) -> None:
-        """Emit an operation. Raises ``TileIRError`` if it has no handler."""
+        """Emit an operation.
+
+        Raises ``TileIRError`` if it has no handler, a type that cannot be compiled (``gpu-unsupported``), or needs a
+        feature that the architecture lacks (``gpu-architecture``).
+        """
         handler = HANDLERS.rule_of(op)
         if handler is None:
             raise self.refuse(op, "cannot be compiled for GPUs")

@@ -121,7 +121,10 @@ _SHUFFLES = {"xor": "bfly", "up": "up", "down": "down", "idx": "idx"}
 def shuffle(
     f: Function, mode: str, value: Value, offset: Value, clamp: Value, mask: Value
 ) -> tuple[Value, Value]:
-    """32 bits of another lane, and whether that lane exists."""
+    """32 bits of another lane, and whether that lane exists, by ``shfl.sync``.
+
+    ``mode`` is ``idx``, ``up``, ``down`` or ``bfly``; the others are the operands b, c and membermask of PTX.
+    """
     text = f"{{ .reg .pred p; shfl.sync.{mode}.b32 $0|p, $2, $3, $4, $5; selp.b32 $1, 1, 0, p; }}"
     found, valid = f.code.asm(text, [ir.I32, ir.I32], [value, offset, clamp, mask])
     return found, f.as_bit(valid)

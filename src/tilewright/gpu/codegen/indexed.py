@@ -25,7 +25,7 @@ def always(f: Function, mask: SSAValue) -> bool:
 def guarded(
     f: Function, condition: Value | None, make: Callable[[], Value | None], other: Value | None
 ) -> Value | None:
-    """Emit ``make`` under a condition; the result is ``other`` where it is false."""
+    """Emit ``make`` under a condition; the result is ``other`` where it is false, None if that is None."""
     if condition is None:
         return make()
     there, after = f.code.new_block("there"), f.code.new_block("after")

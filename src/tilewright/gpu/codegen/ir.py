@@ -10,13 +10,16 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.numerics.element_types import FORMATS
+from tilewright.numerics.floats import float_to_bits
+
 I1, I8, I16, I32, I64 = "i1", "i8", "i16", "i32", "i64"
 F32, F64 = "float", "double"
 GENERIC, GLOBAL, SHARED, LOCAL = 0, 1, 3, 5
 
 
 def pointer(space: int) -> str:
-    """The type of pointers to a memory space."""
+    """The type of pointers to a memory space, in NVPTX's numbers."""
     return f"ptr addrspace({space})" if space else "ptr"
 
 
@@ -51,12 +54,9 @@ _HEX = {"half": ("0xH", "<e", 4), "float": ("0x", "<d", 16), "double": ("0x", "<
 
 
 def floating(ty: str, number: float) -> Value:
-    """A constant of half, bfloat, float or double; ``number`` is rounded to the type."""
+    """A constant of half, bfloat, float or double; ``number`` is rounded to the type once, to nearest even."""
     if ty == "bfloat":
-        (bits,) = struct.unpack("<I", struct.pack("<f", _to_f32(number)))
-        # Round to nearest even. NaN becomes the canonical quiet NaN.
-        high = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 if number == number else 0x7FC0
-        return Value(ty, f"0xR{high:04X}")
+        return Value(ty, f"0xR{float_to_bits(number, FORMATS['bf16']):04X}")
     prefix, code, digits = _HEX[ty]
     if ty == "float":
         number = _to_f32(number)
@@ -238,7 +238,7 @@ class Code:
         return self.cast("trunc" if narrower else "sext" if signed else "zext", value, ty)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """Append a ``select``, by element for a vector condition."""
+        """Append a ``select``, by element for a vector condition; ``a`` where it holds."""
         return self.op(a.type, f"select {condition}, {a}, {b}")
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
@@ -246,7 +246,7 @@ class Code:
         return self.op(I1, f"icmp {predicate} {a}, {b.ref}")
 
     def extract(self, aggregate: Value, ty: str, place: int) -> Value:
-        """Extract a member of a struct."""
+        """Extract the member of a struct at position ``place``."""
         return self.op(ty, f"extractvalue {aggregate}, {place}")
 
     def element(self, vector: Value, ty: str, place: Value) -> Value:
@@ -266,13 +266,13 @@ class Code:
         self.effect(f"store {value}, {address}, align {align}")
 
     def offset(self, base: Value, ty: str, count: Value) -> Value:
-        """An address plus ``count`` elements of a type."""
+        """An address plus ``count`` elements of a type, which may be negative."""
         if count.number == 0:
             return base
         return self.op(base.type, f"getelementptr {ty}, {base}, {count}")
 
     def alloca(self, ty: str, align: int) -> Value:
-        """Allocate thread-local memory in the entry block."""
+        """Allocate thread-local memory in the entry block, aligned to ``align`` bytes."""
         value = Value("ptr", self._name())
         self.entry_lines.append(f"  {value.ref} = alloca {ty}, align {align}")
         return value

@@ -104,12 +104,12 @@ def _extents(op: Operation, names: Sequence[str]) -> tuple[int, ...] | None:
 
 
 def block_size(op: Operation) -> tuple[int, ...] | None:
-    """The block extents that a kernel specifies, or None."""
+    """The block extents that a kernel specifies, x first, in threads, or None."""
     return _extents(op, _BLOCK_SIZES)
 
 
 def cluster_size(op: Operation) -> tuple[int, ...] | None:
-    """The cluster extents that a kernel specifies, in blocks, or None."""
+    """The cluster extents that a kernel specifies, x first, in blocks, or None."""
     return _extents(op, CLUSTER_SIZES)
 
 
@@ -117,7 +117,10 @@ def cluster_size(op: Operation) -> tuple[int, ...] | None:
 
 
 def emit_kernel(unit: Unit, op: gpu_kernels.FuncOp) -> tuple[Parameter, ...]:
-    """Emit a kernel; returns its parameters."""
+    """Emit a kernel; returns its parameters in order.
+
+    Raises ``TileIRError`` at the first operation, type or feature that cannot be compiled.
+    """
     name = object_name(op.symbol)
     f = Function(unit)
     mark = f.mark(name, op)
@@ -265,7 +268,7 @@ def _annotate(unit: Unit, op: Operation, name: str, constants: Sequence[int]) ->
 
 
 def _check_block(op: Operation) -> None:
-    """Raise ``gpu-unsupported`` for a block that no GPU has."""
+    """Raises ``gpu-unsupported`` for a block that no GPU has."""
     block = block_size(op)
     if block is None:
         return

@@ -60,7 +60,7 @@ WGMMA_ROWS = 64
 
 
 def unsupported(what: str, location: SourceLocation | None, help: str = "") -> TileIRError:
-    """Returns the error for an unsupported construct, to be raised."""
+    """The error (``gpu-unsupported``) for an unsupported construct, to be raised."""
     return TileIRError.single(UNSUPPORTED, what, location, help=help)
 
 
@@ -103,7 +103,10 @@ def vector_rows(ty: VectorType) -> tuple[str, int]:
 
 
 def accumulator_registers(ty: WarpgroupAccumulatorType) -> tuple[str, int, int]:
-    """The type of an accumulator's registers, their number per block of 64 rows, and the number of blocks."""
+    """The type of an accumulator's registers, their number per block of 64 rows, and the number of blocks.
+
+    Per thread of a warpgroup; two f16 share a register (PTX instruction set, "Register Fragments for wgmma").
+    """
     rows, columns = ty.fragmented.get_shape()
     element = ty.fragmented.element_type
     blocks = rows // WGMMA_ROWS
@@ -129,7 +132,9 @@ class MemrefLayout:
         return pointer(self.space)
 
     def parts(self) -> tuple[str, ...]:
-        """The types of the parts: the pointer, then dynamic fields of offset, sizes and strides."""
+        """The types of the parts: the pointer, then dynamic fields of offset, sizes and strides, which count
+        elements.
+        """
         fields = (self.offset, *self.sizes, *self.strides)
         return self.pointer, *(I64 for field in fields if field is None)
 
@@ -193,7 +198,11 @@ def memref_of(layout: MemrefLayout, parts: tuple[Value, ...]) -> Memref:
 
 
 def parts(ty: Attribute, location: SourceLocation | None = None) -> tuple[str, ...]:
-    """The LLVM types of a value's parts. Raises ``TileIRError`` for unsupported types."""
+    """The LLVM types of a value's parts.
+
+    One for a number or pointer, one for each row of a vector, address and dynamic fields of a memref, those of its
+    members for a struct. Raises ``TileIRError`` (``gpu-unsupported``) for other types.
+    """
     if (number := scalar(ty)) is not None:
         return (number,)
     if isinstance(ty, VectorType) and not ty.get_num_scalable_dims():

@@ -286,7 +286,7 @@ def _native(f: Function, op: llvm_atomics.AtomicRMWOp) -> Value | None:
 
 
 def _check_updated(f: Function, op: Operation, ty: Attribute) -> None:
-    """Raise ``TileIRError`` for types without an atomic update in LLVM."""
+    """Raises ``TileIRError`` for types without an atomic update in LLVM."""
     if layout.element_bytes(ty) > 8:
         raise f.refuse(op, "is compiled for up to 64 bits")
 

@@ -16,7 +16,10 @@ _BYTES = 8
 
 
 def barrier_pointer(f: Function, op: Operation, group: SSAValue, place: SSAValue) -> Value:
-    """The pointer to an mbarrier of a group."""
+    """The pointer to an mbarrier of a group, by its index there.
+
+    Raises ``TileIRError`` (``gpu-unsupported``) for groups outside of shared memory.
+    """
     ty = group.type
     assert isinstance(ty, MBarrierGroupType)
     if space_number(ty.memorySpace) != SHARED:

@@ -33,7 +33,10 @@ from tilewright.launching.object_names import object_name
 
 
 def memory_type(f: Function, op: Operation, memref_value: SSAValue) -> str:
-    """The LLVM type of an element in memory. Raises ``TileIRError`` for elements that share bytes."""
+    """The LLVM type of an element in memory.
+
+    Raises ``TileIRError`` (``gpu-unsupported``) for elements that share bytes, and for those that are no numbers.
+    """
     element = f.layout(memref_value).element
     if layout.is_packed(element):
         raise f.refuse(op, "accesses single elements narrower than 8 bits, which share a byte")
@@ -44,14 +47,14 @@ def memory_type(f: Function, op: Operation, memref_value: SSAValue) -> str:
 
 
 def load_element(f: Function, ty: str, address: Value, align: int) -> Value:
-    """Load an element; an i1 takes a byte."""
+    """Load an element, aligned to ``align`` bytes; an i1 takes a byte."""
     if ty == ir.I1:
         return f.code.op(ir.I1, f"trunc {f.code.load(ir.I8, address, 1)} to i1")
     return f.code.load(ty, address, align)
 
 
 def store_element(f: Function, value: Value, address: Value, align: int) -> None:
-    """Store an element; an i1 is stored as a byte, 0 or 1."""
+    """Store an element, aligned to ``align`` bytes; an i1 is stored as a byte, 0 or 1."""
     if value.type == ir.I1:
         value = f.code.cast("zext", value, ir.I8)
     f.code.store(value, address, align)
@@ -143,7 +146,10 @@ def _alloca(f: Function, op: Operation) -> None:
 
 
 def private_memory(f: Function, value: SSAValue, align: int | None) -> Memref:
-    """Thread-local memory for a memref of static size."""
+    """Thread-local memory for a memref of static size, aligned to ``align`` bytes, by default 16 or more.
+
+    Raises ``TileIRError`` (``gpu-unsupported``) for dynamic ones.
+    """
     found = f.layout(value)
     size = static_bytes(f, value)
     place = f.code.alloca(f"[{size} x i8]", align or max(16, layout.element_bytes(found.element)))
@@ -162,7 +168,10 @@ def fresh(found: layout.MemrefLayout, place: Value) -> Memref:
 
 
 def static_bytes(f: Function, value: SSAValue) -> int:
-    """The size of a static memref in bytes. Raises ``TileIRError`` for dynamic ones."""
+    """The size of a static memref in bytes, with the gaps that its strides leave.
+
+    Raises ``TileIRError`` (``gpu-unsupported``) for dynamic ones.
+    """
     found = f.layout(value)
     if None in (*found.sizes, *found.strides, found.offset):
         owner = value.owner

@@ -415,7 +415,11 @@ def _widened(f: Function, value: Value, ty: Attribute) -> Value:
 def convert(
     f: Function, op: Operation, value: Value, source: Attribute, target: Attribute, ty: str
 ) -> Value:
-    """Convert between float types, with the rounding mode of the operation."""
+    """Convert between float types, with the rounding mode of the operation, once.
+
+    ``ty`` is the LLVM type of the result. Results of 8 and fewer bits are the largest number where they would be
+    infinite. Raises ``TileIRError`` (``gpu-unsupported``) for a rounding that PTX does not have between the types.
+    """
     rounding, wanted = rounding_of(op), element_type(target)  # pyright: ignore[reportArgumentType]
     value = _widened(f, value, source)
     if isinstance(wanted, Float8E8M0FNUType):

@@ -214,7 +214,10 @@ _REDUCTIONS = {
 
 
 def combine(f: Function, kind: str, a: Value, b: Value, flags: str = "") -> Value:
-    """One step of a reduction, by its keyword in `vector` and `gpu`."""
+    """One step of a reduction, by its keyword in `vector` and `gpu`.
+
+    Raises ``TileIRError`` (``gpu-unsupported``) for a keyword of the other kind of numbers.
+    """
     if kind in ("add", "mul"):
         prefix = "f" if a.type in LLVM_FLOATS else ""
         return f.code.binary(f"{prefix}{kind} {flags if prefix else ''}".rstrip(), a, b)
@@ -275,7 +278,10 @@ def _known_alignment(op: Operation, element: int) -> int:
 def read_vector(
     f: Function, op: Operation, memref: SSAValue, indices: Sequence[SSAValue], result: SSAValue
 ) -> None:
-    """Load a vector, by rows if they are contiguous."""
+    """Load a vector, by rows if they are contiguous; ``indices`` are those of its first element.
+
+    Raises ``TileIRError`` as ``memory_type``.
+    """
     if layout.is_packed(f.layout(memref).element):
         _read_packed(f, op, memref, indices, result)
         return
@@ -295,7 +301,10 @@ def read_vector(
 def write_vector(
     f: Function, op: Operation, value: SSAValue, memref: SSAValue, indices: Sequence[SSAValue]
 ) -> None:
-    """Store a vector, by rows if they are contiguous."""
+    """Store a vector, by rows if they are contiguous; ``indices`` are those of its first element.
+
+    Raises ``TileIRError`` as ``memory_type``.
+    """
     if layout.is_packed(f.layout(memref).element):
         _write_packed(f, op, value, memref, indices)
         return
@@ -344,7 +353,7 @@ def _write_packed(
 
 
 def check_elements(f: Function, op: Operation, memref: SSAValue, value: SSAValue) -> None:
-    """Refuse memrefs whose elements are vectors."""
+    """Raises ``TileIRError`` (``gpu-unsupported``) for memrefs whose elements are vectors."""
     assert isinstance(value.type, VectorType)
     if f.layout(memref).element != value.type.element_type:
         raise f.refuse(op, "between a vector and a memref of vectors is not compiled")
@@ -367,7 +376,7 @@ def _store(f: Function, op: Operation) -> None:
 def element_if(
     f: Function, condition: Value, otherwise: Value, ty: str, address: Value, align: int
 ) -> Value:
-    """Load an element under a condition, with another value otherwise."""
+    """Load an element under a condition, with another value otherwise; memory is not touched then."""
     inside, end = f.code.new_block("inside"), f.code.new_block("loaded")
     result = f.code.phi(end, ty)
     f.code.branch_if(condition, inside, end, (), [otherwise])

@@ -79,7 +79,7 @@ def _insert_slice(f: Function, op: Operation) -> None:
     set_elements(f, op.res, numbers)
 
 
-def _position(f: Function, op: Operation, position: SSAValue | None) -> Value:
+def _position(f: Function, position: SSAValue | None) -> Value:
     return ir.index(0) if position is None else f.value(position)
 
 
@@ -87,7 +87,7 @@ def _position(f: Function, op: Operation, position: SSAValue | None) -> Value:
 def _extract_element(f: Function, op: Operation) -> None:
     assert isinstance(op, shapes.ExtractElementOp)
     (row,) = f.parts(op.vector)
-    place = _position(f, op, op.position)
+    place = _position(f, op.position)
     f.set(op.result, f.code.element(row, element_of(row.type), place))
 
 
@@ -95,7 +95,7 @@ def _extract_element(f: Function, op: Operation) -> None:
 def _insert_element(f: Function, op: Operation) -> None:
     assert isinstance(op, shapes.InsertElementOp)
     (row,) = f.parts(op.dest)
-    place = _position(f, op, op.position)
+    place = _position(f, op.position)
     f.set(op.result, f.code.with_element(row, f.value(op.source), place))
 
 

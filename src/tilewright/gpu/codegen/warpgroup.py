@@ -64,7 +64,10 @@ _RESULTS: dict[Attribute, str] = {
 
 
 def descriptor_fields(leading_rows: int) -> int:
-    """The bits of a descriptor except its address, for slabs of ``leading_rows`` rows of 128 bytes."""
+    """The bits of a descriptor except its address, for slabs of ``leading_rows`` rows of 128 bytes.
+
+    From the PTX instruction set, "Matrix Descriptor Format" of ``wgmma``; byte offsets stand there divided by 16.
+    """
     leading = leading_rows * ROW_BYTES >> 4 & 0x3FFF
     return leading << 16 | _STRIDE_FIELD << 32 | _SWIZZLE_128B << 62
 

@@ -22,12 +22,12 @@ _PADDING = 8
 
 
 def lane(low: ThreadLowering) -> SSAValue:
-    """The lane of the thread in its warp."""
+    """The lane of the thread in its warp, an i32 from 0 to 31."""
     return low.binary(AndIOp, low.thread(), 31)
 
 
 def warp_place(low: ThreadLowering, layout: FragmentLayout) -> list[SSAValue]:
-    """The position of the warp in the grid of warps: matrix, row, column."""
+    """The position of the warp in the grid of warps: matrix, row, column, each an i32."""
     number = low.binary(ShRUIOp, low.thread(), 5)
     found: list[SSAValue] = []
     for extent in reversed(layout.grid):
@@ -101,7 +101,10 @@ def _matrix(low: ThreadLowering, layout: FragmentLayout, first: int, rounds: int
 
 
 def to_fragments(low: ThreadLowering, value: SSAValue, layout: FragmentLayout) -> Fragments:
-    """Convert a tile to fragments, through shared memory. A splat constant needs no exchange."""
+    """Convert a tile to fragments, through shared memory; a splat constant needs no exchange.
+
+    Adds barriers. The matrix goes in rounds if it does not fit shared memory as a whole.
+    """
     places = list(layout.places())
     number = _splat(value)
     if number is not None:

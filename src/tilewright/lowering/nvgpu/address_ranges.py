@@ -19,8 +19,8 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
-from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.pieces import rearranged
 from tilewright.lowering.nvgpu.state import Memref, ThreadLowering, View
 from tilewright.lowering.nvgpu.table import lowers
@@ -41,7 +41,7 @@ class AddressRange:
 
 @lowers("make_memref")
 def make_memref(low: ThreadLowering, op: pointers.MakeMemrefOp) -> None:
-    """Builds no operation: binds the result to a base address, extents and strides."""
+    """Builds no operation: binds the result to a base address, in bytes, and extents and strides, in elements."""
     ty = op.result.type
     assert isinstance(ty, T.MemrefType)
     address = low.value(op.base)
@@ -102,7 +102,10 @@ Order = tuple[int, ...]
 
 
 def address_range_of(low: ThreadLowering, op: Access, order: Order | None = None) -> AddressRange:
-    """The addresses and masks of an access."""
+    """The addresses (i64, in bytes) and masks of the elements of an access that the thread holds.
+
+    ``order``: the axes by which elements are dealt to threads, by default as they are.
+    """
     masks = values_of(op, "mask")
     mask = low.value(masks[0]) if masks else None
     if isinstance(op, Scattered) and isinstance(values_of(op, "base")[0].type, T.MemrefType):
@@ -133,7 +136,8 @@ def view_of_access(
 ) -> tuple[View, Sequence[SSAValue], Sequence[bool]] | None:
     """The view that an access goes through, the indices of its tile, and for each axis whether it is known in bounds.
 
-    None for an access through pointers. With ``order`` the axes are permuted by it.
+    None for an access through pointers. With ``order`` the axes are permuted by it. Raises ``TileIRError``
+    (``not-lowered-to-threads``) for a scalar that is moved through a tiled view.
     """
     found = _view_of_access(low, op)
     if found is None or order is None:
@@ -243,7 +247,7 @@ def _rows(low: ThreadLowering, index: SSAValue, dims: tuple[int, ...], axis: int
 
 
 def padding_name(op: TileAAOp, base: SSAValue, low: ThreadLowering) -> str:
-    """The padding value of an access: its own, else that of the view, else zero."""
+    """The padding value of an access as a keyword of the dialect: its own, else that of the view, else zero."""
     own = enum_property(op, "padding_value") if "padding_value" in op.properties else ""
     held = low.held[base]
     return own or (held.padding if isinstance(held, View) else "zero")

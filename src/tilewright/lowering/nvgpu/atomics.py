@@ -116,7 +116,7 @@ def exchanging(
 
 
 def refuse_i1(low: ThreadLowering, element: Attribute) -> None:
-    """Refuse i1: an element of one bit has no address."""
+    """Raises ``TileIRError`` (``not-lowered-to-threads``) for i1: an element of one bit has no address."""
     if element == I1:
         raise low.refuse("i1 has no atomic updates")
 

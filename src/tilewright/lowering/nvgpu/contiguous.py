@@ -23,9 +23,10 @@ from tilewright.dialects.nv_tileaa.ops.memory import Scattered
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.dialects.upstream.llvm import ops as L
 from tilewright.layouts.conversions import WIDEST
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.nvgpu.address_ranges import Order, known, view_of_access
 from tilewright.lowering.nvgpu.elementwise import pointee_bytes
-from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
+from tilewright.lowering.nvgpu.layouts import Layout
 from tilewright.lowering.nvgpu.shared_conversion import SharedConversion
 from tilewright.lowering.nvgpu.state import ThreadLowering, View
 from tilewright.lowering.nvgpu.types import GLOBAL_POINTER, I1, I64, element_bytes, scalar_of
@@ -125,7 +126,10 @@ def _goes_by_element(op: Access) -> bool:
 def contiguous_access(
     low: ThreadLowering, op: Access, order: Order | None = None
 ) -> ContiguousAccess | None:
-    """The access as whole vectors; None if it has to go element by element."""
+    """The access as whole vectors; None if it has to go element by element.
+
+    It goes by vectors where neighbours in a thread are neighbours in memory, and all in bounds or none.
+    """
     if _goes_by_element(op):
         return None
     found = view_of_access(low, op, order)

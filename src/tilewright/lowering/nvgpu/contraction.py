@@ -18,8 +18,8 @@ from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.upstream.arith import vectors as V
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.nvgpu.elementwise import float_cast
-from tilewright.lowering.nvgpu.layouts import coordinates_of
 from tilewright.lowering.nvgpu.matrices import matrix, padding
 from tilewright.lowering.nvgpu.memory import element_name
 from tilewright.lowering.nvgpu.mma import plan_for, product

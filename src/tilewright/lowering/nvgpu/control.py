@@ -27,7 +27,11 @@ def is_order(ty: Attribute) -> bool:
 
 
 def carried(low: ThreadLowering, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """The values that exist at run time: all but tokens. Raises ``not-lowered-to-threads`` for other types."""
+    """The values that exist at run time: all but tokens.
+
+    Raises ``TileIRError`` (``not-lowered-to-threads``) for types other than scalars, tiles, iterators and stages of
+    pipelines.
+    """
     found: list[SSAValue] = []
     for value in values:
         if is_order(value.type):

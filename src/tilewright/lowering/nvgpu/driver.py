@@ -117,7 +117,10 @@ def lower_to_nvgpu(
 def lower_kernels(
     module: b.ModuleOp, options: NvgpuOptions, entry: str | None, kind: type[Kernel]
 ) -> LoweredThreads:
-    """Lower the kernels of a module, each with a new object of ``kind``."""
+    """Lower the kernels of a module, each with a new object of ``kind``; see ``lower_to_nvgpu``.
+
+    Raises ``TileIRError`` (``not-lowered-to-threads``), with one diagnostic for each kernel that is refused.
+    """
     problems = Collector()
     body = Block()
     origins: dict[Operation, Operation] = {}
@@ -159,7 +162,10 @@ def lower_kernels(
 
 
 def warps_of(func: FuncOp, options: NvgpuOptions) -> int:
-    """The number of warps per block: that of the kernel's spec, else the option. Raises ``bad-block-warps``."""
+    """The number of warps per block: that of the kernel's spec, else the option.
+
+    Raises ``TileIRError`` (``bad-block-warps``) where it is no power of two up to 32.
+    """
     spec = func.properties.get("kernel_spec")
     warps = spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else options.num_warps
     check_warps(warps)
@@ -231,7 +237,7 @@ class Kernel(ThreadLowering):
         return f"{self.func.symbol}_table_{len(self.constant_tables)}"
 
     def lower(self, op: Operation) -> None:
-        """Lower one operation by its rule. Raises ``not-lowered-to-threads`` if it has none."""
+        """Lower one operation by its rule. Raises ``TileIRError`` (``not-lowered-to-threads``) if it has none."""
         outer, self.op = self.op, op
         rule = RULES.rule_of(op)
         if rule is None:
@@ -264,7 +270,9 @@ class Kernel(ThreadLowering):
         return self._function(entry, types)
 
     def limits(self, shared_bytes: int) -> dict[str, Attribute]:
-        """The register limits of the kernel, as attributes for the assembler."""
+        """The register limits of the kernel, as attributes for the assembler; it uses ``shared_bytes`` bytes of
+        shared memory.
+        """
         return _limits(self.func, self.options.compute, shared_bytes)
 
     @property

@@ -269,7 +269,7 @@ def clamp(low: ThreadLowering, op: TileAAOp) -> None:
 
 @lowers("mulhiui")
 def high_half(low: ThreadLowering, op: TileAAOp) -> None:
-    """The upper half of the product: through twice the width, or for 64 bits from four 32-bit products."""
+    """The upper half of the unsigned product: through twice the width, or for 64 bits from four 32-bit products."""
     ty = _result_type(low, op)
     left, right = (low.operand(value, ty) for value in op.operands)
     width = width_of(ty)
@@ -350,7 +350,10 @@ def _to_scale(
 def float_cast(
     low: ThreadLowering, source: SSAValue, ty: Attribute, given: str, wanted: str
 ) -> SSAValue:
-    """Convert floats from the format ``given`` to ``wanted``, of type ``ty``."""
+    """Convert floats from the format ``given`` to ``wanted``, names of ``FORMATS``, to nearest even.
+
+    ``ty`` is the type of the result.
+    """
     if given == wanted:
         return source
     if wanted == "tf32":
@@ -381,7 +384,10 @@ def add_pointer(low: ThreadLowering, op: TileAAOp) -> None:
 
 
 def pointee_bytes(low: ThreadLowering, pointer: T.PtrType) -> int:
-    """The size of a pointee in bytes. Raises ``not-lowered-to-threads`` for elements that share bytes."""
+    """The size of a pointee in bytes.
+
+    Raises ``TileIRError`` (``not-lowered-to-threads``) for elements that share bytes.
+    """
     fmt = FORMATS.get(T.element_name(pointer.pointee))
     if fmt is None or (fmt.bits < 8 and fmt.name != "i1"):
         raise low.refuse(f"elements of '{pointer.pointee}' share their bytes")

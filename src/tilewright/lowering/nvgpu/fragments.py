@@ -119,7 +119,7 @@ class Fragments:
 
 
 def instruction_for(name: str, rows: int, columns: int, depth: int) -> Instruction | None:
-    """The instruction for an operand type and these extents, else None."""
+    """The first instruction for an operand type that is no larger than these extents, in elements; else None."""
     return next(
         (
             found

@@ -84,7 +84,7 @@ class GivenMemory:
 
 @lowers("get_global")
 def get_global(low: ThreadLowering, op: GetGlobalOp) -> None:
-    """The address of a global, passed by the launch, or a memref at it with static extents."""
+    """The address of a global, passed by the launch, or a memref at it with static extents; strides count elements."""
     result = op.result
     address = low.given_address(reference(op, "symbol"))
     if isinstance(result.type, T.PtrType):

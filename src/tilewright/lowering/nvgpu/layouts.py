@@ -6,7 +6,6 @@ distributed alike, so element-wise operations and reshapes move nothing. Element
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: The adjacent elements of a thread: 16 bytes of f32.
@@ -47,12 +46,3 @@ class Layout:
             for row in range(self.registers // self.chunk)
             for column in range(self.chunk)
         )
-
-
-def coordinates_of(number: int, dims: Sequence[int]) -> list[int]:
-    """The coordinates of an element along each axis, from its row-major number."""
-    found: list[int] = []
-    for extent in reversed(dims):
-        number, place = divmod(number, extent)
-        found.append(place)
-    return found[::-1]

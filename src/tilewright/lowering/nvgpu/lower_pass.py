@@ -16,7 +16,10 @@ from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS
 
 @dataclass(frozen=True)
 class LowerTileAAToNvgpu(TilePass):
-    """Lowers the kernels of nv_tileaa to per-thread code in a ``gpu.module``."""
+    """Lowers the kernels of nv_tileaa to per-thread code in a ``gpu.module``.
+
+    ``num_warps``: the warps of a block of kernels without a hint. A module is changed in place.
+    """
 
     name: ClassVar[str] = "lower-tileaa-to-nvgpu"
     LEVEL: ClassVar = NV_TILEAA
@@ -28,14 +31,17 @@ class LowerTileAAToNvgpu(TilePass):
         NvgpuOptions(self.num_warps)
 
     def rewrite(self, root: Operation) -> Operation | None:
-        """Lower the module in place. Raises ``TileIRError`` (``bad-block-warps``, ``not-lowered-to-threads``)."""
+        """Lower the module in place; returns None.
+
+        Raises ``TileIRError`` (``bad-block-warps``, ``not-lowered-to-threads``).
+        """
         assert isinstance(root, builtin.ModuleOp), "a lowering takes a whole module"
         put_in_place(root, lower_to_nvgpu(root, NvgpuOptions(self.num_warps)).module)
         return None
 
 
 def put_in_place(root: builtin.ModuleOp, lowered: builtin.ModuleOp) -> None:
-    """Replace the body and attributes of ``root`` by those of ``lowered``."""
+    """Replace the body and attributes of ``root`` by those of ``lowered``, which is left empty."""
     body = root.body
     body.detach_block(body.block)
     body.add_block(lowered.body.detach_block(0))

@@ -9,7 +9,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects import memref, vector
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.lowering.nvgpu.layouts import coordinates_of
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.nvgpu.shared_conversion import Buffer, SharedConversion
 from tilewright.lowering.nvgpu.state import ThreadLowering
 from tilewright.lowering.nvgpu.types import SHARED_SPACE
@@ -38,13 +38,13 @@ class Matrix:
     is_transposed: bool
 
     def read(self, place: Index, width: int) -> SSAValue:
-        """Load ``width`` adjacent elements of a row, as a vector."""
+        """Load ``width`` adjacent elements of a row, as a vector; ``place`` is row and column in elements."""
         self.low.sync.shared = True
         ty = b.VectorType(self.element, [width])
         return self.low.one(vector.LoadOp, (self.memory, *place), ty)
 
     def write(self, place: Index, value: SSAValue) -> None:
-        """Store a vector to adjacent elements of a row."""
+        """Store a vector to adjacent elements of a row from ``place`` on: row and column in elements."""
         self.low.emit(vector.StoreOp, (value, self.memory, *place))
 
     def put(self, value: SSAValue) -> None:
@@ -98,7 +98,11 @@ def matrix(
     first: int = 0,
     is_transposed: bool = False,
 ) -> Matrix:
-    """Allocate ``rows`` of a tile from ``first`` on, by default all, with ``padding`` elements after each row."""
+    """Allocate ``rows`` rows of a tile from row ``first`` on, by default all, in shared memory.
+
+    ``padding`` elements follow each row, so that warps access columns without bank conflicts. A transposed matrix has
+    the tile's columns as rows.
+    """
     shape = (dims[0] if rows is None else rows, dims[1])
     if is_transposed:
         shape = shape[1], shape[0]

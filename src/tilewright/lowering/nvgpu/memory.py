@@ -82,7 +82,7 @@ def to_memory(low: ThreadLowering, value: SSAValue) -> SSAValue:
 
 
 def alignment(element: Attribute, width: b.IntegerType) -> dict[str, Attribute]:
-    """The property for an access aligned to its element."""
+    """The property for an access aligned to its element, in bytes."""
     return {"alignment": b.IntegerAttr(element_bytes(element), width)}
 
 
@@ -122,7 +122,10 @@ def element_name(value: SSAValue) -> str:
 
 @lowers("load", "tiled_load", "gather_load")
 def load(low: ThreadLowering, op: Load) -> None:
-    """Loads the thread's elements, masked and padded. Volatile and ordered loads go element by element."""
+    """Loads the thread's elements, masked and padded. Volatile and ordered loads go element by element.
+
+    A barrier stands before if threads of the block may have written since the last one.
+    """
     result = op.moved
     low.before_read()
     for token in op.results[1:]:
@@ -260,7 +263,10 @@ def each_element(
 
 @lowers("store", "tiled_store", "scatter_store")
 def store(low: ThreadLowering, op: Store) -> None:
-    """Stores the thread's elements, each by its owner. Volatile and ordered stores go element by element."""
+    """Stores the thread's elements, each by its owner. Volatile and ordered stores go element by element.
+
+    A barrier stands before if threads of the block may have read or written since the last one.
+    """
     low.before_write()
     for token in op.results:
         low.bind(token, None)
@@ -321,7 +327,7 @@ def _store_places(low: ThreadLowering, op: Store, value: SSAValue, order: Order 
 
 @lowers("ext.fence")
 def fence(low: ThreadLowering, op: Operation) -> None:
-    """A barrier, and a fence at device scope."""
+    """A barrier, and a fence at device scope, which acquires and releases."""
     low.barrier()
     low.emit(
         llvm_atomics.FenceOp,

@@ -64,7 +64,10 @@ def halves(low: ThreadLowering, value: SSAValue, distance: int) -> tuple[SSAValu
 def gathered(
     low: ThreadLowering, value: SSAValue, size: int, places: SSAValue, mask: SSAValue | None = None
 ) -> SSAValue:
-    """Gather elements of a tile of ``size`` at ``places``, their row-major numbers; zeros where the mask is false."""
+    """Gather elements of a tile of ``size`` elements at ``places``, their row-major numbers.
+
+    Zeros where the mask is false. Goes through shared memory: at once if the tile fits, else piece by piece.
+    """
     count = 1
     while not fits(low, [value], size // count) and size // count > dealt(low):
         count *= 2

@@ -214,7 +214,10 @@ def _reduced_by_rows(
 
 @lowers("scan")
 def scan(low: ThreadLowering, op: ScanOp) -> None:
-    """Prefix results along an axis, in the order of the elements, through shared memory."""
+    """Prefix results along an axis, in the order of the elements, through shared memory.
+
+    Combines as a tree, so float results may differ from those of one element after the other.
+    """
     found = _scanned(low, op, low.values(op.operands), _shape(op))
     for result, value in zip(op.results, found, strict=True):
         low.bind(result, value)

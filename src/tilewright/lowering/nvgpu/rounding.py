@@ -88,8 +88,10 @@ def _mode(op: Operation) -> str:
 def computed(
     low: ThreadLowering, op: Operation, operands: Sequence[SSAValue], plain: Compute
 ) -> SSAValue:
-    """The operation on these operands, with its rounding mode and flushing. ``plain`` builds it to nearest, without
-    flushing.
+    """The operation on these operands, with its rounding mode and flushing.
+
+    ``plain`` builds it to nearest, without flushing. Raises ``TileIRError`` (``not-lowered-to-threads``) for a
+    rounding that the operation cannot have here.
     """
     given = list(operands)
     if is_set(op, "flush_to_zero") or (
@@ -164,10 +166,11 @@ def redirected(
     widen: Callable[[SSAValue], SSAValue],
     mode: str,
 ) -> SSAValue:
-    """Correct a conversion to nearest into one with rounding ``mode``.
+    """Correct a conversion to nearest into one with rounding ``mode``: ``rz``, ``rp``, ``rm`` or ``nearest_away``.
 
     ``widen`` converts a result back to the type of ``source``, exactly. Where ``nearest`` is on the wrong side of
-    ``source``, its neighbour on the other side is the result, whose bits are one more or one less.
+    ``source``, its neighbour on the other side is the result, whose bits are one more or one less. Raises
+    ``TileIRError`` (``not-lowered-to-threads``) for another mode.
     """
     seen = widen(nearest)
     words = vector_like(nearest.type, b.IntegerType(8 * element_bytes(scalar_of(nearest.type))))
@@ -226,7 +229,10 @@ def to_odd(low: ThreadLowering, source: SSAValue, ty: Attribute) -> SSAValue:
 
 
 def to_tf32(low: ThreadLowering, value: SSAValue, mode: str = "") -> SSAValue:
-    """Round f32 to tf32: to nearest even, or by ``mode``."""
+    """Round f32 to tf32, held as f32 with 13 zero bits: to nearest even, or by ``mode`` as for ``redirected``.
+
+    NaNs become the canonical one. Raises ``TileIRError`` (``not-lowered-to-threads``) for another mode.
+    """
     if not mode and low.options.compute >= ROUNDS_TO_TF32:
         return _by_instruction(low, value)
     words = vector_like(value.type, I32)

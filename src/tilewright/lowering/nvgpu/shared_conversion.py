@@ -52,7 +52,10 @@ class SharedConversion:
         self._offset = self.start = low.offset_for_conversion(needs)
 
     def buffer(self, element: Attribute, count: int) -> Buffer:
-        """Allocate ``count`` elements. Raises ``not-lowered-to-threads`` if they exceed a block's shared memory."""
+        """Allocate ``count`` elements of shared memory, in whole bytes each.
+
+        Raises ``TileIRError`` (``not-lowered-to-threads``) if they exceed a block's shared memory.
+        """
         low = self._low
         held = in_bytes(element)
         start = self._offset
@@ -113,7 +116,7 @@ class SharedConversion:
         return self._offset
 
     def reading(self, buffer: Buffer, element: Attribute, count: int) -> Buffer:
-        """The bytes of a buffer as ``count`` elements of another type."""
+        """The bytes of a buffer as ``count`` elements of another type; nothing is converted."""
         low = self._low
         view = buffer.memory.owner
         assert isinstance(view, memref.ViewOp)
@@ -127,7 +130,7 @@ class SharedConversion:
         self._low.barrier()
 
     def take(self, buffer: Buffer, places: SSAValue, mask: SSAValue | None = None) -> SSAValue:
-        """Load the elements at ``places``; zeros where the mask is false."""
+        """Load the elements at ``places``, their numbers in the buffer; zeros where the mask is false."""
         low = self._low
         low.sync.shared = True
         count = length(places)

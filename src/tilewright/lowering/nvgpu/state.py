@@ -23,9 +23,10 @@ from tilewright.dialects.source_map import location_of
 from tilewright.dialects.upstream.arith import vectors as arith_vectors
 from tilewright.dialects.upstream.gpu import ops as gpu_ops
 from tilewright.layouts import Layout as Distribution
+from tilewright.layouts.layout import coordinates_of
 from tilewright.lowering.block_builder import BlockBuilder, Properties
 from tilewright.lowering.nvgpu.fragments import Fragments
-from tilewright.lowering.nvgpu.layouts import Layout, coordinates_of
+from tilewright.lowering.nvgpu.layouts import Layout
 from tilewright.lowering.nvgpu.options import NOT_LOWERED, NvgpuOptions
 from tilewright.lowering.nvgpu.types import (
     I8,
@@ -214,7 +215,10 @@ class ThreadLowering(BlockBuilder[Operation]):
             new.name_hint = old.name_hint
 
     def type_of(self, ty: Attribute) -> Attribute:
-        """The per-thread type of a scalar or tile. Raises ``not-lowered-to-threads`` for other types."""
+        """The per-thread type of a scalar or tile: an element, or a vector of the thread's elements.
+
+        Raises ``TileIRError`` (``not-lowered-to-threads``) for other types.
+        """
         element = element_type(T.element_of(ty))
         if element is None:
             raise self.refuse(f"per-thread code has no values of type '{ty}'")
@@ -316,7 +320,9 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self.binary(AndIOp, left, right)
 
     def compare(self, predicate: str, left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """An integer comparison."""
+        """An integer comparison by a predicate of ``arith.cmpi``, such as ``ult``; the result is i1, or a vector of
+        it.
+        """
         if isinstance(right, int):
             right = self.constant(right, left.type)
         number = arith_vectors.INTEGER_PREDICATES.index(predicate)
@@ -446,7 +452,7 @@ class ThreadLowering(BlockBuilder[Operation]):
     # Shared memory and barriers.
 
     def scratch(self) -> SSAValue:
-        """The exchange buffer. Its size, and so its type, is set when the kernel is complete."""
+        """The exchange buffer in shared memory. Its size, and so its type, is set when the kernel is complete."""
         if self._scratch is None:
             with self.building(self.prologue):
                 poison = {"value": PoisonAttr()}
@@ -454,7 +460,10 @@ class ThreadLowering(BlockBuilder[Operation]):
         return self._scratch
 
     def offset_for_conversion(self, needs: int | None) -> int:
-        """The byte offset of the buffer of a layout conversion. Adds a barrier if threads may still read it."""
+        """The byte offset in scratch memory of the buffer of a layout conversion.
+
+        ``needs``: its bytes, if a pass has placed it. Adds a barrier if threads may still read it.
+        """
         if self.sync.shared:
             self.barrier()
         return self.conversion_start

@@ -49,7 +49,7 @@ class TensorMapPlan:
     strides: tuple[Number, ...]
 
     def numbers(self, values: Sequence[object]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Extents and strides for these argument values."""
+        """Extents and strides for the values of a launch's arguments, in elements, slowest axis first."""
 
         def number(given: Number) -> int:
             held = values[given.position] if isinstance(given, Argument) else given

@@ -36,7 +36,7 @@ def element_type(ty: Attribute) -> Attribute | None:
 
 
 def element_bytes(ty: Attribute) -> int:
-    """The size of an element in memory, in bytes."""
+    """The size of an element in memory, in bytes; a number of fewer than 8 bits takes one."""
     if isinstance(ty, b.IntegerType):
         return max(ty.width.data // 8, 1)
     assert isinstance(ty, b.AnyFloat)

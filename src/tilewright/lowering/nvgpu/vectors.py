@@ -61,7 +61,7 @@ def joined(low: ThreadLowering, parts: Sequence[SSAValue]) -> SSAValue:
 
 
 def split(low: ThreadLowering, value: SSAValue, width: int) -> list[SSAValue]:
-    """Split a vector into vectors of ``width`` elements."""
+    """Split a vector into vectors of ``width`` elements, which must divide its length."""
     count = length(value) // width
     if count == 1:
         return [value]

@@ -81,7 +81,7 @@ class Moves:
         self.places = ViewPositions(low, view, indices, promised, self.layout)
 
     def groups(self, width: int, *, guarded: bool = False) -> list[Group]:
-        """The groups of ``width`` registers; ``guarded``: where the guard holds."""
+        """The groups of ``width`` registers, one for each access; ``guarded``: where the guard holds."""
         low = self.low
         firsts = range(0, self.layout.registers, width)
         masks: Sequence[SSAValue | None] = [self.mask] * len(firsts)
@@ -136,7 +136,10 @@ def chosen(low: ScheduledKernel, value: SSAValue, lanes: Sequence[int]) -> list[
 def guard_of_pointers(
     low: ScheduledKernel, addresses: SSAValue, mask: SSAValue | None, wide: int, size: int
 ) -> SSAValue | None:
-    """Whether a thread's groups of ``wide`` elements of ``size`` bytes are aligned, and no lane of a mask is off."""
+    """Whether a thread's groups of ``wide`` elements of ``size`` bytes are aligned, and no lane of a mask is off.
+
+    None if there is nothing to ask: for single bytes without a mask.
+    """
     found: SSAValue | None = None
     if wide * size > 1:
         assert isinstance(addresses.type, b.VectorType)

@@ -207,7 +207,10 @@ def convert_layout(low: ScheduledKernel, op: ConvertLayoutOp) -> None:
 
 
 def converted(low: ScheduledKernel, value: SSAValue, source: Layout, target: Layout) -> SSAValue:
-    """The thread's elements of a tile in another layout."""
+    """The thread's elements of a tile in another layout.
+
+    Through shared memory, if needed, in two halves where the tile does not fit there.
+    """
     held = in_bytes(scalar_of(value.type))
     size = source.size * element_bytes(held)
     if size > low.options.shared_bytes - low.conversion_start:

@@ -30,7 +30,9 @@ _BY_LANE = frozenset(
 
 
 def lanes_of(low: ScheduledKernel, value: SSAValue, lanes: Sequence[int]) -> SSAValue:
-    """A vector of these lanes of a vector."""
+    """A vector of these lanes of a vector, computed for them alone where what makes the vector works element by
+    element.
+    """
     return _Lanes(low, tuple(lanes)).of(value)
 
 

@@ -17,7 +17,11 @@ from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS
 
 @dataclass(frozen=True)
 class ConvertTileasToNvgpu(TilePass):
-    """Lowers scheduled kernels to per-thread code in a ``gpu.module``."""
+    """Lowers scheduled kernels to per-thread code in a ``gpu.module``.
+
+    ``num_warps``: the warps of a block of kernels without a hint. Tiles without a layout get that of operations
+    without a rule.
+    """
 
     name: ClassVar[str] = "convert-tileas-to-nvgpu"
     LEVEL: ClassVar = NV_TILEAA

@@ -18,7 +18,7 @@ from tilewright.passes.tileas.tma_boxes import argument_behind, pointer_of
 
 
 def map_plan(op: P.MakeTiledTmaDescOp) -> TensorMapPlan:
-    """The parameter that stands for a descriptor; the pass has seen to it that all is known early."""
+    """The parameter that stands for a descriptor; ``tileas-tma`` has seen to it that all is known before the launch."""
     view = op.base.type
     assert isinstance(view, T.TiledViewType)
     order, box = int_list(op.properties["order"]), int_list(op.properties["box"])

@@ -97,7 +97,9 @@ def create_pipeline(low: ScheduledKernel, op: P.CreatePipelineOp) -> None:
 
 @lowers("nv_tileas.async.pipeline.create_iterator")
 def create_iterator(low: ScheduledKernel, op: P.CreateIteratorOp) -> None:
-    """That of stage 0 in an even round."""
+    """That of stage 0 in an even round: an i32, twice the stage plus the parity, or a count of stages
+    (``Ring.counts``).
+    """
     low.held[op.result] = low.constant(0, I32)
 
 
@@ -202,8 +204,11 @@ def consumer_release(low: ScheduledKernel, op: P.ConsumerReleaseOp) -> None:
 
 
 def check_boxes(low: ScheduledKernel, storage: SSAValue, made: P.MakeTiledTmaDescOp) -> None:
-    """Raise ``not-lowered-to-threads`` for storage of which a text does not say that it lies as the boxes of a
-    tensor map are written, and for one that begins elsewhere than their swizzle."""
+    """Raises ``TileIRError`` (``not-lowered-to-threads``) for storage that a tensor map cannot fill or read.
+
+    That is one of which a text does not say that it lies as the boxes of the map are written, and one that begins
+    elsewhere than their swizzle.
+    """
     held = storage.type
     assert isinstance(held, TiledViewType)
     if not P.lie_as_boxes(held, made, whole=True):
@@ -215,8 +220,11 @@ def check_boxes(low: ScheduledKernel, storage: SSAValue, made: P.MakeTiledTmaDes
 
 
 def check_start(low: ScheduledKernel, storage: SSAValue, axis: int) -> None:
-    """Raise ``not-lowered-to-threads`` for storage, with rows along an axis, that does not begin where the pattern of
-    their swizzle does: hardware takes the pattern from the bits of addresses."""
+    """Raises ``TileIRError`` (``not-lowered-to-threads``) for storage that does not begin where its swizzle does.
+
+    ``axis`` is that of its rows. Hardware takes the pattern from the bits of addresses (PTX instruction set,
+    "Swizzling Modes").
+    """
     held = storage.type
     assert isinstance(held, TiledViewType)
     element = element_type(held.element_type)

@@ -138,9 +138,12 @@ def schedule(
     remarks: Remarks | None = None,
     decisions: Decisions = FREE,
 ) -> Scheduled:
-    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``; one that has been scheduled
-    so far goes on from there (``nv_tileas.done``). What the compiler decides is told behind what stands in ``remarks``; it
-    follows ``decisions``, and a TileIRError says where they come too late.
+    """A module of ``nv_tileaa``, in place, with one of its kernels at the level of ``nv_tileas``.
+
+    One that has been scheduled so far goes on from there (``nv_tileas.done``). ``num_warps`` is for kernels without a
+    hint. What the compiler decides is told behind what stands in ``remarks``; it follows ``decisions``. Raises
+    ``TileIRError`` where these come too late, where a block cannot have as many warps as a hint says
+    (``bad-block-warps``), and for calls that cannot be inlined (``not-lowered-to-threads``).
     """
     remarks = Remarks() if remarks is None else remarks
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}

@@ -17,7 +17,10 @@ MISFIT_HELP = "the pipeline tileas assigns layouts"
 
 @lowers("permute")
 def permute(low: ScheduledKernel, op: Operation) -> None:
-    """The layouts of both sides differ as the axes do."""
+    """Binds the same registers: the layouts of both sides differ as the axes do.
+
+    Raises ``TileIRError`` (``not-lowered-to-threads``) where they do not.
+    """
     source, order = op.operands[0], int_list(op.properties["permutation"])
     if low.layout_of(source.type).permuted(T.dims_of(source.type), order) != low.layout_of(
         op.results[0].type
@@ -28,8 +31,10 @@ def permute(low: ScheduledKernel, op: Operation) -> None:
 
 @lowers("broadcast")
 def broadcast(low: ScheduledKernel, op: Operation) -> None:
-    """Picks registers; raises ``not-lowered-to-threads`` where the layouts would need an exchange, which a conversion makes
-    before.
+    """Picks registers.
+
+    Raises ``TileIRError`` (``not-lowered-to-threads``) where the layouts would need an exchange, which a conversion
+    makes before.
     """
     source, result = op.operands[0], op.results[0]
     given, wanted = T.dims_of(source.type), T.dims_of(result.type)

@@ -209,10 +209,9 @@ class ScheduledKernel(Kernel):
         return total
 
     def along(self, layout: Layout, dims: Sequence[int], axis: int) -> tuple[SSAValue, list[int]]:
-        """The coordinate along an axis of the thread's first element, and for each register how much
-        further its element is.
+        """The coordinate along an axis of the thread's first element, and what each register adds to it.
 
-        Refuses layouts in which the two are not simply added.
+        Raises ``TileIRError`` (``not-lowered-to-threads``) for layouts in which the two are not simply added.
         """
         bits = axis_bits(dims)[axis]
         low = bits.start
@@ -274,7 +273,7 @@ class ScheduledKernel(Kernel):
     # Vectors.
 
     def picked(self, value: SSAValue, registers: Sequence[int]) -> SSAValue:
-        """A vector of these elements of a vector."""
+        """A vector of these elements of a vector, by position; the vector itself if they are all, in order."""
         ty = value.type
         assert isinstance(ty, b.VectorType)
         if list(registers) == list(range(ty.get_shape()[0])):
@@ -284,7 +283,7 @@ class ScheduledKernel(Kernel):
         return self.one(ShuffleOp, (value, value), result, {"mask": mask})
 
     def cut(self, value: SSAValue, width: int) -> list[SSAValue]:
-        """A vector cut into vectors of ``width`` elements."""
+        """A vector cut into vectors of ``width`` elements, which must divide its length."""
         ty = value.type
         assert isinstance(ty, b.VectorType)
         return [
@@ -308,7 +307,10 @@ class ScheduledKernel(Kernel):
     # Order.
 
     def offset_for_conversion(self, needs: int | None) -> int:
-        """What an operation with a rule for layouts needs, it must have been given: barriers were placed by that."""
+        """What an operation with a rule for layouts needs, it must have been given: barriers were placed by that.
+
+        Raises ``TileIRError`` (``not-lowered-to-threads``) if fewer than ``needs`` bytes are.
+        """
         if needs is not None:
             scratch = scratch_of(self.op)
             end = None if scratch is None else scratch[1]

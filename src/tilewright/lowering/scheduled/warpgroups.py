@@ -137,7 +137,7 @@ class _Matrix:
         self.leading = layout.place(1 << panels[0]) * self.size if len(panels) else 0
 
     def _check(self, ty: TiledViewType, axis: int) -> None:
-        """Raise ``not-lowered-to-threads`` for storage that no descriptor describes: one says how long rows are, and
+        """Raises ``not-lowered-to-threads`` for storage that no descriptor describes: one says how long rows are, and
         hardware swizzles them."""
         if ty.shared != SharedLayout.swizzled(ty.dims, axis, self.size):
             raise self.low.refuse(

@@ -133,7 +133,7 @@ for _old, _new in RENAMED.items():
 
 @lowers(C.FToFOp)
 def ftof(low: Lowering, op: C.FToFOp) -> Sequence[SSAValue]:
-    """``fp_to_fp``. Raises ``aa-target`` for types of scale factors that the target lacks."""
+    """``fp_to_fp``. Raises ``TileIRError`` (``aa-target``) for types of scale factors that the target lacks."""
     (source,), results = low.values(op.operands), low.types_of(op.results)
     for ty in (source.type, *results):
         if (name := T.element_name(T.element_of(ty))) in P.SCALED_FORMATS:

@@ -50,7 +50,7 @@ def mmai(low: Lowering, op: M.MmaIOp) -> Sequence[SSAValue]:
 
 @lowers(M.MmaFScaledOp)
 def mmaf_scaled(low: Lowering, op: M.MmaFScaledOp) -> Sequence[SSAValue]:
-    """``dot`` with scale factors. Raises ``aa-target`` if the target has none."""
+    """``dot`` with scale factors. Raises ``TileIRError`` (``aa-target``) if the target has none."""
     require_block_scale(low, op, "a product with scale factors")
     groups = [[value] for value in low.values(op.operands)]
     return low.grouped(N.DotOp, groups, low.types_of(op.results))

@@ -114,7 +114,10 @@ class Frame:
     def values_for(
         self, kind: Exit, outcome: Sequence[SSAValue], flags: int | None = None
     ) -> Sequence[SSAValue]:
-        """The values of a kind in an outcome that still has ``flags`` flags, by default all."""
+        """The values of a kind in an outcome that still has ``flags`` flags, by default all.
+
+        Raises ``KeyError`` if the frame has no exit of the kind.
+        """
         at = self.flags if flags is None else flags
         for other, types in zip(self.kinds, self.types, strict=True):
             if other is kind:
@@ -185,7 +188,11 @@ class After:
 def lower_block(
     low: Lowering, block: Block, first: Operation | None, after: After | None, frame: Frame
 ) -> Nested:
-    """Lower the operations from ``first`` on into ``block``, up to one that ends the frame."""
+    """Lower the operations from ``first`` on into ``block``, up to one that ends the frame.
+
+    ``after`` is what follows where the block falls through. Raises ``TileIRError`` (``not-lowered``) if control flow
+    would be nested too deep.
+    """
     previous, low.block = low.block, block
     low.depth += 1
     if low.depth > MAX_DEPTH:

@@ -33,7 +33,10 @@ _ALONE = 1
 
 
 def lower_function(low: Lowering, op: Function) -> Operation:
-    """Lower a function with its body. An entry becomes a kernel, and its hints the kernel's specification."""
+    """Lower a function with its body. An entry becomes a kernel, and its hints the kernel's specification.
+
+    Raises ``TileIRError`` (``not-lowered``, ``aa-target``) at an operation that has no lowering.
+    """
     signature = op.function_type_value
     returned = [lower_type(ty) for ty in signature.outputs.data]
     low.enter_function(op, find_exits(op), returned)
@@ -84,7 +87,10 @@ def kernel_spec(low: Lowering, op: EntryOp) -> KernelSpecAttr:
 
 
 def lower_global(low: Lowering, op: GlobalOp) -> Operation:
-    """A global of the module. Raises ``not-lowered`` if its alignment is not a power of two."""
+    """A global of the module, with its alignment in bytes.
+
+    Raises ``TileIRError`` (``not-lowered``) if the alignment is not a power of two.
+    """
     value, alignment = op.value_constant, op.alignment_value
     if alignment & (alignment - 1):
         raise refuse(op, f"its alignment, {alignment}, is not a power of two")

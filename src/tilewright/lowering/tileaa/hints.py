@@ -22,7 +22,7 @@ def _hint(options: TileAAOptions, op: TileOp, name: str) -> IntegerAttr | None:
 
 
 def given_hint(options: TileAAOptions, op: TileOp, name: str) -> int | None:
-    """The integer that a hint gives, whether it may have it or not; None where there is none."""
+    """The integer that a hint gives, in range or not; None where there is none."""
     found = _hint(options, op, name)
     return None if found is None or found.type == _I1 else found.value.data
 

@@ -18,7 +18,9 @@ from tilewright.passes.base import NV_TILEAA, TilePass
 class LowerCudaTileToTileAA(TilePass):
     """Lowers cuda_tile to nv_tileaa for a target architecture.
 
-    A builtin module is changed in place; a ``cuda_tile.module`` is replaced by a new builtin module.
+    A builtin module is changed in place; a ``cuda_tile.module`` is replaced by a new builtin module. ``num_warps``:
+    the warps of a block of kernels without a hint. ``grid``: the blocks along each axis of a launch, if they are
+    known.
     """
 
     name: ClassVar[str] = "lower-cuda-tile-to-tileaa"

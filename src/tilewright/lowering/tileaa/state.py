@@ -47,7 +47,7 @@ class Lowering(BlockBuilder[TileOp]):
     # Values.
 
     def value(self, old: SSAValue) -> SSAValue:
-        """The lowered value of a source value."""
+        """The lowered value of a source value, which must have been bound."""
         return self._values[old]
 
     def values(self, old: Sequence[SSAValue]) -> list[SSAValue]:
@@ -176,7 +176,7 @@ class Lowering(BlockBuilder[TileOp]):
 
 
 def run(work: Nested) -> Sequence[SSAValue]:
-    """Run a lowering and those it yields, without recursion; returns its result."""
+    """Run a lowering and those it yields, without recursion; returns its result. Deep nesting takes no Python stack."""
     waiting = [work]
     given: Any = None
     while waiting:

@@ -54,7 +54,7 @@ def refuse(op: TileOp, why: str, help: str = "") -> TileIRError:
 
 
 def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
-    """Raise ``aa-target`` if the target lacks block-scaled formats, which ``what`` needs."""
+    """Raises ``TileIRError`` (``aa-target``) if the target lacks block-scaled formats, which ``what`` needs."""
     if low.options.capability < BLOCK_SCALE_CAPABILITY:
         raise TileIRError.single(
             codes.TARGET,
@@ -65,7 +65,7 @@ def require_block_scale(low: Lowering, op: TileOp, what: str) -> None:
 
 
 def rule_of(op: TileOp) -> Rule:
-    """The rule of an operation. Raises ``not-lowered`` if it is refused."""
+    """The rule of an operation. Raises ``TileIRError`` (``not-lowered``) if it is refused."""
     if (rule := LOWERINGS.rule_of(op)) is None:
         raise refuse(op, REFUSED[type(op)])
     return rule

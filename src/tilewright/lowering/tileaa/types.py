@@ -15,6 +15,7 @@ def lower_type(ty: Attribute) -> Attribute:
     """The ``nv_tileaa`` type of a ``cuda_tile`` value.
 
     Tiles of rank 0 become scalars, tensor views memrefs, views on them tiled views; pointers are to global memory.
+    Raises ``TypeError`` for types that no value has.
     """
     match ty:
         case C.TileType():

@@ -25,4 +25,4 @@ class TileAAPass(TilePass):
 
     @abstractmethod
     def rewrite_function(self, function: FuncOp) -> None:
-        """Rewrite a verified function in place."""
+        """Rewrite a verified function in place, so that it still verifies."""

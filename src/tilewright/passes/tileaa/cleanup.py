@@ -42,7 +42,10 @@ class TileAADeadCodeElimination(TileAAPass):
 
 
 def erase_dead(function: FuncOp) -> None:
-    """Erase the dead operations of a function, and those that become dead as a result."""
+    """Erase the dead operations of a function, and those that become dead as a result.
+
+    Idle loads go, too: what waits for their tokens waits for what they waited for.
+    """
     for block in reversed(blocks_below(function)):
         for op in reversed(block.ops):
             if (is_idle_load(op) and _bypass(op)) or is_dead(op):

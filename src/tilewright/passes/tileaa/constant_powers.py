@@ -81,7 +81,10 @@ def powers_of(function: FuncOp) -> list[Operation]:
 
 
 def constant_powers(function: FuncOp, remarks: Remarks) -> None:
-    """Replace the powers of a function in place. A remark ``power`` explains each that stays."""
+    """Replace the powers of a function in place where the exponent is a constant with an exact enough formula.
+
+    A remark ``power`` explains each that stays.
+    """
     for op in powers_of(function):
         formula = _formula(op)
         if formula is None:

@@ -49,7 +49,9 @@ def mergeable(function: FuncOp) -> list[Operation]:
 
 
 def merge_reductions(function: FuncOp) -> None:
-    """Merge the reductions of a function in place."""
+    """Merge the reductions of a function in place, those that ``mergeable`` names, keeping the order of each one's
+    elements.
+    """
     for group in _groups(function):
         _merge(group.members)
         previous = group.members[-1]

@@ -47,7 +47,7 @@ def wide_comparisons(function: FuncOp) -> list[Operation]:
 
 
 def narrow_comparisons(function: FuncOp) -> None:
-    """Rewrite the comparisons of a function in place, and erase operations that become unused."""
+    """Rewrite the comparisons that ``wide_comparisons`` names in place, and erase operations that become unused."""
     narrowing = _Narrowing()
     for op in wide_comparisons(function):
         assert isinstance(op, CmpiOp)

@@ -55,7 +55,10 @@ class OrderGuard:
 
     @classmethod
     def watch(cls, module: Operation) -> OrderGuard:
-        """Number the effects of a module, and record the order that it needs."""
+        """Number the effects of a module by an attribute, and record the order that it needs.
+
+        ``release`` removes the attribute again.
+        """
         guard = cls(module)
         for name, function in _functions(module):
             for number, op in enumerate(filter(is_effect, function.walk())):

@@ -41,7 +41,10 @@ def rebuilt(
     old: Access,
     properties: Mapping[str, Attribute],
 ) -> Access:
-    """Return an access with the results and attributes of ``old`` but other operands."""
+    """Return an access of class ``kind`` with results and attributes of ``old`` but other operands; not inserted yet.
+
+    ``groups`` has all operands by name, in order, except for the token.
+    """
     made = kind.create(
         operands=[*(value for group in groups.values() for value in group), *token],
         result_types=[result.type for result in old.results],

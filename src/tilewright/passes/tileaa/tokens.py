@@ -52,7 +52,7 @@ def joined(tokens: Sequence[SSAValue], place: InsertPoint, like: Operation) -> S
 
 
 def set_token(op: Operation, token: SSAValue) -> None:
-    """Replace the token that an effect waits for."""
+    """Replace the token that an effect waits for; one that waits for none stays as it is."""
     for index, operand in enumerate(op.operands):
         if is_token(operand):
             op.operands[index] = token

@@ -51,7 +51,7 @@ def short_loops(function: FuncOp) -> list[Operation]:
 
 
 def unroll_loops(function: FuncOp, remarks: Remarks) -> None:
-    """Unroll the short loops of a function in place, and return them."""
+    """Unroll the short loops of a function in place, inner ones first; a remark ``loop`` tells of each."""
     for op in reversed(list(function.walk())):  # what stands inside before what is around it
         if isinstance(op, ForOp) and (rounds := _rounds(op)) is not None:
             told = f"its {len(rounds)} iterations are unrolled"

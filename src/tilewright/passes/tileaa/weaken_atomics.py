@@ -72,7 +72,10 @@ def ordered_updates(function: FuncOp) -> list[Operation]:
 
 
 def weaken_atomics(function: FuncOp, remarks: Remarks) -> None:
-    """Weaken the updates of a function in place. If they stay ordered, a remark ``atomic`` says why."""
+    """Weaken the updates of a function in place to relaxed. If they stay ordered, a remark ``atomic`` says why.
+
+    By the memory model they may only if nothing else in the kernel can observe their order; all stay, or none.
+    """
     updates = ordered_updates(function)
     if not updates:
         return

@@ -72,7 +72,9 @@ class Widths:
 
 
 def widths(function: FuncOp, axis: int) -> Widths:
-    """Analyse how a kernel can be widened along a grid axis. Raises ``CannotWidenError`` if it cannot."""
+    """Analyse how a kernel can be widened along a grid axis; changes nothing. Raises ``CannotWidenError`` if it
+    cannot.
+    """
     found = Widths(axis)
     _Analysis(found).block(function.body.blocks[0])
     found.loads = [
@@ -84,7 +86,10 @@ def widths(function: FuncOp, axis: int) -> Widths:
 def widened(
     function: FuncOp, found: Widths, factor: int
 ) -> tuple[FuncOp, dict[Operation, Operation]]:
-    """Return the kernel that does the work of ``factor`` blocks, and the original of each of its operations."""
+    """Return the kernel that does the work of ``factor`` blocks, and the original of each of its operations.
+
+    ``function`` stays as it is. The grid must shrink along the axis by the same factor.
+    """
     return _resized(function, found, lambda extent: extent * factor)
 
 
@@ -205,7 +210,12 @@ class _Analysis:
 
 
 def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) -> _Step | None:
-    """Return how an operation acts on wide tiles, or None if it does the same in all blocks."""
+    """Return how an operation acts on wide tiles, or None if it does the same in all blocks.
+
+    ``side`` has the axis of each tile that differs from block to block, ``numbers`` the values that hold the block's
+    index. Raises ``CannotWidenError`` if it uses either in any other way than by tiles, or may have effects of its
+    own.
+    """
     if isinstance(op, TiledLoadOp | TiledStoreOp) and any(v in numbers for v in op.operands):
         return _access(op, numbers)
     if any(value in numbers for value in op.operands):

@@ -38,17 +38,17 @@ class Shape:
 
     @property
     def known(self) -> int:
-        """How many may move at once without asking."""
+        """How many elements may move at once without asking at run time."""
         return self.width if self.proven is None else self.proven
 
     def narrowed(self, width: int) -> Shape:
-        """The same access of so many elements at once at most."""
+        """The same access of ``width`` elements at once at most."""
         proven = None if self.proven is None else min(self.proven, width)
         return Shape(self.axis, min(self.width, width), proven)
 
 
 def element_bytes(ty: object) -> int:
-    """The bytes that an element of a tile type takes in memory."""
+    """The bytes that an element of a tile type takes in memory, at least 1: two elements of 4 bits share theirs."""
     element = T.element_of(ty)  # pyright: ignore[reportArgumentType]
     name = T.element_name(element)
     if name in ("ptr", "index"):
@@ -57,7 +57,11 @@ def element_bytes(ty: object) -> int:
 
 
 def access_shape(facts: Facts, op: Access) -> Shape:
-    """How an access may move its elements; single ones along the last axis where nothing is known."""
+    """How an access may move its elements; single ones along the last axis where nothing is known.
+
+    The axis is the one with neighbours in memory. The width, in elements, is up to 16 bytes; for how many of them
+    alignment, bounds and masks are proven is beside it.
+    """
     dims = T.dims_of(op.moved.type) or (1,)
     (base,) = values_of(op, "base")
     last = max((axis for axis, extent in enumerate(dims) if extent > 1), default=len(dims) - 1)
@@ -133,7 +137,9 @@ def _divisor(facts: Facts, extent: Extent) -> int:
 
 
 def coalesced(dims: Sequence[int], threads: int, shape: Shape) -> Layout:
-    """The layout in which the threads of a warp access neighbours."""
+    """The layout in which the threads of a warp access neighbours along the axis of ``shape``, ``shape.width``
+    elements each.
+    """
     order = [shape.axis, *(axis for axis in reversed(range(len(dims))) if axis != shape.axis)]
     return Layout.blocked(dims, threads, order, shape.width)
 

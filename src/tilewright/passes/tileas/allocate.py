@@ -38,7 +38,11 @@ Range: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Allocate(FunctionPass):
-    """Assigns an offset in shared memory to every storage."""
+    """Assigns an offset in shared memory to every storage.
+
+    ``shared_bytes``: the shared memory that a block may take, in bytes. It is not exceeded where there is a choice; a
+    kernel that needs more is refused when it is compiled. Passes that make storages come before.
+    """
 
     name: ClassVar[str] = "tileas-allocate"
 
@@ -54,9 +58,11 @@ def allocate(
     remarks: Remarks | None = None,
     threads: int | None = None,
 ) -> None:
-    """Give each storage of a function its place: the first one that is free while it is needed. Scratch memory lies
-    behind, within ``shared_bytes`` where there is a choice. ``threads`` are those of a block that have tiles, by
-    default those that layouts speak of."""
+    """Give each storage of a function its offset in shared memory, in place: the first that is free while needed.
+
+    Scratch memory lies behind, within ``shared_bytes`` where there is a choice. ``threads`` are those of a block that
+    have tiles, by default those that layouts speak of. What was allocated before is placed anew.
+    """
     placed = _places(func)
     for op in func.walk():
         if isinstance(op, S.AllocTensorOp):
@@ -80,7 +86,7 @@ def peak(func: FuncOp, without: Collection[SSAValue] = ()) -> int:
 
 
 def end_of(func: FuncOp, storage: SSAValue) -> int:
-    """The byte behind a storage, where ``allocate`` places it."""
+    """The offset of the first byte behind a storage in shared memory, where ``allocate`` places it."""
     return _places(func)[storage][1]
 
 

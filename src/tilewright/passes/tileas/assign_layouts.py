@@ -46,7 +46,11 @@ from tilewright.passes.tileas.warp_counts import DEFAULT_WARPS, block_warps
 
 @dataclass(frozen=True)
 class AssignLayouts(FunctionPass):
-    """Assigns a layout to every tile, and inserts layout conversions."""
+    """Assigns a layout to every tile, and inserts layout conversions.
+
+    ``num_warps``: the warps of a block of kernels without a hint. ``target``: the architecture whose instructions
+    products use, such as ``sm_90a``.
+    """
 
     name: ClassVar[str] = "tileas-assign-layouts"
 

@@ -43,8 +43,11 @@ class AvoidConflicts(FunctionPass):
 
 
 def avoid_conflicts(func: FuncOp) -> None:
-    """Let copies to storage write it without conflicts of banks, as far as what they write can be computed otherwise
-    in fewer instructions than it saves waves."""
+    """Let copies to storage write it without bank conflicts, in place, where that is worth it.
+
+    That is, where what they write can be computed in another layout by fewer instructions than it saves waves. Tiles
+    must have layouts (``tileas-assign-layouts``).
+    """
     facts = Facts(func)
     made: dict[tuple[SSAValue, Layout], SSAValue] = {}
     for op in list(func.walk()):

@@ -36,7 +36,7 @@ _CONTROL = (scf.ForOp, scf.IfOp, scf.YieldOp, ReturnOp)
 
 
 def check_band(band: int) -> None:
-    """A ``TileIRError`` unless bands can be so wide."""
+    """Raises ``TileIRError`` (``bad-block-band``) unless a band can be ``band`` blocks wide."""
     if not 2 <= band <= WIDEST_BAND:
         raise TileIRError.single(
             BAD_BAND, f"expected a band of 2 to {WIDEST_BAND} blocks, got {band}"

@@ -46,8 +46,9 @@ _KIND = "block-order"
 class OrderBlocks(FunctionPass):
     """Runs the blocks of large grids in bands along the first axis if their order does not matter.
 
-    Applies to grids of more than ``limit`` blocks whose first axis is longer than ``band``. A ``band`` of 0 leaves both
-    to the performance model of the target."""
+    Applies to grids of more than ``limit`` blocks whose first axis is longer than ``band``. A ``band`` of 0 leaves
+    both to the performance model of the ``target``; ``num_warps`` are those of kernels without a hint.
+    """
 
     name: ClassVar[str] = "tileas-order-blocks"
 
@@ -70,8 +71,11 @@ class OrderBlocks(FunctionPass):
 def choose_order(
     func: FuncOp, warps: int, target: Target, remarks: Remarks, band: int | None = None
 ) -> None:
-    """Let the blocks of a kernel go through bands where the tables of the performance model say that memory has less to do
-    then, and nothing says that the order matters. ``band``: so wide ones on every grid that is wider; 0: none."""
+    """Let the blocks of a kernel go through bands, in place, where the performance model has memory do less then.
+
+    Nothing changes if the order of blocks may matter, or the model knows no GPU of the target; a remark says why.
+    ``band``: so many blocks wide on every grid that is wider; 0: none.
+    """
     if band is not None:
         remarks.add(_KIND, _as_decided(func, band), func)
         return

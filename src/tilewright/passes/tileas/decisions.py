@@ -52,7 +52,10 @@ class Decisions:
 
     @staticmethod
     def of(given: Mapping[str, object]) -> Decisions:
-        """Decisions by their names: numbers, or the words of the command line. A TileIRError (``bad-decision``) for others."""
+        """Decisions by their names: numbers, or the words of the command line.
+
+        Raises ``TileIRError`` (``bad-decision``) for unknown names, and for values out of range.
+        """
         made = Decisions()
         for name, value in given.items():
             if name not in _READ:
@@ -62,7 +65,10 @@ class Decisions:
 
     @staticmethod
     def parse(words: Iterable[str]) -> Decisions:
-        """Decisions that are written ``NAME=VALUE``; a TileIRError (``bad-decision``) for others."""
+        """Decisions that are written ``NAME=VALUE``.
+
+        Raises ``TileIRError`` (``bad-decision``) for any other form, a name given twice, and what ``of`` refuses.
+        """
         given: dict[str, object] = {}
         for word in words:
             name, equals, value = word.partition("=")
@@ -120,7 +126,7 @@ _READ: dict[str, Callable[[object], Any]] = {
     "grid": _grid,
     "width": _number("width", (1, 2, 4, 8, 16).__contains__, "1, 2, 4, 8 or 16"),
     "band": _number("band", lambda n: n == 0 or 2 <= n <= WIDEST_BAND, f"0, or 2 to {WIDEST_BAND}"),
-    "resident": _number("resident", lambda n: n <= _MOST_RESIDENT, f"0 to {_MOST_RESIDENT}"),
+    "resident": _number("resident", lambda n: 0 <= n <= _MOST_RESIDENT, f"0 to {_MOST_RESIDENT}"),
     "parts": _number("parts", PARTS.__contains__, "1, 2, 4, 8 or 16"),
     "depths": _number("depths", PARTS.__contains__, "1, 2, 4, 8 or 16"),
 }

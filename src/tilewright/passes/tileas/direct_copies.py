@@ -53,7 +53,11 @@ FEW_REGISTERS = 64
 
 @dataclass(frozen=True)
 class DirectCopies(FunctionPass):
-    """Copies tiles to shared memory without taking them through registers."""
+    """Copies tiles to shared memory without taking them through registers.
+
+    ``shared_bytes``: the shared memory that a block may take, in bytes. ``registers``: those of a thread that the
+    tiles of a block of operations must take at least.
+    """
 
     name: ClassVar[str] = "tileas-direct-copies"
 
@@ -70,8 +74,11 @@ def direct_copies(
     remarks: Remarks | None = None,
     registers: int = FEW_REGISTERS,
 ) -> None:
-    """Let the tiles of a function that are loaded for storage alone be copied there, if that fits into ``shared_bytes``, and
-    if those of a block of operations would take more than some ``registers`` of a thread."""
+    """Let the tiles of a function that are loaded for storage alone be copied there by ``cp.async``, in place.
+
+    Only if that fits into ``shared_bytes`` bytes, and if those of a block of operations would take more than
+    ``registers`` registers of a thread. Rings must have been made (``tileas-pipeline``).
+    """
     remarks = Remarks() if remarks is None else remarks
     loads, room = Loads(func), 4 * registers * threads_of(func)
     found = list(_candidates(func, loads))

@@ -70,7 +70,10 @@ def footprint_of(
     by_copy: bool = False,
     by_proxy: bool = False,
 ) -> Bytes:
-    """Return the footprint of a storage; for a view of a stage, of the whole ring."""
+    """Return the footprint of a storage, in bytes of shared memory; for a view of a stage, of the whole ring.
+
+    Its storage must have been placed by ``tileas-allocate``.
+    """
     base, ty = base_of(storage), storage.type
     assert isinstance(ty, TiledViewType) and isinstance(base.type, TiledViewType)
     made = base.owner

@@ -27,4 +27,4 @@ class FunctionPass(TilePass):
 
     @abstractmethod
     def rewrite_function(self, func: FuncOp) -> None:
-        """Do the work on one function."""
+        """Do the work on one function with a body, in place."""

@@ -69,8 +69,11 @@ class InsertBarriers(FunctionPass):
 
 
 def insert_barriers(func: FuncOp, threads: int | None = None) -> None:
-    """Put barriers into a function, where there are none that would do. What has no place in shared memory gets one.
-    ``threads`` are those of a block that have tiles, by default those that layouts speak of."""
+    """Put barriers into a function, where there are none that would do.
+
+    What has no place in shared memory gets one (``allocate``). ``threads`` are those of a block that have tiles, by
+    default those that layouts speak of. No pass may move accesses afterwards.
+    """
     threads = threads or threads_of(func)
     if ALLOCATED not in func.attributes:
         allocate(func, threads=threads)

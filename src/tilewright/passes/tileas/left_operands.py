@@ -16,9 +16,11 @@ HALF = 2
 
 
 def computed_left(load: Access) -> list[DotOp]:
-    """The products of halves in a loop's round that take as their left operand what is computed, element by element, from a
-    tile of halves that the iteration loads. None where a product takes the tile otherwise, or where it is stored: it has another
-    place then."""
+    """The products of halves in a loop's round whose left operand is computed from a loaded tile, element by element.
+
+    The tile has elements of 16 bits and is loaded in the iteration. Empty where a product takes the tile otherwise,
+    or where it is stored: it has another place then.
+    """
     block = load.parent
     if block is None or not isinstance(block.parent_op(), scf.ForOp):
         return []

@@ -43,7 +43,10 @@ _OTHER_WORK = frozenset((tile_ops.DOT, tile_ops.SCAN)) | tile_ops.ATOMICS
 
 @dataclass(frozen=True)
 class LimitResidency(FunctionPass):
-    """Limits the blocks per multiprocessor if a kernel rereads data that L2 would otherwise evict."""
+    """Limits the blocks per multiprocessor if a kernel rereads data that L2 would otherwise evict.
+
+    ``num_warps``: the warps of a block of kernels without a hint. ``target``: the architecture whose table decides.
+    """
 
     name: ClassVar[str] = "tileas-limit-residency"
 
@@ -61,8 +64,10 @@ def limit_residency(
     remarks: Remarks | None = None,
     decided: int | None = None,
 ) -> None:
-    """Let a block of a kernel take more shared memory than it needs, where few of them on a multiprocessor are enough.
-    ``decided``: so many of them, 0 for as many as fit."""
+    """Let a block of a kernel take more shared memory than it needs, where few blocks on a multiprocessor suffice.
+
+    The rule is ``model.choices.blocks_for_rereads``. ``decided``: so many blocks, 0 for as many as fit.
+    """
     remarks = Remarks() if remarks is None else remarks
     gpu = gpu_of(target.compute)
     if gpu is None or decided == 0:

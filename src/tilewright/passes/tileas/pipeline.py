@@ -81,7 +81,7 @@ _UNROLLED = 4
 
 
 def copy_layout(op: AsyncCopy, threads: int) -> Layout:
-    """Which thread copies which elements of a tile: of pointers the one that holds them."""
+    """Which of ``threads`` threads copies which elements of a tile: of pointers the one that holds them."""
     if isinstance(op, AsyncLoadOp):
         layout = layout_of(op.base.type)
         return default_layout(op.base.type, threads) if layout is None else layout
@@ -104,7 +104,11 @@ def inner_axis(target: TiledViewType) -> int:
 
 @dataclass(frozen=True)
 class Pipeline(FunctionPass):
-    """Prefetches loads of loops into multi-stage rings by asynchronous copies."""
+    """Prefetches loads of loops into multi-stage rings by asynchronous copies.
+
+    ``stages`` of a ring, as far as ``shared_bytes`` bytes of shared memory, what a block may take, have room for
+    them.
+    """
 
     name: ClassVar[str] = "tileas-pipeline"
 
@@ -122,8 +126,11 @@ def pipeline(
     remarks: Remarks | None = None,
     gpu: Gpu | None = None,
 ) -> list[str]:
-    """Pipeline the loops of a function; why loops and loads were left as they are. With a ``gpu``, small stages are as
-    many as hide the latency of its memory. Loops with products come first: others have what they leave of shared memory."""
+    """Pipeline the loops of a function in place; returns why loops and loads were left as they are.
+
+    With a ``gpu``, small stages are as many as hide the latency of its memory. Loops with products come first: others
+    have what they leave of ``shared_bytes`` bytes of shared memory. Tiles must have layouts.
+    """
     remarks = Remarks() if remarks is None else remarks
     close_inductions(func)
     for pipeliner in (LoopPipeliner, StreamingLoopPipeliner):
@@ -179,11 +186,11 @@ class LoopPipeliner(LoopLoads):
         self._rewrite(loads, stages)
 
     def budget(self, others: int) -> int:
-        """The bytes that a ring may have beside ``others``."""
+        """The bytes that a ring may have beside ``others`` bytes of storage; negative if these are too many already."""
         return self.shared_bytes - others - self.scratch()
 
     def scratch(self, *, least: bool = False) -> int:
-        """What a ring leaves to exchanges (``conversion_scratch``)."""
+        """The bytes that a ring leaves to exchanges (``conversion_scratch``)."""
         return conversion_scratch(self.loop, least=least)
 
     def room(self, each: int, others: int) -> int:
@@ -212,7 +219,7 @@ class LoopPipeliner(LoopLoads):
     def report(
         self, tiles: int, how: str, stages: int, each: int, compared: Comparison | None
     ) -> None:
-        """Remark on a ring of ``stages`` of ``each`` bytes."""
+        """Remark on a ring of ``stages`` of ``each`` bytes, for so many tiles."""
         what = "1 tile" if tiles == 1 else f"{tiles} tiles"
         found = f"a loop prefetches {what}{how} into {stages} stages"
         if stages == 1:
@@ -244,7 +251,11 @@ class LoopPipeliner(LoopLoads):
         return refills(self.gpu, ring, stages)
 
     def asked(self, stages: int, each: int, others: int) -> tuple[int, Comparison | None]:
-        """The stages of a ring by the tables of the performance model, and what these compared."""
+        """The stages of a ring by the tables of the performance model, and what these compared.
+
+        ``stages``: as many as there is room for, ``each``: the bytes of one, ``others``: those of the kernel's other
+        storage.
+        """
         if self.gpu is None:
             return stages, None
         products = [op for op in self.body.ops if isinstance(op, S.Product)]
@@ -253,7 +264,7 @@ class LoopPipeliner(LoopLoads):
         )
 
     def beside(self, loads: Iterable[PrefetchedLoad]) -> int:
-        """What the storages of the kernel take together, without those that a ring of these loads replaces."""
+        """The bytes that the storages of the kernel take together, without those that a ring of these loads replaces."""
         replaced = {reader.storage for load in loads for reader in load.readers}
         return peak(self.func, replaced)
 
@@ -427,8 +438,10 @@ class StreamingLoopPipeliner(LoopPipeliner):
         return not any(isinstance(op, S.Product | DotOp) for op in self.body.walk())
 
     def loads(self, *, boxes: bool = False) -> list[PrefetchedLoad]:
-        """None if threads have less than a word each to wait for: a ring costs a barrier in each iteration. None either if the
-        loop runs so seldom that it is unrolled, and loads of all iterations start side by side."""
+        """Empty if threads have less than a word each to wait for: a ring costs a barrier in each iteration.
+
+        Empty, too, if the loop runs so seldom that it is unrolled, and loads of all iterations start side by side.
+        """
         found = super().loads(boxes=boxes)
         least = LEAST_BYTES * threads_of(self.func)
         if self.iterations is not None and self.iterations <= _UNROLLED:
@@ -436,11 +449,11 @@ class StreamingLoopPipeliner(LoopPipeliner):
         return found if sum(load.bytes for load in found) >= least else []
 
     def budget(self, others: int) -> int:
-        """Half of the memory at most: two blocks shall share a multiprocessor."""
+        """Half of the memory at most, in bytes: two blocks shall share a multiprocessor."""
         return min(super().budget(others), self.shared_bytes // 2 - others)
 
     def room(self, each: int, others: int) -> int:
-        """The same: what does not fit there stays as it was."""
+        """The same, in bytes: what does not fit there stays as it was."""
         return self.budget(others)
 
 

@@ -68,7 +68,11 @@ class PipelineProducts(FunctionPass):
 
 
 def pipeline_products(func: FuncOp, warps: int, remarks: Remarks | None = None) -> None:
-    """Start the products of loops one iteration ahead, if they are candidates and registers suffice for ``warps`` warps."""
+    """Start the products of loops one iteration ahead, in place, if they are candidates and registers suffice.
+
+    ``warps``: those of a block. Applies to products by ``wgmma``; remarks (``in-flight``) say which, and why others
+    are not.
+    """
     remarks = Remarks() if remarks is None else remarks
     for op in list(func.walk()):
         if not isinstance(op, S.DotOp) or S.atom_of(op) != "wgmma" or op.parent is None:

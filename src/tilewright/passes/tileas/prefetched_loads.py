@@ -81,7 +81,7 @@ class Reader:
 
     @property
     def order(self) -> list[int] | None:
-        """The order of axes, where it changes."""
+        """The order of axes, where it changes; else None."""
         if not self.shapes or self.shapes[-1].name != tile_ops.PERMUTE:
             return None
         return list(int_list(self.shapes[-1].properties["permutation"]))
@@ -176,7 +176,7 @@ class Loads:
         )
 
     def width(self, load: TileLoad, target: TiledViewType) -> int:
-        """How many neighbours, in memory and in storage, a thread copies at once."""
+        """How many neighbours, in memory and in storage, a thread copies at once, in elements."""
         shape, dims = access_shape(self.facts, load), T.dims_of(load.result.type)
         layout = self.filled(load, shape)
         width = min(shape.width, layout.run(dims, shape.axis))
@@ -204,7 +204,7 @@ class Loads:
         return enum_property(cutter, "padding_value")
 
     def copy(self, load: TileLoad, target: SSAValue, width: int, *, ordered: bool) -> AsyncCopy:
-        """The copy of a loaded tile to storage, ``width`` elements at a time."""
+        """The copy of a loaded tile to storage, ``width`` elements at a time; not inserted yet."""
         properties: dict[str, Attribute] = {"vector": b.IntegerAttr(width, b.i64)}
         if ordered:
             properties["ordered"] = b.UnitAttr()
@@ -444,8 +444,10 @@ def _of_pointers(load: LoadOp) -> str:
 
 
 def padding_of(load: TileLoad) -> SSAValue | None:
-    """What a load through pointers has where its mask is off, other than the zeros of a copy: it is put in when threads
-    read the tile."""
+    """What a load through pointers has where its mask is off, other than the zeros of a copy; else None.
+
+    It is put in when threads read the tile.
+    """
     if not isinstance(load, LoadOp) or load.other is None or _is_zero(load.other):
         return None
     return load.other

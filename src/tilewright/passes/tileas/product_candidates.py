@@ -73,7 +73,10 @@ class Candidate:
         return _keeps(use, self.loop, self.carried)
 
     def lack_of_registers(self, warps: int) -> str:
-        """Return why the registers of a thread cannot hold the accumulators of two iterations; empty if they can."""
+        """Return why the registers of a thread cannot hold the accumulators of two iterations; empty if they can.
+
+        An estimate: registers of 32 bits, with a fixed number for what the compiler needs beside them.
+        """
         given = _registers_of(self.loop, warps)
         sums = _held(self.dot.result)
         carried = sum(_held(value) for value in self.loop.body.block.args[1:])

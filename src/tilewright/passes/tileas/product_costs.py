@@ -110,7 +110,10 @@ def _rate(name: str, atom: str = "") -> str:
 
 
 def registers_of(sums: int, warps: int, by_warpgroups: bool) -> int:
-    """Return the registers per thread of a kernel whose ``warps`` warps hold ``sums`` accumulator elements together."""
+    """Return the registers per thread of a kernel whose ``warps`` warps hold ``sums`` accumulator elements together.
+
+    An estimate, of 32-bit registers: with what the compiler needs beside accumulators, up to the limit of a thread.
+    """
     beside = BESIDE_ACCUMULATORS + (0 if by_warpgroups else OPERANDS)
     return min(sums // (32 * warps) + beside, MOST_REGISTERS)
 

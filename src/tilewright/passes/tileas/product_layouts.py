@@ -112,7 +112,7 @@ class ProductLayouts(TileLayouts):
             use.operation.operands[use.index] = loaded
 
     def dot(self, op: Operation) -> None:
-        """A product by the instruction that the target has for its types and shapes, else by threads."""
+        """Settle a product by the instruction that the target has for its types and shapes, else by threads."""
         assert isinstance(op, DotOp)
         if self._by_warpgroups(op):
             return

@@ -87,7 +87,10 @@ class Remarks:
         compared: Comparison | None = None,
         **figures: Figure,
     ) -> None:
-        """Add a remark at an operation, unless the same one at the same location was added before."""
+        """Add a remark at an operation, unless the same one at the same location was added before.
+
+        ``kind`` is one of ``docs/schemas/remarks.schema.json``; ``figures`` are what the message says in numbers.
+        """
         location = None if op is None else _place(op)
         remark = Remark(kind, message, location, self.made_by, tuple(figures.items()), compared)
         if remark not in self._seen:

@@ -45,8 +45,10 @@ class RemoveConversions(FunctionPass):
 
 
 def remove_conversions(func: FuncOp, remarks: Remarks | None = None) -> None:
-    """Let no tile of a function go through shared memory that can be had in another way for less; what still does is
-    told."""
+    """Let no tile of a function go through shared memory that can be had in another way for less, in place.
+
+    What still does is told by remarks. Tiles must have layouts.
+    """
     remarks = Remarks() if remarks is None else remarks
     moved = convert_groups(func)
     facts = Facts(func)

@@ -50,8 +50,11 @@ class Schedule(FunctionPass):
 
 
 def schedule_products(func: FuncOp, remarks: Remarks | None = None) -> None:
-    """Let the products of a function that can go on into the next iteration of their loop do so, and let few bytes that an iteration
-    loads for their sums come while they are made."""
+    """Let the products of a function that can go on into the next iteration of their loop do so, in place.
+
+    Few bytes that an iteration loads for its sums come while they are made. Applies to products by ``wgmma``; remarks
+    (``in-flight``) say why others wait.
+    """
     remarks = Remarks() if remarks is None else remarks
     hoist_loads(func, remarks)
     for op in list(func.walk()):

@@ -97,7 +97,10 @@ def exchanged_bytes(op: Operation, threads: int) -> int | None:
 
 
 def fewest_exchanged_bytes(op: Operation, threads: int) -> int | None:
-    """The bytes of ``exchanged_bytes`` that suffice where memory is scarce: a conversion may go in two halves."""
+    """The bytes of ``exchanged_bytes`` that suffice where memory is scarce: a conversion may go in two halves.
+
+    None where they are not known.
+    """
     size = exchanged_bytes(op, threads)
     if not size or not isinstance(op, S.ConvertLayoutOp):
         return size
@@ -118,7 +121,10 @@ def needed_bytes(func: FuncOp) -> int:
 
 
 def threads_of(func: FuncOp) -> int:
-    """The threads that layouts of a function speak of; those of a block where it has no layouts."""
+    """The threads that layouts of a function speak of; those of a block, by its hint, where it has no layouts.
+
+    Raises ``TileIRError`` (``bad-block-warps``) as ``block_warps``.
+    """
     for op in func.walk():
         for value in op.results:
             layout = layout_of(value.type)

@@ -31,7 +31,7 @@ class CannotSplitError(Exception):
 
 
 def check_weak(op: Load | Store | AtomicUpdate) -> None:
-    """Raise ``CannotSplitError`` for an access that orders others, or is volatile, and for an update whose former values are
+    """Raises ``CannotSplitError`` for an access that orders others, or is volatile, and for an update whose former values are
     used."""
     if isinstance(op, AtomicUpdate):
         if op.semantic != "relaxed":
@@ -43,7 +43,7 @@ def check_weak(op: Load | Store | AtomicUpdate) -> None:
 
 
 def check_view(op: InView, ty: Attribute, axis: int) -> None:
-    """Raise ``CannotSplitError`` unless an access goes through a view of whole tiles that do not overlap along an axis."""
+    """Raises ``CannotSplitError`` unless an access goes through a view of whole tiles that do not overlap along an axis."""
     check_weak(op)
     cutter = cut_by(op.base)
     cut = None if cutter is None else cutter.cut
@@ -62,7 +62,7 @@ def check_view(op: InView, ty: Attribute, axis: int) -> None:
 
 
 def part_type(ty: Attribute, axis: int, parts: int) -> T.TileType:
-    """The type of one of so many parts of a tile along an axis."""
+    """The type of one of ``parts`` parts of a tile along an axis, whose extent they must divide."""
     assert isinstance(ty, T.TileType)
     dims = list(ty.dims)
     dims[axis] //= parts

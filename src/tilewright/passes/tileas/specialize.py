@@ -105,7 +105,10 @@ def agents_for(
 
 @dataclass(frozen=True)
 class Specialize(FunctionPass):
-    """Gives the copies of pipelines to producer warps."""
+    """Gives the copies of pipelines to producer warps.
+
+    ``num_warps``: the warps of a block of kernels without a hint. ``target``: the architecture.
+    """
 
     name: ClassVar[str] = "tileas-specialize"
 
@@ -123,7 +126,10 @@ def specialize(
     remarks: Remarks | None = None,
     wanted: bool | None = None,
 ) -> None:
-    """Split a function of ``warps`` warps into agents, where that can be done, and pays or is ``wanted``."""
+    """Split a function of ``warps`` warps into agents in place, where that can be done, and pays or is ``wanted``.
+
+    Its loops must fill pipelines already. A remark ``agents`` says what was done, or why not.
+    """
     remarks = Remarks() if remarks is None else remarks
     if agent_switch(func) is not None or not any(_fills(op) for op in func.walk()):
         return

@@ -61,7 +61,10 @@ _CASTS = (arith.IndexConversion, arith.Extension)
 
 @dataclass(frozen=True)
 class SplitDepths(FunctionPass):
-    """Splits products whose operands exceed shared memory, along k."""
+    """Splits products whose operands exceed shared memory, along k.
+
+    ``shared_bytes``: the shared memory that a block may take, in bytes.
+    """
 
     name: ClassVar[str] = "tileas-split-depths"
 
@@ -74,9 +77,12 @@ class SplitDepths(FunctionPass):
 def split_depths(
     func: FuncOp, shared_bytes: int, remarks: Remarks | None = None, decided: int | None = None
 ) -> None:
-    """Make products in as few parts along k as let the loaded operands of two parts fit into ``shared_bytes``: those of
-    loops if those of two iterations do not fit, others if those of one do not. ``decided``: those with large operands
-    in so many parts, 1 for the whole."""
+    """Make products in as few parts along k as let the loaded operands of two parts fit into ``shared_bytes`` bytes.
+
+    Those of loops if those of two iterations do not fit, others if those of one do not. ``decided``: those with large
+    operands in so many parts, 1 for the whole. What cannot be split stays, and a remark says why. Tiles have no
+    layouts yet.
+    """
     remarks = Remarks() if remarks is None else remarks
     if decided is not None:
         _split_large(func, decided, remarks)

@@ -90,7 +90,10 @@ Form: TypeAlias = int | None
 
 @dataclass(frozen=True)
 class SplitTiles(FunctionPass):
-    """Splits tiles whose accumulators do not fit into registers."""
+    """Splits tiles whose accumulators do not fit into registers.
+
+    ``num_warps``: the warps of a block of kernels without a hint, on whose registers that depends.
+    """
 
     name: ClassVar[str] = "tileas-split-tiles"
 
@@ -103,9 +106,11 @@ class SplitTiles(FunctionPass):
 def split_tiles(
     func: FuncOp, warps: int, remarks: Remarks | None = None, decided: int | None = None
 ) -> None:
-    """Let the blocks of a kernel work through their tiles in as few parts as let the accumulators of each fit into the
-    registers of ``warps`` warps, if that is possible and they do not fit as a whole. ``decided``: in so many parts, 1 for
-    the whole."""
+    """Let the blocks of a kernel work through their tiles in as few parts as let accumulators fit into registers.
+
+    That is, into those of ``warps`` warps, if they do not fit as a whole. ``decided``: in so many parts, 1 for the
+    whole. Where that is not possible, a remark says why and nothing changes. Tiles have no layouts yet.
+    """
     remarks = Remarks() if remarks is None else remarks
     parts, why = _wanted(func, warps) if decided is None else (decided, "")
     if parts == 1:
@@ -149,8 +154,10 @@ def _bytes_of_threads(op: DotOp) -> int:
 
 
 def split_into(func: FuncOp, parts: int) -> None:
-    """Let the blocks of a kernel work through their tiles in ``parts`` parts. Raises ``CannotSplitError``, and changes
-    nothing, if they cannot."""
+    """Let the blocks of a kernel work through their tiles in ``parts`` parts, in place.
+
+    Raises ``CannotSplitError``, and changes nothing, if they cannot.
+    """
     _Rewriting(func, _analyse(func, parts), parts).run()
 
 

@@ -46,7 +46,11 @@ class Target:
         return (164 if self.compute < 90 else 228) << 10
 
     def shared_by(self, blocks: int) -> Target:
-        """The target with what shared memory a block may take if so many of them share a multiprocessor."""
+        """The target with what shared memory a block may take if ``blocks`` of them share a multiprocessor.
+
+        In steps of 128 bytes, less what the system takes of each block (CUDA C++ Programming Guide, compute
+        capabilities).
+        """
         each = self.multiprocessor_bytes // max(blocks, 1) // 128 * 128 - RESERVED_BYTES
         return replace(self, shared_bytes=max(min(self.shared_bytes, each), 0))
 

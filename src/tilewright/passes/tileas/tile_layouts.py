@@ -50,7 +50,7 @@ def retype(value: SSAValue, layout: Layout) -> None:
 
 
 def default_layout(ty: Attribute, threads: int) -> Layout:
-    """The layout that operations without one of their own work in."""
+    """The layout that operations without one of their own work in: chunks of 4 elements, dealt to threads in turn."""
     return Layout.dealt(prod(T.dims_of(ty)), threads)
 
 
@@ -80,7 +80,7 @@ class TileLayouts:
         return found.narrowed(max(self.decisions.width // element_bytes(op.moved.type), 1))
 
     def settle(self, value: SSAValue, layout: Layout, strength: int = 0) -> None:
-        """Let a value be held in a layout."""
+        """Let a value be held in a layout, in place. ``strength`` decides which operand's layout a result takes."""
         self.layouts[value] = layout
         self.strength[value] = strength
         retype(value, layout)

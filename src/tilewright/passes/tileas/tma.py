@@ -52,7 +52,10 @@ DEFAULT_STAGES = 4
 
 @dataclass(frozen=True)
 class TmaPipelines(FunctionPass):
-    """Loads tiles of loops by tensor maps into pipelines."""
+    """Loads tiles of loops by tensor maps into pipelines.
+
+    ``stages`` of a pipeline, as far as the shared memory of the ``target`` has room for them.
+    """
 
     name: ClassVar[str] = "tileas-tma"
 
@@ -72,8 +75,11 @@ def tma_pipelines(
     remarks: Remarks | None = None,
     gpu: Gpu | None = None,
 ) -> None:
-    """Make pipelines of the loops of a function that nothing but loops and branches surround. With a ``gpu``, small stages
-    are as many as hide the latency of its memory."""
+    """Make pipelines of the loops of a function that nothing but loops and branches surround, in place.
+
+    With a ``gpu``, small stages are as many as hide the latency of its memory. Tiles must have layouts; on a target
+    without TMA nothing changes.
+    """
     remarks = Remarks() if remarks is None else remarks
     if not target.has_tma:
         return

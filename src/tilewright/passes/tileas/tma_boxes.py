@@ -50,7 +50,11 @@ class Box:
 
 
 def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribute) -> Box | str:
-    """The box by which a tile of a view is copied, or why no tensor map can describe it."""
+    """The box by which a tile of a view is copied, or why no tensor map can describe it.
+
+    ``dims`` are the tile's extents. Rules are those of ``cuTensorMapEncodeTiled``: 16-byte alignment of addresses and
+    strides, 256 elements along an axis of a box, rows up to the swizzle.
+    """
     axes = view_axes(view, tuple(dims))
     if axes is None or any(axis.sparse for axis in axes):
         return "its view does not cover whole axes"
@@ -83,7 +87,7 @@ def tile_box(facts: Facts, view: SSAValue, dims: Sequence[int], element: Attribu
 
 
 def pointer_of(view: SSAValue) -> SSAValue | None:
-    """The pointer to the first element of a view's array, where it is seen."""
+    """The pointer to the first element of a view's array; None where it is not seen, or the memref has an offset."""
     cutter = cut_by(view)
     maker = None if cutter is None else made_by(cutter.source)
     return None if maker is None or maker.offset is not None else maker.base

@@ -59,7 +59,10 @@ _BESIDE = 1024
 
 @dataclass(frozen=True)
 class TmaStores(FunctionPass):
-    """Stores the selected tiles by tensor maps."""
+    """Stores the selected tiles by tensor maps.
+
+    ``shared_bytes``: the shared memory that a block may take, in bytes.
+    """
 
     name: ClassVar[str] = "tileas-tma-stores"
 

@@ -15,7 +15,7 @@ BAD_WARPS = define_code(
 
 
 def check_warps(warps: int) -> None:
-    """A ``TileIRError`` unless a block can have so many warps."""
+    """Raises ``TileIRError`` (``bad-block-warps``) unless a block can have ``warps`` warps: a power of two up to 32."""
     if warps not in (1, 2, 4, 8, 16, 32):
         raise TileIRError.single(
             BAD_WARPS, f"expected 1, 2, 4, 8, 16 or 32 warps per block, got {warps}"
@@ -23,7 +23,10 @@ def check_warps(warps: int) -> None:
 
 
 def block_warps(func: FuncOp, default: int = DEFAULT_WARPS) -> int:
-    """The warps of a block of a kernel; a ``TileIRError`` where a block cannot have so many."""
+    """The warps of a block of a kernel: those of its hint, else ``default``.
+
+    Raises ``TileIRError`` (``bad-block-warps``) where a block cannot have so many.
+    """
     spec = func.properties.get("kernel_spec")
     warps = spec.integer("numWarps") if isinstance(spec, KernelSpecAttr) else default
     check_warps(warps)

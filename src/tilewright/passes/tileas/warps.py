@@ -162,13 +162,13 @@ def _has_rows(op: DotOp, warps: int) -> bool:
 
 
 def largest_tile(func: FuncOp) -> int:
-    """The registers, of the whole block, of the largest tile of a kernel."""
+    """The 32-bit registers, of the whole block, of the largest tile of a kernel."""
     tiles = [value for op in func.walk() for value in tiles_of(op.results)]
     return max(map(tile_registers, tiles), default=0)
 
 
 def scanned_registers(func: FuncOp) -> int:
-    """The registers, of the whole block, of what a scan reads and what it makes of it: it holds both."""
+    """The 32-bit registers, of the whole block, of what a scan reads and what it makes of it: it holds both."""
     scans = [op for op in func.walk() if isinstance(op, ScanOp)]
     return max((sum(map(tile_registers, (*op.operands, *op.results))) for op in scans), default=0)
 

@@ -33,7 +33,10 @@ class Arena:
         """Bytes below ``size`` that nobody uses, in ascending order: where, how many."""
 
     def place(self, size: int, now: int, last: int) -> Slot:
-        """Room for ``size`` bytes that are used from position ``now`` to ``last``."""
+        """Room for ``size`` bytes, used from position ``now`` to ``last``, at a multiple of ``ARENA_ALIGNMENT``.
+
+        Positions ``now`` must not descend from call to call. Room that nothing uses any more is given again.
+        """
         rounded = -(-max(size, 1) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
         while self._live and self._live[0][0] < now:
             _, offset, dead = heappop(self._live)

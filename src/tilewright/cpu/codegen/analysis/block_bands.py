@@ -46,7 +46,10 @@ class Strip:
 
 
 def find_bands(ops: Sequence[Operation], order: Order, target: CpuTarget) -> tuple[Strip, ...]:
-    """What decides on the height of bands of blocks in that order; nothing where there are to be none."""
+    """What decides on the height of bands of blocks in that order; nothing where there are to be none.
+
+    There are none where a program can observe the order of its blocks.
+    """
     products = [op for op in ops if isinstance(op, DotOp)]
     if not products or not all(_in_tiles(op, target) for op in products):
         return ()

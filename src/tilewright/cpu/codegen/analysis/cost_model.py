@@ -12,7 +12,6 @@ from tilewright.dialects import facts
 from tilewright.dialects.arith import ConstantOp
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import ExecuteOp, YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
@@ -29,11 +28,6 @@ _WITH_BODIES = (ReduceOp, ScanOp, GenerateOp)
 #: What bodies may hold, beside arithmetic on scalars, to run on many elements at once.
 _IN_BODIES = (YieldOp, scf.YieldOp, AssumeOp, ub.PoisonOp)
 _LOOPS = (scf.ForOp, scf.WhileOp)
-
-
-def is_volatile(op: Operation) -> bool:
-    """Whether the program asks that an access happens as often as it is written."""
-    return is_set(op, "volatile")
 
 
 def is_lazy(op: Operation) -> bool:
@@ -113,8 +107,8 @@ def _adds_axes(op: object) -> TypeGuard[Operation]:
     return len({tuple(extent for extent in dims if extent > 1) for dims in both}) == 1
 
 
-def needs_buffer(user: Operation, index: int) -> bool:
-    """Whether the operation reads this operand at scattered positions."""
+def needs_buffer(user: Operation) -> bool:
+    """Whether the operation reads its operand at scattered positions."""
     if isinstance(user, PermuteOp):
         if _is_transposed_factor(user):
             return False

@@ -25,7 +25,7 @@ Root = object
 
 
 def root_of(value: SSAValue) -> Root | None:
-    """Whose memory a pointer, memref or view points into; None where that is not known."""
+    """Whose memory a pointer, memref or view points into; None where that is not known, and it may be any."""
     origin = origin_of(value)
     owner = origin.owner
     if isinstance(owner, Block):
@@ -90,7 +90,9 @@ class Memory:
             self._of_parameters.add(where, op)
 
     def may_change(self, load: Operation, readers: list[Operation]) -> bool:
-        """Whether what a load reads may be overwritten before its last reader has it."""
+        """Whether what a load reads may be overwritten before its last reader has it; memory of unknown root may be
+        any.
+        """
         if not readers:
             return False
         plan, begin = self._plan, self._plan.position[load]
@@ -146,7 +148,10 @@ def _concerns_all(write: Operation) -> bool:
 
 
 def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Operation]:
-    """Stores of tiles to memory from which the function reads nothing, if it orders nothing either."""
+    """Stores of tiles to memory from which the function reads nothing, if it orders nothing either.
+
+    Empty unless arguments are ``distinct_arguments``, whose memory does not overlap.
+    """
     if not distinct_arguments or any(may_synchronise(op) or is_barrier(op) for op in ops):
         return set()
     read = {root_of(op.operands[0]) for op in ops if isinstance(op, Load)}

@@ -15,7 +15,7 @@ CASTS = frozenset(
 
 
 def known_number(value: SSAValue) -> int | None:
-    """An index that is known when code is made."""
+    """An index that is known when code is made; None for others."""
     owner = value.owner
     if isinstance(owner, ConstantOp):
         return owner.bits()[0]
@@ -28,7 +28,7 @@ def known_number(value: SSAValue) -> int | None:
 
 
 def known_factor(value: SSAValue) -> int:
-    """A power of two that is known to divide an index."""
+    """A power of two that is known to divide an index; 1 where nothing is."""
     owner = value.owner
     if isinstance(owner, Operation) and owner.name == "arith.muli":
         for operand in owner.operands:

@@ -74,7 +74,9 @@ class Plan:
         return self.segments.run_of.get(owner)
 
     def last_use(self, value: SSAValue) -> int:
-        """The position until which the buffer of a value that is made here must stay."""
+        """The position until which the buffer of a value that is made here must stay: its last reader, or the end of
+        its loop.
+        """
         home = value.owner if isinstance(value.owner, Block) else value.owner.parent
         last = self.position_of(value)
         for reader in self.readers.get(value, ()):
@@ -116,7 +118,9 @@ class Plan:
         return "\n".join(lines) + "\n"
 
     def until(self, reader: Operation, home: Block | None) -> int:
-        """The end of the outermost loop around a reader that does not hold ``home``."""
+        """The position until which a reader may read a value of block ``home``: its own, or the end of the outermost
+        loop in between.
+        """
         last = self.position[reader]
         block = reader.parent
         while block is not None and block is not home:
@@ -279,7 +283,7 @@ def _why_kept(
         return ""
     if isinstance(op, Load) and memory.may_change(op, readers):
         return "the memory that it was loaded from may change before its use"
-    if any(cost_model.needs_buffer(use.operation, use.index) for use in value.uses):
+    if any(cost_model.needs_buffer(use.operation) for use in value.uses):
         return "an operation reads its elements in another order"
     if _is_handed_on(op, value, plan, costs):
         return _TOO_LONG

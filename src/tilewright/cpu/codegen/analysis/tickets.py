@@ -18,7 +18,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import AtomicRMWOp
 
 
 def while_around(op: Operation) -> scf.WhileOp | None:
-    """The loop without a counter of which an operation is part, or a branch in it."""
+    """The loop without a counter of which an operation is part, or a branch in it; None outside of such loops."""
     loop = op.parent_op()
     while isinstance(loop, scf.IfOp):
         loop = loop.parent_op()

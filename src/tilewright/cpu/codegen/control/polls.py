@@ -50,7 +50,9 @@ def poll(f: FunctionEmitter, op: Operation) -> None:
 
 
 def attended(f: FunctionEmitter, loop: int = 0) -> Value:
-    """Do what is asked for (``abi``); nonzero where the run is to end."""
+    """Do what is asked for (``abi``); nonzero where the run is to end. ``loop``: the number of the loop that asks, 0
+    for none.
+    """
     b = f.builder
     function = llvm.declare(b.module, ATTEND_SYMBOL, I32, [PTR, I64, PTR])
     return b.call(function, [f.frame.runtime, ir.Constant(I64, loop), f.frame.place])

@@ -77,14 +77,14 @@ class Coroutines:
         return len(self.report.places) - 1
 
     def settle(self, behind: int) -> int:
-        """Put all memory of agents behind that of the tile block; where it ends."""
+        """Put all memory of agents behind that of the tile block, which ends at byte ``behind``; where it ends."""
         for memory in (self.board, self.waiting, self.rings, *self.memories):
             memory.base, behind = behind, behind + memory.arena.size
         return behind
 
 
 def find_coroutines(ops: Sequence[Operation], sites: list[Site]) -> Coroutines | None:
-    """The coroutines of a kernel that has agents or queues."""
+    """The coroutines of a kernel that has agents or queues; None for others. Their report is added to ``sites``."""
     if not any(isinstance(op, ExecuteOp | CreateQueueOp) for op in ops):
         return None
     queues = [op for op in ops if isinstance(op, CreateQueueOp)]

@@ -35,7 +35,11 @@ _SUMS = ("addf", "subf", "fma")
 
 
 def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: str) -> V:
-    """``op`` rounded once in any direction."""
+    """``op`` rounded once in any direction; ``rounding`` as Tile IR calls it.
+
+    f32 and f64 are computed in that direction. Others go through f64, rounded to odd, from which a second rounding is
+    exact.
+    """
     if element.name in ("f32", "f64"):
         return b.call(_directed_function(b.module, op, values, rounding), list(values))
     if op == "fma" and rounding == "nearest_even":
@@ -137,7 +141,7 @@ def _unknown(b: B, value: V) -> V:
 
 
 def two_sum(b: B, lhs: V, rhs: V) -> tuple[V, V]:
-    """The f64 sum and its error."""
+    """The f64 sum and its error (Knuth's 2Sum)."""
     total = b.fadd(lhs, rhs)
     virtual = b.fsub(total, lhs)
     error = b.fadd(b.fsub(lhs, b.fsub(total, virtual)), b.fsub(rhs, virtual))
@@ -221,7 +225,9 @@ def _negative_zero(b: B, op: str, result: V, operands: list[V]) -> V:
 
 
 def exact_double(b: B, x: V, signed: bool) -> V:
-    """An integer as f64: exact up to 53 bits, else rounded to odd."""
+    """An integer as f64: exact up to 53 bits, else rounded to odd, so that a further rounding is as if there were no
+    other.
+    """
     double = llvm.shaped(DOUBLE, x.type)
     convert = b.sitofp if signed else b.uitofp
     if llvm.scalar_of(x.type).width <= 32:

@@ -212,7 +212,7 @@ def cmpf(
 
 
 def clampf(b: B, x: V, low: V, high: V, *, element: Element, propagate_nan: bool = False) -> V:
-    """min(max(x, low), high)."""
+    """min(max(x, low), high); with ``propagate_nan`` a NaN operand gives NaN, else the other one counts."""
     raised = _extremum(True, b, x, low, element=element, propagate_nan=propagate_nan)
     return _extremum(False, b, raised, high, element=element, propagate_nan=propagate_nan)
 
@@ -302,7 +302,9 @@ def ftoi(
     rounding: str = "nearest_int_to_zero",
     saturating: bool = False,
 ) -> V:
-    """Truncated and clamped; NaN gives 0."""
+    """Truncated, and clamped to the range of the result; NaN gives 0. Also without ``saturating``, as on all
+    machines.
+    """
     wide = widen(b, x, element)
     register = to.register
     assert isinstance(register, ir.IntType)

@@ -141,7 +141,10 @@ _DECODERS = {
 
 
 def narrow(b: B, x: V, to: Element, rounding: str = "nearest_even") -> V:
-    """An f32 or f64 rounded once to a format, as ``numerics.convert.ftof`` does."""
+    """An f32 or f64 rounded once to a format, as ``numerics.convert.ftof`` does.
+
+    ``rounding`` as Tile IR calls it.
+    """
     source = llvm.scalar_of(x.type)
     if rounding == "nearest_even":
         if to.name == "f64":

@@ -16,13 +16,6 @@ from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Constant
 from tilewright.cpu.codegen.ir.types import Value as V
 
-_FLAGS = {
-    "none": (),
-    "no_signed_wrap": ("nsw",),
-    "no_unsigned_wrap": ("nuw",),
-    "no_wrap": ("nuw", "nsw"),
-}
-
 
 def _wrapping(method: str, b: B, x: V, y: V, *, element: Element, overflow: str = "none") -> V:
     return getattr(b, method)(x, y)
@@ -124,7 +117,7 @@ def divi(b: B, x: V, y: V, *, element: Element, signedness: str, rounding: str =
             inexact = b.icmp_unsigned("!=", b.urem(x, divisor), zero)
             quotient = b.add(quotient, b.zext(inexact, x.type))
         return b.select(by_zero, zero, quotient)
-    divisor, by_minus_one = _safe_divisor(b, x, y, by_zero)
+    divisor, by_minus_one = _safe_divisor(b, y, by_zero)
     quotient = b.sdiv(x, divisor)
     if rounding != "zero":
         rest = b.srem(x, divisor)
@@ -147,11 +140,11 @@ def remi(b: B, x: V, y: V, *, element: Element, signedness: str) -> V:
     if signedness == "unsigned":
         rest = b.urem(x, b.select(by_zero, llvm.number(y.type, 1), y))
         return b.select(by_zero, zero, rest)
-    divisor, _ = _safe_divisor(b, x, y, by_zero)
+    divisor, _ = _safe_divisor(b, y, by_zero)
     return b.select(by_zero, zero, b.srem(x, divisor))
 
 
-def _safe_divisor(b: B, x: V, y: V, by_zero: V) -> tuple[V, V]:
+def _safe_divisor(b: B, y: V, by_zero: V) -> tuple[V, V]:
     """A divisor with which division does not trap, and where it replaces -1: 1 has its remainder."""
     by_minus_one = b.icmp_signed("==", y, llvm.number(y.type, -1))
     return b.select(b.or_(by_zero, by_minus_one), llvm.number(y.type, 1), y), by_minus_one

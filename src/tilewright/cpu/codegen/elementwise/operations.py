@@ -114,7 +114,10 @@ def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
 
 
 def alias_emitter(op: Operation) -> Emit:
-    """The function that makes code of an element-wise operation of nv_tileaa."""
+    """The function that makes code of an element-wise operation of nv_tileaa.
+
+    Raises ``TileIRError`` (``cpu-unsupported``) for one that has none.
+    """
     element = element_of(op.operands[0].type)
     keywords: dict[str, Any] = {"element": element}
     if rounding := enum_property(op, "rounding_mode"):
@@ -209,7 +212,9 @@ def constant(f: FunctionEmitter, op: ConstantOp) -> None:
 
 
 def constant_pointer(f: FunctionEmitter, element: Element, bits: list[int]) -> Value:
-    """The address of constant data in buffer form."""
+    """The address of constant data in buffer form, row-major and aligned to 64 bytes; ``bits`` has the pattern of
+    each element.
+    """
     size = element.buffer_bytes
     shift = 13 if element.name == "tf32" else 0
     data = b"".join((pattern << shift).to_bytes(size, "little") for pattern in bits)
@@ -266,7 +271,9 @@ def is_block_number(value: SSAValue, grid_axis: int) -> bool:
 
 
 def rise_per_iteration(value: SSAValue, loop: scf.ForOp) -> int | None:
-    """By how much a number rises from one iteration of a loop to the next; None where that is not known."""
+    """By how much a number rises from one iteration of a loop to the next: 0 for what stays; None where that is not
+    known.
+    """
     if value is loop.body.block.args[0]:
         return known_number(loop.step)
     owner = value.owner
@@ -436,7 +443,7 @@ def cat(f: FunctionEmitter, op: S.CatOp) -> None:
 
 @lowers("make_range")
 def make_range(f: FunctionEmitter, op: S.MakeRangeOp) -> None:
-    """``start`` plus the place, in the type of the result."""
+    """``start`` plus the row-major number, modulo 2**N in the type of the result."""
     ty = op.result.type
     element, dims = element_of(ty), T.dims_of(ty)
     if op.bounds:

@@ -350,12 +350,12 @@ class FunctionEmitter:
     # -- buffers -----------------------------------------------------------------------------
 
     def buffer(self, element: Element, dims: Sequence[int], last: int) -> Strided:
-        """A new buffer that is used until position ``last``."""
+        """A new dense row-major buffer in the arena that is used until position ``last``."""
         slot = self.scratch(prod(dims) * element.buffer_bytes, last)
         return buffer_tile(element, dims, self.pointer_to(slot), slot.offset)
 
     def scratch(self, size: int, last: int | None = None) -> Slot:
-        """Bytes of the arena; only for the operation at hand unless ``last`` tells."""
+        """``size`` bytes of the arena; only for the operation at hand unless ``last`` tells the position until which."""
         # What waits to be computed still reads buffers that were needed when it was defined.
         since = self.pending_since if self.pending or self._flushing else self.now
         return self.arena.place(size, since, self.now if last is None else last)
@@ -366,7 +366,7 @@ class FunctionEmitter:
         return self.builder.gep(self.frame.arena, [offset], source_etype=I8)
 
     def in_thread(self, slot: Slot) -> Value:
-        """How far behind the start of the thread's arena a slot lies."""
+        """How many bytes behind the start of the thread's arena a slot lies."""
         return ir.Constant(I64, slot.offset) if self.memory is None else self.memory.at(slot.offset)
 
     def keep(self, tile: Tile, last: int) -> Strided:
@@ -593,7 +593,9 @@ class FunctionEmitter:
         return self.versions([end.only], make)
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
-        """How many elements of these tiles make a vector, along an axis of this extent."""
+        """How many elements of these tiles make a vector, along an axis of this extent: as many as the widest of them
+        fill one.
+        """
         longest = [tile.most_lanes for tile in walk(*tiles)]
         width = self.unit.target.vector_bits // widest_bits(tiles)
         return min(width, extent, *(most for most in longest if most is not None))
@@ -645,8 +647,10 @@ class FunctionEmitter:
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
-        """Emit code for an operation, or keep it for where its elements are read; a TileIRError for
-        one without a rule."""
+        """Emit code for an operation, or keep it for where its elements are read.
+
+        Raises ``TileIRError`` (``cpu-unsupported``) for one without a rule.
+        """
         self.now = self.plan.position[op]
         lowering = LOWERINGS.get("arith.elementwise" if _is_elementwise(op) else op.name)
         if lowering is None:
@@ -819,7 +823,7 @@ def vector_axis(dims: Sequence[int]) -> int:
 
 
 def widest_bits(tiles: Sequence[Tile]) -> int:
-    """The width of the widest numbers that a nest over these tiles computes with."""
+    """The width in bits of the widest numbers that a nest over these tiles computes with."""
     found: list[int] = []
     seen: set[int] = set()
     pending = list(tiles)

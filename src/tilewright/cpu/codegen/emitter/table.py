@@ -40,7 +40,7 @@ LOWERINGS.leave("the operation around it", functions.YieldOp, QueueYieldOp)
 
 
 def refuse(op: Operation, why: str, help: str = "") -> TileIRError:
-    """The error that no code can be made of an operation."""
+    """The error (``cpu-unsupported``) that no code can be made of an operation, to be raised."""
     return TileIRError.single(
         UNSUPPORTED, f"no code for '{op.name}': {why}", location_of(op), help=help
     )

@@ -14,7 +14,7 @@ _HOST_CALL, _USER = 1, 2
 
 
 def call_host(f: FunctionEmitter, site: int, payload: Value, count: Value) -> None:
-    """Hand a payload of a site to the host."""
+    """Hand a payload of a site to the host: its address, and its size in bytes or words, as the site has it."""
     b, runtime = f.builder, f.frame.runtime
     # Signals are handled before Python is called: what a handler raises there would be lost.
     attended(f)

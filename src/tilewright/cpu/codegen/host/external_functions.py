@@ -31,7 +31,10 @@ from tilewright.launching.value_types import TileLike, tile_like
     "launch_func",
 )
 def call_out(f: FunctionEmitter, op: Operation) -> None:
-    """Hands the addresses of all operands to the host, and of buffers for the results."""
+    """Hands the addresses of all operands to the host, and of buffers for the results.
+
+    Raises ``TileIRError`` (``cpu-unsupported``) where the launch was given no function for it.
+    """
     name = plugin_name(op)
     if name not in f.unit.plugins:
         raise refuse(op, missing_plugin(op))

@@ -89,6 +89,6 @@ class Origins:
             self._tiles.setdefault(id(tile), (tile, number + 1))
 
     def line_of(self, tile: object) -> int | None:
-        """The line of the operation that computes a tile, where that is known."""
+        """The line of the operation that computes a tile; None where that is not known."""
         found = self._tiles.get(id(tile))
         return None if found is None else found[1]

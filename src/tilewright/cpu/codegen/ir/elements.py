@@ -135,7 +135,7 @@ class Literal(ir.Constant):
 
 
 def float_constant(ty: Type, bits: int) -> Constant:
-    """The constant of a float type with these bits."""
+    """The constant of a float type with these bits, as LLVM writes it: an f32 as the f64 of the same value."""
     if ty == HALF:
         return Literal(ty, f"0xH{bits & 0xFFFF:04X}")
     if ty == FLOAT:

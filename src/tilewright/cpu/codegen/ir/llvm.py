@@ -49,7 +49,7 @@ def scalar_of(ty: Type) -> Type:
 
 
 def scalar_bytes(ty: Type) -> int:
-    """The size of a number in memory."""
+    """The size of a number in memory, in bytes."""
     if isinstance(ty, ir.IntType):
         return ty.width // 8
     return {"half": 2, "float": 4, "double": 8}[str(ty)]
@@ -75,7 +75,7 @@ def splat_constant(constant: Constant, lanes: int) -> Constant:
 
 
 def number(like: Type, value: float) -> Constant:
-    """A number in every lane of a type."""
+    """A number in every lane of a type; a float must be one that the type has."""
     return splat_constant(ir.Constant(scalar_of(like), value), lanes_of(like))
 
 
@@ -246,17 +246,19 @@ class _PointerCallee(ir.Value):
 def call_pointer(
     b: Builder, pointer: Value, signature: ir.FunctionType, args: Sequence[Value]
 ) -> Value:
-    """A call of the function at an address."""
+    """A call of the function at an address, by the C calling convention."""
     return b.call(_PointerCallee(pointer, signature), list(args))
 
 
 def store_atomic(b: Builder, value: Value, pointer: Value, ordering: str, align: int) -> None:
-    """An atomic store; llvmlite's own asks for typed pointers."""
+    """An atomic store, aligned to ``align`` bytes; llvmlite's own asks for typed pointers."""
     b._insert(ir.instructions.StoreAtomicInstr(b.block, value, pointer, ordering, align))
 
 
 def store_non_temporal(b: Builder, value: Value, pointer: Value, align: int) -> None:
-    """A store that does not bring its cache line in; ``fence_stores`` orders it before others."""
+    """A store, aligned to ``align`` bytes, that does not bring its cache line in; ``fence_stores`` orders it before
+    others.
+    """
     store = b.store(value, pointer, align=align)
     store.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 

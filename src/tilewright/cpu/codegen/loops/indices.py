@@ -54,7 +54,7 @@ def fixed(value: int) -> Index:
 
 
 def alignment(value: int) -> int:
-    """The largest power of two that divides a number."""
+    """The largest power of two that divides a number; a very large one for 0."""
     return value & -value if value else _NEVER_MISALIGNED
 
 

@@ -100,7 +100,7 @@ class LoopNest:
         return Index(Lane(counter, self.depth), None, align or alignment(step))
 
     def carried(self, initial: Value) -> ir.PhiInstr:
-        """A value that the innermost loop hands from round to round; ``close`` is given the next one."""
+        """A value that the innermost loop hands from iteration to iteration; ``close`` is given the next one."""
         _, counter, _, _ = self._latches[-1]
         builder = self.inner
         here = builder.block
@@ -176,7 +176,7 @@ class LoopNest:
         return found
 
     def vector(self, tile: Evaluated, coords: Coords) -> Value:
-        """The elements as a vector of all lanes (a scalar where the coordinates have none)."""
+        """The elements as a vector of all lanes (a scalar where the coordinates have none), in register form."""
         lane = self.eval(tile, coords)
         return self.widened(lane, lanes_in(coords)).value
 

@@ -25,7 +25,7 @@ Distances = tuple[int, ...]
 
 
 def nearby(distances: Distances | None) -> Distances | None:
-    """The distances if what lies between the first and the last lane is a vector or more, and few of them."""
+    """The distances if what lies between the first and the last lane is a vector or more, and few of them; else None."""
     if distances is None:
         return None
     lanes, span = len(distances), _span(distances)

@@ -410,7 +410,7 @@ def is_run(offsets: Sequence[int]) -> bool:
 
 
 def load_at(nest: LoopNest, pointer: Value, element: Element, index: Index, lanes: int) -> Lane:
-    """Elements in their buffer form at these offsets from a pointer, as register values."""
+    """Elements in their buffer form at these offsets, in elements, from a pointer, as register values."""
     offsets = index.offsets
     if offsets is None or all(offset == offsets[0] for offset in offsets):
         where = address(nest, pointer, element.buffer, index, offsets[0] if offsets else 0)
@@ -430,7 +430,7 @@ def load_at(nest: LoopNest, pointer: Value, element: Element, index: Index, lane
 
 
 def gather(b: Builder, base: Value, offsets: Value, unit: Type) -> Value:
-    """The elements at a vector of offsets from a pointer."""
+    """The elements of LLVM type ``unit`` at a vector of offsets, in elements, from a pointer."""
     lanes = llvm.lanes_of(offsets.type)
     pointers = b.gep(base, [offsets], source_etype=unit)
     pointers.type = ir.VectorType(PTR, lanes)
@@ -459,7 +459,7 @@ def to_buffer(b: Builder, value: Value, element: Element) -> Value:
 
 
 def store_at(nest: LoopNest, pointer: Value, element: Element, index: Index, value: Value) -> None:
-    """Put register values at these offsets from a pointer, in buffer form."""
+    """Put register values at these offsets, in elements, from a pointer, in buffer form."""
     where = address(nest, pointer, element.buffer, index)
     b = nest.inner
     offsets = index.offsets

@@ -26,7 +26,7 @@ def block_size(tile: Tile, wanted: int, lanes: int) -> int:
 
 
 def transposed(b: Builder, rows: Sequence[Value]) -> list[Value]:
-    """The columns of a square matrix given by its rows."""
+    """The columns of a square matrix given by its rows, a power of two many, by shuffles of pairs."""
     found = list(rows)
     size = len(found)
     distance = 1

@@ -64,7 +64,10 @@ class Whole:
 
 
 def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
-    """Code that tells whether an access can be made by whole vectors; None where none is known."""
+    """Code that tells whether an access can be made by whole vectors; None where none is known.
+
+    The condition may be false for an access that could.
+    """
     spans = _Spans(b)
     extended = _extended(pointers)
     unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
@@ -123,7 +126,10 @@ class Reach:
 
 
 def reach(b: Builder, pointers: Tile, mask: Tile | None) -> Reach | None:
-    """What an access through pointers reaches, where its mask is on; None where no formula tells."""
+    """What an access through pointers reaches, in bytes, where its mask is on; None where no formula tells.
+
+    It may be more than the access touches, never less.
+    """
     spans = _Spans(b)
     if mask is not None:
         spans.assume(mask)

@@ -242,7 +242,7 @@ def passive_elements(
 
 
 def both(nest: LoopNest, lhs: Lane | None, rhs: Lane, lanes: int) -> Lane:
-    """The conjunction of two masks."""
+    """The conjunction of two masks; the second where the first is None."""
     if lhs is None:
         return rhs
     pair = [lhs, rhs]
@@ -277,7 +277,10 @@ def load_lanes(
     mask: Lane | None,
     passive: Lane,
 ) -> Lane:
-    """A vector of elements that lie side by side, or at distances from an address."""
+    """A vector of elements that lie side by side, or at distances, in elements, from an address.
+
+    ``passive`` where the mask is off.
+    """
     ty = ir.VectorType(element.buffer, lanes)
     if dense and mask is None:
         return nest.emit(
@@ -478,7 +481,7 @@ def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePositi
 
 
 def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: Value) -> None:
-    """Write lanes behind pointers where the mask is on, in ascending order."""
+    """Write lanes behind pointers where the mask is on, in ascending order: of equal pointers the last lane stays."""
     size = ir.Constant(I32, element.buffer_bytes)
     args = [data, pointers, size, on]
     llvm.intrinsic(b, "masked.scatter", args, ir.VoidType(), [data.type, pointers.type])
@@ -497,7 +500,10 @@ def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lan
 
 
 def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
-    """The view that an access goes through; a memref counts as tiles one element apart."""
+    """The view that an access goes through; a memref counts as tiles one element apart.
+
+    Raises ``TileIRError`` as ``check_sparse``.
+    """
     found = f.values[op.operands[0]]
     if isinstance(found, Memref):
         return View.whole(found, dims, "")
@@ -507,7 +513,7 @@ def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:
 
 
 def check_sparse(op: M.Access, view: View) -> None:
-    """Refuses an access through a view with a sparse axis that gives no index for each row there."""
+    """Raises ``TileIRError`` (``cpu-unsupported``) for an access that gives no index for each row of a sparse axis."""
     axes = [axis for axis, index in enumerate(indices_of(op)) if T.dims_of(index.type)]
     if view.sparse is not None and axes != [view.sparse]:
         raise refuse(op, f"it must have an index for each row along the sparse axis {view.sparse}")

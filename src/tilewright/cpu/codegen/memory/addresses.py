@@ -61,7 +61,7 @@ def zero_of(element: Element) -> Constant:
 
 
 def refuse_packed(op: M.Access) -> None:
-    """Refuses accesses that go element by element where elements have no addresses."""
+    """Raises ``TileIRError`` (``cpu-unsupported``) for accesses that go by element where elements have no addresses."""
     base, moved = op.operands[0].type, op.moved.type
     gathers = isinstance(op, M.Scattered) and isinstance(base, T.MemrefType)
     whole_tile = T.dims_of(moved) and not values_of(op, "mask") and not gathers
@@ -117,7 +117,10 @@ def _packed_cell(nest: LoopNest, base: Value, number: Lane, on: Lane | None) -> 
 
 
 def cells_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> tuple[Cells, list[Value]]:
-    """Where an access goes element by element; and under which condition without checks."""
+    """Where an access goes element by element; and under which condition without checks.
+
+    Raises ``TileIRError`` (``cpu-unsupported``) for elements of 4 bits behind pointers.
+    """
     refuse_packed(op)
     if isinstance(op, M.Scattered):
         return gathered_cells(gathered(f, op), mask), []
@@ -128,7 +131,10 @@ def cells_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> tuple[Cells
 
 
 def pointers_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> Tile:
-    """The tile of pointers of an access; checked, where the code is to be."""
+    """The tile of pointers of an access; checked, where the code is to be.
+
+    Raises ``TileIRError`` (``cpu-unsupported``) for elements of 4 bits.
+    """
     pointee = pointee_of(op.operands[0].type)
     if pointee.is_packed:
         raise refuse(op, f"a pointer addresses a byte, which holds two {pointee.name}", _USE_VIEW)

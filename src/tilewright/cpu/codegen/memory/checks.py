@@ -193,7 +193,7 @@ def check_reach(
 
 
 def check_address(f: FunctionEmitter, op: Operation, memref: Memref, last: Value) -> Value:
-    """The address of the element with a number, which does not wrap."""
+    """The address of the element with the number ``last``, and a check that it does not wrap."""
     b = f.builder
     exact = Exact(b)
     if memref.element.is_packed:

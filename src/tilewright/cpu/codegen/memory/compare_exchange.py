@@ -31,7 +31,7 @@ ON_FAILURE = {
 def update_one(
     b: Builder, mode: str, where: Value, data: Value, element: Element, ordering: str
 ) -> Value:
-    """Update the number at a pointer; what it was before."""
+    """Update the number at a pointer, with a memory ordering of LLVM; what it was before."""
     if mode == "addf":
         return _add_float(b, where, data, element, ordering)
     return b.atomic_rmw(_NATIVE[mode], where, data, ordering)

@@ -41,14 +41,19 @@ class Gathered:
     view: View | None
 
     def locate(self, nest: LoopNest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
-        """The address of the first lane, the distances of all, and which are in the memref."""
+        """The address of the first lane, the distances of all in elements, and which are in the memref; None if all
+        are.
+        """
         base, spread, mask = self.numbers(nest, coords)
         unit, pointer = self.memref.element.buffer, self.memref.pointer
         where = nest.emit([base], lambda b, o: b.gep(pointer, [o], source_etype=unit))
         return where, spread, mask
 
     def numbers(self, nest: LoopNest, coords: Coords) -> tuple[Lane, Lane, Lane | None]:
-        """The same with the number of the first lane in the memref."""
+        """The number of the first lane in the memref, the distances of all, and which are in the memref.
+
+        Numbers and distances are in elements; the last is None if all are.
+        """
         lanes = lanes_in(coords)
         base = Lane(ir.Constant(I64, 0))
         spread: Lane | None = None

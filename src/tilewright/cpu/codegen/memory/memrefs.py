@@ -37,7 +37,7 @@ def make_memref(f: FunctionEmitter, op: MakeMemrefOp) -> None:
 
 @lowers("block_tile")
 def block_tile(f: FunctionEmitter, op: S.BlockTileOp) -> None:
-    """A memref cut into tiles. Raises ``cpu-unsupported`` for groups of several axes."""
+    """A memref cut into tiles. Raises ``TileIRError`` (``cpu-unsupported``) for groups of several axes."""
     memref = f.values[op.source]
     assert isinstance(memref, Memref)
     if (cut := op.cut) is None:

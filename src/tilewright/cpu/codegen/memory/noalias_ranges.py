@@ -72,7 +72,7 @@ class NoaliasRanges:
 
 
 def global_bytes(ty: T.MemrefType) -> int:
-    """The size of a global's memory, up to its last element."""
+    """The size of a global's memory in bytes, up to its last element."""
     reach = sum((n - 1) * step for n, step in zip(ty.dims, strides_of(ty), strict=True))
     return ELEMENTS[T.element_name(ty.element_type)].format.bytes_for(reach + 1)
 

@@ -102,7 +102,7 @@ def byte_of(nest: LoopNest, base: Value, number: Lane) -> tuple[Lane, Lane]:
 def load_packed(
     nest: LoopNest, base: Value, number: Lane, inside: Lane | None, passive: Lane
 ) -> Lane:
-    """The 4-bit element of a number; ``passive`` outside of the memref."""
+    """The 4-bit element of a number, in the lower half of a byte; ``passive`` outside of the memref."""
     where, shift = byte_of(nest, base, number)
 
     def load(b: Builder, pointer: Value, amount: Value, *on: Value) -> Value:

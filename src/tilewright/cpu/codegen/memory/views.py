@@ -85,7 +85,10 @@ class TilePosition:
 def locate(
     b: Builder, view: View, indices: Sequence[Value], in_bounds: Sequence[bool]
 ) -> TilePosition:
-    """The tile with these numbers."""
+    """The tile of a view with these numbers, one for each axis, in tiles.
+
+    ``in_bounds``: the axes along which the program promises that all of it lies in the memref.
+    """
     memref = view.memref
     limits: list[Value | None] = []
     strides = tuple(memref.strides[axis] for axis in view.axes)
@@ -141,7 +144,7 @@ def _counted(b: Builder, size: Extent) -> Value:
 
 
 def dense_axis(dims: Sequence[int], strides: Sequence[Extent]) -> int | None:
-    """An axis of stride 1 along which the tile has more than one element."""
+    """The last axis of stride 1 along which the tile has more than one element; None without one."""
     found = [axis for axis, stride in enumerate(strides) if stride == 1 and dims[axis] > 1]
     return found[-1] if found else None
 
@@ -165,7 +168,9 @@ def stride_of(nest: LoopNest, place: TilePosition, axis: int) -> Extent:
 def element_offset(
     nest: LoopNest, place: TilePosition, coords: Coords
 ) -> tuple[Lane | None, int | None]:
-    """How many elements behind the first one lies the base of a position; and the axis of lanes."""
+    """How many elements behind the first one lies the base of a position, None for 0; and the axis of lanes, None
+    without.
+    """
     total: Lane | None = None
     along: int | None = None
     for axis, index in enumerate(coords):
@@ -193,7 +198,7 @@ def address_of(nest: LoopNest, place: TilePosition, offset: Lane | None) -> Lane
 
 
 def lane_strides(nest: LoopNest, place: TilePosition, coords: Coords) -> tuple[bool, Lane | None]:
-    """Whether the lanes lie side by side in order; else each lane's distance in elements."""
+    """Whether the lanes lie side by side in order, and each lane's distance in elements; None without lanes."""
     total: Lane | None = None
     dense = True
     for axis, index in enumerate(coords):

@@ -98,7 +98,9 @@ class AccumulationKernel:
         return self.panel if self.group == 1 else _WORD
 
     def rounded(self, b: B, total: V, to: Element) -> V:
-        """Accumulators rounded to a narrower float."""
+        """Accumulators rounded to a narrower float, to nearest even, by the instruction of AVX-512 BF16 where there
+        is one.
+        """
         if not self.rounds_pairs or to.name != "bf16" or llvm.lanes_of(total.type) not in (8, 16):
             return narrow(b, total, to)
         lanes = llvm.lanes_of(total.type)
@@ -107,7 +109,7 @@ class AccumulationKernel:
         return b.bitcast(b.call(function, [total]), ir.VectorType(I16, lanes))
 
     def load_left(self, b: B, pointer: V, group: int, lanes: int) -> V:
-        """The group at this number behind the pointer, in every lane."""
+        """The group of terms at this number behind the pointer, in every lane."""
         ty = self.unit.register
         where = b.gep(pointer, [ir.Constant(I64, group)], source_etype=ty)
         value = b.load(where, typ=ty, align=self.panel.buffer_bytes)
@@ -271,7 +273,10 @@ def accumulation_kernel_for(
     dims: tuple[int, int, int],
     signs: tuple[bool, ...],
 ) -> AccumulationKernel:
-    """How operands of these element types and extents M, N, K are multiplied on a target."""
+    """How operands of these element types and extents M, N, K are multiplied on a target.
+
+    ``signs``: whether each of two integer operands is signed.
+    """
     m, n, k = dims
     if left.name == "f64":
         return FLOAT64

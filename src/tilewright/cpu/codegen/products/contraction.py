@@ -70,7 +70,7 @@ def dot(f: FunctionEmitter, op: DotOp) -> None:
     a, b, c = (f.tile(value) for value in (op.a, op.b, op.c))
     accumulation = accumulation_kernel_of(f.unit.target, op)
     if op.sfa is not None and op.sfb is not None:
-        a, b = scaled(f, a, f.tile(op.sfa), -1), scaled(f, b, f.tile(op.sfb), -2)
+        a, b = scaled(a, f.tile(op.sfa), -1), scaled(b, f.tile(op.sfb), -2)
     accumulator = accumulate_into(f, op, (a, b), c, accumulation)
     fresh = ir.Constant(I1, 1) if is_zero(c) else is_fresh(f, op)
     if not is_zero(c):
@@ -99,7 +99,7 @@ def accumulate_into(
     c: Tile,
     accumulation: AccumulationKernel,
 ) -> Strided:
-    """The buffer of the result: that of a tile that a loop hands on, if nothing else reads it."""
+    """The buffer of the accumulators: that of a tile that a loop hands on, if nothing else reads it, else a new one."""
     result = op.result
     if element_of(result.type) != accumulation.accumulator:
         last = f.plan.last_use(result) if op in f.sums else f.now
@@ -126,8 +126,8 @@ def narrowing(element: Element) -> Emit:
     return lambda b, x: narrow(b, x, element)
 
 
-def scaled(f: FunctionEmitter, tile: Tile, scale: Tile, axis: int) -> Tile:
-    """The tile in f64, times the factor of each block along an axis."""
+def scaled(tile: Tile, scale: Tile, axis: int) -> Tile:
+    """The tile in f64, times the factor of each block along an axis, which counts from the end."""
     extent = tile.dims[axis] // scale.dims[axis]
     place = len(tile.dims) + axis
 

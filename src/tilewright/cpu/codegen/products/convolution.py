@@ -97,7 +97,10 @@ def channels_last(layout: str) -> tuple[int, ...]:
 
 
 def geometry_of(op: ConvDotOp, order: Sequence[int]) -> Geometry:
-    """What is multiplied with what; refuses convolutions that are not determined."""
+    """What is multiplied with what. ``order``: the axes in the order batch, spatial axes, channels.
+
+    Raises ``TileIRError`` (``cpu-unsupported``) for convolutions that are not determined.
+    """
     params = op.properties["conv_params"]
     assert isinstance(params, ConvParamsAttr)
     names = ("stride", "dilation", "padding_low", "padding_high")
@@ -251,7 +254,7 @@ def bordered(
     geometry: Geometry,
     border: Value,
 ) -> Value:
-    """The address of a copy of the activation with its border around it, as panels have it."""
+    """The address of a copy of the activation with its border around it, in elements as panels have them."""
     element, convert = accumulation.panel, widening(activation.element, accumulation.panel)
     lanes = f.unit.target.vector_bits // (8 * element.buffer_bytes)
     count = -(-prod(geometry.bordered) // lanes) * lanes

@@ -98,7 +98,7 @@ def open_rounds(f: FunctionEmitter, loop: Operation) -> None:
 
 
 def room_for(f: FunctionEmitter, first: Value, gathered: Gathered, size: int) -> Value:
-    """Where the copy of a factor of this iteration goes."""
+    """Where the copy of a factor of this iteration goes; each takes ``size`` bytes behind ``first``."""
     b = f.builder
     number = b.load(gathered.count, typ=I64)
     return b.gep(first, [b.mul(number, ir.Constant(I64, size))], source_etype=I8)

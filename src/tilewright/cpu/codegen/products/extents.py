@@ -64,7 +64,9 @@ def numbers(extents: Extents, dims: tuple[int, int, int]) -> tuple[Value, Value,
 
 
 def up_to(b: Builder, number: Value | None, unit: int, extent: int) -> Value | None:
-    """The next multiple of a unit, a power of two, from a number on; the extent is the most."""
+    """The next multiple of a unit, a power of two, from a number on, ``extent`` at most; None for None, which means
+    all.
+    """
     if number is None:
         return None
     above = b.add(number, ir.Constant(I64, unit - 1))

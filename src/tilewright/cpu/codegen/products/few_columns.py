@@ -22,7 +22,7 @@ _MOST_ROWS = 8
 
 
 def rows_of(m: int, n: int, sums: int) -> int:
-    """The rows of a block of a product of extents M, N, of which so many vectors of sums stay in registers."""
+    """The rows of a block of a product of extents M, N, of which ``sums`` vectors of accumulators stay in registers."""
     return max(1, min(m, _MOST_ROWS, sums // n))
 
 

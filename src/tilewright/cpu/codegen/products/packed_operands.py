@@ -106,7 +106,9 @@ def _sources(index: SSAValue) -> set[SSAValue]:
 
 
 def loaded_from(value: SSAValue, plan: Plan) -> M.TiledLoadOp | None:
-    """The load that a tile comes from as it is, moved or converted, but never held in a buffer."""
+    """The load that a tile comes from as it is, moved or converted, but never held in a buffer; None if there is
+    none.
+    """
     while value not in plan.kept:
         owner = value.owner
         if isinstance(owner, M.TiledLoadOp):

@@ -28,5 +28,5 @@ def fits(target: CpuTarget, element: Element, m: int, n: int, k: int) -> bool:
 
 
 def depth_of(element: Element, k: int) -> int:
-    """How many terms one instruction adds in a product of so many."""
+    """How many terms one instruction adds in a product of ``k``: those that a row of a tile register holds."""
     return min(ROW_BYTES // element.buffer_bytes, k)

@@ -132,7 +132,7 @@ class Combination:
         return self.body(b, spread, in_order=in_order)
 
     def across_lanes(self, b: Builder, state: Sequence[Value]) -> list[Value]:
-        """The lanes combined, the lower ones first, into scalars."""
+        """The lanes combined into scalars: halves if the body commutes, else neighbours, the lower ones first."""
         values = list(state)
         while (lanes := llvm.lanes_of(values[0].type)) > 1:
             halves = (

@@ -240,8 +240,8 @@ def _resources(found: Profile) -> Iterator[str]:
         f"a block: {found.instructions:,.0f} warp instructions, {found.block_latency:,} clocks when alone"
     )
     yield (
-        f"bytes: {size_of(found.loaded_bytes)} loaded and {size_of(found.stored_bytes)} stored through L2, "
-        f"{size_of(found.memory_bytes)} of memory"
+        f"bytes: {byte_text(found.loaded_bytes)} loaded and {byte_text(found.stored_bytes)} stored through L2, "
+        f"{byte_text(found.memory_bytes)} of memory"
     )
     if found.flops:
         yield f"tensor units: {found.flops / found.seconds / 1e12:.0f} Tflop/s"
@@ -257,7 +257,7 @@ def modelled_time(found: Profile) -> str:
     return ("at least " if found.at_least else "") + time_of(found.seconds)
 
 
-def size_of(count: float) -> str:
+def byte_text(count: float) -> str:
     """A number of bytes as text."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:

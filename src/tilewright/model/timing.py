@@ -39,7 +39,7 @@ from tilewright.model.profile import (
     WarpRow,
 )
 from tilewright.model.queueing import clocks_of_a_block
-from tilewright.model.report import size_of
+from tilewright.model.report import byte_text
 from tilewright.model.sampling import samples
 from tilewright.model.sass import Instruction, Kernel, Loop
 from tilewright.model.tables import NO_FASTER, Gpu
@@ -395,7 +395,7 @@ class _Timing:
         if best < WORTH_OF_ORDER * memory:
             yield (
                 f"a block order with more reuse in L2, in bands of {chosen} along the first axis "
-                f"of the grid: {size_of(best)} of memory instead of {size_of(memory)}"
+                f"of the grid: {byte_text(best)} of memory instead of {byte_text(memory)}"
             )
 
     def _first_touch(self, missed: Misses | None) -> float:

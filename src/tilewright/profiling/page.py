@@ -17,8 +17,8 @@ from tilewright.model.report import (
     by_line,
     by_operation,
     by_reason,
+    byte_text,
     modelled_time,
-    size_of,
     time_of,
 )
 from tilewright.model.tables import KNOWN_ERROR, MODEL_VERSION, Gpu
@@ -177,10 +177,10 @@ def _facts(found: Profile) -> str:
         f"{occupancy.limit}",
         "waves of blocks": f"{found.rounds:.2f}; {found.tail:.0%} of their places are used",
         "registers": f"{found.registers}, {found.spills} spill instructions",
-        "shared memory": size_of(found.shared_bytes),
+        "shared memory": byte_text(found.shared_bytes),
         "a block alone": f"{found.block_latency:,} clocks, {found.instructions:,.0f} warp instructions",
-        "bytes": f"{size_of(found.loaded_bytes)} loaded, {size_of(found.stored_bytes)} stored through L2; "
-        f"{size_of(found.memory_bytes)} of memory",
+        "bytes": f"{byte_text(found.loaded_bytes)} loaded, {byte_text(found.stored_bytes)} stored through L2; "
+        f"{byte_text(found.memory_bytes)} of memory",
     }
     if found.flops:
         rows["tensor units"] = f"{found.flops / found.seconds / 1e12:.0f} Tflop/s"

@@ -94,7 +94,7 @@ class Lifetimes:
             start = end = self._end[owner]
         for use in value.uses:
             end = max(end, self._end_of_use(use.operation, home))
-        return Lifetime(start, end, size_of(value))
+        return Lifetime(start, end, bytes_of(value))
 
     def _end_of_use(self, user: Operation, home: Block | None) -> int:
         """Return the end of a use: inside a nested region, the operation that holds the region."""
@@ -107,7 +107,7 @@ class Lifetimes:
         return self._start[user] if inner is user else self._end[inner]
 
 
-def size_of(value: SSAValue) -> int:
+def bytes_of(value: SSAValue) -> int:
     """Return the bytes of a value: those of all elements for a tile, rounded up to whole bytes; 0 for views and
     tokens.
     """

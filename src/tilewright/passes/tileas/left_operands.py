@@ -9,7 +9,7 @@ from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.passes.tileas import tile_ops
 from tilewright.passes.tileas.access_layouts import element_bytes
-from tilewright.passes.tileas.product_costs import size_of
+from tilewright.passes.tileas.product_costs import element_count
 
 #: The bytes of an element whose fragments have as many neighbours as ``ldmatrix`` hands out.
 HALF = 2
@@ -27,7 +27,7 @@ def computed_left(load: Access) -> list[DotOp]:
     if element_bytes(load.moved.type) != HALF:
         return []
     found: list[DotOp] = []
-    size = size_of(load.moved)
+    size = element_count(load.moved)
     changed: dict[SSAValue, bool] = {load.moved: False}
     waiting: list[SSAValue] = [load.moved]
     is_computed = False
@@ -44,7 +44,7 @@ def computed_left(load: Access) -> list[DotOp]:
                 is_computed |= changed[value]
             elif op.name in tile_ops.RESHAPES or tile_ops.is_elementwise(op):
                 for result in op.results:
-                    if size_of(result) == size and result not in changed:
+                    if element_count(result) == size and result not in changed:
                         changed[result] = changed[value] or op.name not in tile_ops.RESHAPES
                         waiting.append(result)
     return found if is_computed else []

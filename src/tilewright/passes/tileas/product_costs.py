@@ -118,7 +118,7 @@ def registers_of(sums: int, warps: int, by_warpgroups: bool) -> int:
     return min(sums // (32 * warps) + beside, MOST_REGISTERS)
 
 
-def size_of(value: SSAValue) -> int:
+def element_count(value: SSAValue) -> int:
     """Return the number of elements of a tile; 0 for other values."""
     return prod(T.dims_of(value.type)) if isinstance(value.type, T.TileType) else 0
 
@@ -130,7 +130,7 @@ def operands_loaded(op: DotOp) -> tuple[bool, bool]:
 
 def is_loaded(value: SSAValue, block: Block | None = None) -> bool:
     """Whether a tile is loaded (in ``block``, if given), or computed from a loaded tile of its size other than by a product."""
-    size, waiting, seen = size_of(value), [value], {value}
+    size, waiting, seen = element_count(value), [value], {value}
     while waiting:
         owner = waiting.pop().owner
         if isinstance(owner, Access):
@@ -138,7 +138,7 @@ def is_loaded(value: SSAValue, block: Block | None = None) -> bool:
                 return True
             continue
         if isinstance(owner, Operation) and not owner.regions and not isinstance(owner, DotOp):
-            found = [other for other in owner.operands if size_of(other) == size]
+            found = [other for other in owner.operands if element_count(other) == size]
             waiting += [other for other in found if other not in seen]
             seen.update(found)
     return False

@@ -26,7 +26,7 @@ from tilewright.passes.tileas.access_layouts import (
 )
 from tilewright.passes.tileas.element_accesses import goes_by_element
 from tilewright.passes.tileas.operand_layouts import operand_layouts
-from tilewright.passes.tileas.product_costs import size_of
+from tilewright.passes.tileas.product_costs import element_count
 from tilewright.passes.tileas.products import Plan
 
 #: The bytes of an element of the operands that are made of bytes.
@@ -94,8 +94,8 @@ def computed_right(product: DotOp) -> Access | None:
             found.add(op)
         elif _keeps_places(op):
             chain.add(op)
-            size = size_of(value)
-            whole = [each for each in op.operands if size_of(each) in (size, size // 2)]
+            size = element_count(value)
+            whole = [each for each in op.operands if element_count(each) in (size, size // 2)]
             waiting += [each for each in whole if tile_ops.is_tile(each)]
     if len(found) != 1:
         return None

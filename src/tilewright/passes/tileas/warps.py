@@ -25,11 +25,11 @@ from tilewright.passes.tileas.pipeline import DEFAULT_STAGES
 from tilewright.passes.tileas.product_costs import (
     BESIDE_ACCUMULATORS,
     MOST_REGISTERS,
+    element_count,
     is_loaded,
     operands_loaded,
     product_cost,
     registers_of,
-    size_of,
 )
 from tilewright.passes.tileas.products import WIDER, chained_products
 from tilewright.passes.tileas.register_pressure import pressure_of_routines, tile_registers
@@ -183,8 +183,10 @@ def accumulator_elements(op: Operation) -> int:
     end = block.last_op
     if isinstance(loop, scf.ForOp) and end is not None:
         own = {other.results[0] for other in products}
-        least = size_of(op.results[0])
-        beside = [value for value in end.operands if value not in own and size_of(value) >= least]
+        least = element_count(op.results[0])
+        beside = [
+            value for value in end.operands if value not in own and element_count(value) >= least
+        ]
         held += sum(tile_registers(value) for value in beside)
     return held
 
@@ -209,7 +211,7 @@ def _meets_loaded_tile(op: DotOp) -> bool:
     if not isinstance(loop, scf.ForOp):
         return False
     size = prod(T.dims_of(op.result.type))
-    waiting = [value for value in (op.result, *loop.results) if size_of(value) == size]
+    waiting = [value for value in (op.result, *loop.results) if element_count(value) == size]
     seen = set(waiting)
     while waiting:
         for use in waiting.pop().uses:
@@ -217,9 +219,9 @@ def _meets_loaded_tile(op: DotOp) -> bool:
             if use.operation.regions or isinstance(use.operation, DotOp | scf.YieldOp):
                 continue
             for other in use.operation.operands:
-                if other not in seen and size_of(other) == size and is_loaded(other):
+                if other not in seen and element_count(other) == size and is_loaded(other):
                     return True
-            found = [value for value in use.operation.results if size_of(value) == size]
+            found = [value for value in use.operation.results if element_count(value) == size]
             waiting += [value for value in found if value not in seen]
             seen.update(found)
     return False
@@ -241,7 +243,9 @@ def _computed_registers(products: Sequence[DotOp]) -> int:
             owner = waiting.pop().owner
             if isinstance(owner, Operation) and owner.parent is op.parent and is_elementwise(owner):
                 tiles = tiles_of(owner.operands)
-                found = max(found, *(size_of(v) * element_bytes(v.type) // 4 for v in tiles), 0)
+                found = max(
+                    found, *(element_count(v) * element_bytes(v.type) // 4 for v in tiles), 0
+                )
                 waiting += tiles
     return found
 
@@ -250,7 +254,7 @@ def _is_persistent(op: Operation) -> bool:
     """Whether a product is made again for other tiles, in a loop whose step is the extent of the grid. One whose sums go
     on from round to round, as where blocks share the depth, is not."""
     parent = op.parent_op()
-    if isinstance(parent, scf.ForOp) and any(size_of(value) for value in parent.results):
+    if isinstance(parent, scf.ForOp) and any(element_count(value) for value in parent.results):
         parent = parent.parent_op()
     while parent is not None:
         if isinstance(parent, scf.ForOp) and _comes_from_grid(parent.operands[2]):

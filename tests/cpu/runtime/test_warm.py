@@ -100,6 +100,9 @@ def _refused() -> dict[str, tuple[object, ...]]:
         "overlap": (whole[:_N], y, whole[_N // 2 : _N // 2 + _N], _N),
         "the same": (x, y, x, _N),
         "misaligned": (x, y, odd, _N),
+        "between elements": (x, y, np.zeros((_N, 6), np.uint8)[:, :4].view(np.float32), _N),
+        "no elements": (x, y, out[:0], _N),
+        "overlap, backwards": (whole[_N - 1 :: -1], y, whole[_N // 2 : _N // 2 + _N], _N),
         "too few": (x, y, out),
         "too many": (x, y, out, _N, _N),
         "a float": (x, y, out, 1.0),
@@ -142,6 +145,71 @@ def test_arrays_that_are_only_read_may_overlap(program: Program, long_ways: list
     assert not long_ways
     with pytest.raises(TileIRError):
         program.launch("vector_add", _GRID, (x, whole[:_N], x, _N))
+
+
+@pytest.mark.parametrize("grid", [2, (2,), [2], [2, 1], (2, 1, 1)], ids=repr)
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_grids_and_arguments_of_every_form_take_the_short_way(
+    kind: type, grid: Any, program: Program, long_ways: list[object]
+) -> None:
+    for _ in range(3):
+        x, y, out = _arrays()
+        result = program.launch("vector_add", grid, kind([x, y, out, _N]))
+        assert (out == x + y).all() and result.outputs[2] is out
+    assert long_ways in ([], [grid])
+    with pytest.raises(TileIRError):
+        program.launch("vector_add", True, kind([*_arrays(), _N]))
+    program.launch("vector_add", 1, kind([*_arrays(), _N]))
+    assert long_ways[-1] == 1
+
+
+def _strided() -> dict[str, np.ndarray]:
+    square = np.zeros((40, 30), np.float32)
+    return {
+        "every other": np.zeros(2 * _N, np.float32)[::2],
+        "backwards": np.zeros(2 * _N, np.float32)[_N::-1],
+        "turned": square.T,
+        "a part": square[5:, 3:9],
+        "one row": square[2:3, ::7],
+        "repeated": np.lib.stride_tricks.as_strided(square, (4, 300), (0, 4)),
+    }
+
+
+@pytest.mark.parametrize("name", _strided())
+def test_strided_arrays_take_the_short_way_to_the_same_memory(
+    name: str, program: Program, long_ways: list[object]
+) -> None:
+    """Code sees the memory from the first element on, as the long way says."""
+    x, y, _ = _arrays()
+    found = {way: _strided()[name] for way in ("short", "long")}
+    length = 10
+    program.launch("vector_add", _GRID, (x, y, found["short"], length))
+    assert long_ways == []
+    options = LaunchOptions(threads=1)
+    program.launch("vector_add", _GRID, (x, y, found["long"], length), options)
+    assert len(long_ways) == 1
+    short, long = (each if each.base is None else each.base for each in found.values())
+    np.testing.assert_array_equal(np.ravel(short), np.ravel(long))
+
+
+def test_strided_arrays_that_interleave_are_left_to_the_long_way(
+    program: Program, long_ways: list[object]
+) -> None:
+    whole = np.zeros(4 * _N, np.float32)
+    program.launch("vector_add", _GRID, (whole[::2], whole[::2], whole[1::2], 1))
+    assert len(long_ways) == 1
+
+
+@pytest.mark.parametrize("number", [np.int32, np.int64, np.uint8])
+def test_numbers_of_numpy_take_the_short_way(
+    number: type, program: Program, long_ways: list[object]
+) -> None:
+    x, y, out = _arrays()
+    program.launch("vector_add", _GRID, (x, y, out, number(100)))
+    assert (out[:100] == (x + y)[:100]).all() and not out[100:].any()
+    assert long_ways == []
+    with pytest.raises(TileIRError):
+        program.launch("vector_add", _GRID, (x, y, out, np.bool_(True)))
 
 
 @pytest.mark.parametrize(
@@ -230,8 +298,11 @@ def _type(element: str) -> TileLike:
         ("i8", [0, -128, 255, 256, -129, True, 1.0, None]),
         ("i32", [5, -(2**31), 2**32 - 1, 2**32, np.int32(1)]),
         ("i64", [-(2**63), 2**63 - 1, 2**64 - 1, 2**64]),
-        ("f32", [0.1, -0.0, 1, 3.4e38, 3.5e38, 1e-46, float("inf"), float("nan")]),
-        ("f64", [0.1, 1e308, float("inf"), float("nan"), 2]),
+        (
+            "f32",
+            [0.1, -0.0, 1, 2**24 + 1, -(2**63), 3.4e38, 3.5e38, 1e-46, float("inf"), float("nan")],
+        ),
+        ("f64", [0.1, 1e308, float("inf"), float("nan"), 2, 2**53 + 1, 2**63, 10**400]),
     ],
 )
 def test_numbers_are_packed_as_by_the_other_ways(element: str, values: list[object]) -> None:

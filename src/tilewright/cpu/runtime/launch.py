@@ -33,7 +33,7 @@ from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments, repeate
 from tilewright.cpu.runtime.reports import SILENCE, Reports
 from tilewright.cpu.runtime.updates import UPDATE_LOCK
 from tilewright.cpu.runtime.waiting import watched_for_deadlock
-from tilewright.cpu.runtime.warm import WarmLaunch
+from tilewright.cpu.runtime.warm import WarmLaunch, as_tuple
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nv_tileaa.types import PtrType
@@ -182,8 +182,8 @@ class Program:
         failures = tuple(reports.failures)
         if failures and settings.options.check_asserts:
             raise assertion_error(failures)
-        if not deprecated and type(args) is tuple and type(grid) is tuple:
-            self._keep_warm(entry, found, packed, grid, given, settings)
+        if not deprecated and (extents := as_tuple(grid)) is not None:
+            self._keep_warm(entry, found, packed, extents, given, settings)
         outputs = tuple([value for value in packed.keep if isinstance(value, np.ndarray)])
         return RunResult(outputs, "".join(reports.printed), failures)
 

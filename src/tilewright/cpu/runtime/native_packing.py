@@ -1,7 +1,7 @@
 """Checks and packs the arguments of a warm launch in native code.
 
-It reads contiguous arrays and plain numbers from a tuple as ``argument_fast_path`` does, with the same checks at every launch:
-the type of each argument, an array's element type, order, alignment, whether it is writable, and that no array which the
+It reads arrays and plain numbers from a tuple, with the same checks at every launch as ``argument_fast_path``:
+the type of each argument, an array's element type, strides, alignment, whether it is writable, and that no array which the
 kernel may write to shares memory with another. Anything else is left to the slower paths, which know what is wrong.
 
 If objects of NumPy and Python are not laid out as expected, there is no native packing.
@@ -18,7 +18,6 @@ import numpy as np
 
 from tilewright.cpu.runtime.engine import Library
 from tilewright.cpu.runtime.native_arguments import (
-    C_CONTIGUOUS,
     DECLARATIONS,
     HEAD,
     MOST_ARRAYS,
@@ -76,7 +75,7 @@ one:
     i64 {_DOUBLE}, label %float
   ]
 took:
-  %bits = phi i64 [ %first, %apart ], [ %masked, %in_range ], [ %single_bits, %single ], [ %wide_bits, %wide ]
+  %bits = phi i64 [ %array_data, %apart ], [ %masked, %in_range ], [ %single_bits, %single ], [ %wide_bits, %wide ]
   %arrays_after = phi i64 [ %arrays_more, %apart ], [ %arrays, %in_range ], [ %arrays, %single ], [ %arrays, %wide ]
   %slot = getelementptr i64, ptr %slots, i64 %i
   store i64 %bits, ptr %slot
@@ -87,7 +86,7 @@ array:
   %is_array = icmp eq ptr %type, %array_type
   br i1 %is_array, label %read, label %no
 read:
-{fields("data", "rank", "extents", "element", "flags")}
+{fields("data", "rank", "extents", "strides", "element", "flags")}
   %rank_wide = zext i32 %array_rank to i64
   %bytes_at = getelementptr i64, ptr %row, i64 1
   %bytes = load i64, ptr %bytes_at
@@ -114,23 +113,40 @@ read:
   br i1 %good, label %extent, label %no
 extent:
   %axis = phi i64 [ 0, %read ], [ %axis_after, %along ]
-  %total = phi i64 [ %bytes, %read ], [ %total_after, %along ]
+  %below = phi i64 [ 0, %read ], [ %below_after, %along ]
+  %above = phi i64 [ %bytes, %read ], [ %above_after, %along ]
+  %strange = phi i1 [ 0, %read ], [ %strange_after, %along ]
   %all_axes = icmp eq i64 %axis, %rank_wide
   br i1 %all_axes, label %whole, label %along
 along:
   %extent_at = getelementptr i64, ptr %array_extents, i64 %axis
   %length = load i64, ptr %extent_at
-  %total_after = mul i64 %total, %length
+  %stride_at = getelementptr i64, ptr %array_strides, i64 %axis
+  %stride = load i64, ptr %stride_at
+  %steps = sub i64 %length, 1
+  %reach = mul i64 %steps, %stride
+  %is_down = icmp slt i64 %reach, 0
+  %down = select i1 %is_down, i64 %reach, i64 0
+  %up = select i1 %is_down, i64 0, i64 %reach
+  %below_after = add i64 %below, %down
+  %above_after = add i64 %above, %up
+  ; Axes without elements, and strides that are no multiples of an element, are for others.
+  %empty = icmp eq i64 %length, 0
+  %part = srem i64 %stride, %bytes
+  %is_uneven = icmp ne i64 %part, 0
+  %moves = icmp ne i64 %steps, 0
+  %between_elements = and i1 %is_uneven, %moves
+  %strange_axis = or i1 %empty, %between_elements
+  %strange_after = or i1 %strange, %strange_axis
   %axis_after = add i64 %axis, 1
   br label %extent
 whole:
-  %first = add i64 %array_data, 0
-  %behind = add i64 %first, %total
+  %first = add i64 %array_data, %below
+  %behind = add i64 %array_data, %above
   %is_written = and i64 %needed_wide, {WRITEABLE}
-  %empty = icmp eq i64 %total, 0
   %many = icmp uge i64 %arrays, {MOST_ARRAYS}
-  %strange = or i1 %empty, %many
-  br i1 %strange, label %no, label %other
+  %unusual = or i1 %strange, %many
+  br i1 %unusual, label %no, label %other
 {apart("whole", "took")}
 
 integer:
@@ -147,9 +163,23 @@ convert:
 
 float:
   %is_float = icmp eq ptr %type, %float_type
-  br i1 %is_float, label %number, label %no
+  br i1 %is_float, label %real, label %not_float
+not_float:
+  %is_whole = icmp eq ptr %type, %int_type
+  br i1 %is_whole, label %whole_number, label %no
+whole_number:
+  %long = call i64 @PyLong_AsLongLongAndOverflow(ptr %item, ptr %overflow)
+  %too_long = load i32, ptr %overflow
+  %is_long = icmp eq i32 %too_long, 0
+  br i1 %is_long, label %converted, label %no
+converted:
+  %of_long = sitofp i64 %long to double
+  br label %number
+real:
+  %of_float = call double @PyFloat_AsDouble(ptr %item)
+  br label %number
 number:
-  %double = call double @PyFloat_AsDouble(ptr %item)
+  %double = phi double [ %of_float, %real ], [ %of_long, %converted ]
   %is_double = icmp eq i64 %kind, {_DOUBLE}
   br i1 %is_double, label %wide, label %narrow
 wide:
@@ -215,7 +245,7 @@ def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | N
         if not 1 <= len(elements) <= 3:
             return None
         elements += elements[:1] * (3 - len(elements))
-        flags = C_CONTIGUOUS | (WRITEABLE if is_written else 0)
+        flags = WRITEABLE if is_written else 0
         return [_ARRAY, dtypes[0].itemsize, flags, *elements, 0, 0]
     if ty.rank:
         return None

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from tilewright.cpu.runtime.driver import ALL_DONE, FINISHED, MORE_TO_DO, LaunchState, driver
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel
@@ -30,6 +32,8 @@ from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.result import RunResult
 from tilewright.numerics.arrays import Array
+
+_NUMBERS: tuple[type[np.generic], ...] = (np.integer, np.float32, np.float64)
 
 
 class WarmLaunch:
@@ -84,14 +88,26 @@ class WarmLaunch:
 
         Raises what a launch raises.
         """
-        known = self.grid
-        if grid is not known and (
-            type(grid) is not tuple or grid != known or [type(each) for each in grid] != self._kinds
-        ):
+        if grid is not self.grid and not self._is_on(grid):
             return None
-        if type(args) is not tuple or not self.repeat(args):
+        if type(args) is list:
+            args = tuple(args)
+        if type(args) is not tuple:
             return None
+        if not self.repeat(args):
+            plain = _plain(args)
+            if plain is None or not self.repeat(plain):
+                return None
         return RunResult(self._outputs(args))
+
+    def _is_on(self, grid: object) -> bool:
+        """Whether a grid is that of the launch before."""
+        found = as_tuple(grid)
+        return (
+            found is not None
+            and found == self.grid
+            and [type(each) for each in found] == self._kinds
+        )
 
     def repeat(self, args: tuple[Any, ...]) -> bool:
         """Whether the arguments are like those of the launch before, and the launch, on the same grid, was made."""
@@ -156,6 +172,22 @@ class WarmLaunch:
             feedback.learn((time.perf_counter() - started) / total)
         assert result in (FINISHED, ALL_DONE), "a kernel stopped without a diagnostic"
         return True
+
+
+def as_tuple(grid: object) -> tuple[Any, ...] | None:
+    """A grid that is a number, a list or a tuple, as a tuple; None for others. Its extents are not checked."""
+    if type(grid) is tuple:
+        return grid
+    if type(grid) is int:
+        return (grid,)
+    return tuple(grid) if type(grid) is list else None
+
+
+def _plain(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Arguments with NumPy's integers, f32 and f64 as Python's numbers; None where there are none of those."""
+    if not any(isinstance(each, _NUMBERS) for each in args):
+        return None
+    return tuple([each.item() if isinstance(each, _NUMBERS) else each for each in args])
 
 
 def _picker(numbers: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Array, ...]]:

@@ -42,6 +42,8 @@ def test_joins_and_chains() -> None:
     graph = found.facts.tokens
     first, second, last = (found.op("load", n) for n in range(3))
     store = found.op("store")
+    assert all(map(graph.is_effect, (first, second, store, last)))
+    assert not any(map(graph.is_effect, map(found.op, ("create_mem_token", "join_mem_token"))))
     assert graph.before(store) == {first, second}
     assert graph.before(last) == {first, second, store}
     assert not graph.ordered(first, second) and not graph.ordered(second, first)

@@ -130,7 +130,7 @@ class _Flow:
                             self._connect(_ends(region.block), op.results)
                 case ExecuteOp() if op.body.blocks:
                     self._connect(op.arguments, op.body.block.args)
-                case _ if isinstance(op, JoinMemTokenOp) or not is_effect(op):
+                case _ if not is_effect(op):
                     for result in filter(is_token, op.results):
                         self._connect_all(filter(is_token, op.operands), result)
 

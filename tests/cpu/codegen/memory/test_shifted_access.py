@@ -13,6 +13,7 @@ from tests.machine.tileaa.support import element
 _MEMORY = 1 << 16
 _DTYPES = (np.float32, np.float64, np.int8, np.float16, np.bool_)
 _LIMITS = (0, 3, 40, 255, -5, 32767, -32768, -32760, 32765, 1 << 14)
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "uge")
 _NEAR = (0, 1, 255, 32767, -32768, -1, 200, -300)
 
 
@@ -80,7 +81,7 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
 
 
 def _limited(rng: random.Random, source: str, result: str, ty: str) -> list[str]:
-    """The numbers between two limits, or without one, which leaves them as they are."""
+    """The numbers between two limits, or without one, which leaves them as they are; wrapped, or one of two."""
     lines, held = list[str](), source
     for number, name in enumerate(rng.sample(("maxsi", "minsi", "maxui", "minui"), 2)):
         limit, found = rng.choice(_LIMITS), f"{result}_{number}"
@@ -90,9 +91,42 @@ def _limited(rng: random.Random, source: str, result: str, ty: str) -> list[str]
             rng.shuffle(both)
             lines.append(f"{found} = arith.{name} {', '.join(both)} : {ty}")
             held = found
+    more, held = rng.choice((_kept, _kept, _wrapped, _chosen))(rng, held, result, ty)
+    lines += more
     lines.append(f"{result}_0l_ = arith.constant dense<0> : {ty}")
     lines.append(f"{result} = arith.addi {held}, {result}_0l_ : {ty}")
     return lines
+
+
+def _kept(rng: random.Random, held: str, result: str, ty: str) -> tuple[list[str], str]:
+    return [], held
+
+
+def _wrapped(rng: random.Random, held: str, result: str, ty: str) -> tuple[list[str], str]:
+    """What a quotient leaves, or the quotient itself."""
+    by = rng.choice((64, 70, 255, 1000, 32767))
+    lines = [
+        f"{result}_by = arith.constant dense<{by}> : {ty}",
+        f"{result}_q = arith.{rng.choice(('floordivsi', 'divui'))} {held}, {result}_by : {ty}",
+        f"{result}_m = arith.muli {result}_q, {result}_by : {ty}",
+        f"{result}_r = arith.subi {held}, {result}_m : {ty}",
+    ]
+    return lines, result + rng.choice(("_r", "_r", "_q"))
+
+
+def _chosen(rng: random.Random, held: str, result: str, ty: str) -> tuple[list[str], str]:
+    """A number where a comparison holds, and another one elsewhere: near, or always the same."""
+    flags = ty.replace("i16", "i1")
+    lines = [
+        f"{result}_c = arith.constant dense<{rng.choice(_LIMITS)}> : {ty}",
+        f"{result}_k = arith.constant dense<{rng.choice((1, 60, 200))}> : {ty}",
+        f"{result}_n = arith.{rng.choice(('addi', 'subi'))} {held}, {result}_k : {ty}",
+        f"{result}_if = arith.cmpi {rng.choice(_PREDICATES)}, {held}, {result}_c : {ty}",
+    ]
+    sides = [held, result + rng.choice(("_k", "_n"))]
+    rng.shuffle(sides)
+    choice = f"arith.select {result}_if, {', '.join(sides)} : {flags}, {ty}"
+    return [*lines, f"{result}_s = {choice}"], f"{result}_s"
 
 
 def _load(mask: str, pointers: str, ty: str, shape: str) -> str:

@@ -23,6 +23,7 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
     one, narrow, wide = f"tile<{rows}x1xi16>", f"tile<{shape}xi16>", f"tile<{shape}xi64>"
     extend = rng.choice(("extsi", "extui"))
     plus, step = (rng.choice(("addi", "subi")) for _ in range(2))
+    apart, width = rng.choice((1, 1, 2, 3)), rng.choice((3, 200, 256))
     pointers = f"tile<{shape}x!nv_tileaa.ptr<{kind}, 1>>"
     lines = [
         "%b0 = nv_tileaa.load %ptr_first : !nv_tileaa.ptr<i16, 1> -> i16",
@@ -42,7 +43,7 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         f"%re = arith.{extend} %rs : {narrow} to {wide}",
         f"%ce = arith.{extend} %cs : {narrow} to {wide}",
         f"%h = arith.constant dense<{rng.choice((1, 100, 256))}> : {wide}",
-        f"%w = arith.constant dense<{rng.choice((3, 200, 256))}> : {wide}",
+        f"%w = arith.constant dense<{width}> : {wide}",
         f"%inside_rows = arith.cmpi ult, %re, %h : {wide}",
         f"%inside_columns = arith.cmpi {rng.choice(('ult', 'ule'))}, %ce, %w : {wide}",
         f"%on = arith.andi %inside_rows, %inside_columns : tile<{shape}xi1>",
@@ -51,7 +52,9 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         lines += [
             f"%by = arith.constant dense<{rng.choice((8, 1))}> : {narrow}",
             f"%scaled = arith.shli %rs, %by : {narrow}",
-            f"%sum0 = arith.{rng.choice(('addi', 'subi'))} %scaled, %cs : {narrow}",
+            f"%apart = arith.constant dense<{apart}> : {narrow}",
+            f"%spread = arith.muli %cs, %apart : {narrow}",
+            f"%sum0 = arith.{rng.choice(('addi', 'subi'))} %scaled, %spread : {narrow}",
             *_limited(rng, "%sum0", "%sum", narrow),
             f"%at = arith.{extend} %sum : {narrow} to {wide}",
             f"%middle = arith.constant {_MEMORY // 2 if extend == 'extsi' else 0} : i64",
@@ -64,7 +67,9 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         lines += [
             f"%stride = arith.constant dense<255> : {wide}",
             f"%moved = arith.muli %re, %stride : {wide}",
-            f"%at = arith.addi %moved, %ce : {wide}",
+            f"%apart = arith.constant dense<{apart if apart * width <= 500 else 1}> : {wide}",
+            f"%spread = arith.muli %ce, %apart : {wide}",
+            f"%at = arith.addi %moved, %spread : {wide}",
             "%middle = arith.constant 0 : i64",
             f"%both = arith.andi %some, %on : tile<{shape}xi1>",
         ]

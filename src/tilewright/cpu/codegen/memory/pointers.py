@@ -391,17 +391,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         known = () if whole is None else whole.known(masked=nest.masked)
         lane_steps = lane_strides_of(pointers, coords, *known)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
-            first = nest.eval(pointers, first_lane(nest, coords)).value
-            b = nest.inner
-            if not nest.masked or whole is None or whole.fits is None:
-                _run_store(b, first, data, chosen, element)
-                return
-            with b.if_else(whole.fits) as (run, scatters):
-                with run:
-                    _run_store(b, first, data, chosen, element)
-                with scatters:
-                    addresses = llvm.splat(b, apart(nest, pointers, coords), lanes)
-                    _scatter(b, addresses, data, chosen, element)
+            fits = whole.fits if nest.masked and whole is not None else None
+            _stored_together(nest, coords, pointers, data, chosen, element, fits)
             return
         sure = not nest.masked or whole is None or whole.fits is None
         near = _near(lane_steps, element) if sure else None
@@ -426,6 +417,29 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         own = [] if whole.guard is None else [whole.guard]
         f.nest(dims, [value], body, guard=[*guards(*addressing), *own])
     f.give_token(op)
+
+
+def _stored_together(
+    nest: LoopNest,
+    coords: Coords,
+    pointers: Tile,
+    data: Value,
+    on: Value,
+    element: Element,
+    fits: Value | None,
+) -> None:
+    """A store to addresses that follow one another; where ``fits`` does not hold, each is computed for itself."""
+    first = nest.eval(pointers, first_lane(nest, coords)).value
+    b = nest.inner
+    if fits is None:
+        _run_store(b, first, data, on, element)
+        return
+    with b.if_else(fits) as (run, scatters):
+        with run:
+            _run_store(b, first, data, on, element)
+        with scatters:
+            addresses = llvm.splat(b, apart(nest, pointers, coords), lanes_in(coords))
+            _scatter(b, addresses, data, on, element)
 
 
 def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:

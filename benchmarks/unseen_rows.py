@@ -74,6 +74,11 @@ def numba() -> Any:
         return None
 
 
+def by_numba(make: Callable[[Any], Job]) -> dict[str, Job]:
+    """A peer of numba, where it is installed; ``make`` gets numba and returns a job."""
+    return {} if (nb := numba()) is None else {"numba": make(nb)}
+
+
 def normal(*dims: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Normally distributed numbers, the same each time."""
     made = torch.randn(*dims, generator=torch.Generator().manual_seed(sum(dims)))
@@ -89,3 +94,47 @@ def integers(high: int, *dims: int, dtype: torch.dtype = torch.int32) -> torch.T
 def array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """The same memory for NumPy."""
     return tensor.numpy()
+
+
+#: Errors allowed, relative to the largest expected magnitude.
+ERROR = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float64: 1e-14}
+
+
+def kind(dtype: torch.dtype) -> str:
+    """The name of an element type."""
+    return str(dtype).removeprefix("torch.")
+
+
+def beside_torch(
+    name: str,
+    kernel: Any,
+    grid: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    theirs: Callable[..., Any],
+    *tensors: torch.Tensor,
+    outputs: int = 1,
+    bound: float = 0.0,
+    clear: Job | None = None,
+    more: dict[str, Job] | None = None,
+    compiles: bool = True,
+) -> Row:
+    """A row beside a function of tensors, which returns what is expected: one tensor, or a tuple of them.
+
+    The kernel's last tensors among ``arguments``, ``outputs`` of them, are its results. With a ``bound`` the
+    function is asked in f64 what they must be, since it may be less exact than that. ``more`` are other
+    peers; ``compiles`` is false where ``torch.compile`` does not take the function.
+    """
+    held = tuple(each for each in arguments if isinstance(each, torch.Tensor))
+    given = [each.clone() for each in tensors]
+    exact = [each.double() if bound and each.is_floating_point() else each for each in given]
+
+    def expected() -> tuple[torch.Tensor, ...]:
+        found = theirs(*(each.clone() for each in exact))
+        return found if isinstance(found, tuple) else (found,)
+
+    peers: dict[str, Job] = {"torch": lambda: theirs(*given)}
+    if compiles:
+        peers["torch.compile"] = compiled(theirs, *given)
+    peers |= more or {}
+    clear = clear or (lambda: None)
+    return Row(name, kernel, grid, arguments, held[-outputs:], expected, peers, bound, clear)

@@ -13,6 +13,7 @@ from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu.compile import compile_kernel
 from tilewright.dialects.arith import ArithOp
+from tilewright.dialects.cuda_tile.attributes import BoundedAttr
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.lowering import lower_to_tileaa
 from tilewright.passes import run_pipeline
@@ -249,3 +250,74 @@ def test_what_is_made_in_a_loop_is_not_used_behind_it() -> None:
     tilewright.run(split, "k", (1,), (5, out), machine="cpu")
     wanted = 320 + np.arange(TILE)
     assert (out == 6 * (wanted // 64) * 128 + 2 * (wanted % 64)).all()
+
+
+@pytest.mark.parametrize("machine", ["reference", "cpu"])
+@pytest.mark.parametrize("element", _DTYPES)
+@pytest.mark.parametrize("divisor", [257, 300, 1000])
+@pytest.mark.parametrize("way", ["rest", "modulo"])
+def test_remainders_without_runs_are_what_quotients_leave(
+    way: str, divisor: int, element: str, machine: str
+) -> None:
+    kernel = _kernel(WAYS[way], divisor, factor=1, element=element)
+    modules = [run_pipeline(kernel, passes, verify_each=True) for passes in (LOWER, SPLIT)]
+    names = [{op.name for op in module.walk()} for module in modules]
+    assert "arith.remsi" in names[0] or "arith.remui" in names[0]
+    assert not {"arith.remsi", "arith.remui"} & names[1]
+    for start in _starts(element, 1):
+        results: list[bytes] = []
+        for module in modules:
+            out = np.zeros(TILE, _DTYPES[element])
+            tilewright.run(module, "k", (1,), (start, out), machine=machine)
+            results.append(out.tobytes())
+        assert results[0] == results[1], start
+
+
+@pytest.mark.parametrize(("divisor", "factor"), [(100, 1), (-300, 1)])
+def test_other_remainders_stay(divisor: int, factor: int) -> None:
+    """Quotients change often along the tile, or the divisor is negative."""
+    module = run_pipeline(_kernel(_modulo, divisor, factor=factor), SPLIT)
+    assert "arith.remsi" in {op.name for op in module.walk()}
+
+
+@pytest.mark.parametrize("way", ["width", "constant", "chosen"])
+@pytest.mark.parametrize("width", [1024, 1000])
+def test_neighbours_on_a_torus_are_loaded_by_whole_vectors(way: str, width: int) -> None:
+    """``x[i] - x[(i + 1) % width]``, also where the width is known at run time only; no remark tells of a gather."""
+    tiles = -(-width // TILE)
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "n": "i32", "out": ptr("f32")}) as k:
+        n = k.assume(k.args.n, predicate=BoundedAttr(0, None))
+        block, _, _ = k.get_tile_block_id()
+        first = k.muli(block, k.constant(TILE, "i32"))
+        place = k.addi(_spread(k, first), k.iota(shape=[TILE], to="i32"))
+        extent = _filled(k, width, "i32") if way == "constant" else _spread(k, n)
+        after = k.addi(place, _filled(k, 1, "i32"))
+        if way == "chosen":
+            words: Any = {"comparison_predicate": "less_than", "signedness": "signed"}
+            at = k.select(k.cmpi(after, extent, **words), after, _filled(k, 0, "i32"))
+        else:
+            at = _modulo(k, after, extent)
+        inside = k.cmpi(place, extent, comparison_predicate="less_than", signedness="signed")
+        both = [_loaded(k, place, inside), _loaded(k, at, inside)]
+        k.store_ptr_tko(_pointers(k, k.args.out, place), k.subf(*both), mask=inside)
+    built = module.build()
+    x = np.random.default_rng(width).standard_normal(width).astype(np.float32)
+    out = np.zeros_like(x)
+    tilewright.run(built, "k", (tiles,), (x, width, out), machine="cpu")
+    assert (out == x - np.roll(x, -1)).all()
+    found = compile_kernel(lower_to_tileaa(built).module)
+    assert not [remark for remark in found.remarks if remark.kind == "gather"]
+
+
+def _spread(k: Builder, number: Value) -> Value:
+    return k.broadcast(k.reshape(number, shape=[1]), shape=[TILE])
+
+
+def _pointers(k: Builder, base: Value, place: Value) -> Value:
+    return k.offset(_spread(k, base), place)
+
+
+def _loaded(k: Builder, place: Value, inside: Value) -> Value:
+    other = k.full((TILE,), 0.0, "f32")
+    return k.load_ptr_tko(_pointers(k, k.args.x, place), mask=inside, paddingValue=other)[0]

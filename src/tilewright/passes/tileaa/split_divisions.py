@@ -18,7 +18,7 @@ from tilewright.dialects.arith.constants import ConstantOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.attributes import DivByAttr
+from tilewright.dialects.nv_tileaa.attributes import BoundedAttr, DivByAttr
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
@@ -57,6 +57,9 @@ class SplitDivisions(TileAAPass):
     run. Element-wise operations on such quotients, of integers and of floats (``i // area % channels``, a row as a
     fraction), are computed once for each run as well. Accesses then see which of their elements lie side by side, or are the same.
 
+    Remainders of consecutive numbers whose runs are shorter, as of ``(i + 1) % width``, become ``x - floor(x / c) c``, also for
+    a ``c`` that is only known when the kernel runs, if it is positive: within a tile the quotient changes at most once or twice.
+
     Rewrites ``floordivsi``, ``divui``, ``remui`` and the remainder whose sign follows the divisor (``remsi`` and a
     correction) by a positive constant, on tiles of one axis; ``g`` is from 8 up to 64. Cost: one walk.
 
@@ -74,7 +77,11 @@ class SplitDivisions(TileAAPass):
 def divisions(function: FuncOp) -> list[Operation]:
     """Return the quotients and remainders of a function that can be computed for runs."""
     found = (op for op in function.walk() if isinstance(op, ArithOp))
-    return [op for op in found if (it := _dividend(op)) is not None and _run_of(*it)]
+    return [
+        op
+        for op in found
+        if ((it := _dividend(op)) is not None and _run_of(*it)) or _wrapped(op) is not None
+    ]
 
 
 def split_divisions(function: FuncOp) -> None:
@@ -133,6 +140,50 @@ def _corrected(op: arith.SelectOp) -> arith.RemSIOp | None:
         for order in orders
     )
     return rest if right else None
+
+
+def _wrapped(op: Operation) -> arith.RemSIOp | arith.RemUIOp | None:
+    """Return the remainder of consecutive numbers by a positive one not below their count, as far as that is known, that an
+    operation gives; None if it is no such remainder."""
+    if isinstance(op, arith.RemUIOp):
+        rest = op
+    elif isinstance(op, arith.SelectOp) and (found := _corrected(op)) is not None:
+        rest = found
+    else:
+        return None
+    divided, by = rest.operands
+    dims = T.dims_of(divided.type)
+    if len(dims) != 1 or not _is_consecutive(divided):
+        return None
+    number = integer_of(by)
+    if number is not None:
+        return rest if number >= dims[0] else None
+    return rest if isinstance(rest, arith.RemUIOp) or _is_extent(by) else None
+
+
+def _is_consecutive(value: SSAValue, depth: int = _DEPTH) -> bool:
+    """Whether numbers are a range and what is equal in all elements."""
+    owner = value.owner
+    if isinstance(owner, MakeRangeOp):
+        return not owner.bounds
+    if not depth or not isinstance(owner, Operation):
+        return False
+    if isinstance(owner, arith.Extension):
+        return _is_consecutive(owner.operands[0], depth - 1)
+    parts = _range_and_rest(value)
+    return parts is not None and _is_consecutive(parts[0], depth - 1)
+
+
+def _is_extent(value: SSAValue) -> bool:
+    """Whether all elements are one number that is assumed not to be negative: an extent, by which a division is undefined
+    where it is zero."""
+    while isinstance(value.owner, REPEATING):
+        value = value.owner.operands[0]
+    owner = value.owner
+    if not isinstance(owner, AssumeOp) or T.dims_of(value.type):
+        return False
+    bounds = [p.bounds[0] for p in owner.predicates if isinstance(p, BoundedAttr)]  # pyright: ignore
+    return any(low is not None and low >= 0 for low in bounds)
 
 
 def _compares(op: object, value: SSAValue, predicate: str) -> bool:
@@ -234,6 +285,8 @@ class _Splitting:
             self._replace(op, _Runs(rest, runs.length))
         elif length := self._common_run(op):
             self._compute(op, length)
+        elif (rest := _wrapped(op)) is not None:
+            self._put(op, self._rest_of_quotient(rest))
         elif all(self._is_uniform(value) for value in op.operands):
             self.uniform.add(op.results[0])
 
@@ -258,6 +311,13 @@ class _Splitting:
         quotient = self._insert(arith.FloorDivSIOp.of(first, by))
         whole = self._insert(arith.MuliOp.of(quotient, by))
         return self._insert(arith.SubiOp.of(first, whole))
+
+    def _rest_of_quotient(self, rest: arith.RemSIOp | arith.RemUIOp) -> SSAValue:
+        """Return a remainder as what the quotient leaves."""
+        divided, by = rest.operands
+        divide = arith.DivUIOp if isinstance(rest, arith.RemUIOp) else arith.FloorDivSIOp
+        whole = self._insert(arith.MuliOp.of(self._insert(divide.of(divided, by)), by))
+        return self._insert(arith.SubiOp.of(divided, whole))
 
     def _first(self, value: SSAValue, length: int) -> SSAValue:
         """Return the first number of each run of consecutive ones."""

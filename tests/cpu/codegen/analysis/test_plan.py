@@ -118,6 +118,27 @@ def test_a_number_for_a_row_is_computed_with_the_row():
     assert _plan(_repeated("%r = math.exp %p : ROW", axis=1))["math.exp"] == _LAZY
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_a_loop_repeats_is_kept_once_and_not_repeated(axis: int):
+    """The broadcast stands in front of the loop, as for all pairs of bodies."""
+    repeated = _repeated("%r = math.exp %p : ROW", axis=axis).rpartition("nv_tileaa.tiled_store")[0]
+    plan = _plan(
+        repeated
+        + f"""
+      %s = arith.constant dense<0.0> : {_TILE}
+      %one = arith.constant 1 : index
+      %n = arith.constant 40 : index
+      %o = scf.for %i = %z to %n step %one iter_args(%c = %s) -> (!nv_tileaa.{_TILE}) {{
+        %d = nv_tileaa.addf %b, %c : {_TILE}
+        scf.yield %d : !nv_tileaa.{_TILE}
+      }}
+    """
+        + _store("%vy", "%o")
+    )
+    assert plan["math.exp"] == "buffer"
+    assert plan["nv_tileaa.broadcast"] == _LAZY
+
+
 def _nested(inside: str = "", handed: str = "%i1") -> str:
     """Two loops, of which the inner one goes on with the tile of the outer one."""
     loop = f"scf.for %NAME = %z to %n step %one iter_args(%cNAME = FIRST) -> (!nv_tileaa.{_TILE})"

@@ -13,6 +13,7 @@ from tests.machine.tileaa.support import element
 _MEMORY = 1 << 16
 _DTYPES = (np.float32, np.float64, np.int8, np.float16, np.bool_)
 _LIMITS = (0, 3, 40, 255, -5, 32767, -32768, -32760, 32765, 1 << 14)
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "uge")
 _NEAR = (0, 1, 255, 32767, -32768, -1, 200, -300)
 
 
@@ -22,6 +23,7 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
     one, narrow, wide = f"tile<{rows}x1xi16>", f"tile<{shape}xi16>", f"tile<{shape}xi64>"
     extend = rng.choice(("extsi", "extui"))
     plus, step = (rng.choice(("addi", "subi")) for _ in range(2))
+    apart, width = rng.choice((1, 1, 2, 3)), rng.choice((3, 200, 256))
     pointers = f"tile<{shape}x!nv_tileaa.ptr<{kind}, 1>>"
     lines = [
         "%b0 = nv_tileaa.load %ptr_first : !nv_tileaa.ptr<i16, 1> -> i16",
@@ -41,7 +43,7 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         f"%re = arith.{extend} %rs : {narrow} to {wide}",
         f"%ce = arith.{extend} %cs : {narrow} to {wide}",
         f"%h = arith.constant dense<{rng.choice((1, 100, 256))}> : {wide}",
-        f"%w = arith.constant dense<{rng.choice((3, 200, 256))}> : {wide}",
+        f"%w = arith.constant dense<{width}> : {wide}",
         f"%inside_rows = arith.cmpi ult, %re, %h : {wide}",
         f"%inside_columns = arith.cmpi {rng.choice(('ult', 'ule'))}, %ce, %w : {wide}",
         f"%on = arith.andi %inside_rows, %inside_columns : tile<{shape}xi1>",
@@ -50,7 +52,9 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         lines += [
             f"%by = arith.constant dense<{rng.choice((8, 1))}> : {narrow}",
             f"%scaled = arith.shli %rs, %by : {narrow}",
-            f"%sum0 = arith.{rng.choice(('addi', 'subi'))} %scaled, %cs : {narrow}",
+            f"%apart = arith.constant dense<{apart}> : {narrow}",
+            f"%spread = arith.muli %cs, %apart : {narrow}",
+            f"%sum0 = arith.{rng.choice(('addi', 'subi'))} %scaled, %spread : {narrow}",
             *_limited(rng, "%sum0", "%sum", narrow),
             f"%at = arith.{extend} %sum : {narrow} to {wide}",
             f"%middle = arith.constant {_MEMORY // 2 if extend == 'extsi' else 0} : i64",
@@ -63,7 +67,9 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
         lines += [
             f"%stride = arith.constant dense<255> : {wide}",
             f"%moved = arith.muli %re, %stride : {wide}",
-            f"%at = arith.addi %moved, %ce : {wide}",
+            f"%apart = arith.constant dense<{apart if apart * width <= 500 else 1}> : {wide}",
+            f"%spread = arith.muli %ce, %apart : {wide}",
+            f"%at = arith.addi %moved, %spread : {wide}",
             "%middle = arith.constant 0 : i64",
             f"%both = arith.andi %some, %on : tile<{shape}xi1>",
         ]
@@ -80,7 +86,7 @@ def _body(rng: random.Random, dtype: Any, rows: int, columns: int, *, store: boo
 
 
 def _limited(rng: random.Random, source: str, result: str, ty: str) -> list[str]:
-    """The numbers between two limits, or without one, which leaves them as they are."""
+    """The numbers between two limits, or without one, which leaves them as they are; wrapped, or one of two."""
     lines, held = list[str](), source
     for number, name in enumerate(rng.sample(("maxsi", "minsi", "maxui", "minui"), 2)):
         limit, found = rng.choice(_LIMITS), f"{result}_{number}"
@@ -90,9 +96,42 @@ def _limited(rng: random.Random, source: str, result: str, ty: str) -> list[str]
             rng.shuffle(both)
             lines.append(f"{found} = arith.{name} {', '.join(both)} : {ty}")
             held = found
+    more, held = rng.choice((_kept, _kept, _wrapped, _chosen))(rng, held, result, ty)
+    lines += more
     lines.append(f"{result}_0l_ = arith.constant dense<0> : {ty}")
     lines.append(f"{result} = arith.addi {held}, {result}_0l_ : {ty}")
     return lines
+
+
+def _kept(rng: random.Random, held: str, result: str, ty: str) -> tuple[list[str], str]:
+    return [], held
+
+
+def _wrapped(rng: random.Random, held: str, result: str, ty: str) -> tuple[list[str], str]:
+    """What a quotient leaves, or the quotient itself."""
+    by = rng.choice((64, 70, 255, 1000, 32767))
+    lines = [
+        f"{result}_by = arith.constant dense<{by}> : {ty}",
+        f"{result}_q = arith.{rng.choice(('floordivsi', 'divui'))} {held}, {result}_by : {ty}",
+        f"{result}_m = arith.muli {result}_q, {result}_by : {ty}",
+        f"{result}_r = arith.subi {held}, {result}_m : {ty}",
+    ]
+    return lines, result + rng.choice(("_r", "_r", "_q"))
+
+
+def _chosen(rng: random.Random, held: str, result: str, ty: str) -> tuple[list[str], str]:
+    """A number where a comparison holds, and another one elsewhere: near, or always the same."""
+    flags = ty.replace("i16", "i1")
+    lines = [
+        f"{result}_c = arith.constant dense<{rng.choice(_LIMITS)}> : {ty}",
+        f"{result}_k = arith.constant dense<{rng.choice((1, 60, 200))}> : {ty}",
+        f"{result}_n = arith.{rng.choice(('addi', 'subi'))} {held}, {result}_k : {ty}",
+        f"{result}_if = arith.cmpi {rng.choice(_PREDICATES)}, {held}, {result}_c : {ty}",
+    ]
+    sides = [held, result + rng.choice(("_k", "_n"))]
+    rng.shuffle(sides)
+    choice = f"arith.select {result}_if, {', '.join(sides)} : {flags}, {ty}"
+    return [*lines, f"{result}_s = {choice}"], f"{result}_s"
 
 
 def _load(mask: str, pointers: str, ty: str, shape: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cpu.codegen.differential import VARIANTS, agree
 from tests.cpu.codegen.support import same_bits
-from tests.machine.tileaa.support import element
+from tests.machine.tileaa.support import checked, element, kernel_text
 
 import tilewright
 from tilewright import LaunchOptions
@@ -83,8 +83,10 @@ def test_more_channels_are_those_of_the_reference(seed: int) -> None:
     check_seed(seed)
 
 
-def _stepped(dtype: Any, step: int, tile: int, first: int, *, store: bool) -> str:
-    """``memory[first + step * lane]``."""
+def _stepped(
+    dtype: Any, step: int, tile: int, first: int, *, store: bool, end: int | None = None
+) -> str:
+    """``memory[first + step * lane]``, of lanes before an end only if there is one."""
     kind = element(np.zeros(1, dtype))
     pointers, wide = f"tile<{tile}x!nv_tileaa.ptr<{kind}, 1>>", f"tile<{tile}xi64>"
     lines = [
@@ -97,11 +99,17 @@ def _stepped(dtype: Any, step: int, tile: int, first: int, *, store: bool) -> st
         f"%ps = nv_tileaa.splat %ptr_memory : !nv_tileaa.ptr<{kind}, 1> -> {pointers}",
         f"%there = nv_tileaa.addptr %ps, %at : {pointers}, {wide} -> {pointers}",
     ]
-    ty = f"tile<{tile}x{kind}>"
+    ty, flags = f"tile<{tile}x{kind}>", f"tile<{tile}xi1>"
+    masked = end is not None
+    if masked:
+        lines.append(f"%end = arith.constant dense<{end}> : {wide}")
+        lines.append(f"%on = arith.cmpi slt, %w, %end : {wide}")
     if store:
-        lines.append(f"nv_tileaa.store %there, %other : {pointers}, {ty} -> ()")
+        on, kinds = (", %on", f", {flags}") if masked else ("", "")
+        lines.append(f"nv_tileaa.store %there, %other{on} : {pointers}, {ty}{kinds} -> ()")
     else:
-        lines.append(f"%out = nv_tileaa.load %there : {pointers} -> {ty}")
+        on, kinds = (", %on, %other", f", {flags}, {ty}") if masked else ("", "")
+        lines.append(f"%out = nv_tileaa.load %there{on} : {pointers}{kinds} -> {ty}")
     return "\n".join(lines)
 
 
@@ -116,6 +124,33 @@ def test_steps_read_and_write_nothing_else(dtype: Any, step: int, store: bool) -
     inputs = {"memory": numbers[:size], "other": numbers[size:]}
     results = {} if store else {"out": np.zeros(tile, dtype)}
     agree(_stepped(dtype, step, tile, max(-step, 0) * (tile - 1), store=store), inputs, results)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.float16])
+@pytest.mark.parametrize("store", [False, True], ids=["load", "store"])
+@pytest.mark.parametrize("step", [-1, 2, 3])
+@pytest.mark.parametrize("end", [0, 1, 37, 63])
+def test_masked_steps_read_and_write_nothing_else(
+    dtype: Any, step: int, store: bool, end: int
+) -> None:
+    """As windows two apart at the end of a row; ``agree`` runs checked code, too, for which memory ends with the last lane."""
+    tile = 64
+    first = (end - 1) * -step if step < 0 else 0
+    size = max((end - 1) * abs(step) + 1, 1)
+    numbers = np.random.default_rng(end).integers(-50, 50, size + tile).astype(dtype)
+    inputs = {"memory": numbers[:size], "other": numbers[size:]}
+    results = {} if store else {"out": np.zeros(tile, dtype)}
+    agree(_stepped(dtype, step, tile, first, store=store, end=end), inputs, results)
+
+
+@pytest.mark.parametrize("store", [False, True], ids=["load", "store"])
+def test_masked_steps_are_neither_gathered_nor_scattered(store: bool) -> None:
+    body = _stepped(np.float32, 2, 64, 0, store=store, end=37)
+    inputs = {"memory": np.zeros(128, np.float32), "other": np.zeros(64, np.float32)}
+    results = {} if store else {"out": np.zeros(64, np.float32)}
+    module = checked(kernel_text(body, inputs, results, ""))
+    found = compile_kernel(module, None, CompileOptions(cpu="x86-64-v4"))
+    assert not [remark for remark in found.remarks if remark.kind == "gather"]
 
 
 def test_interleaved_numbers_are_neither_gathered_nor_scattered_where_they_lie_near() -> None:

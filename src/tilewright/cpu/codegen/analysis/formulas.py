@@ -1,8 +1,8 @@
-"""Integer tiles given by a formula: sums, products and limits of iotas and scalars, compared and concatenated.
+"""Integer tiles given by a formula: sums, products and limits of iotas and scalars, compared, chosen and concatenated.
 
 Where they only say which elements an access goes to, they remain functions of the position: their lane stride shows that
 neighbours are contiguous, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``). So are numbers that
-are repeated along rows, whatever they are, and quotients by a constant that are.
+are repeated along rows, whatever they are, quotients by a constant that are, and those that seldom change along a row.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp
 
 _MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi", "maxi", "mini"})
+#: Element types of numbers of which a comparison chooses one.
+_CHOSEN = frozenset({"i16", "i32", "i64"})
 _MOVES = (
     O.SplatOp,
     O.BroadcastOp,
@@ -58,7 +60,14 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
     if isinstance(op, O.BroadcastOp) and T.dims_of(op.source.type)[-1:] == (1,):
         return T.dims_of(op.result.type)[-1] > 1
     if isinstance(op, ArithOp):
-        known = op.MEANING in _MEANINGS or (op.MEANING == "divi" and _is_repeated_quotient(op))
+        known = (
+            op.MEANING in _MEANINGS
+            or (op.MEANING == "divi" and _is_known_quotient(op))
+            or (
+                op.MEANING == "select"
+                and T.element_name(T.element_of(op.results[0].type)) in _CHOSEN
+            )
+        )
     else:
         known = isinstance(op, _MOVES)
     return known and all(
@@ -66,10 +75,17 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
     )
 
 
-def _is_repeated_quotient(op: ArithOp) -> bool:
-    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows."""
-    by = op.operands[1].owner
-    return isinstance(by, ConstantOp) and T.dims_of(op.results[0].type)[-1:] == (1,)
+def _is_known_quotient(op: ArithOp) -> bool:
+    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows, or by one number, of which
+    it is not known that quotients change within most rows."""
+    by, extent = op.operands[1].owner, T.dims_of(op.results[0].type)[-1:]
+    if isinstance(by, ConstantOp):
+        return extent == (1,) or (len(set(by.bits())) == 1 and by.bits()[0] >= extent[0])
+    while isinstance(by, O.SplatOp | O.BroadcastOp | O.ExpandDimsOp | O.ViewOp):
+        if not T.dims_of(by.operands[0].type):
+            return True
+        by = by.operands[0].owner
+    return False
 
 
 def _addresses(op: Operation, value: SSAValue) -> bool:

@@ -287,6 +287,8 @@ def _why_kept(
         return "an operation reads its elements in another order"
     if _is_handed_on(op, value, plan, costs):
         return _TOO_LONG
+    if isinstance(op, BroadcastOp):
+        return ""  # what it repeats is kept instead, which is smaller and takes no more to read
     weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
     if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
         return ""
@@ -323,7 +325,8 @@ def _why_not_again(op: Operation, value: SSAValue, costs: dict[SSAValue, int], r
     """Why a tile that a nest reads once for each of so many rows must have a buffer; empty where it is computed
     for each of them. A number that stands for a whole row is computed once for it."""
     more = costs[value] - _READ_COST
-    if cost_model.is_free(op) or (rows - 1) * more <= _RECOMPUTE_LIMIT:
+    free = cost_model.is_free(op) or isinstance(op, BroadcastOp)
+    if free or (rows - 1) * more <= _RECOMPUTE_LIMIT:
         return ""
     return f"recomputing it for each of {rows} rows costs more"
 

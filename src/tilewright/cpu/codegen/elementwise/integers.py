@@ -112,15 +112,14 @@ def divi(b: B, x: V, y: V, *, element: Element, signedness: str, rounding: str =
     by_zero = b.icmp_signed("==", y, zero)
     if signedness == "unsigned":
         divisor = b.select(by_zero, llvm.number(y.type, 1), y)
-        quotient = b.udiv(x, divisor)
+        quotient, rest = _quotient_and_rest(b, x, y, divisor, signed=False)
         if rounding == "positive_inf":
-            inexact = b.icmp_unsigned("!=", b.urem(x, divisor), zero)
+            inexact = b.icmp_unsigned("!=", rest, zero)
             quotient = b.add(quotient, b.zext(inexact, x.type))
         return b.select(by_zero, zero, quotient)
     divisor, by_minus_one = _safe_divisor(b, y, by_zero)
-    quotient = b.sdiv(x, divisor)
+    quotient, rest = _quotient_and_rest(b, x, y, divisor, signed=True)
     if rounding != "zero":
-        rest = b.srem(x, divisor)
         inexact = b.icmp_signed("!=", rest, zero)
         same_sign = b.icmp_signed(">=", b.xor(rest, divisor), zero)
         if rounding == "positive_inf":
@@ -138,10 +137,24 @@ def remi(b: B, x: V, y: V, *, element: Element, signedness: str) -> V:
     zero = llvm.number(x.type, 0)
     by_zero = b.icmp_signed("==", y, zero)
     if signedness == "unsigned":
-        rest = b.urem(x, b.select(by_zero, llvm.number(y.type, 1), y))
-        return b.select(by_zero, zero, rest)
+        divisor = b.select(by_zero, llvm.number(y.type, 1), y)
+        return b.select(by_zero, zero, _quotient_and_rest(b, x, y, divisor, signed=False)[1])
     divisor, _ = _safe_divisor(b, y, by_zero)
-    return b.select(by_zero, zero, b.srem(x, divisor))
+    return b.select(by_zero, zero, _quotient_and_rest(b, x, y, divisor, signed=True)[1])
+
+
+def _quotient_and_rest(b: B, x: V, y: V, divisor: V, *, signed: bool) -> tuple[V, V]:
+    """A quotient rounded to zero and what it leaves, by ``y`` as a divisor that does not trap. Processors divide whole vectors of
+    floats only: numbers of up to 32 bits go through f64. A quotient that is no integer is at least 2**-32 of itself away
+    from one, and so stays on its side when it is rounded to 53 bits."""
+    width = llvm.scalar_of(x.type).width
+    if not llvm.lanes_of(x.type) or width > 32 or isinstance(y, ir.Constant):
+        divide, remainder = (b.sdiv, b.srem) if signed else (b.udiv, b.urem)
+        return divide(x, divisor), remainder(x, divisor)
+    ty = llvm.shaped(ir.DoubleType(), x.type)
+    to, back = (b.sitofp, b.fptosi) if signed else (b.uitofp, b.fptoui)
+    quotient = back(b.fdiv(to(x, ty), to(divisor, ty)), x.type)
+    return quotient, b.sub(x, b.mul(quotient, divisor))
 
 
 def _safe_divisor(b: B, y: V, by_zero: V) -> tuple[V, V]:

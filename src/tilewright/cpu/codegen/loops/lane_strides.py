@@ -21,7 +21,7 @@ _MOST_SHIFT = 15
 class LaneStrides:
     """What each lane has more than the first. ``exact``: no number wraps on the way; else a number
     of 32 bits or less may, which can only be told when the code runs. ``limited``: only if
-    no limit (``max(i, 0)``) has been reached, which the code has to look at in each lane."""
+    no limit (``max(i, 0)``) has been reached, quotients are all the same, and one side is chosen for all, which the code has to look at in each lane."""
 
     lanes: tuple[int, ...]
     exact: bool
@@ -77,6 +77,13 @@ def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
     return None
 
 
+def is_one_number(tile: Tile) -> bool:
+    """Whether all elements of a tile are known to be the same."""
+    while isinstance(tile, Mapped):
+        tile = tile.source
+    return isinstance(tile, Uniform)
+
+
 @dataclass(slots=True)
 class _Known:
     settled: frozenset[int]
@@ -106,7 +113,8 @@ def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrid
         inner = tile.mapping(LoopNest(None), coords)
         return None if inner is None else _lane_steps(tile.source, inner, lanes, known)
     if isinstance(tile, Elementwise) and tile.name in _FORMULAS:
-        parts = [_lane_steps(operand, coords, lanes, known) for operand in tile.operands]
+        operands = tile.operands[1:] if tile.name == "select" else tile.operands
+        parts = [_lane_steps(operand, coords, lanes, known) for operand in operands]
         if any(part is None for part in parts):
             return None
         found = _FORMULAS[tile.name](tile, *parts)
@@ -153,9 +161,26 @@ def _limit(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides
     return LaneStrides(rhs.lanes if lhs.is_zero else lhs.lanes, False, True)
 
 
+def _chosen(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
+    """One of two, where the same one is chosen for all: that which is not one number, if the other is."""
+    if lhs.lanes == rhs.lanes or is_one_number(tile.operands[2]):
+        return LaneStrides(lhs.lanes, False, True)
+    return LaneStrides(rhs.lanes, False, True) if is_one_number(tile.operands[1]) else None
+
+
+def _quotient(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
+    """Quotients by one number, where they are the same."""
+    if not rhs.is_zero:
+        return None
+    fixed = lhs.is_zero
+    return LaneStrides((0,) * len(lhs.lanes), fixed and lhs.exact and rhs.exact, not fixed)
+
+
 def _product(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
     if lhs.is_zero and rhs.is_zero:
         return LaneStrides(lhs.lanes, lhs.exact and rhs.exact)
+    if not any((*lhs.lanes, *rhs.lanes)):
+        return _combined(tile, lhs.lanes, lhs.exact and rhs.exact, True)
     for part, other, operand in ((lhs, rhs, tile.operands[1]), (rhs, lhs, tile.operands[0])):
         if other.is_zero and isinstance(operand, Uniform):
             value = operand.value
@@ -197,4 +222,6 @@ _FORMULAS = {
     "offset": _moved,
     "maxi": _limit,
     "mini": _limit,
+    "divi": _quotient,
+    "select": _chosen,
 }

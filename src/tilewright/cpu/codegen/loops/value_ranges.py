@@ -18,7 +18,7 @@ from llvmlite import ir
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.lane_strides import needs_limits
+from tilewright.cpu.codegen.loops.lane_strides import is_one_number, needs_limits
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
@@ -42,7 +42,8 @@ class Whole:
     ``fits``: that they do (None: always). ``settled`` are the tiles, by ``id``, that lose nothing then
     when they are extended. ``on``: implies, with ``fits``, that the mask is on everywhere; None where
     nothing tells, or nothing has to. ``free`` are the tiles that no limit changes then (``max(i, 0)`` where no ``i`` is
-    negative).
+    negative), quotients that are all the same, and numbers
+    of which one side is chosen for all.
     """
 
     fits: Value | None
@@ -87,9 +88,12 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
 
 
 def _limits(pointers: Tile) -> list[Elementwise]:
-    """The tiles of addresses' formulas that are limited."""
+    """The tiles of addresses' formulas that are limited, quotients, and what is chosen."""
     tiles = [tile for tile in islice(walk(pointers), _MOST_TILES) if isinstance(tile, Elementwise)]
-    return [tile for tile in tiles if tile.name in ("maxi", "mini")]
+    return [tile for tile in tiles if tile.name in _CHANGING]
+
+
+_CHANGING = ("maxi", "mini", "divi", "select")
 
 
 def _extended(pointers: Tile) -> list[tuple[Tile, Tile]]:
@@ -294,15 +298,61 @@ class _Spans:
         return b.add(first, b.mul(span.low, unit)), b.add(last, b.mul(span.high, unit))
 
     def free(self, tile: Elementwise) -> None:
-        """Add the condition that a limit changes nothing."""
+        """Add the condition that a limit changes nothing, that quotients are the same, or that one side is chosen for all."""
+        if tile.name == "divi":
+            found = self.of(tile)
+            self.conditions.append(self.b.icmp_signed("==", found.low, found.high))
+            return
+        if tile.name == "select":
+            self._one_side(tile)
+            return
         number, limit = tile.operands
-        if _is_one_number(number):
+        if is_one_number(number):
             number, limit = limit, number
-        if not _is_one_number(limit) or _keywords(tile).get("signedness") != "signed":
+        if not is_one_number(limit) or _keywords(tile).get("signedness") != "signed":
             raise _Unknown
         of, by = self.of(number), self.of(limit)
         less, more = (by.high, of.low) if tile.name == "maxi" else (of.high, by.low)
         self.conditions.append(self.b.icmp_signed("<=", less, more))
+
+    def _one_side(self, tile: Elementwise) -> None:
+        """Add the condition that the side which is no single number is chosen for all; either side, if neither is."""
+        condition, *sides = tile.operands
+        only = [not is_one_number(side) for side in sides]
+        if not any(only):
+            only = [True, True]
+        found: list[Value] = []
+        for side, names in zip(only, (_ON, _OFF), strict=True):
+            if side and (holds := self._decided(condition, names)) is not None:
+                found.append(holds)
+        if not found:
+            raise _Unknown
+        self.conditions.append(reduce(self.b.or_, found))
+
+    def _decided(self, mask: Tile, relations: dict[str, str]) -> Value | None:
+        """Under which condition two numbers are in a relation, or not, everywhere; None where nothing tells."""
+        while isinstance(mask, Mapped):
+            mask = mask.source
+        if not isinstance(mask, Elementwise) or mask.name != "cmpi":
+            return None
+        words, b = _keywords(mask), self.b
+        left, right = (self.of(operand) for operand in mask.operands)
+        predicate = words.get("comparison_predicate", "")
+        relation = relations.get(predicate, "")
+        if words.get("signedness", "signed") != "signed" and predicate not in (
+            "equal",
+            "not_equal",
+        ):
+            self._require(">=", left.low, 0)
+            self._require(">=", right.low, 0)
+        if relation == "!=":
+            return b.or_(
+                b.icmp_signed("<", left.high, right.low), b.icmp_signed(">", left.low, right.high)
+            )
+        if not relation:
+            return None
+        ends = (left.high, right.low) if relation.startswith("<") else (left.low, right.high)
+        return b.icmp_signed(relation, *ends)
 
     def all_on(self, mask: Tile) -> None:
         """Add conditions under which a mask is on everywhere."""
@@ -353,6 +403,8 @@ class _Spans:
             return self._divided(tile)
         if tile.name in ("maxi", "mini"):
             return self._extremum(tile)
+        if tile.name == "select":
+            return self._either(tile)
         if tile.name not in ("addi", "subi", "muli", "shli"):
             raise _Unknown
         left, right = (self.of(operand) for operand in tile.operands)
@@ -379,27 +431,47 @@ class _Spans:
         bits = max(left.bits, right.bits)
         return _Span(best(left.low, right.low), best(left.high, right.high), bits)
 
+    def _either(self, tile: Elementwise) -> _Span:
+        """From the least to the largest number of both sides."""
+        left, right = (self.of(operand) for operand in tile.operands[1:])
+        b = self.b
+        low = b.select(b.icmp_signed("<", left.low, right.low), left.low, right.low)
+        high = b.select(b.icmp_signed(">", left.high, right.high), left.high, right.high)
+        return _Span(low, high, max(left.bits, right.bits))
+
     def _divided(self, tile: Elementwise) -> _Span:
-        """The quotients by a positive constant, rounded down, which rise with the dividend."""
-        source, by = self.of(tile.operands[0]), tile.operands[1]
-        constant = by.value if isinstance(by, Uniform) else None
-        divisor = constant.constant if isinstance(constant, ir.Constant) else 0
+        """The quotients by one positive number, rounded down, which rise with the dividend."""
+        source, divisor = self.of(tile.operands[0]), self._divisor(tile.operands[1])
         words = _keywords(tile)
         signed = words.get("signedness") == "signed"
         down = not signed or words.get("rounding") == "negative_inf"
-        if not down or not isinstance(divisor, int) or divisor <= 0:
+        if not down:
             raise _Unknown
         if not signed:
             self._require(">=", source.low, 0)
         b = self.b
 
         def quotient(number: Value) -> Value:
-            below = b.sub(number, _number(divisor - 1))
+            below = b.sub(number, b.sub(divisor, _number(1)))
             negative = b.icmp_signed("<", number, _number(0))
-            return b.sdiv(b.select(negative, below, number), _number(divisor))
+            return b.sdiv(b.select(negative, below, number), divisor)
 
         source = self._limited(source, 61)
         return _Span(quotient(source.low), quotient(source.high), source.bits)
+
+    def _divisor(self, tile: Tile) -> Value:
+        """The number of a tile of one number, which is required to be positive, by which division does not trap."""
+        if not is_one_number(tile):
+            raise _Unknown
+        span = self.of(tile)
+        if isinstance(span.low, ir.Constant):
+            if span.low.constant <= 0:
+                raise _Unknown
+            return span.low
+        span = self._limited(span, 61)
+        self._require(">=", span.low, 1)
+        one = _number(1)
+        return self.b.select(self.b.icmp_signed("<", span.low, one), one, span.low)
 
     def _uniform(self, value: Value, width: int) -> _Span:
         if isinstance(value, ir.Constant):
@@ -446,6 +518,23 @@ class _Spans:
         self.conditions.append(self.b.icmp_signed(relation, value, _number(limit)))
 
 
+#: Relations of two numbers that mean that a comparison holds, and that it does not.
+_ON = {
+    "less_than": "<",
+    "less_than_or_equal": "<=",
+    "greater_than": ">",
+    "greater_than_or_equal": ">=",
+    "not_equal": "!=",
+}
+_OFF = {
+    "less_than": ">=",
+    "less_than_or_equal": ">",
+    "greater_than": "<=",
+    "greater_than_or_equal": "<",
+    "equal": "!=",
+}
+
+
 def _power(amount: Tile, width: int) -> _Span:
     """What a shift to the left multiplies by."""
     value = amount.value if isinstance(amount, Uniform) else None
@@ -453,12 +542,6 @@ def _power(amount: Tile, width: int) -> _Span:
         raise _Unknown
     factor = 1 << value.constant
     return _Span(_number(factor), _number(factor), factor.bit_length())
-
-
-def _is_one_number(tile: Tile) -> bool:
-    while isinstance(tile, Mapped):
-        tile = tile.source
-    return isinstance(tile, Uniform)
 
 
 def _keywords(tile: Elementwise) -> dict[str, str]:

@@ -92,17 +92,14 @@ class PointerLoad(Tile):
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and lane_steps is not None and lane_steps.exact:
             first = nest.eval(self.pointers, first_lane(nest, coords))
-            if nest.masked and whole is not None and whole.fits is not None:
-                return self._run_if_fits(nest, coords, whole.fits, [first, on, other])
-            return nest.emit([first, on, other], lambda b, p, m, o: _run_load(b, p, m, o, element))
+            return self._together(nest, coords, [first, on, other], _run_load)
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
-            # Where a number may wrap, lanes do not follow their formula.
-            sure = not nest.masked or whole is None or whole.fits is None
-            near = _near(lane_steps, element) if mask is None and sure else None
+            near = _near(lane_steps, element)
             if near is not None:
                 first = nest.eval(self.pointers, first_lane(nest, coords))
-                return nest.emit([first], lambda b, p: _near_load(b, p, near, element))
+                load = partial(_near_load, near=near)
+                return self._together(nest, coords, [first, on, other], load)
             self.note(_why_apart(lane_steps))
             return self._apart(nest, coords, addresses, on, other)
         limited = lane_steps is not None and lane_steps.limited
@@ -129,15 +126,21 @@ class PointerLoad(Tile):
         parts = [addresses, on, other]
         return nest.emit(parts, lambda b, p, m, o: _gather(b, p, m, o, element))
 
-    def _run_if_fits(self, nest: LoopNest, coords: Coords, fits: Value, parts: list[Lane]) -> Lane:
-        """A masked load where no number wraps; else every address is computed for itself."""
-        element, lanes = self.element, lanes_in(coords)
+    def _together(
+        self, nest: LoopNest, coords: Coords, parts: list[Lane], load: Callable[..., Value]
+    ) -> Lane:
+        """Lanes from the address of the first one, by ``load``, which follow their formula where no number wraps; where one
+        may, else every address is computed for itself."""
+        element, lanes, whole = self.element, lanes_in(coords), self.whole
+        fits = whole.fits if nest.masked and whole is not None else None
+        if fits is None:
+            return nest.emit(parts, lambda b, p, m, o: load(b, p, m, o, element))
         first, on, other = (part.value for part in parts)
         b = nest.inner
         blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
         b.cbranch(fits, blocks[0], blocks[1])
         b.position_at_end(blocks[0])
-        together = _run_load(b, first, on, other, element)
+        together = load(b, first, on, other, element)
         b.branch(blocks[2])
         b.position_at_end(blocks[1])
         addresses = apart(nest, self.pointers, coords)
@@ -194,8 +197,14 @@ def _near(lane_steps: LaneStrides | None, element: Element) -> Distances | None:
     return nearby(tuple(delta // size for delta in lane_steps.lanes))
 
 
-def _near_load(b: Builder, address: Value, near: Distances, element: Element) -> Value:
-    return loaded(b, load_near(b, b.inttoptr(address, PTR), near, element.buffer), element)
+def _near_load(
+    b: Builder, address: Value, on: Value, other: Value, element: Element, *, near: Distances
+) -> Value:
+    pointer, all_on = b.inttoptr(address, PTR), llvm.is_all_on(on)
+    found = load_near(b, pointer, near, element.buffer, None if all_on else on)
+    if not all_on:
+        found = b.select(on, found, to_buffer(b, other, element))
+    return loaded(b, found, element)
 
 
 def _first(b: Builder, value: Value) -> Value:
@@ -382,21 +391,17 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         known = () if whole is None else whole.known(masked=nest.masked)
         lane_steps = lane_strides_of(pointers, coords, *known)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
+            fits = whole.fits if nest.masked and whole is not None else None
+            _stored_together(nest, coords, pointers, data, chosen, element, fits)
+            return
+        sure = not nest.masked or whole is None or whole.fits is None
+        near = _near(lane_steps, element) if sure else None
+        if near is not None:
             first = nest.eval(pointers, first_lane(nest, coords)).value
-            b = nest.inner
-            if not nest.masked or whole is None or whole.fits is None:
-                _run_store(b, first, data, chosen, element)
+            parts = [(near, to_buffer(nest.inner, data, element))]
+            where = nest.inner.inttoptr(first, PTR)
+            if store_near(nest.inner, where, parts, None if on is None else chosen):
                 return
-            with b.if_else(whole.fits) as (run, scatters):
-                with run:
-                    _run_store(b, first, data, chosen, element)
-                with scatters:
-                    addresses = llvm.splat(b, apart(nest, pointers, coords), lanes)
-                    _scatter(b, addresses, data, chosen, element)
-            return
-        sure = on is None and (not nest.masked or whole is None or whole.fits is None)
-        if sure and _stored_near(nest, coords, pointers, lane_steps, data, element):
-            return
         addresses = nest.vector(pointers, coords)
         may_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not may_run:
@@ -414,21 +419,27 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     f.give_token(op)
 
 
-def _stored_near(
+def _stored_together(
     nest: LoopNest,
     coords: Coords,
     pointers: Tile,
-    lane_steps: LaneStrides | None,
     data: Value,
+    on: Value,
     element: Element,
-) -> bool:
-    """Whether lanes lie near one another, and have been stored there."""
-    near = _near(lane_steps, element)
-    if near is None:
-        return False
+    fits: Value | None,
+) -> None:
+    """A store to addresses that follow one another; where ``fits`` does not hold, each is computed for itself."""
     first = nest.eval(pointers, first_lane(nest, coords)).value
     b = nest.inner
-    return store_near(b, b.inttoptr(first, PTR), [(near, to_buffer(b, data, element))])
+    if fits is None:
+        _run_store(b, first, data, on, element)
+        return
+    with b.if_else(fits) as (run, scatters):
+        with run:
+            _run_store(b, first, data, on, element)
+        with scatters:
+            addresses = llvm.splat(b, apart(nest, pointers, coords), lanes_in(coords))
+            _scatter(b, addresses, data, on, element)
 
 
 def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:

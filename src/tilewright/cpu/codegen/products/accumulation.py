@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
+from xdsl.ir import SSAValue
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
 from tilewright.cpu.codegen.ir import llvm
@@ -39,9 +40,12 @@ from tilewright.cpu.codegen.ir.types import Value as V
 from tilewright.cpu.codegen.loops.tiles import Emit
 from tilewright.cpu.codegen.products import split_halves, tile_shapes
 from tilewright.cpu.target import CpuTarget
+from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, ViewOp
 
 _WORD, _HALF, _BYTE = ELEMENTS["i32"], ELEMENTS["i16"], ELEMENTS["i8"]
 _BF16 = ELEMENTS["bf16"]
@@ -282,6 +286,8 @@ _SPLIT_HALVES = AccumulationKernel(
     tile_product="tdpbf16ps",
     turn_left=split_halves.low_first,
 )
+#: Operations that only move what one operand holds.
+_MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
 #: Floats that a bf16 holds.
 _IN_BF16 = frozenset({"bf16", "f8E4M3FN", "f8E5M2"})
 #: Vector lengths in i32 lanes that the grouping instructions have.
@@ -302,7 +308,7 @@ def accumulation_kernel_for(
     dims: tuple[int, int, int],
     signs: tuple[bool, ...],
     *,
-    splits: bool = True,
+    splits: bool = False,
 ) -> AccumulationKernel:
     """How operands of these element types and extents M, N, K are multiplied on a target; ``splits``: numbers may become
     sums of several."""
@@ -353,4 +359,15 @@ def accumulation_kernel_of(target: CpuTarget, op: DotOp) -> AccumulationKernel:
         not integers or enum_property(op, f"signedness_{side}") == "signed" for side in "ab"
     )
     m = T.dims_of(op.a.type)[-2]
-    return accumulation_kernel_for(target, left, right, (m, n, k), signs)
+    splits = all(_is_loaded_beside(op, factor) for factor in (op.a, op.b))
+    return accumulation_kernel_for(target, left, right, (m, n, k), signs, splits=splits)
+
+
+def _is_loaded_beside(op: DotOp, factor: SSAValue) -> bool:
+    """Whether a factor is a tile of memory that is loaded where the product is made, as it is, moved or converted. Others, such
+    as what a loop computes, are too short-lived for the time that it takes to split them."""
+    while not isinstance(owner := factor.owner, TiledLoadOp):
+        if not isinstance(owner, (ArithOp, *_MOVES)) or len(owner.operands) != 1:
+            return False
+        factor = owner.operands[0]
+    return owner.parent is op.parent

@@ -152,7 +152,7 @@ def conv_dot(f: FunctionEmitter, op: ConvDotOp) -> None:
     )
     m, n, k = prod(acc.dims[:-1]), acc.dims[-1], prod(weights.dims[1:])
     accumulation = accumulation_kernel_for(
-        f.unit.target, activation.element, weights.element, (m, n, k), (True, True), splits=False
+        f.unit.target, activation.element, weights.element, (m, n, k), (True, True)
     )
     element, accumulator = acc.element, accumulation.accumulator
     exact = element == accumulator

@@ -20,10 +20,10 @@ AMX = pytest.mark.skipif(
 )
 #: Tiles, and extents M, N, K of arrays that they fill or that end inside of them.
 SHAPES = [
-    ((32, 32, 32), (64, 64, 96)),
+    ((64, 64, 32), (128, 128, 96)),
     ((64, 64, 64), (64, 64, 64)),
-    ((32, 64, 16), (77, 70, 45)),
-    ((32, 16, 8), (48, 33, 24)),
+    ((64, 128, 16), (77, 140, 45)),
+    ((128, 64, 8), (130, 70, 24)),
 ]
 
 
@@ -40,9 +40,9 @@ def _sums(a: Array, b: Array, dims: Tiles, begin: float = 0) -> Array:
 
 @AMX
 def test_which_products_of_f16_are_split() -> None:
-    assert "f16.parts" in _told(product("f16", "f32", (32, 32, 32)))[0]
-    assert "f16.parts" not in _told(product("f16", "f32", (16, 64, 32)))[0]  # reads in place
-    assert "f16.parts" not in _told(product("f16", "f32", (32, 8, 32)))[0]
+    assert "f16.parts" in _told(product("f16", "f32", (64, 64, 32)))[0]
+    assert "f16.parts" not in _told(product("f16", "f32", (32, 64, 32)))[0]
+    assert "f16.parts" not in _told(product("f16", "f32", (64, 32, 32)))[0]
 
 
 @AMX
@@ -106,7 +106,7 @@ def test_infinite_factors_and_no_numbers(dims: Tiles, size: Tiles) -> None:
 
 def test_infinite_factors_of_many_rounds() -> None:
     """So deep that sums are written and read again in between; infinity is in the first round or in the last one."""
-    dims, (m, n, k) = (32, 32, 64), (64, 64, 2000)
+    dims, (m, n, k) = (64, 64, 64), (64, 128, 2000)
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-4, 5, s).astype(np.float16) for s in ((m, k), (k, n)))
     a[0, 0], a[40, k - 1] = np.inf, -np.inf

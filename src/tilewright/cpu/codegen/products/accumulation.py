@@ -157,8 +157,8 @@ def _integers(b: B, total: V, factor: V, column: V) -> V:
     return b.add(total, b.mul(factor, column))
 
 
-#: Products of f16 with at most so many rows read the right operand where it lies.
-_ROWS_IN_PLACE = 16
+#: Of how many rows and columns a product must have each for its factors of f16 to be worth splitting.
+_SPLIT_FROM = 64
 #: Up to how many rows pairs of bf16 are not used.
 FEW_ROWS = 8
 FLOAT32 = AccumulationKernel("f32", F32, F32, 1, _fused)
@@ -326,7 +326,7 @@ def accumulation_kernel_for(
             return _byte_kernel(signs)
         pairs = grouped and k % 2 == 0 and _multiplies_i16(target, lanes)
         return _half_kernel(signs) if pairs else _word_kernel(signs)
-    halves = splits and left.name == right.name == "f16" and m > _ROWS_IN_PLACE
+    halves = splits and left.name == right.name == "f16" and min(m, n) >= _SPLIT_FROM
     if halves and _SPLIT_HALVES.in_tiles(target, m, n, k):
         return _SPLIT_HALVES
     # Few rows are not worth bringing pairs of the right operand together.

@@ -12,16 +12,14 @@ How many blocks that are depends on how often loops go round, and is computed by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.codegen.analysis import block_order
 from tilewright.cpu.codegen.analysis.block_order import Order
-from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.arith import ArithOp
@@ -65,7 +63,7 @@ def find_bands(ops: Sequence[Operation], order: Order, target: CpuTarget) -> tup
         ranges = _ranges(op)
         if ranges is None:
             return ()
-        strips.append(Strip(_bytes(op.a), _bytes(op.b), ranges))
+        strips.append(Strip(*_bytes(op, target), ranges))
     return tuple(strips)
 
 
@@ -105,6 +103,8 @@ def _is_same(value: SSAValue, seen: set[SSAValue]) -> bool:
     return pure and not tiles and all(_is_same(operand, seen) for operand in owner.operands)
 
 
-def _bytes(value: SSAValue) -> int:
-    dims: Iterable[int] = T.dims_of(value.type)[-2:]
-    return prod(dims) * element_of(value.type).buffer_bytes
+def _bytes(op: DotOp, target: CpuTarget) -> tuple[int, int]:
+    """The bytes of the tiles of both operands of a product, in the form that they are read in."""
+    (m, k), n = T.dims_of(op.a.type)[-2:], T.dims_of(op.b.type)[-1]
+    accumulation = accumulation_kernel_of(target, op)
+    return m * accumulation.left_bytes(k), k * n * accumulation.panel.buffer_bytes

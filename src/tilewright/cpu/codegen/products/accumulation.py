@@ -1,8 +1,9 @@
 """How a matrix product multiplies and accumulates: types and instructions.
 
 f64 is multiplied as it is, other floats as f32 with fused multiply-add, to which they widen exactly. Where the processor
-multiplies pairs of bf16 (AVX512_BF16), bf16 stays as it is; that instruction takes subnormal operands and results for
-zeros, which changes a result by less than (K + 1) * 2**-125 times the largest factor, or times 1 if that is larger. i8
+multiplies pairs of bf16 (AVX512_BF16), bf16 stays as it is, and floats of 8 bits become bf16, which has all of them; that
+instruction takes subnormal operands and results for zeros, which changes a result by less than (K + 1) * 2**-125 times the
+largest factor, or times 1 if that is larger. Registers with two axes multiply f16 as sums of two bf16 (``split_halves``). i8
 uses the instructions that sum four products of an unsigned and a signed byte (VNNI), whichever of the two that is. If
 both are signed, the right ones are raised by 128; if neither is, they are lowered by it; the row sums of the left
 operand then correct the result, exactly, because sums are modulo 2**32:
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
+from xdsl.ir import SSAValue
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double, widen
 from tilewright.cpu.codegen.ir import llvm
@@ -36,11 +38,14 @@ from tilewright.cpu.codegen.ir.elements import (
 from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Value as V
 from tilewright.cpu.codegen.loops.tiles import Emit
-from tilewright.cpu.codegen.products import tile_shapes
+from tilewright.cpu.codegen.products import split_halves, tile_shapes
 from tilewright.cpu.target import CpuTarget
+from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExpandDimsOp, PermuteOp, ViewOp
 
 _WORD, _HALF, _BYTE = ELEMENTS["i32"], ELEMENTS["i16"], ELEMENTS["i8"]
 _BF16 = ELEMENTS["bf16"]
@@ -73,6 +78,9 @@ class AccumulationKernel:
     add_up: Callable[[B, V, V], V] = _no_sums
     tile_product: str = ""
     """The instruction that does the same for registers with two axes (``tile_registers``); empty if there is none."""
+    turn_left: Emit | None = None
+    """If any, behind each row of the left operand stands the same row by this conversion, and both are multiplied by the
+    right operand."""
     rounds_pairs: bool = False
     """Whether the processor's instruction rounds accumulators to bf16. It takes subnormal numbers for zeros; there are none where
     products are made so that they become zeros, too."""
@@ -85,7 +93,11 @@ class AccumulationKernel:
 
     def in_tiles(self, target: CpuTarget, m: int, n: int, k: int) -> bool:
         """Whether such registers make a product of these extents."""
-        return bool(self.tile_product) and tile_shapes.fits(target, self.panel, m, n, k)
+        return tile_shapes.has(target, self.tile_product) and tile_shapes.fits(self.panel, m, n, k)
+
+    def left_bytes(self, k: int) -> int:
+        """The bytes of a row of so many terms of a copy of the left operand."""
+        return k * self.panel.buffer_bytes * (1 if self.turn_left is None else 2)
 
     @property
     def accumulator_bits(self) -> int:
@@ -127,8 +139,16 @@ def widening(element: Element, to: Element) -> Emit:
     """From an element type to one that has all its numbers."""
     if element.name == to.name:
         return lambda b, x: x
+    if to.name == "bf16":
+        return lambda b, x: _upper_half(b, widen(b, x, element))
     wide = to_double if to.name == "f64" else widen
     return lambda b, x: wide(b, x, element)
+
+
+def _upper_half(b: B, x: V) -> V:
+    """The bf16 that has the value of an f32."""
+    bits = b.bitcast(x, llvm.shaped(I32, x.type))
+    return b.trunc(b.lshr(bits, llvm.number(bits.type, 16)), llvm.shaped(I16, x.type))
 
 
 def _fused(b: B, total: V, factor: V, column: V) -> V:
@@ -139,6 +159,8 @@ def _integers(b: B, total: V, factor: V, column: V) -> V:
     return b.add(total, b.mul(factor, column))
 
 
+#: Of how many rows and columns a product must have each for its factors of f16 to be worth splitting.
+_SPLIT_FROM = 64
 #: Up to how many rows pairs of bf16 are not used.
 FEW_ROWS = 8
 FLOAT32 = AccumulationKernel("f32", F32, F32, 1, _fused)
@@ -255,6 +277,21 @@ def _tile_kernel(signs: tuple[bool, ...]) -> AccumulationKernel:
 _BF16_PAIRS = AccumulationKernel(
     "bf16", _BF16, F32, 2, _bf16_pairs, tile_product="tdpbf16ps", rounds_pairs=True
 )
+_SPLIT_HALVES = AccumulationKernel(
+    "f16.parts",
+    _WORD,
+    F32,
+    1,
+    _no_products,
+    split_halves.high_first,
+    split_halves.high_first,
+    tile_product="tdpbf16ps",
+    turn_left=split_halves.low_first,
+)
+#: Operations that only move what one operand holds.
+_MOVES = (PermuteOp, ViewOp, ExpandDimsOp)
+#: Floats that a bf16 holds.
+_IN_BF16 = frozenset({"bf16", "f8E4M3FN", "f8E5M2"})
 #: Vector lengths in i32 lanes that the grouping instructions have.
 _GROUPED_LANES = frozenset({4, 8, 16})
 #: The instruction that multiplies pairs of i16 and adds them up, by its lanes.
@@ -272,10 +309,12 @@ def accumulation_kernel_for(
     right: Element,
     dims: tuple[int, int, int],
     signs: tuple[bool, ...],
+    *,
+    splits: bool = False,
 ) -> AccumulationKernel:
     """How operands of these element types and extents M, N, K are multiplied on a target.
 
-    ``signs``: whether each of two integer operands is signed.
+    ``signs``: whether each of two integer operands is signed; ``splits``: numbers may become sums of several.
     """
     m, n, k = dims
     if left.name == "f64":
@@ -291,13 +330,16 @@ def accumulation_kernel_for(
             return _byte_kernel(signs)
         pairs = grouped and k % 2 == 0 and _multiplies_i16(target, lanes)
         return _half_kernel(signs) if pairs else _word_kernel(signs)
+    halves = splits and left.name == right.name == "f16" and min(m, n) >= _SPLIT_FROM
+    if halves and _SPLIT_HALVES.in_tiles(target, m, n, k):
+        return _SPLIT_HALVES
     # Few rows are not worth bringing pairs of the right operand together.
     several = m > FEW_ROWS and grouped and k % 2 == 0
     words = target.vector_bits // 32
     along_k = words in _GROUPED_LANES and _few_columns(words, n) and k % (2 * words) == 0
     able = target.has("avx512bf16") and target.has("avx512vl")
     pairs = able and (several or along_k)
-    return _BF16_PAIRS if left.name == right.name == "bf16" and pairs else FLOAT32
+    return _BF16_PAIRS if pairs and {left.name, right.name} <= _IN_BF16 else FLOAT32
 
 
 def _few_columns(lanes: int, n: int) -> bool:
@@ -321,4 +363,15 @@ def accumulation_kernel_of(target: CpuTarget, op: DotOp) -> AccumulationKernel:
         not integers or enum_property(op, f"signedness_{side}") == "signed" for side in "ab"
     )
     m = T.dims_of(op.a.type)[-2]
-    return accumulation_kernel_for(target, left, right, (m, n, k), signs)
+    splits = all(_is_loaded_beside(op, factor) for factor in (op.a, op.b))
+    return accumulation_kernel_for(target, left, right, (m, n, k), signs, splits=splits)
+
+
+def _is_loaded_beside(op: DotOp, factor: SSAValue) -> bool:
+    """Whether a factor is a tile of memory that is loaded where the product is made, as it is, moved or converted. Others, such
+    as what a loop computes, are too short-lived for the time that it takes to split them."""
+    while not isinstance(owner := factor.owner, TiledLoadOp):
+        if not isinstance(owner, (ArithOp, *_MOVES)) or len(owner.operands) != 1:
+            return False
+        factor = owner.operands[0]
+    return owner.parent is op.parent

@@ -560,22 +560,30 @@ def _copied(work: Work, op: DotOp, a: Tile, room: Value | None, *, masked: bool 
     """The left operand in a buffer; ``masked``: it is known that not all of it is in bounds."""
     f, panel = work.f, work.accumulation.panel
     convert = work.accumulation.convert_left or widening(a.element, panel)
-    source = Elementwise(panel, a.dims, (a,), convert)
+    forms = [Elementwise(panel, a.dims, (a,), convert)]
+    if (turn := work.accumulation.turn_left) is not None:
+        forms.append(Elementwise(panel, a.dims, (a,), turn))
     limits = [limit for limit in work.left_limits if limit is not None]
+    (m, k), row_bytes = a.dims, work.accumulation.left_bytes(a.dims[1])
+    strides = (row_bytes // panel.buffer_bytes, 1)
 
     def fill(pointer: Value) -> None:
-        copy = Strided(panel, a.dims, pointer, row_major(a.dims))
-        if masked:
-            _fill_masked(f, copy, source, work.left_limits)
-        else:
-            f.fill([(copy, source)], limits=work.left_limits)
+        copies: list[tuple[Strided, Tile]] = []
+        for number, form in enumerate(forms):
+            behind = ir.Constant(I64, number * k * panel.buffer_bytes)
+            at = f.builder.gep(pointer, [behind], source_etype=I8)
+            copies.append((Strided(panel, a.dims, at, strides), form))
+        if not masked:
+            f.fill(copies, limits=work.left_limits)
+            return
+        for copy, form in copies:
+            _fill_masked(f, copy, form, work.left_limits)
 
-    step = ir.Constant(I64, a.dims[-1] * panel.buffer_bytes)
     pointer = panel_of(f, (op, Side.LEFT), a, limits, fill)
     if pointer is None:
-        pointer = f.buffer(panel, a.dims, f.now).pointer if room is None else room
+        pointer = f.pointer_to(f.scratch(m * row_bytes)) if room is None else room
         fill(pointer)
-    return Rows(pointer, step)
+    return Rows(pointer, ir.Constant(I64, row_bytes))
 
 
 def _fill_masked(

@@ -50,16 +50,16 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
         exact = accumulation.accumulator == element_of(op.result.type)
         if loop is None or accumulation.row_factor or not exact or m < _FEWEST_ROWS:
             continue
-        size = accumulation.panel.buffer_bytes
+        size, left_row = accumulation.panel.buffer_bytes, accumulation.left_bytes(k)
         two_axes = accumulation.in_tiles(target, m, n, k)
         row_bytes, rounds = _ROW_BYTES, _MOST_ROUNDS
         if two_axes:
             row_bytes, rounds = _ROW_BYTES_OF_TWO_AXES, _MOST_ROUNDS_OF_TWO_AXES
-        most = min(row_bytes // (k * size), rounds)
+        most = min(row_bytes // left_row, rounds)
         loads = [loaded_from(factor, plan) for factor in (op.a, op.b)]
         if most < 2 or None in loads or any(map(effects.orders_or_writes, loop.walk())):
             continue
-        found[op] = Deferred(loop, most, m * k * size, k * n * size)
+        found[op] = Deferred(loop, most, m * left_row, k * n * size)
     return found
 
 

@@ -133,7 +133,10 @@ def open_panels(
     kept: dict[OperandOf, PackedOperand] = {}
     for (op, side), load in operands.items():
         dims = T.dims_of((op.a if side is Side.LEFT else op.b).type)
-        panel_bytes = prod(dims) * accumulation_kernel_of(target, op).panel.buffer_bytes
+        accumulation = accumulation_kernel_of(target, op)
+        panel_bytes = prod(dims) * accumulation.panel.buffer_bytes
+        if side is Side.LEFT:
+            panel_bytes = dims[0] * accumulation.left_bytes(dims[1])
         slots = min(room // panel_bytes, MOST_SLOTS)
         if slots < FEWEST_SLOTS:
             continue

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, VOID, Element
+from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.products import split_halves
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
 from tilewright.cpu.codegen.products.tile_shapes import COLUMNS, ROW_BYTES, ROWS, WORD, depth_of
@@ -103,6 +104,11 @@ class _Kernel:
     """Room for the sums of a block, where they are not written from registers."""
 
     @property
+    def _is_split(self) -> bool:
+        """Whether factors are sums of two, so that the products of infinite ones are no numbers."""
+        return self.accumulation.turn_left is not None
+
+    @property
     def depth(self) -> int:
         """How many terms one instruction adds."""
         return depth_of(self.accumulation.panel, self.dims[2])
@@ -154,7 +160,7 @@ class _Kernel:
 
     def _write_all(self, b: Builder, row: Value, column: Value, parts: int, halves: int) -> None:
         step, element = self.sums.target_step, self.sums.element
-        if element.name != self.accumulation.accumulator.name:
+        if element.name != self.accumulation.accumulator.name or self._is_split:
             self._write_rows(b, row, column, (parts, halves), _number(parts * ROWS), None)
             return
         behind = b.mul(column, _number(WORD))
@@ -177,6 +183,8 @@ class _Kernel:
         step, row_bytes = self.sums.target_step, halves * ROW_BYTES
         for number, place in _places(b, self.room, _number(row_bytes), parts, halves):
             _call(b, "tilestored64", [number, place, _number(row_bytes)])
+        if self._is_split:
+            self._mend(b, row, column, registers)
         element, accumulator = self.sums.element, self.accumulation.accumulator
         size, vector = element.buffer_bytes, llvm.vector(accumulator.register, _HALF)
         first = _moved(b, self.sums.target, b.add(b.mul(row, step), b.mul(column, _number(size))))
@@ -210,27 +218,123 @@ class _Kernel:
         # Where only some of the columns are computed, a strip begins with its first register.
         panel = _moved(b, entry.right, b.mul(column, _number(size * k)))
 
+        turned = _number(size * k)
+
         def step(b: Builder, at: Value) -> None:
             behind = b.mul(at, _number(size))
             along, down = (
                 _moved(b, first, behind),
                 _moved(b, panel, b.mul(behind, _number(columns))),
             )
-            for half in range(halves):
-                groups = _moved(b, down, _number(half * ROW_BYTES))
-                _call(
-                    b, "tileloaddt164", [_register(_RIGHT + half), groups, _number(columns * WORD)]
-                )
-                for part in range(parts):
-                    if not half:
-                        rows = _moved(b, along, b.mul(_number(part * ROWS), entry.left_step))
-                        _call(b, "tileloadd64", [_register(_LEFT + part), rows, entry.left_step])
-                    factors = [_register(_LEFT + part), _register(_RIGHT + half)]
-                    product = self.accumulation.tile_product
-                    _call(b, product, [_register(part * 2 + half), *factors])
+            if self._is_split:
+                self._add_turned_step(b, along, down, entry.left_step, (parts, halves), turned)
+            else:
+                self._add_step(b, along, down, entry.left_step, (parts, halves))
 
         terms = _number(k) if self.limits is None else entry.depth
         llvm.count(b, _number(0), terms, _number(self.depth), step)
+
+    def _add_step(
+        self, b: Builder, left: Value, right: Value, left_step: Value, registers: tuple[int, int]
+    ) -> None:
+        """Add what one instruction can of each of so many registers of rows and of columns."""
+        parts, halves = registers
+        for half in range(halves):
+            self._load_right(b, right, half)
+            for part in range(parts):
+                if not half:
+                    rows = _moved(b, left, b.mul(_number(part * ROWS), left_step))
+                    _call(b, "tileloadd64", [_register(_LEFT + part), rows, left_step])
+                self._multiply(b, part, half, _LEFT + part)
+
+    def _add_turned_step(
+        self,
+        b: Builder,
+        left: Value,
+        right: Value,
+        left_step: Value,
+        registers: tuple[int, int],
+        turned: Value,
+    ) -> None:
+        """The same where each row of the left operand has a second form, so far behind it."""
+        parts, halves = registers
+        for half in range(halves):
+            self._load_right(b, right, half)
+        # An instruction waits for the one before that adds to the same register: all others come in between.
+        for form in (left, _moved(b, left, turned)):
+            for part in range(parts):
+                rows = _moved(b, form, b.mul(_number(part * ROWS), left_step))
+                _call(b, "tileloadd64", [_register(_LEFT + part), rows, left_step])
+                for half in range(halves):
+                    self._multiply(b, part, half, _LEFT + part)
+
+    def _load_right(self, b: Builder, right: Value, half: int) -> None:
+        row_bytes = _number(min(self.dims[1], COLUMNS) * WORD)
+        groups = _moved(b, right, _number(half * ROW_BYTES))
+        _call(b, "tileloaddt164", [_register(_RIGHT + half), groups, row_bytes])
+
+    def _multiply(self, b: Builder, part: int, half: int, left: int) -> None:
+        factors = [_register(left), _register(_RIGHT + half)]
+        _call(b, self.accumulation.tile_product, [_register(part * 2 + half), *factors])
+
+    def _mend(self, b: Builder, row: Value, column: Value, registers: tuple[int, int]) -> None:
+        """Where sums in the room are no numbers, make those of the block again from factors that are no sums."""
+        parts, halves = registers
+        floats = llvm.vector(self.accumulation.accumulator.register, _HALF)
+        none = llvm.number(ir.VectorType(I1, _HALF), 0)
+
+        def look(number: Value, found: list[Value]) -> list[Value]:
+            place = _moved(b, self.room, b.mul(number, _number(ROW_BYTES)))
+            value = b.load(place, typ=floats, align=WORD)
+            return [b.or_(found[0], b.fcmp_unordered("uno", value, value))]
+
+        count = _number(parts * ROWS * halves)
+        (found,) = llvm.count_with(b, count, [none], look)
+        mask = b.bitcast(found, ir.IntType(_HALF))
+        with b.if_then(b.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0)), likely=False):
+            rows, one = _number(parts * ROWS), _number(1)
+
+            def again(b: Builder, number: Value) -> None:
+                sums = self._whole_sums(b, b.add(row, number), column, halves)
+                here = _moved(b, self.room, b.mul(number, _number(halves * ROW_BYTES)))
+                for half, total in enumerate(sums):
+                    b.store(total, _moved(b, here, _number(half * ROW_BYTES)), align=WORD)
+
+            llvm.count(b, _number(0), rows, one, again)
+
+    def _whole_sums(self, b: Builder, row: Value, column: Value, halves: int) -> list[Value]:
+        """The sums of a row in so many vectors of columns, by products of whole factors."""
+        (_, n, k), columns = self.dims, min(self.dims[1], COLUMNS)
+        floats = llvm.vector(self.accumulation.accumulator.register, _HALF)
+        words = llvm.vector(I32, _HALF)
+        before = b.add(b.mul(row, _number(n * WORD)), b.mul(column, _number(WORD)))
+        here = _moved(b, self.sums.pointer, before)
+        start: list[Value] = []
+        for half in range(halves):
+            found = b.load(_moved(b, here, _number(half * ROW_BYTES)), typ=floats, align=WORD)
+            start.append(b.select(self.sums.fresh, llvm.number(floats, 0), found))
+
+        def add(entry: Entry, sums: list[Value]) -> list[Value]:
+            first = _moved(b, entry.left, b.mul(row, entry.left_step))
+            panel = _moved(b, entry.right, b.mul(column, _number(WORD * k)))
+
+            def term(number: Value, totals: list[Value]) -> list[Value]:
+                word = b.load(_moved(b, first, b.mul(number, _number(WORD))), typ=I32, align=WORD)
+                factor = llvm.splat(b, split_halves.whole(b, word), _HALF)
+                groups = _moved(b, panel, b.mul(number, _number(columns * WORD)))
+                given = list(totals)
+                for half, total in enumerate(totals):
+                    place = _moved(b, groups, _number(half * ROW_BYTES))
+                    other = split_halves.whole(b, b.load(place, typ=words, align=WORD))
+                    given[half] = llvm.intrinsic(b, "fma", [factor, other, total])
+                return given
+
+            terms = _number(k) if self.limits is None else entry.depth
+            return llvm.count_with(b, terms, sums, term)
+
+        if isinstance(self.source, Entry):
+            return add(self.source, start)
+        return each_round(LoopNest(b), self.source, start, add)
 
 
 def _begin(b: Builder, sums: Value, step: Value, parts: int, halves: int, fresh: Value) -> None:

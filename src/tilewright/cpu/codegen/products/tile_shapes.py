@@ -16,15 +16,20 @@ COLUMNS = 32
 """Of one strip of the right operand at most: the groups of two registers."""
 #: Shorter rows of the left operand are not worth setting registers up, in bytes.
 _SHORTEST_ROW = 32
-_FEATURES = {"bf16": "amx-bf16", "i8": "amx-int8"}
+_FLOATS, _BYTES = "amx-bf16", "amx-int8"
 
 
-def fits(target: CpuTarget, element: Element, m: int, n: int, k: int) -> bool:
-    """Whether a product of such factors, of extents M, N, K, is made there."""
-    able = target.has("amx-tile") and target.has(_FEATURES.get(element.name, ""))
+def has(target: CpuTarget, product: str) -> bool:
+    """Whether a target has such registers and this instruction for them; an empty name is none."""
+    feature = _FLOATS if product == "tdpbf16ps" else _BYTES
+    return bool(product) and target.has("amx-tile") and target.has(feature)
+
+
+def fits(element: Element, m: int, n: int, k: int) -> bool:
+    """Whether a product of such factors, of extents M, N, K, can be made in such registers."""
     whole = m % ROWS == 0 and n % min(n, COLUMNS) == 0 and n % (ROW_BYTES // WORD) == 0
     deep = k * element.buffer_bytes >= _SHORTEST_ROW and k % depth_of(element, k) == 0
-    return able and whole and deep
+    return whole and deep
 
 
 def depth_of(element: Element, k: int) -> int:

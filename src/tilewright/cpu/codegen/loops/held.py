@@ -19,6 +19,8 @@ from tilewright.cpu.target import CpuTarget
 
 #: Into how many parts vector registers are divided, one of which a tile may take.
 _SHARES = 4
+#: How many tiles a nest that is written out may read, once for each vector.
+_MOST_WRITTEN = 200
 
 
 def _most_vectors(target: CpuTarget) -> int:
@@ -40,9 +42,12 @@ def on_stack(b: Builder, element: Element, dims: Sequence[int], number: int) -> 
 
 
 def vectors(target: CpuTarget, tiles: Sequence[Tile]) -> int:
-    """Nests of how many vectors are written out in all versions, as they read tiles on the stack; 0 for those that do not."""
-    read = any(isinstance(tile, Strided) and tile.is_on_stack for tile in walk(*tiles))
-    return _most_vectors(target) if read else 0
+    """Nests of how many vectors are written out in all versions, as they read tiles on the stack; 0 for those that do not.
+    The more is computed for each, the fewer, so that code does not grow without bound."""
+    found = list(walk(*tiles))
+    if not any(isinstance(tile, Strided) and tile.is_on_stack for tile in found):
+        return 0
+    return min(_most_vectors(target), _MOST_WRITTEN // len(found))
 
 
 def masks_are_free(target: CpuTarget, tiles: Sequence[Tile]) -> bool:

@@ -44,7 +44,7 @@ class NextRow:
 
     def is_due(self, nest: LoopNest) -> bool:
         """Whether to fetch it now."""
-        if nest.masked or not nest.fetches:
+        if not nest.fetches:
             return False
         if nest.work is not None and nest.work not in self.readers:
             self.readers.append(nest.work)

@@ -34,7 +34,7 @@ from tilewright.cpu.codegen.emitter.function import (
     block_coordinates,
 )
 from tilewright.cpu.codegen.host import external_functions, reports
-from tilewright.cpu.codegen.ir import llvm, outlining
+from tilewright.cpu.codegen.ir import entry, llvm, outlining
 from tilewright.cpu.codegen.ir.debug_info import NumberOf, Origins
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
@@ -140,7 +140,9 @@ def emit(
 
     plan = plan_of(body)
     may_wait = any(effects.waits(op) for op in ops)
-    function = _function(module, symbol, may_wait=may_wait)
+    resumed = may_wait or unit.coroutines is not None
+    aligned = entry.aligns_stack(module, target, resumed=resumed)
+    function = _function(module, symbol, may_wait=may_wait, inside=aligned)
     unit.prepare(function)
     for argument, name in zip(function.args, ("args", "grid", "rt", "begin", "end"), strict=True):
         argument.name = name
@@ -198,6 +200,8 @@ def emit(
     size = f.arena.size if unit.coroutines is None else unit.coroutines.settle(f.arena.size)
     if may_wait:
         unit.prepare(waiting_blocks.make_kernel(module, symbol, function, size))
+    elif aligned:
+        unit.prepare(entry.make_entry(module, symbol, function))
     key = lock_keys.find_key(list(func.walk())) if may_wait and distinct_arguments else None
     if key is not None and unit.origins is None:
         block_keys.make_keys(unit, plan, key, symbol, partial(_arguments, body))
@@ -262,11 +266,14 @@ def _parameter(b: Builder, slots: Value, number: int, element: Element) -> Value
     return value
 
 
-def _function(module: ir.Module, symbol: str, *, may_wait: bool) -> ir.Function:
-    """The function of a range of blocks: the kernel, or the coroutine that it hands on."""
+def _function(
+    module: ir.Module, symbol: str, *, may_wait: bool, inside: bool = False
+) -> ir.Function:
+    """The function of a range of blocks: the kernel, what it calls (``inside``), or the coroutine that it hands on."""
     result, name = (PTR, f"{symbol}.block") if may_wait else (I32, symbol)
+    name = f"{symbol}.blocks" if inside else name
     function = ir.Function(module, ir.FunctionType(result, [PTR, PTR, PTR, I64, I64]), name)
-    if may_wait:
+    if may_wait or inside:
         function.linkage = "internal"
     return function
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,26 @@ def test_the_second_pass_over_a_tile_fetches_that_of_the_next_block():
     # What the second pass reads may be a buffer that was filled from it.
     assert _fetches(_centred("x", early=True))
     assert not _fetches(_centred("x", 256))
+
+
+def test_rows_that_end_inside_their_tile_are_fetched_as_well():
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f64"), "y": ptr("f64"), "n": "i32"}) as k:
+        block, _, _ = k.get_tile_block_id()
+
+        def rows(base: Any) -> Any:
+            whole = k.make_tensor_view(base, shape=[2048, k.args.n], strides=[k.args.n, 1])
+            return k.partition(whole, tile=(1, 1024), padding="zero")
+
+        values, _ = k.load_view_tko(rows(k.args.x), [block, 0])
+        sums = k.scan(values, 1, 0.0, lambda k, a, b: a + b)
+        k.store_view_tko(sums, rows(k.args.y), [block, 0])
+    compiled = compile_kernel(lower_to_tileaa(module.build()).module, None, CompileOptions())
+    calls = [
+        set(re.findall(r" call [^@]*@\"llvm\.(masked\.load|prefetch)", block))
+        for block in re.split(r"\n(?=\S+:)", compiled.llvm_ir)
+    ]
+    assert {"masked.load", "prefetch"} in calls
 
 
 def _sums(tile: tuple[int, int], axis: int) -> Any:

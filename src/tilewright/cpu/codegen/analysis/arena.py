@@ -31,6 +31,12 @@ class Arena:
         """A heap of the buffers that are used: until when, where, how large."""
         self._gaps: list[tuple[int, int]] = []
         """Bytes below ``size`` that nobody uses, in ascending order: where, how many."""
+        self._on_stack = 0
+
+    def place_on_stack(self) -> int:
+        """The number, from 1, of a buffer that takes no room here."""
+        self._on_stack += 1
+        return self._on_stack
 
     def place(self, size: int, now: int, last: int) -> Slot:
         """Room for ``size`` bytes, used from position ``now`` to ``last``, at a multiple of ``ARENA_ALIGNMENT``.

@@ -41,7 +41,7 @@ def parts(f: FunctionEmitter, values: Sequence[SSAValue]) -> list[Value]:
 def buffers(f: FunctionEmitter, values: Sequence[SSAValue], last: int) -> list[Strided | None]:
     """A buffer for each tile among the values, in use until position ``last``; None for each other value."""
     return [
-        f.buffer(element_of(v.type), T.dims_of(v.type), last) if is_tile(v) else None
+        f.carried_buffer(element_of(v.type), T.dims_of(v.type), last) if is_tile(v) else None
         for v in values
     ]
 

@@ -25,6 +25,7 @@ from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops import held
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
@@ -349,6 +350,17 @@ class FunctionEmitter:
 
     # -- buffers -----------------------------------------------------------------------------
 
+    def carried_buffer(self, element: Element, dims: Sequence[int], last: int) -> Strided:
+        """A new buffer for what control hands on, used until position ``last``; on the stack if registers may hold it."""
+        stays = self.unit.coroutines is None and self.waiting is None
+        if (
+            not stays
+            or self.plan.end >= _LONG_CODE
+            or not held.fits(self.unit.target, element, dims)
+        ):
+            return self.buffer(element, dims, last)
+        return held.on_stack(self.builder, element, dims, self.arena.place_on_stack())
+
     def buffer(self, element: Element, dims: Sequence[int], last: int) -> Strided:
         """A new dense row-major buffer in the arena that is used until position ``last``."""
         slot = self.scratch(prod(dims) * element.buffer_bytes, last)
@@ -488,20 +500,20 @@ class FunctionEmitter:
         guard: Sequence[Value] = (),
         into: Into | None = None,
     ) -> None:
-        """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost). ``lanes`` is
-        their length, else what the target has for these tiles; ``unroll`` how many of them an iteration handles.
-        There are two versions where ``tiles``, which the body reads, have guards, or ``guard`` gives
-        more: without checks of elements, and with. The one without has two where ``into`` may be written
-        by non-temporal stores; the one with checks leaves out what lies behind its limits, where the body does nothing, and
+        """Run ``body`` for all elements of a shape, vectors along ``axis`` (the innermost). ``lanes`` is their length, else what
+        the target has for these tiles; ``unroll`` how many of them an iteration handles. There are two versions where
+        ``tiles``, which the body reads, have guards, or ``guard`` gives more: without checks of elements, and with (only
+        that where it costs nothing, ``loops.held``). The one without has two where ``into`` may be written by
+        non-temporal stores; the one with checks leaves out what lies behind its limits, where the body does nothing, and
         has two where only rows may end (``loops.row_ends``).
         """
-        into = Into(None, ()) if into is None else into
         self.flush()
         self._nests += 1
-        work = -self._nests  # Others go by positions in the program.
+        into, work = into or Into(None, ()), -self._nests  # Others go by positions.
         along = vector_axis(dims) if axis is None else axis
         width = lanes or self.lanes(tiles, dims[along] if dims else 1)
         rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
+        short = bool(dims) and prod(dims) <= width * held.vectors(self.unit.target, tiles)
 
         def one(
             masked: bool, stride: int = 1, *, beyond: bool = False, end: RowEnd | None = None
@@ -510,7 +522,7 @@ class FunctionEmitter:
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds
-            if end is None and dims and prod(dims) <= at_once * width:
+            if short or (end is None and dims and prod(dims) <= at_once * width):
                 written_out(dims, along, width, partial(body, nest))
             else:
                 behind = into.limits if masked or end else ()
@@ -518,8 +530,7 @@ class FunctionEmitter:
             nest.close_all()
             return []
 
-        conditions = [*guards(*tiles), *guard]
-        strides = self._strides(into, tiles)
+        conditions, strides = [*guards(*tiles), *guard], self._strides(into, tiles)
 
         def edge(masked: bool, end: RowEnd | None) -> list[Value]:
             if not masked:
@@ -530,12 +541,13 @@ class FunctionEmitter:
         def either(masked: bool) -> list[Value]:
             if not masked:
                 return self._with_non_temporal(into.non_temporal, one)
-            ends = None if lanes or _depends_on_place(tiles) else _ends(into, guard)
+            ends = None if lanes or short or _depends_on_place(tiles) else _ends(into, guard)
             end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
             return self.cut_rows(end, partial(edge, end=end))
 
         with self.part():
-            self.versions(conditions, either)
+            free = short and conditions and held.masks_are_free(self.unit.target, tiles)
+            edge(True, None) if free else self.versions(conditions, either)
 
     def _with_non_temporal(
         self, non_temporal: Value | None, one: Callable[..., list[Value]]

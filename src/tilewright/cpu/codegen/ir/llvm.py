@@ -268,10 +268,10 @@ def fence_stores(b: Builder) -> None:
     b.call(declare(b.module, "llvm.x86.sse.sfence", ir.VoidType(), []), [])
 
 
-def stack(b: Builder, ty: Type) -> Value:
+def stack(b: Builder, ty: Type, align: int | None = None) -> Value:
     """Memory of the function for one value, as an opaque pointer."""
     found = b.alloca(ty)
-    found.type = PTR
+    found.type, found.align = PTR, align
     return found
 
 

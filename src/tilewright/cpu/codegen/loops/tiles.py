@@ -44,7 +44,7 @@ class NextRow:
 
     def is_due(self, nest: LoopNest) -> bool:
         """Whether to fetch it now."""
-        if nest.masked or not nest.fetches:
+        if not nest.fetches:
             return False
         if nest.work is not None and nest.work not in self.readers:
             self.readers.append(nest.work)
@@ -115,6 +115,11 @@ class Tile(ABC):
     def lies_along(self) -> int | None:
         """The axis along which the elements lie side by side in memory; None where none is known."""
         return None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether elements lie wherever numbers say that are read from memory."""
+        return False
 
     def positions(self, nest: LoopNest, coords: Coords) -> tuple[Index, int] | None:
         """The elements as positions below a power of two, and that; None where they are something else."""
@@ -335,6 +340,11 @@ class Strided(Tile):
     slot: int | None = None
     next_rows: tuple[NextRow, ...] = field(default=(), kw_only=True)
     """What the next tile block fills this buffer from."""
+
+    @property
+    def is_on_stack(self) -> bool:
+        """Whether it lies on the stack, from where it may go to registers, not in the arena."""
+        return self.slot is not None and self.slot < 0
 
     @property
     def lies_along(self) -> int | None:

@@ -17,7 +17,16 @@ from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of, most_lanes
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Tile, Uniform, guards, to_buffer
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Range,
+    Tile,
+    Uniform,
+    guards,
+    to_buffer,
+    walk,
+)
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
@@ -38,6 +47,9 @@ from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
+
+#: Tiles that numbers in memory have no part in.
+_FORMULAS = (Elementwise, Mapped, Range, Uniform)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +72,10 @@ class PointerLoad(Tile):
     @property
     def guard(self) -> Value | None:
         return None if self.whole is None else self.whole.guard
+
+    @property
+    def gathers(self) -> bool:
+        return not all(isinstance(tile, _FORMULAS) for tile in walk(self.pointers))
 
     @property
     def computed(self) -> tuple[Tile, ...]:

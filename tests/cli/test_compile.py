@@ -39,7 +39,9 @@ def test_assembly_is_the_default(command: Command) -> None:
 def test_llvm_ir_can_be_read_back(command: Command) -> None:
     ran = command("compile", EXAMPLE, "--emit", "llvm")
     module = llvm.parse_assembly(ran.text)
-    assert [f.name for f in module.functions if not f.is_declaration] == ["kernel.vector_add"]
+    defined = {f.name for f in module.functions if not f.is_declaration}
+    # What aligns the stack is a function of its own, where vectors are longer than the ABI's alignment.
+    assert "kernel.vector_add" in defined <= {"kernel.vector_add", "kernel.vector_add.blocks"}
 
 
 def test_an_object_file(command: Command, tmp_path: Path) -> None:

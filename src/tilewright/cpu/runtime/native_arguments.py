@@ -54,6 +54,17 @@ def fields(*names: str) -> str:
     return "\n".join(lines)
 
 
+def words(names: Sequence[str]) -> str:
+    """Code that loads the words of the row ``%row``, in the order of these names and under them."""
+    lines: list[str] = []
+    for number, name in enumerate(names):
+        lines += [
+            f"  %{name}_at = getelementptr i64, ptr %row, i64 {number}",
+            f"  %{name} = load i64, ptr %{name}_at",
+        ]
+    return "\n".join(lines)
+
+
 def apart(before: str, then: str) -> str:
     """Code behind the label ``before``: whether the array from ``%first`` up to ``%behind`` shares no memory with one of the
     ``%arrays`` before it in ``%spans``, or the kernel writes to neither (``%is_written``). It is added to those."""

@@ -28,6 +28,7 @@ from tilewright.cpu.runtime.native_arguments import (
     is_as_expected,
     native_function,
     single,
+    words,
 )
 from tilewright.cpu.runtime.once import once
 from tilewright.launching.arguments import ARRAY_DTYPES
@@ -35,9 +36,10 @@ from tilewright.launching.value_types import TileLike, is_pointer, pointee_in
 from tilewright.numerics.element_types import FORMATS
 
 _ARRAY, _INTEGER, _FLOAT, _DOUBLE = range(4)
-#: The words of a row: the kind; the bytes of an element; the flags that an array must have; three types of
-#: elements; the least and the greatest integer.
-_ROW = 8
+#: The words of a row. ``bytes``: those of an element. ``needed``: the flags that an array must have, or the mask of an
+#: integer. ``low`` and ``high``: the least and the greatest integer.
+_WORDS = ("kind", "bytes", "needed", "element_0", "element_1", "element_2", "low", "high")
+_ROW = len(_WORDS)
 
 _IR = f"""
 {DECLARATIONS}
@@ -67,7 +69,7 @@ one:
   %type = load ptr, ptr %type_at
   %row_index = mul i64 %i, {_ROW}
   %row = getelementptr i64, ptr %rows, i64 %row_index
-  %kind = load i64, ptr %row
+{words(_WORDS)}
   switch i64 %kind, label %no [
     i64 {_ARRAY}, label %array
     i64 {_INTEGER}, label %integer
@@ -88,24 +90,14 @@ array:
 read:
 {fields("data", "rank", "extents", "strides", "element", "flags")}
   %rank_wide = zext i32 %array_rank to i64
-  %bytes_at = getelementptr i64, ptr %row, i64 1
-  %bytes = load i64, ptr %bytes_at
-  %needed_at = getelementptr i64, ptr %row, i64 2
-  %needed_wide = load i64, ptr %needed_at
-  %needed = trunc i64 %needed_wide to i32
-  %element_0_at = getelementptr i64, ptr %row, i64 3
-  %element_0 = load i64, ptr %element_0_at
-  %element_1_at = getelementptr i64, ptr %row, i64 4
-  %element_1 = load i64, ptr %element_1_at
-  %element_2_at = getelementptr i64, ptr %row, i64 5
-  %element_2 = load i64, ptr %element_2_at
   %is_0 = icmp eq i64 %array_element, %element_0
   %is_1 = icmp eq i64 %array_element, %element_1
   %is_2 = icmp eq i64 %array_element, %element_2
   %is_01 = or i1 %is_0, %is_1
   %is_right = or i1 %is_01, %is_2
-  %given = and i32 %array_flags, %needed
-  %has_flags = icmp eq i32 %given, %needed
+  %its_flags = zext i32 %array_flags to i64
+  %given = and i64 %its_flags, %needed
+  %has_flags = icmp eq i64 %given, %needed
   %right = and i1 %is_right, %has_flags
   %off = urem i64 %array_data, %bytes
   %aligned = icmp eq i64 %off, 0
@@ -143,7 +135,7 @@ along:
 whole:
   %first = add i64 %array_data, %below
   %behind = add i64 %array_data, %above
-  %is_written = and i64 %needed_wide, {WRITEABLE}
+  %is_written = and i64 %needed, {WRITEABLE}
   %many = icmp uge i64 %arrays, {MOST_ARRAYS}
   %unusual = or i1 %strange, %many
   br i1 %unusual, label %no, label %other
@@ -153,13 +145,7 @@ integer:
   %is_int = icmp eq ptr %type, %int_type
   br i1 %is_int, label %convert, label %no
 convert:
-  %low_at = getelementptr i64, ptr %row, i64 6
-  %low = load i64, ptr %low_at
-  %high_at = getelementptr i64, ptr %row, i64 7
-  %high = load i64, ptr %high_at
-  %mask_at = getelementptr i64, ptr %row, i64 2
-  %mask = load i64, ptr %mask_at
-{integer("%low", "%high", "%mask", "took")}
+{integer("%low", "%high", "%needed", "took")}
 
 float:
   %is_float = icmp eq ptr %type, %float_type

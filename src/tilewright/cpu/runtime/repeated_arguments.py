@@ -33,6 +33,7 @@ from tilewright.cpu.runtime.native_arguments import (
     is_as_expected,
     native_function,
     single,
+    words,
 )
 from tilewright.cpu.runtime.once import once
 from tilewright.launching import dlpack
@@ -47,17 +48,6 @@ _WORDS += ("low", "size", "is_written", "exchange")
 _ROW = len(_WORDS)
 #: The device of DLPack whose memory is that of the host alone.
 _CPU_DEVICE = 1
-
-
-def _words(names: Sequence[str]) -> str:
-    """Code that loads words of a row, under their names."""
-    lines: list[str] = []
-    for name in names:
-        lines += [
-            f"  %{name}_at = getelementptr i64, ptr %row, i64 {_WORDS.index(name)}",
-            f"  %{name} = load i64, ptr %{name}_at",
-        ]
-    return "\n".join(lines)
 
 
 _IR = f"""
@@ -87,7 +77,7 @@ one:
   %its_type = load i64, ptr %its_type_at
   %row_index = mul i64 %i, {_ROW}
   %row = getelementptr i64, ptr %rows, i64 %row_index
-{_words(_WORDS)}
+{words(_WORDS)}
   %table_ptr = inttoptr i64 %table to ptr
   %bytes = shl i64 %most, 3
   %is_of_type = icmp eq i64 %its_type, %type

@@ -14,7 +14,7 @@ from tilewright.bytecode import read
 from tilewright.diagnostics import TileIRError
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
-from tilewright.launching.arguments import ARRAY_DTYPES
+from tilewright.launching.accepted import ARRAY_DTYPES
 from tilewright.machine import Program
 
 pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)

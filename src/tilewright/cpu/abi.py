@@ -74,11 +74,14 @@ many tuples it has had. The functions are:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.launching.assertions import OperationSource
 from tilewright.launching.codes import ASSERTION_FAILED
 from tilewright.launching.object_names import object_name
-from tilewright.launching.value_types import TileLike
+
+if TYPE_CHECKING:
+    from tilewright.launching.value_types import TileLike
 
 ALONE, CLOSED = 1, 2
 DONE = 0

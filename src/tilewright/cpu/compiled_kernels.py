@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Attribute
-
 from tilewright.cpu.abi import Site
 from tilewright.cpu.target import HOST, CpuTarget
 from tilewright.launching.assertions import OperationSource
 
 if TYPE_CHECKING:
+    from xdsl.ir import Attribute
+
     from tilewright.passes.tileas.remarks import Remark
 
 
@@ -51,7 +51,7 @@ DEFAULT_COMPILING = CompileOptions()
 class CompiledKernel:
     """A kernel as LLVM IR, with what the runtime must know to run it (see ``abi``).
 
-    ``parameters`` are the types of the kernel's parameters. ``may_wait``: its blocks can wait for one
+    ``parameters`` are the types of the kernel's parameters; none for code from the disk. ``may_wait``: its blocks can wait for one
     another, so that all of them must make progress. ``asks_for_memory``: it wants the table of memory.
     ``has_agents``: it calls the scheduler of agents. ``takes_over``: its blocks take over the work of
     others.

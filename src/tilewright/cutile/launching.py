@@ -17,7 +17,7 @@ from tilewright.cutile.settings import Launched, Settings, current
 from tilewright.diagnostics import Diagnostic, NamedLocation, TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.garbage import rare_collections
-from tilewright.launching.arguments import MAX_GRID_EXTENT
+from tilewright.launching.accepted import MAX_GRID_EXTENT
 from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:

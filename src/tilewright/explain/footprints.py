@@ -9,7 +9,7 @@ from hashlib import blake2b
 import numpy as np
 from xdsl.ir import Operation
 
-from tilewright.launching.arguments import check_grid
+from tilewright.launching.accepted import check_grid
 from tilewright.launching.modules import cuda_kernel_of
 from tilewright.launching.options import LaunchOptions
 from tilewright.machine.accesses import access_site, allocations_of

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.diagnostics import TileIRError
+from tilewright.dialects.source_map import location_of
 from tilewright.gpu.architectures import architecture
 from tilewright.gpu.arguments import Scratch, Stream, Table
 from tilewright.gpu.codes import LAUNCH
@@ -28,7 +29,8 @@ from tilewright.gpu.device_arrays import (
 from tilewright.gpu.driver import open_gpu
 from tilewright.gpu.host_memory import PAGE, Span, byte_bounds
 from tilewright.gpu.launch import LaunchResult, LaunchSettings, launch_with
-from tilewright.launching.checks import first_writes, in_numpy
+from tilewright.launching.array_interchange import in_numpy
+from tilewright.launching.checks import first_writes
 from tilewright.launching.described import (
     ArrayValue,
     ListValue,
@@ -212,9 +214,10 @@ class TileProgram(ThreadsOfTiles, _GpuProgram):
         chosen = self._chosen(options, deprecated, TILE_IR)
         given = self._stand_ins(entry, args)
         found = self._launch(entry, grid, given, chosen, allow_overlap=chosen.allow_overlap)
+        converted = in_numpy(given, lambda: location_of(kernel_of(self.module, entry)))
         arrays = tuple(
             old if isinstance(new, StandIn) else new
-            for old, new in zip(args, in_numpy(kernel_of(self.module, entry), given), strict=True)
+            for old, new in zip(args, converted, strict=True)
             if isinstance(new, np.ndarray)
         )
         return replace(found, outputs=arrays)

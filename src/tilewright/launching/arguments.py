@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -18,71 +17,21 @@ from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.nv_tileaa.type_syntax import format_type as format_any_type
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.codes import BAD_ARGUMENT, BAD_GRID
+from tilewright.launching.accepted import ARRAY_DTYPES
+from tilewright.launching.codes import BAD_ARGUMENT
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.storage import storage_of
 from tilewright.launching.value_types import TileLike, is_pointer, pointee_in, tile_like
-from tilewright.numerics.arrays import Array, dtype_of, from_bits
+from tilewright.numerics.arrays import Array, from_bits
 from tilewright.numerics.element_types import FORMATS
 from tilewright.numerics.floats import float_to_bits
 
 __tracebackhide__ = hides_frames
 
-#: The most blocks along an axis of the grid.
-MAX_GRID_EXTENT = 2**24 - 1
-
 _F4 = np.dtype(ml_dtypes.float4_e2m1fn)
-
-#: The array dtypes that are accepted for a pointer, by its pointee.
-ARRAY_DTYPES: Mapping[str, tuple[np.dtype[Any], ...]] = MappingProxyType(
-    {
-        "i1": (np.dtype(np.bool_),),
-        **{
-            f"i{bits}": (np.dtype(f"i{bits // 8}"), np.dtype(f"u{bits // 8}"))
-            for bits in (8, 16, 32, 64)
-        },
-        **{
-            name: (dtype_of(name),)
-            for name in ("f16", "bf16", "f32", "tf32", "f64", "f8E4M3FN", "f8E5M2", "f8E8M0FNU")
-        },
-        "f8E5M3FNU": (np.dtype(np.uint8),),
-        # Two elements in a byte, the first in the low bits.
-        "f4E2M1FN": (np.dtype(np.uint8), np.dtype(np.int8)),
-    }
-)
 
 #: The element types of tiles that are passed by value: those of whole bytes.
 _TILE_ELEMENTS = frozenset(ARRAY_DTYPES) - {"f4E2M1FN"}
-
-
-def check_grid(grid: object, kernel: KernelOp | None = None) -> tuple[int, int, int]:
-    """Return the grid as three extents; missing ones are 1.
-
-    Raises ``TileIRError`` (``bad-grid``) for an invalid grid, and for a grid other than the one that the kernel was
-    lowered for.
-    """
-    given = (grid,) if isinstance(grid, int | np.integer) else grid
-    extents = tuple(given) if isinstance(given, Sequence) else ()
-    whole = all(isinstance(e, int | np.integer) and not isinstance(e, bool) for e in extents)
-    if not 1 <= len(extents) <= 3 or not whole:
-        raise TileIRError.single(
-            BAD_GRID, f"expected a grid of one to three integer extents, got {grid!r}"
-        )
-    for axis, extent in zip("xyz", extents, strict=False):
-        if not 1 <= extent <= MAX_GRID_EXTENT:
-            raise TileIRError.single(
-                BAD_GRID,
-                f"the grid extent {axis} is {extent}; expected 1 to {MAX_GRID_EXTENT}",
-            )
-    x, y, z = (*(int(e) for e in extents), 1, 1)[:3]
-    promised = getattr(kernel, "launch_grid", None)
-    if promised is not None and promised != (x, y, z):
-        raise TileIRError.single(
-            BAD_GRID,
-            f"the kernel was lowered for a grid of {list(promised)}, but the grid is {[x, y, z]}",
-            help="lower it without the option `grid`, or for this grid",
-        )
-    return x, y, z
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,9 +22,29 @@ _TORCH_ONLY: Mapping[str, tuple[str, np.dtype[Any]]] = MappingProxyType(
         "torch.float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
     }
 )
+#: Types that need no conversion.
+_PLAIN = frozenset({np.ndarray, int, float, bool})
 
 
-def as_array(value: Any, name: str, location: SourceLocation | None = None) -> Any:
+def in_numpy(
+    args: Sequence[object], location: Callable[[], SourceLocation | None]
+) -> Sequence[object]:
+    """Convert the arrays of other libraries to NumPy arrays over the same memory.
+
+    Raises ``TileIRError`` (``bad-argument``) if the host cannot access the memory; ``location`` is asked for the
+    kernel's then.
+    """
+    if not isinstance(args, tuple | list) or all(type(value) in _PLAIN for value in args):
+        return args
+    return [
+        value if type(value) in _PLAIN else as_array(value, f"argument {number}", location)
+        for number, value in enumerate(args)
+    ]
+
+
+def as_array(
+    value: Any, name: str, location: Callable[[], SourceLocation | None] = lambda: None
+) -> Any:
     """Convert a torch tensor or DLPack object to a NumPy array over the same memory; other values are returned as they
     are.
 
@@ -42,7 +62,7 @@ def as_array(value: Any, name: str, location: SourceLocation | None = None) -> A
         raise TileIRError.single(
             BAD_ARGUMENT,
             f"{name} cannot be used where it is: {error}",
-            location,
+            location(),
             help="pass an array in host memory",
         ) from None
     return value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from xdsl.ir import Operation
+from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import Diagnostic, Note, Severity, SourceLocation, TileIRError
-from tilewright.dialects.cuda_tile.debug_info import source_position
-from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import ASSERTION_FAILED, source_note_at
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 MAX_SHOWN_FAILURES = 20
 
@@ -27,6 +27,10 @@ class OperationSource:
     @classmethod
     def of(cls, op: Operation) -> OperationSource:
         """The location and the debug position of an operation."""
+        # Imported here because launches of compiled code need failures, but no dialects.
+        from tilewright.dialects.cuda_tile.debug_info import source_position
+        from tilewright.dialects.source_map import location_of
+
         return cls(location_of(op), source_position(op.location))
 
     @property

@@ -13,9 +13,10 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tilewright.analysis.preorder import operations
 from tilewright.diagnostics import Collector, TileIRError, define_code
 from tilewright.dialects.source_map import location_of
+from tilewright.launching.accepted import check_grid
 from tilewright.launching.accesses import may_write_anything, written_through
-from tilewright.launching.arguments import Converted, check_grid, convert, misaligned
-from tilewright.launching.array_interchange import as_array
+from tilewright.launching.arguments import Converted, convert, misaligned
+from tilewright.launching.array_interchange import in_numpy
 from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
 from tilewright.launching.entry_names import CallingConvention, calling_convention, mangled_name
 from tilewright.launching.modules import KernelOp
@@ -31,9 +32,6 @@ OVERLAPPING_ARGUMENTS = define_code(
     "that the kernel surely only reads may overlap, and so may those that the name of a cuTile "
     "kernel puts into one alias group.",
 )
-#: Types that need no conversion from another library's arrays.
-_PLAIN = frozenset({np.ndarray, int, float, bool})
-
 # Searching for a common byte of two arrays is exponential for irregular strides; this limit takes milliseconds.
 _MAX_OVERLAP_WORK = 100_000
 
@@ -73,8 +71,9 @@ def check_launch(
     kernel, which callers that launch repeatedly can cache.
     """
     found = Collector()
-    args = in_numpy(entry, args)
-    extents = _attempt(found, lambda: check_grid(grid, entry))
+    args = in_numpy(args, lambda: location_of(entry))
+    promised = getattr(entry, "launch_grid", None)
+    extents = _attempt(found, lambda: check_grid(grid, promised))
     arguments = _attempt(found, lambda: convert(entry, args))
     if arguments is not None:
         writes = first_writes(entry) if writes is None else writes
@@ -96,20 +95,6 @@ def check_alignment(entry: KernelOp, arrays: Mapping[int, Array]) -> None:
         if (error := misaligned(number, array, array.ctypes.data, place)) is not None:
             found.diagnostics.extend(error.diagnostics)
     found.raise_if_errors()
-
-
-def in_numpy(entry: KernelOp, args: Sequence[object]) -> Sequence[object]:
-    """Convert the arrays of other libraries to NumPy arrays over the same memory.
-
-    Raises ``TileIRError`` (``bad-argument``) if the host cannot access the memory.
-    """
-    if not isinstance(args, tuple | list) or all(type(value) in _PLAIN for value in args):
-        return args
-    location = location_of(entry)
-    return [
-        value if type(value) in _PLAIN else as_array(value, f"argument {number}", location)
-        for number, value in enumerate(args)
-    ]
 
 
 def _attempt(found: Collector, check: Callable[[], _T]) -> _T | None:

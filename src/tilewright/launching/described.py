@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tilewright.launching.arguments import Converted
 from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from tilewright.launching.arguments import Converted
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,12 +27,14 @@ from tilewright.launching.options import (
     options_of_kind,
     with_deprecated,
 )
+from tilewright.launching.sources import READABLE, ModuleSource, Readable
 from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from tilewright.launching.described import Given, Value
+    from tilewright.launching.interfaces import KernelInterface
     from tilewright.launching.result import RunResult
     from tilewright.numerics.arrays import Array
 
@@ -129,6 +131,31 @@ class RepeatingProgram(Protocol):
 
         None for kernels and arguments for which there is no such way.
         """
+        ...
+
+
+class KnownModule(Protocol):
+    """A module of Tile IR that was loaded before, as far as it is known without reading it."""
+
+    def interface(self, entry: str | None) -> KernelInterface | None:
+        """The interface of the kernel of that name, for None of the only one; None if there is no such kernel."""
+        ...
+
+    def load(self, options: LaunchOptions) -> Program:
+        """A program that reads the module when it needs more than what is known of it."""
+        ...
+
+
+@runtime_checkable
+class RememberingBackend(Protocol):
+    """A machine's module that knows modules by the bytes that they are read from."""
+
+    def find(self, source: ModuleSource) -> KnownModule | None:
+        """The module in these bytes; None if it is not known."""
+        ...
+
+    def remember(self, source: ModuleSource, program: Program) -> None:
+        """Make the module of a program, which was read from these bytes without a warning, known to later processes."""
         ...
 
 
@@ -262,6 +289,35 @@ class Machine:
         check_options(options, self.capabilities.kind, _level_of(module), self.name)
         return self._backend.load(module, self.variant, options)
 
+    def known(self, source: ModuleSource) -> KnownModule | None:
+        """The module in these bytes, where the machine keeps compiled code and knows it from before; else None."""
+        backend = self._backend
+        return backend.find(source) if isinstance(backend, RememberingBackend) else None
+
+    def remember(self, source: ModuleSource, program: Program) -> None:
+        """Let ``known`` find the module of a program; it was read from these bytes, as they are and without a
+        warning."""
+        backend = self._backend
+        if isinstance(backend, RememberingBackend):
+            backend.remember(source, program)
+
+    def load_source(
+        self, source: ModuleSource, options: LaunchOptions = DEFAULT_OPTIONS
+    ) -> Program:
+        """Load the module in these bytes, which is read and verified unless it is ``known``.
+
+        Raises ``TileIRError`` for invalid IR, and as ``load`` does.
+        """
+        known = self.known(source)
+        if known is not None:
+            check_options(options, self.capabilities.kind, TILE_IR, self.name)
+            return known.load(options)
+        module, warnings = source.read_with_warnings()
+        program = self.load(module, options)
+        if not warnings:
+            self.remember(source, program)
+        return program
+
     def get_ready(self) -> None:
         """Import and start what launches need, ahead of the first one. Raises ``TileIRError`` where a package is
         missing.
@@ -317,28 +373,33 @@ def _fits(wanted: str, colon: str, variant: str) -> bool:
 @rare_collections
 @deep_recursion()
 def load(
-    module: Operation,
+    module: Operation | Readable,
     machine: str = DEFAULT_MACHINE,
     options: LaunchOptions = DEFAULT_OPTIONS,
 ) -> Program:
     """Verify a module and load it onto a machine.
 
-    ``module``: of ``cuda_tile``, ``nv_tileaa``, or, for ``sim`` and ``cuda``, of ``nvgpu``. ``machine``: one of
-    :data:`MACHINES`, with an architecture behind the colon where it takes one. ``options``: the defaults of launches.
+    ``module``: of ``cuda_tile``, ``nv_tileaa``, or, for ``sim`` and ``cuda``, of ``nvgpu``; as an operation, as the bytes of
+    bytecode or text, or as the path of a file of such bytes. From bytes, a process can launch kernels on ``cpu`` that an
+    earlier one has compiled without reading the module. ``machine``: one of :data:`MACHINES`, with an architecture behind
+    the colon where it takes one. ``options``: the defaults of launches.
 
-    Raises ``TileIRError`` for invalid IR, unknown or unavailable machines, and unsupported options.
+    Raises ``TileIRError`` for invalid IR, unknown or unavailable machines, and unsupported options; ``OSError`` for a file that
+    cannot be read.
     """
-    from tilewright.analysis.verifier import verify
-
     found = machine_named(machine)
     found.check_options(options)
     found.check()
+    if isinstance(module, READABLE):
+        return found.load_source(ModuleSource.of(module), options)
+    from tilewright.analysis.verifier import verify
+
     verify(cast("Any", module))
     return found.load(module, options)
 
 
 def run(
-    module: Operation,
+    module: Operation | Readable,
     entry: str | None = None,
     grid: Grid = (1, 1, 1),
     args: Sequence[object] = (),

@@ -6,8 +6,7 @@ attribute or a ``kernel_spec`` are kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,7 +22,7 @@ from tilewright.dialects.nv_tileaa.types import strides_of
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.codes import UNKNOWN_ENTRY, UNSUPPORTED
 from tilewright.launching.constants import array_of_constant, elements_of
-from tilewright.launching.storage import storage_of
+from tilewright.launching.global_memory import GlobalMemory
 from tilewright.numerics.arrays import Array, dtype_of, to_bytes
 
 if TYPE_CHECKING:
@@ -32,18 +31,6 @@ if TYPE_CHECKING:
 
 KernelOp: TypeAlias = "cuda.EntryOp | FuncOp"
 Module = cuda.ModuleOp | BuiltinModuleOp
-
-
-@dataclass(frozen=True, slots=True)
-class GlobalMemory:
-    """A global with its initial contents."""
-
-    name: str
-    data: bytes
-    element: str
-    alignment: int
-    is_constant: bool = False
-    is_private: bool = False
 
 
 def runnable_module(module: Operation) -> Module:
@@ -131,22 +118,6 @@ def globals_of(module: Module) -> Sequence[GlobalMemory]:
     from tilewright.dialects.nv_tileaa.ops.functions import GlobalOp
 
     return [_of_tileaa(op) for op in module.body.block.ops if isinstance(op, GlobalOp)]
-
-
-def public_global(name: str, held: Iterable[GlobalMemory], memory: Callable[[str], Array]) -> Array:
-    """The contents of a public global: an array over its memory, which ``memory`` returns as bytes.
-
-    4-bit elements stay packed in bytes, and i1 are bytes. Raises ``KeyError`` if there is no public global of that
-    name.
-    """
-    public = {each.name: each for each in held if not each.is_private}
-    found = public.get(name)
-    if found is None:
-        known = ", ".join(public) or "none"
-        raise KeyError(f"the module has no public global '{name}'; public globals: {known}")
-    raw = memory(name).view(storage_of(found.element).raw)
-    dtype = dtype_of(found.element)
-    return raw.view(dtype) if raw.itemsize == dtype.itemsize and dtype != np.bool_ else raw
 
 
 def _of_cuda_tile(op: cuda.GlobalOp) -> GlobalMemory:

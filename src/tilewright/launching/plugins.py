@@ -8,13 +8,15 @@ array per result, except tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.launching.storage import storage_of
-from tilewright.launching.value_types import TileLike
 from tilewright.numerics.arrays import Array, dtype_of
+
+if TYPE_CHECKING:
+    from tilewright.launching.value_types import TileLike
 
 Plugin = Callable[..., object]
 """Takes the operands as arrays, scalars of rank 0; returns an array per result, or a single one."""

@@ -20,11 +20,11 @@ from tilewright.dialects.nv_tileas.agents import agent_switch
 from tilewright.dialects.source_map import location_of
 from tilewright.garbage import rare_collections
 from tilewright.launching.checks import check_alignment, check_launch
+from tilewright.launching.global_memory import public_global
 from tilewright.launching.modules import (
     globals_of,
     is_tileaa,
     kernel_of,
-    public_global,
     runnable_module,
 )
 from tilewright.launching.options import LaunchOptions

@@ -14,10 +14,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.nv_tileaa import types as A
+from tilewright.launching.interfaces import INDEX_ELEMENT
 from tilewright.numerics.arrays import PTR
-
-INDEX_ELEMENT = "i64"
-"""The element type of ``index``."""
 
 
 @dataclass(frozen=True, slots=True)

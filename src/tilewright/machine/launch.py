@@ -15,16 +15,16 @@ from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import location_of
 from tilewright.launching.arguments import Converted
+from tilewright.launching.array_interchange import in_numpy
 from tilewright.launching.assertions import assertion_error
-from tilewright.launching.checks import check_launch, convention_of, in_numpy
+from tilewright.launching.checks import check_launch, convention_of
 from tilewright.launching.described import Value, arguments_of, arrays_of, converted
+from tilewright.launching.global_memory import GlobalMemory, public_global
 from tilewright.launching.modules import (
-    GlobalMemory,
     KernelOp,
     globals_of,
     is_tileaa,
     kernel_of,
-    public_global,
     runnable_module,
 )
 from tilewright.launching.options import (
@@ -84,7 +84,7 @@ def given_arguments(
     kernel: KernelOp, grid: Grid, args: Sequence[object], allow_overlap: bool
 ) -> Given:
     """Check the arguments of a launch. Raises TileIRError with everything that is wrong."""
-    args = in_numpy(kernel, args)
+    args = in_numpy(args, lambda: location_of(kernel))
     checked = check_launch(kernel, grid, args, allow_overlap=allow_overlap)
     names = ArrayNames.of_launch(kernel, args)
     return Given(kernel, checked.grid, args, checked.arguments, checked.outputs, names)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.cpu.runtime.modules import LaunchedKernel
 from tilewright.cpu.runtime.packing import Packer
 from tilewright.diagnostics import TileIRError
 from tilewright.machine import Program
@@ -23,7 +24,7 @@ entry @k(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>, %s: tile<f32>) {
 def packer(text: str) -> Packer:
     module = tilewright.parse(text)
     tilewright.verify(module)
-    return Packer(module.entry(None))
+    return Packer(LaunchedKernel.of(module.entry(None)))
 
 
 def of_type(ty: str) -> Packer:
@@ -197,7 +198,8 @@ def test_errors_are_those_of_the_reference_machine(name: str) -> None:
     with pytest.raises(TileIRError) as expected:
         Program(module).launch(None, 1, BAD[name])  # pyright: ignore[reportArgumentType]
     with pytest.raises(TileIRError) as found:
-        Packer(module.entry(None)).pack((1, 1, 1), BAD[name], allow_overlap=False)  # pyright: ignore[reportArgumentType]
+        kernel = LaunchedKernel.of(module.entry(None))
+        Packer(kernel).pack((1, 1, 1), BAD[name], allow_overlap=False)  # pyright: ignore[reportArgumentType]
     assert found.value.diagnostics == expected.value.diagnostics
 
 

@@ -18,8 +18,7 @@ from tilewright.cpu.runtime.native_packing import native_packer
 from tilewright.cpu.runtime.packing import Packer
 from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
-from tilewright.launching.modules import kernel_of
-from tilewright.launching.value_types import TileLike, tile_like
+from tilewright.launching.interfaces import PassedType
 
 _EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "vector_add.tileir"
 _N = 200
@@ -285,13 +284,6 @@ def test_a_launch_that_begins_during_another_does_not_take_its_words(
     assert runs == ["other"]
 
 
-def _type(element: str) -> TileLike:
-    text = f"cuda_tile.module @m {{ entry @k(%a: tile<{element}>) {{ return }} }}"
-    found = tile_like(kernel_of(tilewright.parse(text), "k").block.args[0].type)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize(
     ("element", "values"),
     [
@@ -306,7 +298,7 @@ def _type(element: str) -> TileLike:
     ],
 )
 def test_numbers_are_packed_as_by_the_other_ways(element: str, values: list[object]) -> None:
-    types = [_type(element)]
+    types = [PassedType(element)]
     native, quick = native_packer(types, ()), fast_path(types, ())
     assert native is not None
     for value in values:

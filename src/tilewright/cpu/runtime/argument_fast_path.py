@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.launching.arguments import ARRAY_DTYPES
-from tilewright.launching.value_types import TileLike, is_pointer, pointee_in
+from tilewright.launching.accepted import ARRAY_DTYPES
+from tilewright.launching.interfaces import PassedType
 from tilewright.numerics.arrays import Array
 from tilewright.numerics.element_types import FORMATS
 
@@ -31,7 +31,7 @@ _STRUCT_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 def fast_path(
-    types: Sequence[TileLike], written: Collection[int]
+    types: Sequence[PassedType], written: Collection[int]
 ) -> Callable[[Sequence[Any]], Slots | None]:
     """A function that packs arguments for parameters of these types, of which those with the numbers
     ``written`` point to what the kernel may write. It gives None for what is out of the ordinary."""
@@ -52,7 +52,7 @@ def fast_path(
     slots: list[str] = []
     spans: list[str] = []
     for number, ty in enumerate(types):
-        if is_pointer(ty):
+        if ty.is_pointer:
             lines += _array_lines(number, ty, names, is_written=number in written)
             slots.append(f"p{number}")
             spans.append(f"(p{number}, e{number}, {number in written})")
@@ -66,10 +66,10 @@ def fast_path(
 
 
 def _array_lines(
-    number: int, ty: TileLike, names: dict[str, Any], *, is_written: bool
+    number: int, ty: PassedType, names: dict[str, Any], *, is_written: bool
 ) -> list[str]:
     """Code that gives the addresses of an array's first byte, and of that behind its last one."""
-    dtypes = ARRAY_DTYPES[pointee_in(ty)]
+    dtypes = ARRAY_DTYPES[ty.pointee]
     (size,) = {dtype.itemsize for dtype in dtypes}
     names[f"dtypes{number}"] = frozenset(dtypes)
     argument, flags = f"a{number}", "not flags.c_contiguous"
@@ -85,7 +85,7 @@ def _array_lines(
     ]
 
 
-def _number_lines(number: int, ty: TileLike, names: dict[str, Any]) -> list[str]:
+def _number_lines(number: int, ty: PassedType, names: dict[str, Any]) -> list[str]:
     """Code that gives the bits of a number."""
     fmt = FORMATS[ty.element]
     argument = f"a{number}"
@@ -102,10 +102,10 @@ def _number_lines(number: int, ty: TileLike, names: dict[str, Any]) -> list[str]
     ]
 
 
-def _is_usual(ty: TileLike) -> bool:
+def _is_usual(ty: PassedType) -> bool:
     """Whether a parameter takes an array, an integer or a float that Python knows."""
-    if is_pointer(ty) or ty.rank:
-        return not ty.rank
+    if ty.is_pointer or ty.dims:
+        return not ty.dims
     fmt = FORMATS[ty.element]
     return ty.element in _STRUCT_FLOATS if fmt.is_float else fmt.bits > 1
 

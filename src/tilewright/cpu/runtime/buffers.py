@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.launching.storage import storage_of
-from tilewright.launching.value_types import TileLike
 from tilewright.numerics.arrays import PTR, Array
+
+if TYPE_CHECKING:
+    from tilewright.launching.interfaces import PassedType
+    from tilewright.launching.value_types import TileLike
 
 _NIBBLE = np.uint8(15)
 
@@ -38,7 +42,7 @@ def read_tile(kind: TileLike, address: int) -> Array:
     return array
 
 
-def tile_bytes(kind: TileLike, array: Array) -> Array:
+def tile_bytes(kind: TileLike | PassedType, array: Array) -> Array:
     """The bytes of a tile in a buffer, row-major; an element of 4 bits takes the lower half of one."""
     dense = np.ascontiguousarray(array).reshape(-1)
     if kind.element != PTR:

@@ -7,22 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.cpu.runtime.argument_fast_path import are_apart
+from tilewright.cpu.runtime.modules import LaunchedKernel
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed
 from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import location_of
-from tilewright.launching.checks import first_writes
 from tilewright.launching.codes import BAD_ARGUMENT, READ_ONLY_MEMORY, source_note
 from tilewright.launching.described import ArrayValue, ListValue, Value, table_of
-from tilewright.launching.modules import KernelOp
 
 
 class DescribedPacker:
     """Packs the described arguments of one kernel."""
 
-    def __init__(self, kernel: KernelOp):
+    def __init__(self, kernel: LaunchedKernel):
         self._kernel = kernel
-        self.written = first_writes(kernel)
-        """The first write through each parameter; under None, through any."""
+        self.written = kernel.interface.written
+        """The numbers of the parameters that the kernel may write through; None for any."""
         self._may_write_any = None in self.written
 
     def pack(self, grid: tuple[int, int, int], values: Sequence[Value]) -> Packed:
@@ -68,14 +66,16 @@ class DescribedPacker:
             BAD_ARGUMENT,
             f"{value.name} starts {value.address % size} bytes past a multiple of its element "
             f"size, {size} bytes",
-            location_of(self._kernel),
+            self._kernel.location,
             help="pass a copy of the array",
         )
 
     def _check_unwritten(self, value: ArrayValue, parameter: int) -> None:
         """A TileIRError for an array that is read-only and that the kernel writes to."""
-        write = self.written.get(parameter)
-        if write is not None:
+        if parameter in self.written:
+            from tilewright.dialects.source_map import location_of
+
+            write = self._kernel.writes[parameter]
             raise TileIRError.single(
                 READ_ONLY_MEMORY,
                 f"{value.name} is a read-only array, but the kernel writes to it",

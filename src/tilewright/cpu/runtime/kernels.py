@@ -8,9 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Operation
-
 from tilewright.cpu.abi import keys_symbol, symbol_of
 from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.coroutine_scheduler import coroutine_symbols
@@ -23,13 +20,13 @@ from tilewright.cpu.runtime.engine import (
     load_object,
 )
 from tilewright.cpu.runtime.interrupts import attention_symbols
+from tilewright.cpu.runtime.modules import LaunchedKernel, LaunchedModule
 from tilewright.cpu.runtime.pool import Choice, ChunkFeedback
 from tilewright.cpu.runtime.records import find_record, put_record, record_key
 from tilewright.cpu.runtime.waiting import waiting_symbols
 from tilewright.diagnostics import TileIRError
 from tilewright.garbage import rare_collections
 from tilewright.launching.disk_cache import disk_cache, key_of
-from tilewright.launching.modules import KernelOp
 from tilewright.nesting import deep_recursion
 
 _IN_MEMORY = 256
@@ -81,9 +78,8 @@ def object_code(
 @rare_collections
 @deep_recursion()
 def prepare_kernel(
-    module: Operation,
-    kernel: KernelOp,
-    lowered: Callable[[], BuiltinModuleOp],
+    module: LaunchedModule,
+    kernel: LaunchedKernel,
     options: CompileOptions,
     level: OptLevel,
     global_addresses: Mapping[str, int],
@@ -91,15 +87,15 @@ def prepare_kernel(
 ) -> NativeKernel:
     """A kernel of a module that can be called, from the disk cache or compiled now.
 
-    ``lowered`` gives the module as ``nv_tileaa``, if need be; ``global_addresses`` are those of the module's globals.
+    ``global_addresses`` are those of the module's globals.
     Raises ``TileIRError`` if the kernel cannot be compiled, or its code cannot be linked.
     """
-    cache = disk_cache()
+    cache, symbol = disk_cache(), kernel.interface.symbol
     record = None
     if cache is not None:
         with timings.stage("look on disk"):
-            record = record_key(module, kernel, options, level)
-            found = find_record(cache, record, kernel, options) if record else None
+            record = record_key(module.digest, symbol, options, level)
+            found = find_record(cache, record, symbol, options) if record else None
         if (
             found is not None
             and record is not None
@@ -113,9 +109,9 @@ def prepare_kernel(
     from tilewright.cpu.compile import compile_kernel
 
     with timings.stage("lower to nv_tileaa"):
-        tileaa = lowered()
+        tileaa = module.lowered
     with timings.stage("generate LLVM IR"):
-        compiled = compile_kernel(tileaa, kernel.symbol, options)
+        compiled = compile_kernel(tileaa, symbol, options)
     native = load_kernel(compiled, global_addresses, level, timings)
     if cache is not None and record is not None:
         put_record(cache, record, compiled, object_key(compiled, level))

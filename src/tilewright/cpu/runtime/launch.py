@@ -10,11 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Operation
 
 from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED, AssertSite, Site
 from tilewright.cpu.compiled_kernels import CompileOptions
@@ -26,6 +24,8 @@ from tilewright.cpu.runtime.engine import OptLevel, Timings
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel, prepare_kernel
 from tilewright.cpu.runtime.lock_order import arranged_by_key
+from tilewright.cpu.runtime.module_records import put_module
+from tilewright.cpu.runtime.modules import LaunchedKernel, LaunchedModule
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import ALL_MEMORY, Packed, Packer, span_of
 from tilewright.cpu.runtime.pool import POOL, thread_count
@@ -36,19 +36,11 @@ from tilewright.cpu.runtime.waiting import watched_for_deadlock
 from tilewright.cpu.runtime.warm import WarmLaunch, as_tuple
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
-from tilewright.dialects.nv_tileaa.types import PtrType
 from tilewright.launching.assertions import OperationSource, assertion_error
 from tilewright.launching.codes import ASSERTION_FAILED, BAD_GRID
 from tilewright.launching.described import Given, Value
-from tilewright.launching.modules import (
-    GlobalMemory,
-    KernelOp,
-    globals_of,
-    is_tileaa,
-    kernel_of,
-    public_global,
-    runnable_module,
-)
+from tilewright.launching.disk_cache import disk_cache
+from tilewright.launching.global_memory import GlobalMemory, public_global
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     LaunchOptions,
@@ -58,6 +50,11 @@ from tilewright.launching.options import (
 from tilewright.launching.result import RunResult
 from tilewright.launching.time_limits import stopped_here, time_is_over
 from tilewright.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from tilewright.launching.modules import Module
 
 __tracebackhide__ = hides_frames
 
@@ -69,7 +66,7 @@ class _Entry:
     """A kernel of the module: how its arguments are packed, and its code, for arrays that do not overlap
     (True) and for others, as far as that is made, and for the options that it was made with."""
 
-    op: KernelOp
+    kernel: LaunchedKernel
     packer: Packer
     code: dict[tuple[bool, _Compiling], NativeKernel] = field(default_factory=dict)
     described: DescribedPacker | None = None
@@ -99,30 +96,44 @@ class _Settings:
 class Program:
     """A loaded module: its globals live as long as it does, its kernels are compiled once.
 
-    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier. ``options`` are
+    The module, of ``cuda_tile`` or of ``nv_tileaa``, must have passed the verifier; instead of an operation it can be one
+    that is known from the disk. ``options`` are
     those of launches that give none. Several threads may launch at once; their launches share globals.
     """
 
     def __init__(
         self,
-        module: Operation,
+        module: Operation | LaunchedModule,
         options: LaunchOptions = DEFAULT_OPTIONS,
         **deprecated: Any,
     ) -> None:
-        self.module = runnable_module(module)
+        if isinstance(module, LaunchedModule):
+            self._module = module
+        else:
+            self._module = LaunchedModule(lambda: module)
+            _ = self._module.op  # A TypeError for what is no module.
         self.timings = Timings()
         self.options = with_deprecated(options, deprecated, "Program")
         # Those of launches that give none, and the latest others.
         self._compilings: dict[tuple[CompileOptions, OptLevel], _Compiling] = {}
         self._settings = self._worked_out(self.options)
         self._others = self.options, self._settings
-        self._lowered: BuiltinModuleOp | None = None
-        self._globals = {
-            held.name: (held, _global_memory(held)) for held in globals_of(self.module)
-        }
+        self._globals = {held.name: (held, _global_memory(held)) for held in self._module.globals}
         self._entries: dict[str | None, _Entry] = {}
         self._mapped: list[Array] = []
         self._warm: dict[str | None, WarmLaunch] = {}
+
+    @property
+    def module(self) -> Module:
+        """The module that runs; it is read if it was not needed so far."""
+        return self._module.op
+
+    def remember(self, data: bytes) -> None:
+        """Make the module, which was read from these bytes without a warning, known to later processes
+        (``module_records``)."""
+        cache = disk_cache()
+        if cache is not None:
+            put_module(cache, data, self._module.op, self._module.digest)
 
     def map_array(self, array: Array) -> int:
         """The address of an array's first element, valid as long as the program.
@@ -260,7 +271,7 @@ class Program:
         found = self._entries.get(entry) or self._entry(entry)
         packer = found.described
         if packer is None:
-            packer = found.described = DescribedPacker(found.op)
+            packer = found.described = DescribedPacker(found.kernel)
         packed = packer.pack(grid, values)
         warm = found.warm
         if warm is not None and options is warm.given:
@@ -286,7 +297,7 @@ class Program:
     ) -> Callable[[tuple[Any, ...]], bool] | None:
         """As of ``launching.machine.RepeatingProgram``."""
         found = self._entry(entry)
-        packer = found.described or DescribedPacker(found.op)
+        packer = found.described or DescribedPacker(found.kernel)
         arguments = repeated_arguments(given, packer.written)
         if arguments is None:
             return None
@@ -319,7 +330,7 @@ class Program:
         slots: Sequence[int] = packed.slots
         table: c_array[int] | None = None
         if compiled.asks_for_memory:
-            table = c_array(_UNSIGNED, self._noalias_ranges(kernel, entry.packer, packed, settings))
+            table = c_array(_UNSIGNED, self._noalias_ranges(entry.packer, packed, settings))
             slots = [*slots, table.buffer_info()[0]]
         keep = table, packed.keep, packed.copies, kernel
         state = LaunchState(kernel.address, slots, packed.grid, keep, settings.threads)
@@ -419,28 +430,27 @@ class Program:
             # Code from the disk is the same as what is made anew, which has the places.
             distinct, compiling = next(k for k, code in entry.code.items() if code is kernel)
             options = replace(compiling.options, distinct_arguments=distinct)
-            loops = compile_kernel(self._tileaa(), entry.op.symbol, options).loops
+            symbol = entry.kernel.interface.symbol
+            loops = compile_kernel(self._module.lowered, symbol, options).loops
             assert loops is not None
         return loops[number], block
 
     def _entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)
         if found is None:
-            op = kernel_of(self.module, name)
-            same = (entry for entry in self._entries.values() if entry.op is op)
-            found = self._entries[name] = next(same, None) or _Entry(op, Packer(op))
+            kernel = self._module.kernel(name)
+            symbol = kernel.interface.symbol
+            same = (e for e in self._entries.values() if e.kernel.interface.symbol == symbol)
+            found = self._entries[name] = next(same, None) or _Entry(kernel, Packer(kernel))
         return found
 
-    def _noalias_ranges(
-        self, kernel: NativeKernel, packer: Packer, packed: Packed, settings: _Settings
-    ) -> list[int]:
+    def _noalias_ranges(self, packer: Packer, packed: Packed, settings: _Settings) -> list[int]:
         """The table of memory for code that asks for it (``abi``)."""
         spans = packer.spans(packed)
         if settings.options.checked:
             arrays = [*self._mapped, *(memory for _, memory in self._globals.values())]
             others = [span_of(array) for array in arrays]
-            pairs = zip(packed.slots, kernel.compiled.parameters, strict=True)
-            addresses = [slot for slot, ty in pairs if isinstance(ty, PtrType)]
+            addresses = [packed.slots[number] for number in packer.arrays]
             spans = [_settled(s, at, others) for s, at in zip(spans, addresses, strict=True)]
             spans += others
         return [len(spans), *(address for span in spans for address in span)]
@@ -458,9 +468,8 @@ class Program:
 
     def _prepared(self, entry: _Entry, compiling: _Compiling, *, distinct: bool) -> NativeKernel:
         found = prepare_kernel(
-            self.module,
-            entry.op,
-            self._tileaa,
+            self._module,
+            entry.kernel,
             replace(compiling.options, distinct_arguments=distinct),
             compiling.level,
             {name: int(memory.ctypes.data) for name, (_, memory) in self._globals.items()},
@@ -468,17 +477,6 @@ class Program:
         )
         report_crashes()
         return found
-
-    def _tileaa(self) -> BuiltinModuleOp:
-        if self._lowered is None:
-            if is_tileaa(self.module):
-                assert isinstance(self.module, BuiltinModuleOp)
-                self._lowered = self.module
-            else:
-                from tilewright.lowering import lower_to_tileaa
-
-                self._lowered = lower_to_tileaa(self.module).module
-        return self._lowered
 
 
 def _ends_launch(site: Site) -> bool:

@@ -31,8 +31,8 @@ from tilewright.cpu.runtime.native_arguments import (
     words,
 )
 from tilewright.cpu.runtime.once import once
-from tilewright.launching.arguments import ARRAY_DTYPES
-from tilewright.launching.value_types import TileLike, is_pointer, pointee_in
+from tilewright.launching.accepted import ARRAY_DTYPES
+from tilewright.launching.interfaces import PassedType
 from tilewright.numerics.element_types import FORMATS
 
 _ARRAY, _INTEGER, _FLOAT, _DOUBLE = range(4)
@@ -210,7 +210,7 @@ class NativePacker:
         return self._pack(id(args), self._rows, self._count, slots, self._types)
 
 
-def native_packer(types: Sequence[TileLike], written: Collection[int]) -> NativePacker | None:
+def native_packer(types: Sequence[PassedType], written: Collection[int]) -> NativePacker | None:
     """A packer for parameters of these types, of which those with the numbers ``written`` point to what the
     kernel may write; None where a parameter or this Python has no such way."""
     rows: list[int] = []
@@ -223,9 +223,9 @@ def native_packer(types: Sequence[TileLike], written: Collection[int]) -> Native
     return NativePacker(rows, keep) if is_as_expected() else None
 
 
-def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | None:
-    if is_pointer(ty):
-        dtypes = [np.dtype(dtype) for dtype in ARRAY_DTYPES[pointee_in(ty)]]
+def _row(ty: PassedType, keep: list[object], *, is_written: bool) -> list[int] | None:
+    if ty.is_pointer:
+        dtypes = [np.dtype(dtype) for dtype in ARRAY_DTYPES[ty.pointee]]
         keep.append(dtypes)
         elements = [id(dtype) for dtype in dtypes]
         if not 1 <= len(elements) <= 3:
@@ -233,7 +233,7 @@ def _row(ty: TileLike, keep: list[object], *, is_written: bool) -> list[int] | N
         elements += elements[:1] * (3 - len(elements))
         flags = WRITEABLE if is_written else 0
         return [_ARRAY, dtypes[0].itemsize, flags, *elements, 0, 0]
-    if ty.rank:
+    if ty.dims:
         return None
     if ty.element in ("f32", "f64"):
         return [_FLOAT if ty.element == "f32" else _DOUBLE, 0, 0, 0, 0, 0, 0, 0]

@@ -12,18 +12,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
 
 from tilewright.cpu.runtime.argument_fast_path import Slots, Span, are_apart, fast_path
 from tilewright.cpu.runtime.buffers import tile_bytes
+from tilewright.cpu.runtime.modules import LaunchedKernel
 from tilewright.cpu.runtime.native_packing import NativePacker, native_packer
-from tilewright.diagnostics import TileIRError
-from tilewright.dialects.source_map import location_of
-from tilewright.launching.arguments import check_grid
-from tilewright.launching.checks import check_alignment, check_launch, first_writes, in_numpy
-from tilewright.launching.codes import BAD_ARGUMENT
-from tilewright.launching.modules import KernelOp
-from tilewright.launching.value_types import TileLike, is_pointer, tile_like
+from tilewright.launching.accepted import check_grid
+from tilewright.launching.array_interchange import in_numpy
+from tilewright.launching.interfaces import PassedType
 from tilewright.numerics.arrays import Array, to_bytes
 
 ALL_MEMORY = (0, 2**64 - 1)
@@ -50,21 +46,12 @@ class Packed:
 class Packer:
     """Packs the arguments of one kernel."""
 
-    def __init__(self, kernel: KernelOp) -> None:
+    def __init__(self, kernel: LaunchedKernel) -> None:
         self._kernel = kernel
+        self._interface = interface = kernel.interface
         self._last_grid: tuple[object, tuple[int, int, int]] = None, (1, 1, 1)
-        self._types = [_launchable(kernel, n, p.type) for n, p in enumerate(kernel.block.args)]
-
-    @cached_property
-    def _writes(self) -> dict[int | None, Operation]:
-        """The first write through each parameter: a walk over the whole kernel, made once."""
-        return first_writes(self._kernel)
-
-    @cached_property
-    def _written(self) -> frozenset[int]:
-        """The numbers of the parameters that the kernel may write through."""
-        writes = self._writes
-        return frozenset(n for n in range(len(self._types)) if n in writes or None in writes)
+        self._types = [parameter.type for parameter in interface.parameters]
+        self._written = frozenset(filter(interface.may_write, range(len(self._types))))
 
     @cached_property
     def native(self) -> NativePacker | None:
@@ -74,7 +61,7 @@ class Packer:
     @cached_property
     def arrays(self) -> tuple[int, ...]:
         """The numbers of the parameters that are pointers."""
-        return tuple(number for number, ty in enumerate(self._types) if is_pointer(ty))
+        return tuple(number for number, ty in enumerate(self._types) if ty.is_pointer)
 
     @cached_property
     def _quick(self) -> Callable[[Sequence[Any]], Slots | None]:
@@ -86,7 +73,7 @@ class Packer:
             return packed.spans
         found: list[Span] = []
         for ty, value in zip(self._types, packed.keep, strict=True):
-            if not is_pointer(ty):
+            if not ty.is_pointer:
                 continue
             found.append(span_of(value) if isinstance(value, np.ndarray) else ALL_MEMORY)
         return found
@@ -98,7 +85,7 @@ class Packer:
         """
         quick = self._quickly(grid, args)
         if quick is None:
-            args = in_numpy(self._kernel, args)
+            args = in_numpy(args, lambda: self._kernel.location)
             quick = self._quickly(grid, args)
         if quick is not None and (allow_overlap or quick.distinct):
             return quick
@@ -115,33 +102,37 @@ class Packer:
     def _extents(self, grid: object) -> tuple[int, int, int]:
         """The grid with three extents, checked if it is not that of the launch before."""
         if type(grid) is not tuple:
-            return check_grid(grid, self._kernel)
+            return check_grid(grid, self._interface.promised_grid)
         known, extents = self._last_grid
         if grid is known:
             return extents
         if grid != known or any(type(extent) is not int for extent in grid):
-            extents = check_grid(grid, self._kernel)
+            extents = check_grid(grid, self._interface.promised_grid)
             self._last_grid = grid, extents
         return extents
 
     def _carefully(self, grid: object, args: Sequence[object], allow_overlap: bool) -> Packed:
+        # Imported where it is needed: it looks at the operation.
+        from tilewright.launching.checks import check_alignment, check_launch
+
+        kernel = self._kernel
         checked = check_launch(
-            self._kernel, grid, args, allow_overlap=allow_overlap, writes=self._writes
+            kernel.op, grid, args, allow_overlap=allow_overlap, writes=kernel.writes
         )
         given = checked.arguments
         slots: list[int] = []
         copies: list[Array] = []
         for value, ty in zip(given.values, self._types, strict=True):
-            if ty.rank:
+            if ty.dims:
                 copies.append(tile_bytes(ty, value))
                 slots.append(copies[-1].ctypes.data)
             else:
                 slots.append(_slot_of(value, ty))
-        check_alignment(self._kernel, given.arrays)
+        check_alignment(kernel.op, given.arrays)
         for number, array in given.arrays.items():
             slots[number] = array.ctypes.data
         reaches = [(*span_of(array), n in self._written) for n, array in given.arrays.items()]
-        bare = any(is_pointer(ty) and n not in given.arrays for n, ty in enumerate(self._types))
+        bare = any(ty.is_pointer and n not in given.arrays for n, ty in enumerate(self._types))
         distinct = not bare and are_apart(reaches)
         return Packed(checked.grid, slots, distinct, list(args), copies=copies)
 
@@ -152,20 +143,8 @@ def span_of(array: Array) -> Span:
     return int(first), int(behind)
 
 
-def _launchable(kernel: KernelOp, number: int, ty: Any) -> TileLike:
-    found = tile_like(ty)
-    if found is None or (found.rank and is_pointer(found)):
-        raise TileIRError.single(
-            BAD_ARGUMENT,
-            f"argument {number} cannot be passed on this machine: its type is '{ty}'",
-            location_of(kernel),
-            help="pass tiles through memory",
-        )
-    return found
-
-
-def _slot_of(value: Array, ty: TileLike) -> int:
+def _slot_of(value: Array, ty: PassedType) -> int:
     """The bits of a rank-0 tile."""
-    if is_pointer(ty):
+    if ty.is_pointer:
         return int(value)
     return int.from_bytes(to_bytes(value, ty.element), "little")

@@ -15,21 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Operation
-
 from tilewright.cpu.abi import symbol_of
 from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.target import cpu_target
-from tilewright.diagnostics import TileIRError
-from tilewright.dialects.cuda_tile.ops.control_flow import AssertOp
-from tilewright.dialects.cuda_tile.ops.misc import PrintTkoOp
 from tilewright.launching.disk_cache import DiskCache, key_of
-from tilewright.launching.modules import KernelOp
 
-#: The packages whose code decides on what a module becomes.
-_COMPILER = ("analysis", "cpu", "dialects", "lowering", "numerics", "passes")
+#: The packages whose code decides on what bytes become.
+_COMPILER = (
+    *("analysis", "bytecode", "cpu", "cutile", "dialects"),
+    *("launching", "lowering", "numerics", "passes", "text"),
+)
 #: What a record holds, by type.
 _LAYOUT: Mapping[str, type] = {
     "object": str,
@@ -69,37 +65,28 @@ def _facts_of(directory: str, name: str) -> Iterator[str]:
 
 
 def record_key(
-    module: Operation, kernel: KernelOp, options: CompileOptions, level: OptLevel
+    digest: str | None, symbol: str, options: CompileOptions, level: OptLevel
 ) -> str | None:
-    """The key of a kernel's record; None for a kernel that has none."""
-    if options.checked or isinstance(module, BuiltinModuleOp):
-        return None
-    if any(isinstance(op, AssertOp | PrintTkoOp) for op in kernel.walk()):
-        return None
-    from tilewright.bytecode import write
-
-    try:
-        code = write(module)
-    except TileIRError:  # what bytecode cannot hold
+    """The key of a kernel's record; None for a kernel that has none. ``digest`` is that of its module (``module_records``)."""
+    if options.checked or digest is None:
         return None
     target = cpu_target(options.cpu)
-    parts = [code.hex(), kernel.symbol, options.key, level.key, target.key, compiler_facts()]
-    return key_of(["record", *parts])
+    return key_of(["record", digest, symbol, options.key, level.key, target.key, compiler_facts()])
 
 
 def find_record(
-    cache_: DiskCache, key: str, kernel: KernelOp, options: CompileOptions
+    cache_: DiskCache, key: str, symbol: str, options: CompileOptions
 ) -> tuple[CompiledKernel, bytes] | None:
     """The kernel without its LLVM IR, and its object code; None where either is not there."""
     facts = _facts_in(cache_.get(key))
     code = None if facts is None else cache_.get(facts["object"])
-    if facts is None or code is None or facts["symbol"] != symbol_of("kernel", kernel.symbol):
+    if facts is None or code is None or facts["symbol"] != symbol_of("kernel", symbol):
         return None
     compiled = CompiledKernel(
         "",
         facts["symbol"],
         facts["arena_bytes"],
-        tuple(parameter.type for parameter in kernel.block.args),
+        (),
         (),
         facts["may_wait"],
         cpu_target(options.cpu),

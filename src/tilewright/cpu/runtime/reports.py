@@ -20,10 +20,10 @@ from tilewright.diagnostics import Note, TileIRError
 from tilewright.launching.agents import deadlock_message, waits_here
 from tilewright.launching.assertions import AssertionFailure
 from tilewright.launching.codes import AGENT_DEADLOCK, ASSERTION_FAILED
+from tilewright.launching.interfaces import INDEX_ELEMENT
 from tilewright.launching.plugins import Plugin
 from tilewright.launching.printing import format_tiles, parse_format
 from tilewright.launching.storage import storage_of
-from tilewright.launching.value_types import INDEX_ELEMENT
 from tilewright.numerics.arrays import PTR, Array
 
 _SIGNATURE = ctypes.CFUNCTYPE(

@@ -76,6 +76,12 @@ class CompiledKernel:
     has_keys: bool = False
     """Whether it has a function that tells which of its blocks may wait for one another (``abi``)."""
     loops: tuple[OperationSource, ...] | None = None
-    """Where its loops stand, by their numbers; None for code from the disk, where it is not kept."""
+    """Where its loops stand, by their numbers; None for code from the disk, where it is not kept. The sources of its
+    ``sites`` are not kept there, either."""
     remarks: tuple[Remark, ...] = ()
     """What was decided and why; none for code from the disk."""
+
+    @property
+    def is_from_disk(self) -> bool:
+        """Whether it is known from a record (``runtime.records``), which has no positions."""
+        return self.loops is None

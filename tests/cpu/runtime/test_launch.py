@@ -16,7 +16,7 @@ from tilewright.cpu.runtime import kernels
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.runtime.modules import digest_of
 from tilewright.cpu.runtime.records import record_key
-from tilewright.diagnostics import TileIRError
+from tilewright.diagnostics import TileIRError, render
 from tilewright.lowering import lower_to_tileaa
 
 ADD = """
@@ -159,10 +159,22 @@ def test_records_tell_kernels_apart(module, own_cache) -> None:
     assert None not in keys
 
 
-def test_kernels_that_report_have_no_record(own_cache) -> None:
-    Program(tilewright.parse(TELL)).prepare()
-    # Only the code, which is found by what it is made from.
-    assert len(list(own_cache.glob("??/*.bin"))) == 1
+def test_what_a_kernel_reports_is_recorded_without_where(own_cache, monkeypatch) -> None:
+    seen = []
+    for name in ("first.tileir", "second.tileir", "second.tileir"):
+        monkeypatch.setattr(kernels, "_libraries", kernels.OrderedDict())
+        program = Program(tilewright.parse(TELL, name), LaunchOptions(threads=1))
+        result = program.launch(None, 6, (6,), LaunchOptions(check_asserts=False))
+        with pytest.raises(TileIRError) as error:
+            program.launch(None, 6, (6,))
+        assert {each.source.file for each in result.failures} == {name}
+        failed = [(each.source.line, each.index, each.block) for each in result.failures]
+        seen.append((result.text, failed, render(error.value.diagnostics)))
+        assert ("optimise" in program.timings.seconds) == (name == "first.tileir")
+    first, second, third = seen
+    assert second == third and len(first[1]) == 4
+    assert first[:2] == second[:2]
+    assert first[2].replace("first.tileir", "second.tileir") == second[2]
 
 
 def test_code_that_is_gone_is_made_again(module, own_cache, monkeypatch) -> None:

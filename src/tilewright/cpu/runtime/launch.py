@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.cpu.abi import ALONE, ARENA_ALIGNMENT, CLOSED, AssertSite, Site
-from tilewright.cpu.compiled_kernels import CompileOptions
+from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.argument_fast_path import Span
 from tilewright.cpu.runtime.crash import report_crashes
 from tilewright.cpu.runtime.described import DescribedPacker
@@ -190,7 +190,7 @@ class Program:
         found = self._entry(entry)
         packed = found.packer.pack(grid, args, allow_overlap=settings.options.allow_overlap)
         reports = self._run(found, packed, settings)
-        failures = tuple(reports.failures)
+        failures = reports.failures
         if failures and settings.options.check_asserts:
             raise assertion_error(failures)
         if not deprecated and (extents := as_tuple(grid)) is not None:
@@ -285,8 +285,8 @@ class Program:
         reports = self._run(found, packed, settings)
         if warm is None or not warm.is_for(warm.kernel, grid, options):
             found.warm = self._warm_launch(found, packed, grid, options, settings)
-        if reports.failures and settings.options.check_asserts:
-            raise assertion_error(tuple(reports.failures))
+        if reports.has_failures and settings.options.check_asserts:
+            raise assertion_error(reports.failures)
 
     def repeated(
         self,
@@ -362,6 +362,8 @@ class Program:
             where = self._stopped_in(entry, kernel, state)
             raise time_is_over(options.time_limit, *where)
         assert state.expired or not state.stop, "a kernel stopped without a diagnostic"
+        if reports.has_failures and compiled.is_from_disk:
+            reports.place(self._compiled_anew(entry, kernel).sites)
         return reports
 
     def _run_updates(self, state: LaunchState, kernel: NativeKernel, settings: _Settings) -> None:
@@ -423,17 +425,20 @@ class Program:
         if found is None:
             return None, None
         number, block = found
-        loops = kernel.compiled.loops
-        if loops is None:
-            from tilewright.cpu.compile import compile_kernel
+        compiled = kernel.compiled
+        if compiled.is_from_disk:
+            compiled = self._compiled_anew(entry, kernel)
+        assert compiled.loops is not None
+        return compiled.loops[number], block
 
-            # Code from the disk is the same as what is made anew, which has the places.
-            distinct, compiling = next(k for k, code in entry.code.items() if code is kernel)
-            options = replace(compiling.options, distinct_arguments=distinct)
-            symbol = entry.kernel.interface.symbol
-            loops = compile_kernel(self._module.lowered, symbol, options).loops
-            assert loops is not None
-        return loops[number], block
+    def _compiled_anew(self, entry: _Entry, kernel: NativeKernel) -> CompiledKernel:
+        """What code from the disk does not have, where its loops and sites are, from compiling the kernel: it makes the
+        same code."""
+        from tilewright.cpu.compile import compile_kernel
+
+        distinct, compiling = next(k for k, code in entry.code.items() if code is kernel)
+        options = replace(compiling.options, distinct_arguments=distinct)
+        return compile_kernel(self._module.lowered, entry.kernel.interface.symbol, options)
 
     def _entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)

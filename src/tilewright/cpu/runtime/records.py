@@ -1,8 +1,9 @@
 """Records of kernels that were compiled before: they find the object code without generating LLVM IR again.
 
 A record is an entry of the disk cache. Its key is a hash of the module as bytecode, the kernel's name, all options, and the
-compiler itself, down to its source files; it names the entry that holds the object code. Kernels that report to the
-host have no record: reports name locations in the text that the module was read from, which bytecode does not have.
+compiler itself, down to its source files; it names the entry that holds the object code. What prints and assertions report
+is in the record, but not where they are: that depends on the text or the file that the module was read from. Kernels that
+report other things have no record.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.cpu.abi import symbol_of
+from tilewright.cpu.abi import AssertSite, PrintSite, Site, symbol_of
 from tilewright.cpu.compiled_kernels import CompiledKernel, CompileOptions
 from tilewright.cpu.runtime.engine import OptLevel
 from tilewright.cpu.target import cpu_target
+from tilewright.launching.assertions import OperationSource
+from tilewright.launching.codes import ASSERTION_FAILED
 from tilewright.launching.disk_cache import DiskCache, key_of
+from tilewright.numerics.arrays import PTR
+from tilewright.numerics.element_types import FORMATS
 
 #: The packages whose code decides on what bytes become.
 _COMPILER = (
@@ -87,7 +92,7 @@ def find_record(
         facts["symbol"],
         facts["arena_bytes"],
         (),
-        (),
+        tuple(facts["sites"]),
         facts["may_wait"],
         cpu_target(options.cpu),
         facts["asks_for_memory"],
@@ -105,7 +110,10 @@ def _facts_in(data: bytes | None) -> dict[str, Any] | None:
         facts = json.loads(data or b"")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(facts, dict) or facts.keys() - _DEFAULTS.keys() != _LAYOUT.keys():
+    if not isinstance(facts, dict):
+        return None
+    facts["sites"] = _sites_in(facts.get("sites", []))
+    if facts["sites"] is None or facts.keys() - _DEFAULTS.keys() - {"sites"} != _LAYOUT.keys():
         return None
     if any(type(facts.get(name, False)) is not bool for name in _DEFAULTS):
         return None
@@ -117,8 +125,9 @@ def _facts_in(data: bytes | None) -> dict[str, Any] | None:
 
 
 def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key: str) -> None:
-    """Write down what was compiled; not for a kernel that reports, whatever the reason."""
-    if compiled.sites:
+    """Write down what was compiled; not for a kernel that reports anything but prints and failed assertions."""
+    sites = [_site_facts(site) for site in compiled.sites]
+    if None in sites:
         return
     facts = {
         "object": object_key,
@@ -133,4 +142,45 @@ def put_record(cache_: DiskCache, key: str, compiled: CompiledKernel, object_key
     for name, default in _DEFAULTS.items():
         if getattr(compiled, name) != default:
             facts[name] = getattr(compiled, name)
+    if sites:
+        facts["sites"] = sites
     cache_.put(key, json.dumps(facts).encode())
+
+
+def _site_facts(site: Site) -> list[object] | None:
+    """A site without its source; None for one that is not recorded."""
+    if isinstance(site, PrintSite):
+        return [site.format, site.operands]
+    if isinstance(site, AssertSite) and site.code == ASSERTION_FAILED:
+        return [site.message, site.shape, site.code]
+    return None
+
+
+def _sites_in(facts: Any) -> list[Site] | None:
+    """The sites that these facts make; None where they are of another layout."""
+    try:
+        return [_site_of(*each) for each in facts]
+    except (TypeError, ValueError):
+        return None
+
+
+def _site_of(text: Any, what: Any, code: Any = None) -> Site:
+    """A print, or, with a code, an assertion. Raises TypeError or ValueError for facts of another layout."""
+    if type(text) is not str or code not in (None, ASSERTION_FAILED):
+        raise ValueError(text)
+    if code is not None:
+        return AssertSite(text, _extents(what), OperationSource())
+    operands = tuple((_element(element), _extents(dims)) for element, dims in what)
+    return PrintSite(text, operands, OperationSource())
+
+
+def _element(name: Any) -> str:
+    if name not in FORMATS and name not in (PTR, "index"):
+        raise ValueError(name)
+    return name
+
+
+def _extents(dims: Any) -> tuple[int, ...]:
+    if any(type(extent) is not int or extent < 1 for extent in dims):
+        raise ValueError(dims)
+    return tuple(dims)

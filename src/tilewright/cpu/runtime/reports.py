@@ -51,10 +51,30 @@ class Reports:
         self._lock = threading.Lock()
         self._number = next(_numbers)
         self.printed: list[str] = []
-        self.failures: list[AssertionFailure] = []
+        self._failed: list[tuple[int, tuple[int, int, int], Array]] = []
         self._hook = self._hook_before = None
         self.error: BaseException | None = None
         """What ended the launch: a failed check, or what ``print_to`` raised."""
+
+    @property
+    def failures(self) -> tuple[AssertionFailure, ...]:
+        """The failed assertions, a false element each."""
+        return tuple(
+            AssertionFailure(site.message, index, block, site.source)
+            for number, block, positions in self._failed
+            if isinstance(site := self._sites[number], AssertSite)
+            for index in _indices(positions, site.shape)
+        )
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether assertions have failed."""
+        return bool(self._failed)
+
+    def place(self, sites: Sequence[Site]) -> None:
+        """Give the sites of failures their sources: these are the same sites, with them."""
+        assert len(sites) == len(self._sites)
+        self._sites = sites
 
     def __enter__(self) -> Reports:
         if self._sites:
@@ -104,7 +124,7 @@ class Reports:
                 return
             numbers = np.frombuffer(ctypes.string_at(payload, count * 8), np.int64)
             if isinstance(site, AssertSite):
-                self._fail(site, block, numbers)
+                self._fail(site_number, site, block, numbers)
             else:
                 self.stop(_deadlock(site, numbers.reshape(-1, 2).tolist()))
 
@@ -127,7 +147,9 @@ class Reports:
         if self._print_to is not None:
             self._print_to(text)
 
-    def _fail(self, site: AssertSite, block: tuple[int, int, int], positions: Any) -> None:
+    def _fail(
+        self, number: int, site: AssertSite, block: tuple[int, int, int], positions: Array
+    ) -> None:
         if site.code != ASSERTION_FAILED:
             self.stop(
                 TileIRError.single(
@@ -138,15 +160,18 @@ class Reports:
                 )
             )
             return
-        indices = np.stack(np.unravel_index(positions, site.shape), -1) if site.shape else [()]
-        self.failures.extend(
-            AssertionFailure(site.message, tuple(map(int, index)), block, site.source)
-            for index in indices
-        )
+        self._failed.append((number, block, positions))
 
 
 #: The reports of kernels that have nothing to say.
 SILENCE = Reports((), LaunchState(0, (), (0, 0, 0)), None)
+
+
+def _indices(positions: Array, shape: tuple[int, ...]) -> Sequence[tuple[int, ...]]:
+    """The indices of a tile's elements at these row-major positions."""
+    if not shape:
+        return [()]
+    return [tuple(map(int, index)) for index in np.stack(np.unravel_index(positions, shape), -1)]
 
 
 def _deadlock(site: DeadlockSite, coroutines: Sequence[Sequence[int]]) -> TileIRError:

@@ -139,7 +139,18 @@ def load(
 
     Raises ``UsageError`` if the file cannot be read, ``TileIRError`` with every error in the input.
     """
-    source = session.read(path)
+    module, warnings = read_module(session.read(path), options, verify=verify)
+    session.report(warnings)
+    return module
+
+
+def read_module(
+    source: InputFile, options: argparse.Namespace, *, verify: bool = True
+) -> tuple[Module, list[Diagnostic]]:
+    """Read and, by default, verify the module of a file; returns it and its warnings.
+
+    Raises ``TileIRError`` with every error in the input, and the warnings.
+    """
     warnings: list[Diagnostic] = []
     try:
         module = parse_source(source, options, warnings)
@@ -149,8 +160,12 @@ def load(
             warnings += verifier.verify(module, allow_unregistered=options.allow_unregistered)
     except TileIRError as error:
         raise TileIRError([*warnings, *all_diagnostics(error)]) from error
-    session.report(warnings)
-    return module
+    return module, warnings
+
+
+def is_read_plainly(options: argparse.Namespace) -> bool:
+    """Whether files are read as ``tilewright.load`` reads them."""
+    return not (options.no_implicit_module or options.allow_unregistered)
 
 
 def machine_module(module: Module, name: str) -> Module:

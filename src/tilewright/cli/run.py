@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.launch_options import add_find_nan, add_time_limit
-from tilewright.cli.modules import add_reading_options, load, machine_module
+from tilewright.cli.modules import (
+    add_reading_options,
+    is_read_plainly,
+    machine_module,
+    read_module,
+)
 from tilewright.cli.progress import working
 from tilewright.cli.run_machine import add_machine_arguments, launch_options
 from tilewright.cli.run_sim import add_sim_arguments
@@ -22,9 +28,11 @@ if TYPE_CHECKING:
     from tilewright.cli.run_results import Results
     from tilewright.cli.run_specs import Parameter
     from tilewright.gpu.launch import LaunchResult
-    from tilewright.launching.machine import Machine
+    from tilewright.launching.machine import Machine, Program
     from tilewright.launching.modules import KernelOp
+    from tilewright.launching.options import LaunchOptions
     from tilewright.launching.result import RunResult
+    from tilewright.launching.sources import ModuleSource
     from tilewright.numerics.arithmetic import Arithmetic
     from tilewright.simulator import SimulationResult
 
@@ -184,31 +192,72 @@ def _positive(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel of the file: the module that a machine loads, and the parameters for arguments."""
+    """A kernel of the file: how a machine loads its module, and the parameters for arguments."""
 
     name: str
-    module: Module
+    load: Callable[[LaunchOptions], Program]
     parameters: Sequence[Parameter]
     level: str
 
 
 def _kernel(options: argparse.Namespace, machine: Machine, session: Session) -> _Kernel:
-    """Return the kernel that the command line names; of ``nvgpu`` if the machine runs threads."""
+    """Return the kernel that the command line names; of ``nvgpu`` if the machine runs threads.
+
+    The file is only read as a module if the machine does not know it.
+    """
+    from tilewright.launching.sources import ModuleSource
+
+    file = session.read(options.file)
+    source = ModuleSource(file.data, file.name) if is_read_plainly(options) else None
+    found = None if source is None else _known_kernel(options, machine, source)
+    if found is not None:
+        return found
+    module, warnings = read_module(file, options)
+    session.report(warnings)
+    kernel = _read_kernel(options, machine, module)
+    if source is None or warnings:
+        return kernel
+
+    def load(wanted: LaunchOptions) -> Program:
+        program = kernel.load(wanted)
+        machine.remember(source, program)
+        return program
+
+    return replace(kernel, load=load)
+
+
+def _known_kernel(
+    options: argparse.Namespace, machine: Machine, source: ModuleSource
+) -> _Kernel | None:
+    """Return the kernel if the machine knows the module; None if not, and if there is no such kernel."""
+    from tilewright.cli.run_specs import parameters_in
+    from tilewright.launching.options import TILE_IR
+
+    known = machine.known(source)
+    interface = None if known is None else known.interface(options.entry)
+    if known is None or interface is None:
+        return None
+    return _Kernel(interface.symbol, known.load, parameters_in(interface), TILE_IR)
+
+
+def _read_kernel(options: argparse.Namespace, machine: Machine, module: Module) -> _Kernel:
+    """Return the kernel of a module that was read."""
     from tilewright.cli import run_sim, run_specs
     from tilewright.launching.modules import is_tile_ir
     from tilewright.launching.options import NVGPU, TILE_IR
 
-    module = load(options.file, options, session)
     if is_tile_ir(module) or "nvgpu" not in machine.capabilities.levels:
         held = machine_module(module, options.file)
         entry = entry_of(held, options.entry)
-        return _Kernel(entry.symbol, held, run_specs.parameters_of(entry), TILE_IR)
+        parameters = run_specs.parameters_of(entry)
+        return _Kernel(entry.symbol, partial(machine.load, held), parameters, TILE_IR)
     kernel = run_sim.thread_kernel(module, options.entry)
     if options.block is None and machine.capabilities.kind == "sim":
         raise UsageError.because(
             "the simulator needs the number of threads per block", help="add --block"
         )
-    return _Kernel(kernel.symbol, module, run_sim.parameters_of(kernel), NVGPU)
+    parameters = run_sim.parameters_of(kernel)
+    return _Kernel(kernel.symbol, partial(machine.load, module), parameters, NVGPU)
 
 
 def execute(options: argparse.Namespace, session: Session) -> int:
@@ -237,7 +286,7 @@ def execute(options: argparse.Namespace, session: Session) -> int:
     results = Results(parameters, values, options)
     arithmetic_of(options, session)
     machine.check()
-    program = machine.load(kernel.module, wanted)
+    program = kernel.load(wanted)
     started = time.perf_counter()
     with working(f"running {kernel.name}") as progress, written(trace, options, session):
         if "progress" in machine.capabilities.options:

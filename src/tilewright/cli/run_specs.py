@@ -33,6 +33,7 @@ from tilewright.numerics.arrays import Array, dtype_of, from_bits
 from tilewright.numerics.convert import ftof
 
 if TYPE_CHECKING:
+    from tilewright.launching.interfaces import KernelInterface
     from tilewright.launching.modules import KernelOp
 
 ARGUMENT_SPEC = define_code(
@@ -91,13 +92,33 @@ def parameters_of(entry: KernelOp) -> list[Parameter]:
 
     found: list[Parameter] = []
     for index, argument in enumerate(entry.block.args):
-        name, ty = argument.name_hint or f"arg{index}", tile_like(argument.type)
+        name, ty = argument.name_hint, tile_like(argument.type)
         if ty is None or ty.rank:
-            raise _bad(f"parameter '{name}' is neither a number nor a pointer")
+            raise _unusual(name, index)
         element = pointee_in(ty) if is_pointer(ty) else ty.element
-        element = _MEMORY_FORMS.get(element, element)
-        found.append(Parameter(index, name, element, is_pointer(ty)))
+        found.append(_parameter(index, name, element, is_pointer=is_pointer(ty)))
     return found
+
+
+def parameters_in(interface: KernelInterface) -> list[Parameter]:
+    """The same for a kernel of which only the interface is known."""
+    found: list[Parameter] = []
+    for index, parameter in enumerate(interface.parameters):
+        ty = parameter.type
+        if ty.dims:
+            raise _unusual(parameter.name, index)
+        element = ty.pointee if ty.is_pointer else ty.element
+        found.append(_parameter(index, parameter.name, element, is_pointer=ty.is_pointer))
+    return found
+
+
+def _parameter(index: int, name: str | None, element: str, *, is_pointer: bool) -> Parameter:
+    held = _MEMORY_FORMS.get(element, element)
+    return Parameter(index, name or f"arg{index}", held, is_pointer)
+
+
+def _unusual(name: str | None, index: int) -> UsageError:
+    return _bad(f"parameter '{name or f'arg{index}'}' is neither a number nor a pointer")
 
 
 def with_elements(parameters: Sequence[Parameter], values: Sequence[Value]) -> list[Parameter]:

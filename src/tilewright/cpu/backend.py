@@ -14,7 +14,7 @@ from tilewright.launching.interfaces import KernelInterface, ModuleInterface
 from tilewright.launching.machine import Program as AnyProgram
 from tilewright.launching.machine import unsupported_level
 from tilewright.launching.options import LaunchOptions
-from tilewright.launching.sources import ModuleSource
+from tilewright.launching.sources import Source
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -44,7 +44,7 @@ def get_ready() -> None:
 class KnownModule:
     """A module that was loaded before, maybe by another process; as ``launching.machine.KnownModule``."""
 
-    source: ModuleSource
+    source: Source
     record: ModuleInterface
 
     def interface(self, entry: str | None) -> KernelInterface | None:
@@ -56,14 +56,14 @@ class KnownModule:
         return Program(LaunchedModule(self.source.read, self.record), options)
 
 
-def find(source: ModuleSource) -> KnownModule | None:
-    """The module in these bytes, if it is known from the disk cache."""
+def find(source: Source) -> KnownModule | None:
+    """The module of this source, if it is known from the disk cache."""
     cache = disk_cache()
-    record = None if cache is None else find_module(cache, source.data)
+    record = None if cache is None else find_module(cache, source.identity)
     return None if record is None else KnownModule(source, record)
 
 
-def remember(source: ModuleSource, program: AnyProgram) -> None:
-    """Make the module of a program, which was read from these bytes, known to later processes."""
+def remember(source: Source, program: AnyProgram) -> None:
+    """Make the module of a program, which comes from this source, known to later processes."""
     assert isinstance(program, Program)
-    program.remember(source.data)
+    program.remember(source.identity)

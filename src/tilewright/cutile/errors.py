@@ -16,12 +16,6 @@ from tilewright.diagnostics import (
     TileIRError,
     define_code,
 )
-from tilewright.dialects.cuda_tile.debug_info import (
-    CALL_SITES,
-    debug_location,
-    source_position,
-    subprogram_of,
-)
 from tilewright.launching.codes import UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -158,6 +152,8 @@ def _frames_at(
 def frames_of(location: Attribute) -> tuple[NamedLocation, ...]:
     """The positions in the source that a location stands for, from the innermost call outwards; those in
     cuTile's own functions, which stand for an operation at their caller's, only where there are no others."""
+    from tilewright.dialects.cuda_tile.debug_info import CALL_SITES
+
     frames: list[NamedLocation] = []
     stack = [location]
     while stack:
@@ -172,6 +168,12 @@ def frames_of(location: Attribute) -> tuple[NamedLocation, ...]:
 
 
 def _frame(location: Attribute) -> NamedLocation | None:
+    from tilewright.dialects.cuda_tile.debug_info import (
+        debug_location,
+        source_position,
+        subprogram_of,
+    )
+
     position = source_position(location)
     if position is None:
         return None

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cutile.captures import capture_of, of_thread
 from tilewright.cutile.errors import type_name
 from tilewright.cutile.frontend import FrontEnd, front_end
+from tilewright.cutile.kernel_sources import KernelSource
 from tilewright.cutile.parameters import Key, Value, constraints_of, parameter
 from tilewright.cutile.repeats import Repeats
 from tilewright.cutile.settings import Launched, Settings, current
-from tilewright.diagnostics import Diagnostic, NamedLocation, TileIRError
+from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
-from tilewright.garbage import rare_collections
 from tilewright.launching.accepted import MAX_GRID_EXTENT
-from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
     from tilewright.cutile.machines import LoadedKernel
@@ -173,20 +172,36 @@ def _grid(grid: Any) -> tuple[int, int, int]:
 class Specialisation:
     """A kernel compiled for arguments of one kind, and loaded onto the machines it ran on.
 
-    ``module`` has the author's names, ``entry`` among them; ``bytecode`` is what cuTile wrote, where
-    the kernel is called ``symbol``. ``kind`` says for each parameter of the Python function what the
+    ``source`` is what cuTile has made of it. ``kind`` says for each parameter of the Python function what the
     kernel was compiled for, and ``constants`` has those that are constants. ``number`` counts the specialisations of the
     kernel, from 1.
     """
 
-    module: ModuleOp
-    entry: str
-    bytecode: bytes
-    symbol: str
+    source: KernelSource
     kind: Mapping[str, str]
     constants: Mapping[str, object]
     number: int
     loaded: dict[object, LoadedKernel]
+
+    @property
+    def entry(self) -> str:
+        """The author's name of the kernel, by which ``module`` has it."""
+        return self.source.entry
+
+    @property
+    def module(self) -> ModuleOp:
+        """The verified module, with the author's names."""
+        return self.source.module
+
+    @property
+    def bytecode(self) -> bytes:
+        """What cuTile wrote, where the kernel is called ``symbol``."""
+        return self.source.bytecode
+
+    @property
+    def symbol(self) -> str:
+        """The mangled name of the kernel."""
+        return self.source.symbol
 
 
 class Dispatcher:
@@ -273,7 +288,9 @@ class Dispatcher:
         grid: tuple[int, int, int],
         kernel_args: tuple[Any, ...],
     ) -> tuple[Specialisation, LoadedKernel]:
-        compiled = self._compiled.get(tuple(key)) or self.compiled(key)
+        compiled = self._compiled.get(tuple(key))
+        if compiled is None:
+            compiled = self.compiled(key, settings)
         loaded = compiled.loaded.get(settings.loading)
         if loaded is None:
             if settings.on_compile is not None:
@@ -318,62 +335,38 @@ class Dispatcher:
         """
         return constraints_of(self.read(kernel_args)[0], self._front)
 
-    def compiled(self, key: Key) -> Specialisation:
-        """The kernel for arguments of these kinds, compiled at the first call."""
+    def compiled(self, key: Key, settings: Settings | None = None) -> Specialisation:
+        """The kernel for arguments of these kinds, compiled at the first call.
+
+        Its module has been read, unless the machine of the settings for which it is compiled knows it.
+        """
         frozen = tuple(key)
         found = self._compiled.get(frozen)
         if found is None:
-            found = self._compiled[frozen] = self._compile(frozen)
+            found = self._compiled[frozen] = self._compile(frozen, settings)
         return found
 
-    @rare_collections
-    @deep_recursion()
-    def _compile(self, key: Sequence[object]) -> Specialisation:
-        from tilewright.bytecode import read
-        from tilewright.cutile.bool_conversion import compare_with_zero
-        from tilewright.cutile.naming import use_authors_names
-        from tilewright.cutile.sign_workaround import with_signs
+    def _compile(self, key: Sequence[object], settings: Settings | None) -> Specialisation:
+        from tilewright.cutile.machines import is_known
         from tilewright.cutile.specialisation import constants_in, described, entry_parameters
-        from tilewright.cutile.unneeded_assumptions import drop_unneeded_assumptions
 
         kernel = self._kernel()
         assert kernel is not None
+        function = kernel._annotated_function.pyfunc
+        entry, code = function.__name__, function.__code__
         bytecode, symbol = self._front.compile(kernel, constraints_of(key, self._front))
-        entry = kernel._annotated_function.pyfunc.__name__
-        name = f"<bytecode of {entry}>"
-        warnings: list[Diagnostic] = []
-        try:
-            module = read(bytecode, name, warnings=warnings)
-            repaired = with_signs(bytecode, warnings)
-            if repaired is not None:
-                bytecode, module = repaired, read(repaired, name)
-        except TileIRError as error:
-            # Bytes have no line of source; all that is known is the kernel.
-            code = kernel._annotated_function.pyfunc.__code__
-            position = code.co_filename, code.co_firstlineno, 1, code.co_name
-            raise self._front.compiler_error(error.diagnostics[0].message, position) from None
-        use_authors_names(module, symbol, entry, entry_parameters(self._names, key))
-        self._verify(module)
-        drop_unneeded_assumptions(module)
-        compare_with_zero(module)
+        source = KernelSource(
+            bytecode,
+            symbol,
+            entry,
+            entry_parameters(self._names, key),
+            (code.co_filename, code.co_firstlineno, 1, code.co_name),
+            self._front,
+        )
+        if settings is None or not is_known(source, settings):
+            source.read()
         kind, constants = described(self._names, key), constants_in(self._names, key)
-        number = len(self._compiled) + 1
-        return Specialisation(module, entry, bytecode, symbol, kind, constants, number, {})
-
-    def _verify(self, module: ModuleOp) -> None:
-        """Refuse what cuTile writes but Tile IR does not allow, as the next compiler does it."""
-        from tilewright.analysis.verifier import verify
-
-        try:
-            verify(module)
-        except TileIRError as error:
-            from tilewright.cutile.errors import in_python, refused_as_by_cutile
-
-            first = in_python(error, module).diagnostics[0]
-            place, position = first.location, None
-            if isinstance(place, NamedLocation):
-                position = place.file_name, place.line, place.column, place.what
-            raise self._front.compiler_error(refused_as_by_cutile(first), position) from None
+        return Specialisation(source, kind, constants, len(self._compiled) + 1, {})
 
 
 _dispatchers: weakref.WeakKeyDictionary[Any, Dispatcher] = weakref.WeakKeyDictionary()
@@ -418,6 +411,6 @@ def _load(compiled: Specialisation, settings: Settings) -> LoadedKernel:
     from tilewright.cutile.machines import load
 
     try:
-        return load(compiled.module, compiled.entry, settings, compiled.constants)
+        return load(compiled.source, settings, compiled.constants)
     except TileIRError as error:
         raise in_python(error, compiled.module) from None

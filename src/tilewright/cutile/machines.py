@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cutile.errors import RefusedError
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.machine import RepeatingProgram, machine_named
+from tilewright.launching.options import DEFAULT_OPTIONS
 
 if TYPE_CHECKING:
+    from tilewright.cutile.kernel_sources import KernelSource
     from tilewright.cutile.settings import ReportSink, Settings
-    from tilewright.dialects.cuda_tile.ops.module import EntryOp, ModuleOp
     from tilewright.launching.described import Given, Value
     from tilewright.launching.machine import Machine, Program
     from tilewright.launching.options import LaunchOptions
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 TraceSink = Callable[[Any], object]
 """Told what a launch did, as a ``machine.inspect.Trace``, however it ended."""
 
-#: What the first launch of a kernel needs, beside its machine.
+#: What the first launch of a kernel needs beside its machine, unless that knows the kernel.
 _READING = ("tilewright.bytecode.reader", "tilewright.analysis.verifier")
 
 
@@ -29,11 +30,15 @@ class LoadedKernel:
     """A compiled kernel that is ready to run on a machine."""
 
     def __init__(
-        self, program: Program, entry: EntryOp, machine: Machine, constants: Mapping[str, object]
+        self,
+        program: Program,
+        source: KernelSource,
+        machine: Machine,
+        constants: Mapping[str, object],
     ):
         self._program = program
-        self._entry = entry.symbol
-        self._kernel = entry
+        self._entry = source.entry
+        self._source = source
         self._constants = constants
         self._prints = "print_to" in machine.capabilities.options
         self._launch = program.launch_described
@@ -65,7 +70,8 @@ class LoadedKernel:
         if options.breakpoints:
             from tilewright.cutile.stops import resolved
 
-            stops = resolved(options.breakpoints, self._kernel, values, self._constants)
+            kernel = self._source.module.entry(self._entry)
+            stops = resolved(options.breakpoints, kernel, values, self._constants)
             options = replace(options, breakpoints=stops)
         if settings.trace is not None:
             return self._traced(grid, values, options, settings.trace)
@@ -87,9 +93,9 @@ class LoadedKernel:
         try:
             self._program.launch_described(self._entry, grid, values, options)
         except SanitizerError as error:
-            sink(self._kernel.parent_op(), error.report)
+            sink(self._source.module, error.report)
         else:
-            sink(self._kernel.parent_op(), None)
+            sink(self._source.module, None)
 
     def _traced(
         self,
@@ -114,9 +120,11 @@ def get_ready(name: str) -> None:
 
     Raises TileIRError for a machine that there is not.
     """
-    for module in _READING:
-        import_module(module)
-    machine_named(name).get_ready()
+    machine = machine_named(name)
+    if not machine.capabilities.knows_modules:
+        for module in _READING:
+            import_module(module)
+    machine.get_ready()
 
 
 def check_settings(settings: Settings) -> None:
@@ -135,14 +143,26 @@ def check_settings(settings: Settings) -> None:
         raise RefusedError(error.diagnostics) from None
 
 
-def load(
-    module: ModuleOp, entry: str, settings: Settings, constants: Mapping[str, object]
-) -> LoadedKernel:
-    """Load the entry of that name of a verified module onto the machine that the settings name.
+def is_known(source: KernelSource, settings: Settings) -> bool:
+    """Whether a kernel can be loaded onto the machine that the settings name without reading its module."""
+    try:
+        check_settings(settings)
+        return machine_named(settings.machine).known(source) is not None
+    except TileIRError:  # which is said where the kernel is loaded
+        return False
+
+
+def load(source: KernelSource, settings: Settings, constants: Mapping[str, object]) -> LoadedKernel:
+    """Load a kernel onto the machine that the settings name.
 
     ``constants`` are those that the kernel was compiled for, by parameter. Raises RefusedError for settings that the
     machine lacks, TileIRError for what it cannot run.
     """
     check_settings(settings)
     machine = machine_named(settings.machine)
-    return LoadedKernel(machine.load(module), module.entry(entry), machine, constants)
+    known = machine.known(source)
+    if known is not None:
+        return LoadedKernel(known.load(DEFAULT_OPTIONS), source, machine, constants)
+    program = machine.load(source.module)
+    machine.remember(source, program)
+    return LoadedKernel(program, source, machine, constants)

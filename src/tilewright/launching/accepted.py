@@ -1,8 +1,9 @@
-"""What launches accept, whichever the kernel: the dtypes of arrays, and grids."""
+"""What launches accept, whichever the kernel: the dtypes of arrays, grids, and what becomes of arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from tilewright.diagnostics import TileIRError
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.launching.codes import BAD_GRID
-from tilewright.numerics.arrays import dtype_of
+from tilewright.numerics.arrays import Array, dtype_of
 
 __tracebackhide__ = hides_frames
 
@@ -64,3 +65,11 @@ def check_grid(grid: object, promised: tuple[int, ...] | None = None) -> tuple[i
             help="lower it without the option `grid`, or for this grid",
         )
     return x, y, z
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Converted arguments: a value per parameter (scalars as rank-0 tiles), and the arrays by parameter number."""
+
+    values: list[Array]
+    arrays: dict[int, Array]

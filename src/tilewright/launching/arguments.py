@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +16,7 @@ from tilewright.dialects.cuda_tile import types as T
 from tilewright.dialects.cuda_tile.type_syntax import format_type
 from tilewright.dialects.nv_tileaa.type_syntax import format_type as format_any_type
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.accepted import ARRAY_DTYPES
+from tilewright.launching.accepted import ARRAY_DTYPES, Converted
 from tilewright.launching.codes import BAD_ARGUMENT
 from tilewright.launching.modules import KernelOp
 from tilewright.launching.storage import storage_of
@@ -32,14 +31,6 @@ _F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 
 #: The element types of tiles that are passed by value: those of whole bytes.
 _TILE_ELEMENTS = frozenset(ARRAY_DTYPES) - {"f4E2M1FN"}
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """Converted arguments: a value per parameter (scalars as rank-0 tiles), and the arrays by parameter number."""
-
-    values: list[Array]
-    arrays: dict[int, Array]
 
 
 def convert(entry: KernelOp, args: Sequence[object]) -> Converted:

@@ -13,9 +13,9 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tilewright.analysis.preorder import operations
 from tilewright.diagnostics import Collector, TileIRError, define_code
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.accepted import check_grid
+from tilewright.launching.accepted import Converted, check_grid
 from tilewright.launching.accesses import may_write_anything, written_through
-from tilewright.launching.arguments import Converted, convert, misaligned
+from tilewright.launching.arguments import convert, misaligned
 from tilewright.launching.array_interchange import in_numpy
 from tilewright.launching.codes import READ_ONLY_MEMORY, source_note
 from tilewright.launching.entry_names import CallingConvention, calling_convention, mangled_name

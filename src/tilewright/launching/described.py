@@ -9,14 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.launching.accepted import Converted
 from tilewright.numerics.arrays import Array
-
-if TYPE_CHECKING:
-    from tilewright.launching.arguments import Converted
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,7 +27,7 @@ from tilewright.launching.options import (
     options_of_kind,
     with_deprecated,
 )
-from tilewright.launching.sources import READABLE, ModuleSource, Readable
+from tilewright.launching.sources import READABLE, ModuleSource, Readable, Source
 from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
@@ -146,15 +146,14 @@ class KnownModule(Protocol):
         ...
 
 
-@runtime_checkable
 class RememberingBackend(Protocol):
-    """A machine's module that knows modules by the bytes that they are read from."""
+    """What the module of a machine has beside ``Backend`` if it ``knows_modules``."""
 
-    def find(self, source: ModuleSource) -> KnownModule | None:
+    def find(self, source: Source) -> KnownModule | None:
         """The module in these bytes; None if it is not known."""
         ...
 
-    def remember(self, source: ModuleSource, program: Program) -> None:
+    def remember(self, source: Source, program: Program) -> None:
         """Make the module of a program, which was read from these bytes without a warning, known to later processes."""
         ...
 
@@ -184,7 +183,7 @@ class Capabilities:
 
     ``kind`` is the name before the colon; ``variant`` says whether an architecture follows it. ``levels``: the dialects
     whose kernels it runs. ``needs``: requirements besides Tilewright. ``options``: the fields of :class:`LaunchOptions`
-    that it supports.
+    that it supports. ``knows_modules``: it can launch kernels of a module that was loaded before without reading it.
     """
 
     kind: str
@@ -193,6 +192,7 @@ class Capabilities:
     needs: str
     variant: Literal["none", "optional", "required"]
     home: str
+    knows_modules: bool = False
 
     @property
     def options(self) -> frozenset[str]:
@@ -231,6 +231,7 @@ MACHINES: Mapping[str, Capabilities] = MappingProxyType(
                 "llvmlite",
                 "none",
                 "tilewright.cpu.backend",
+                knows_modules=True,
             ),
             Capabilities(
                 "sim",
@@ -289,17 +290,15 @@ class Machine:
         check_options(options, self.capabilities.kind, _level_of(module), self.name)
         return self._backend.load(module, self.variant, options)
 
-    def known(self, source: ModuleSource) -> KnownModule | None:
+    def known(self, source: Source) -> KnownModule | None:
         """The module in these bytes, where the machine keeps compiled code and knows it from before; else None."""
-        backend = self._backend
-        return backend.find(source) if isinstance(backend, RememberingBackend) else None
+        return self._remembering.find(source) if self.capabilities.knows_modules else None
 
-    def remember(self, source: ModuleSource, program: Program) -> None:
+    def remember(self, source: Source, program: Program) -> None:
         """Let ``known`` find the module of a program; it was read from these bytes, as they are and without a
         warning."""
-        backend = self._backend
-        if isinstance(backend, RememberingBackend):
-            backend.remember(source, program)
+        if self.capabilities.knows_modules:
+            self._remembering.remember(source, program)
 
     def load_source(
         self, source: ModuleSource, options: LaunchOptions = DEFAULT_OPTIONS
@@ -323,6 +322,10 @@ class Machine:
         missing.
         """
         self._backend.get_ready()
+
+    @property
+    def _remembering(self) -> RememberingBackend:
+        return cast("RememberingBackend", self._backend)
 
     @property
     def _backend(self) -> Backend:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 Readable: TypeAlias = bytes | bytearray | memoryview | str | os.PathLike[str]
 #: The same, for ``isinstance``.
 READABLE = (bytes, bytearray, memoryview, str, os.PathLike)
+
+
+class Source(Protocol):
+    """Where a module comes from."""
+
+    @property
+    def identity(self) -> bytes:
+        """All that decides on what ``read`` gives, except for names of files."""
+        ...
+
+    def read(self) -> Operation:
+        """The verified module. Raises ``TileIRError`` with what is wrong with it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +44,11 @@ class ModuleSource:
         if isinstance(given, bytes | bytearray | memoryview):
             return cls(bytes(given))
         return cls(Path(given).read_bytes(), os.fspath(given))
+
+    @property
+    def identity(self) -> bytes:
+        """The bytes."""
+        return self.data
 
     def read(self) -> Operation:
         """Read the module and verify it; the format is detected from the bytes. Raises ``TileIRError`` with what is

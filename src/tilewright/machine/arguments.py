@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright.diagnostics import SourceLocation, TileIRError
-from tilewright.launching.arguments import Converted, misaligned
+from tilewright.launching.accepted import Converted
+from tilewright.launching.arguments import misaligned
 from tilewright.launching.described import host_bytes
 from tilewright.machine.memory import Allocation, Memory
 from tilewright.numerics.arrays import Array

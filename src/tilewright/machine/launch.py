@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.arguments import Converted
+from tilewright.launching.accepted import Converted
 from tilewright.launching.array_interchange import in_numpy
 from tilewright.launching.assertions import assertion_error
 from tilewright.launching.checks import check_launch, convention_of

@@ -2,7 +2,7 @@
 
 A record is an entry of the disk cache, written when a module has been read, verified and loaded without a warning. Its
 key is a hash of the bytes and of the compiler, so that it is found only where reading them again would give the same module.
-Modules of ``nv_tileaa`` have none, nor have those that bytecode cannot hold.
+Modules of ``nv_tileaa`` have none, nor have those that bytecode cannot hold, and files that hold more than a module.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ def put_module(cache: DiskCache, data: bytes, module: Module, digest: str | None
     from tilewright.launching.modules import globals_of, kernels_of
 
     held = globals_of(module)
-    if digest is None or sum(len(each.data) for each in held) > _MOST_GLOBAL_BYTES:
+    if (
+        digest is None
+        or not _is_whole(module)
+        or sum(len(each.data) for each in held) > _MOST_GLOBAL_BYTES
+    ):
         return
     try:
         kernels = [interface_of(op) for op in kernels_of(module)]
@@ -64,6 +68,11 @@ def put_module(cache: DiskCache, data: bytes, module: Module, digest: str | None
         "globals": [_global_facts(each) for each in held],
     }
     cache.put(module_key(data), json.dumps(facts).encode())
+
+
+def _is_whole(module: Module) -> bool:
+    """Whether nothing stands beside a module, which not everybody would run then."""
+    return module.parent is None or len(module.parent.ops) == 1
 
 
 def _kernel_facts(kernel: KernelInterface) -> list[object]:

@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
 from tilewright.dialects.cuda_tile.ops.module import EntryOp
 from tilewright.dialects.source_map import location_of
-from tilewright.launching.arguments import Converted
+from tilewright.launching.accepted import Converted
 from tilewright.launching.checks import convention_of, first_writes, share_bytes
 from tilewright.launching.codes import source_note
 from tilewright.launching.entry_names import NoaliasArray

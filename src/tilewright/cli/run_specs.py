@@ -101,7 +101,7 @@ def parameters_of(entry: KernelOp) -> list[Parameter]:
 
 
 def parameters_in(interface: KernelInterface) -> list[Parameter]:
-    """The same for a kernel of which only the interface is known."""
+    """The same for a kernel of which only the interface is known. Raises UsageError as it does."""
     found: list[Parameter] = []
     for index, parameter in enumerate(interface.parameters):
         ty = parameter.type

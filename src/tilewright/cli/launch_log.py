@@ -88,7 +88,7 @@ class LaunchLog:
         """Record a compiled kernel, once, without its arguments."""
         from tilewright.cutile.compilation import of_specialisation
 
-        if all(known.module is not made.module for known in self._kernels):
+        if not any(known.is_of(made) for known in self._kernels):
             # Only the kinds of arguments matter here; keeping arrays would extend their lifetime.
             self._kernels.append(of_specialisation(dispatcher, made, grid, ()))
 

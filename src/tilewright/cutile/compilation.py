@@ -13,6 +13,7 @@ from tilewright.garbage import rare_collections
 from tilewright.nesting import deep_recursion
 
 if TYPE_CHECKING:
+    from tilewright.cutile.kernel_sources import KernelSource
     from tilewright.cutile.settings import Settings
     from tilewright.dialects.cuda_tile.ops.module import ModuleOp
     from tilewright.explain.levels import Explanation
@@ -26,16 +27,11 @@ DEFAULT_TARGET = "sm_100"
 class Compiled:
     """A kernel of cuTile compiled for arguments of one kind.
 
-    ``name`` is that of the Python function, and of the kernel in ``module``: the verified module of
-    ``cuda_tile``, with the author's names. ``bytecode`` is what cuTile wrote, where the kernel is
-    called ``symbol``. ``kind`` says for each parameter what the kernel was compiled for. ``grid`` and
-    ``args`` are those of the launch that it was compiled for.
+    ``kind`` says for each parameter what the kernel was compiled for. ``grid`` and ``args`` are those of the launch that it
+    was compiled for.
     """
 
-    name: str
-    module: ModuleOp
-    bytecode: bytes
-    symbol: str
+    _source: KernelSource
     kind: Mapping[str, str]
     grid: tuple[int, int, int]
     args: tuple[Any, ...]
@@ -46,6 +42,30 @@ class Compiled:
         """The kernel and what it was compiled for."""
         kind = ", ".join(f"{name} {what}" for name, what in self.kind.items())
         return f"<kernel {self.name} compiled for {kind or 'no arguments'}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the Python function, and of the kernel in ``module``."""
+        return self._source.entry
+
+    @property
+    def module(self) -> ModuleOp:
+        """The verified module of ``cuda_tile``, with the author's names."""
+        return self._source.module
+
+    @property
+    def bytecode(self) -> bytes:
+        """What cuTile wrote, where the kernel is called ``symbol``."""
+        return self._source.bytecode
+
+    @property
+    def symbol(self) -> str:
+        """The mangled name of the kernel."""
+        return self._source.symbol
+
+    def is_of(self, made: Specialisation) -> bool:
+        """Whether it is this specialisation of the kernel."""
+        return self._source is made.source
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -123,7 +143,7 @@ class Compiled:
         """
         chosen = self.args if args is None else args
         dispatcher, _ = checked_launch(0, grid or self.grid, self._kernel, chosen)
-        if dispatcher.compiled(dispatcher.read(chosen)[0]).module is not self.module:
+        if not self.is_of(dispatcher.compiled(dispatcher.read(chosen)[0])):
             raise TypeError(
                 f"the kernel '{self.name}' was compiled for arguments of another kind; compile it for "
                 "these"
@@ -154,16 +174,7 @@ def of_specialisation(
     args: tuple[Any, ...],
 ) -> Compiled:
     """What users see of a kernel that was compiled for such arguments."""
-    return Compiled(
-        made.entry,
-        made.module,
-        made.bytecode,
-        made.symbol,
-        made.kind,
-        grid,
-        args,
-        dispatcher.kernel,
-    )
+    return Compiled(made.source, made.kind, grid, args, dispatcher.kernel)
 
 
 @dataclass(slots=True)
@@ -206,7 +217,7 @@ def compile_program(
         grid: tuple[int, int, int],
         args: tuple[Any, ...],
     ) -> None:
-        if all(known.module is not made.module for known in run.kernels):
+        if not any(known.is_of(made) for known in run.kernels):
             run.kernels.append(of_specialisation(dispatcher, made, grid, args))
             if told is not None:
                 told(run.kernels[-1])

@@ -273,6 +273,25 @@ def test_modules_of_the_lower_level_are_read_each_time(own_cache: Path) -> None:
         program.launch("k", 1, (1,))
 
 
+def test_a_module_in_a_builtin_one_is_known_if_it_is_alone(own_cache: Path) -> None:
+    inner = "cuda_tile.module @m { entry @k(%n: tile<i32>) { return } }"
+    alone, beside = f"module {{ {inner} }}", f"module {{ {inner} builtin.module {{}} }}"
+    for text, is_read in ((alone, [True, False]), (beside, [True, True])):
+        programs: list[Any] = [tilewright.load(text.encode(), "cpu") for _ in range(2)]
+        assert [_is_read(each) for each in programs] == is_read
+        programs[-1].launch("k", 1, (1,))
+
+
+def test_large_globals_are_not_recorded(own_cache: Path) -> None:
+    text = "cuda_tile.module @m { global @g <f64: 1.0> : tile<262144xf64> entry @k() { return } }"
+    for count, is_read in ((262144, True), (131072, False)):
+        data = text.replace("262144", str(count)).encode()
+        tilewright.load(data, "cpu")
+        program: Any = tilewright.load(data, "cpu")
+        assert _is_read(program) == is_read
+        assert program.global_array("g")[-1] == 1.0
+
+
 @pytest.mark.parametrize("machine", ["reference", "sim:sm_90a"])
 def test_every_machine_takes_bytes_and_paths(path: Path, machine: str) -> None:
     for source in (path, str(path), path.read_bytes(), bytearray(path.read_bytes())):

@@ -51,12 +51,10 @@ def put_module(cache: DiskCache, data: bytes, module: Module, digest: str | None
     """Write down what is known of the verified module that was read from these bytes, if it can be recorded."""
     from tilewright.launching.modules import globals_of, kernels_of
 
+    if digest is None or not _is_whole(module):
+        return
     held = globals_of(module)
-    if (
-        digest is None
-        or not _is_whole(module)
-        or sum(len(each.data) for each in held) > _MOST_GLOBAL_BYTES
-    ):
+    if sum(len(each.data) for each in held) > _MOST_GLOBAL_BYTES:
         return
     try:
         kernels = [interface_of(op) for op in kernels_of(module)]
@@ -72,7 +70,8 @@ def put_module(cache: DiskCache, data: bytes, module: Module, digest: str | None
 
 def _is_whole(module: Module) -> bool:
     """Whether nothing stands beside a module, which not everybody would run then."""
-    return module.parent is None or len(module.parent.ops) == 1
+    block = module.parent
+    return block is None or (block.first_op is module and block.last_op is module)
 
 
 def _kernel_facts(kernel: KernelInterface) -> list[object]:

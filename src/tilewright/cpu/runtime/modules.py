@@ -92,12 +92,20 @@ class LaunchedModule:
 
         return globals_of(self.op)
 
-    @cached_property
+    @property
     def digest(self) -> str | None:
-        """A hash of all that the code of kernels depends on; None for a module that has no form as bytecode."""
-        if self._record is not None:
+        """A hash of all that the code of kernels depends on; None for a module that has no form as bytecode.
+
+        Operations can be changed, so it is that of the operations where they are there.
+        """
+        if self._record is not None and not self.is_read:
             return self._record.digest
         return digest_of(self.op)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the operations are there."""
+        return "op" in self.__dict__
 
     def kernel(self, name: str | None) -> LaunchedKernel:
         """The kernel of that name; for None the only one.

@@ -140,6 +140,8 @@ def test_usual_launches_need_no_operations(path: Path) -> None:
         program.launch("scale", (2, 1, 1), [x, out, 0.5, 1])
         assert out[0] == 1.5
     program.launch("scale", 1, (x, out, 1, 1), LaunchOptions(threads=1))
+    program.launch("scale", 1, (x, out, np.float32(4), np.int64(1)))
+    assert out[0] == 12
     program.global_array("factors")[0] = 8
     program.launch("factor", 1, (out,))
     assert out[0] == 8

@@ -23,6 +23,7 @@ from tilewright.launching.interfaces import PassedType
 from tilewright.numerics.arrays import Array, to_bytes
 
 ALL_MEMORY = (0, 2**64 - 1)
+_NUMBERS: tuple[type[np.generic], ...] = (np.integer, np.float32, np.float64)
 
 
 @dataclass(slots=True)
@@ -86,7 +87,8 @@ class Packer:
         quick = self._quickly(grid, args)
         if quick is None:
             args = in_numpy(args, lambda: self._kernel.location)
-            quick = self._quickly(grid, args)
+            plain = with_plain_numbers(args) if isinstance(args, tuple | list) else None
+            quick = self._quickly(grid, plain or args)
         if quick is not None and (allow_overlap or quick.distinct):
             return quick
         return self._carefully(grid, args, allow_overlap)
@@ -135,6 +137,13 @@ class Packer:
         bare = any(ty.is_pointer and n not in given.arrays for n, ty in enumerate(self._types))
         distinct = not bare and are_apart(reaches)
         return Packed(checked.grid, slots, distinct, list(args), copies=copies)
+
+
+def with_plain_numbers(args: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Arguments with NumPy's integers, f32 and f64 as Python's numbers; None where there are none of those."""
+    if not any(isinstance(each, _NUMBERS) for each in args):
+        return None
+    return tuple([each.item() if isinstance(each, _NUMBERS) else each for each in args])
 
 
 def span_of(array: Array) -> Span:

@@ -14,13 +14,11 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
 from tilewright.cpu.runtime.driver import ALL_DONE, FINISHED, MORE_TO_DO, LaunchState, driver
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel
 from tilewright.cpu.runtime.native_packing import NativePacker
-from tilewright.cpu.runtime.packing import Packed
+from tilewright.cpu.runtime.packing import Packed, with_plain_numbers
 from tilewright.cpu.runtime.pool import (
     POOL,
     WORTH_SHARING_AWAKE,
@@ -32,8 +30,6 @@ from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.result import RunResult
 from tilewright.numerics.arrays import Array
-
-_NUMBERS: tuple[type[np.generic], ...] = (np.integer, np.float32, np.float64)
 
 
 class WarmLaunch:
@@ -95,7 +91,7 @@ class WarmLaunch:
         if type(args) is not tuple:
             return None
         if not self.repeat(args):
-            plain = _plain(args)
+            plain = with_plain_numbers(args)
             if plain is None or not self.repeat(plain):
                 return None
         return RunResult(self._outputs(args))
@@ -181,13 +177,6 @@ def as_tuple(grid: object) -> tuple[Any, ...] | None:
     if type(grid) is int:
         return (grid,)
     return tuple(grid) if type(grid) is list else None
-
-
-def _plain(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Arguments with NumPy's integers, f32 and f64 as Python's numbers; None where there are none of those."""
-    if not any(isinstance(each, _NUMBERS) for each in args):
-        return None
-    return tuple([each.item() if isinstance(each, _NUMBERS) else each for each in args])
 
 
 def _picker(numbers: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Array, ...]]:

@@ -36,7 +36,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     reads_any,
     store_at,
 )
-from tilewright.cpu.codegen.products import tile_shapes
+from tilewright.cpu.codegen.products import last_columns, tile_shapes
 from tilewright.cpu.codegen.products.accumulation import (
     AccumulationKernel,
     accumulation_kernel_of,
@@ -45,7 +45,7 @@ from tilewright.cpu.codegen.products.accumulation import (
 from tilewright.cpu.codegen.products.deferred import put_off, room_for
 from tilewright.cpu.codegen.products.direct_operands import There, matrix_there
 from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
-from tilewright.cpu.codegen.products.factors import Entry
+from tilewright.cpu.codegen.products.factors import MOST_ROUNDS, Entry
 from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
 from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
@@ -335,11 +335,23 @@ def _tell(work: Work, op: DotOp) -> None:
     ]
     if left_out:
         text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
+    if extents.columns is not None and _adds_last_columns_up(work, op):
+        text += f"; up to {last_columns.MOST} columns behind whole strips are added up along k"
     if (place := work.f.destinations.get(op)) is not None:
         text += "; results are written to their array at once"
         if place.element.name != work.accumulation.accumulator.name:
             text += f", rounded to {place.element.name}"
     work.f.unit.remarks.add("product", text, op)
+
+
+def _adds_last_columns_up(work: Work, op: DotOp) -> bool:
+    """Whether the lanes of vectors are terms for the last few columns of a product that ends inside its tile."""
+    accumulation, shape = work.accumulation, work.shape
+    if shape.along_k or shape.two_axes or shape.columns == 1:
+        return False
+    rounds = MOST_ROUNDS if op in work.f.gathered else 1
+    lanes = work.f.unit.target.vector_bits // accumulation.accumulator_bits
+    return last_columns.fits(accumulation, rounds, shape.dims, lanes)
 
 
 def _multiply(

@@ -22,7 +22,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
-from tilewright.cpu.codegen.products.factors import WORDS, Entry, write_entry
+from tilewright.cpu.codegen.products.factors import MOST_ROUNDS, WORDS, Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
 from tilewright.cpu.codegen.products.state import Deferred, Gathered, Side
 from tilewright.cpu.target import CpuTarget
@@ -33,7 +33,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 _ROW_BYTES = 2048
 #: The same where registers have two axes: rows come from the second cache anyway, and sums are loaded and stored less often.
 _ROW_BYTES_OF_TWO_AXES = 4096
-_MOST_ROUNDS, _MOST_ROUNDS_OF_TWO_AXES = 16, 64
+_MOST_ROUNDS_OF_TWO_AXES = 64
 #: Products of fewer rows read the right operand where it lies.
 _FEWEST_ROWS = 32
 
@@ -52,7 +52,7 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
             continue
         size, left_row = accumulation.panel.buffer_bytes, accumulation.left_bytes(k)
         two_axes = accumulation.in_tiles(target, m, n, k)
-        row_bytes, rounds = _ROW_BYTES, _MOST_ROUNDS
+        row_bytes, rounds = _ROW_BYTES, MOST_ROUNDS
         if two_axes:
             row_bytes, rounds = _ROW_BYTES_OF_TWO_AXES, _MOST_ROUNDS_OF_TWO_AXES
         most = min(row_bytes // left_row, rounds)

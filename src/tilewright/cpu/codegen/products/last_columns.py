@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
 from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
+from tilewright.cpu.codegen.products.few_columns import added_up, plus
 from tilewright.cpu.codegen.products.tile_registers import Sums
 
 #: How many columns at most are made in this way.
@@ -220,7 +221,7 @@ class LastColumns:
                 value = b.load(place, typ=accumulator.register, align=size)
                 before = b.insert_element(before, value, ir.Constant(I32, lane))
             before = b.select(sums.fresh, llvm.number(ty, 0), before)
-            total = _plus(b, before, _added_up(b, totals[first : first + at_once], self.lanes))
+            total = plus(b, before, added_up(b, totals[first : first + at_once], self.lanes))
             if sums.element.name != accumulator.name:
                 total = self.accumulation.rounded(b, total, sums.element)
             found += [b.extract_element(total, ir.Constant(I32, lane)) for lane in range(at_once)]
@@ -247,26 +248,6 @@ def fits(
     groups = dims[2] // accumulation.group
     short = column_bytes(accumulation, rounds, dims, lanes) <= _COLUMN_BYTES
     return not accumulation.row_factor and 2 * groups >= lanes and short
-
-
-def _added_up(b: Builder, totals: Sequence[Value], lanes: int) -> Value:
-    """A vector of the sums of the lanes of some vectors, whose number is a power of two, not above that of lanes: halves are
-    added to halves, those of two vectors at a time."""
-    found, each = list(totals), lanes
-    while each > 1:
-        joined = min(2, len(found))
-        parts = joined * llvm.lanes_of(found[0].type) // each
-        low = [part * each + lane for part in range(parts) for lane in range(each // 2)]
-        high = [lane + each // 2 for lane in low]
-        pairs = zip(found[::joined], found[joined - 1 :: joined], strict=True)
-        found = [_plus(b, *(llvm.shuffle(b, x, y, half) for half in (low, high))) for x, y in pairs]
-        each //= 2
-    return found[0]
-
-
-def _plus(b: Builder, x: Value, y: Value) -> Value:
-    integers = isinstance(llvm.scalar_of(x.type), ir.IntType)
-    return b.add(x, y) if integers else b.fadd(x, y)
 
 
 def _element(b: Builder, first: Value, before: Value, column: Value, size: int) -> Value:

@@ -48,8 +48,8 @@ _MANY_REGISTERS = 32
 _BLOCKS = ((12, 2), (24, 4))
 #: How many vectors of columns there are at most in what is left of a strip.
 _NARROW = 4
-#: The blocks of what is left of a strip have so many rows at most: fewer wait for their sums, and there are no registers for the
-#: addresses of more.
+#: Blocks of one vector of columns, and those of what is left of a strip, have so many rows at most: fewer wait for their sums. There
+#: are no registers for the addresses of more, and rows whose distance is a power of two push each other out of the first cache.
 _HIGHEST = int(__import__("os").environ.get("HIGHEST", "8"))
 #: A block for what is left of the rows has one of so many parts of the rows of others.
 _LOW = int(__import__("os").environ.get("LOW", "2"))
@@ -109,7 +109,8 @@ def shape_of(target: CpuTarget, accumulation: AccumulationKernel, m: int, n: int
     if m * widest < sums:
         widest = 1 << (sums // m).bit_length() - 1
     vectors = min(widest, n // lanes)
-    return Shape(m, n, k, min(sums // vectors, m), lanes, vectors)
+    rows = min(sums // vectors, m, _HIGHEST if vectors == 1 else m)
+    return Shape(m, n, k, rows, lanes, vectors)
 
 
 def _height_of(shape: Shape, vectors: int) -> int:

@@ -20,6 +20,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir.elements import I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.products import deferred, running_sums
+from tilewright.cpu.codegen.products.direct_operands import is_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ def shares(f: FunctionEmitter, function: ir.Function, body: Block, together: Tog
         stride = f.scalar(body.args[number])
         short = b.icmp_unsigned("<=", stride, ir.Constant(stride.type, strips.NEAR))
         enough = b.and_(enough, short)
+    for op in f.unit.right_axes:
+        # Blocks by themselves keep packed panels for others.
+        enough = b.and_(enough, is_alone(f, op))
     for axis, height in found.heights:
         # Rows are numbered as blocks are, by 32 bits with a sign.
         fit = ir.Constant(I32, (1 << 31) // height)

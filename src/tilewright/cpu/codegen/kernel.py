@@ -181,7 +181,7 @@ def emit(
     f.observed = observed.find_observed(ops, plan)
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
-    f.deferred = deferred.find_deferred(ops, plan, target)
+    f.deferred = deferred.find_deferred(ops, plan, target, f.packed_panels)
     wide = (
         None
         if checked or may_wait

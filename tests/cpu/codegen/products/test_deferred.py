@@ -11,7 +11,8 @@ from tests.cpu.codegen.products.test_products import launch, product
 from tilewright import run
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 from tilewright.cpu.codegen.products import packed_operands
-from tilewright.cpu.codegen.products.deferred import _MOST_ROUNDS, _MOST_ROUNDS_OF_TWO_AXES
+from tilewright.cpu.codegen.products.deferred import _MOST_ROUNDS_OF_TWO_AXES
+from tilewright.cpu.codegen.products.factors import MOST_ROUNDS
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
@@ -33,7 +34,7 @@ def test_sums_of_all_numbers_of_rounds(element: str, begin: int, cpu: str):
     """Fewer rounds than are made at once, as many, more, and tiles that reach over all edges."""
     result = "f64" if element == "f64" else "f32"
     rng = np.random.default_rng(5)
-    most = (_MOST_ROUNDS, _MOST_ROUNDS_OF_TWO_AXES)
+    most = (MOST_ROUNDS, _MOST_ROUNDS_OF_TWO_AXES)
     behind = [16 * rounds + more for rounds in most for more in (0, 1, 16 * rounds + 90)]
     for k in (1, 16, 40, *behind):
         a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((70, k), (k, 100)))
@@ -56,7 +57,7 @@ def test_more_rounds_than_there_are_slots(by_columns: bool):
 
 def test_order_of_sums():
     """They are added up as by products of single rounds: with fused multiply-adds from the first k on."""
-    k = 16 * (_MOST_ROUNDS + 5)
+    k = 16 * (MOST_ROUNDS + 5)
     rng = np.random.default_rng(7)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((32, k), (k, 64)))
     found = np.zeros((2, 32, 64), np.float32)

@@ -114,15 +114,16 @@ def test_checks_of_a_store_come_with_the_store(index: int) -> None:
 
 @pytest.mark.parametrize("dims", [(32, 64, 32), (32, 1, 32)], ids=str)
 @pytest.mark.parametrize("cpu", ["x86-64-v4", "x86-64-v3", "x86-64-v2", "generic"])
-@pytest.mark.parametrize("element", ["f32", "i8"])
-def test_other_processors(element: str, cpu: str, dims: tuple[int, int, int]) -> None:
-    m, n, k = 37, 70 if dims[1] > 1 else 3, 45
+@pytest.mark.parametrize("element", ["f32", "f64", "i8"])
+@pytest.mark.parametrize("last", [6, 3])
+def test_other_processors(element: str, cpu: str, dims: tuple[int, int, int], last: int) -> None:
+    m, n, k = 37, 64 + last if dims[1] > 1 else 3, 45
     rng = np.random.default_rng(1)
     a, b = (integers(rng, s, extreme=True) for s in ((m, k), (k, n)))
     wanted = exact(a, b, ("signed", "signed"))
     a, b = (x.astype(dtype_of(element)) for x in (a, b))
-    c = np.full((m, n), 9, wanted.dtype if element == "i8" else np.float32)
-    result = "i32" if element == "i8" else "f32"
+    c = np.full((m, n), 9, wanted.dtype if element == "i8" else dtype_of(element))
+    result = "i32" if element == "i8" else element
     program = Program(product(element, result, dims), options=LaunchOptions(threads=1, cpu=cpu))
     program.launch(None, blocks((m, n), dims), (a, b, c, m, n, k))
     np.testing.assert_array_equal(c, wanted)
@@ -328,6 +329,42 @@ def test_few_columns_are_added_up_along_k(element: str, columns: int, rows: int)
     magnitude = np.abs(wide_a) @ np.abs(wide_b) + 0.5
     unit = 2.0**-52 if element == "f64" else 2.0**-24
     assert (np.abs(c - (wide_a @ wide_b + 0.5)) <= (2 * k + 2) * unit * magnitude).all()
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "f16"])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("rows", "k", "dims"),
+    [
+        (65, 65, (64, 64, 32)),
+        (33, 67, (32, 64, 64)),
+        (9, 100, (64, 32, 16)),
+        (40, 31, (32, 64, 8)),
+        (5, 300, (16, 64, 64)),
+    ],
+    ids=str,
+)
+def test_the_last_columns_behind_strips_are_added_up_along_k(
+    element: str, columns: int, rows: int, k: int, dims: tuple[int, int, int]
+) -> None:
+    """Of numbers that add up exactly, between others that would spoil each sum; and of any, within the bound of products."""
+    n, result = dims[1] + columns, "f64" if element == "f64" else "f32"
+    module = product(element, result, dims, begin=0.5)
+    if element in ("f32", "f64") and dims[0] > 16:
+        assert "4 columns behind whole strips are added up along k" in _remarks(module)
+    rng, dtype = np.random.default_rng(columns), dtype_of(element)
+    for draw in (lambda s: rng.integers(-4, 5, s), rng.standard_normal):
+        a, b = (among_others(draw(s).astype(dtype), np.nan) for s in ((rows, k), (k, n)))
+        around = among_others(np.full((rows, n), 7, dtype_of(result)), 3)
+        Program(module).launch(None, blocks((rows, n), dims), (a, b, around, rows, n, k))
+        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+        magnitude = np.abs(wide_a) @ np.abs(wide_b) + 0.5
+        exact_numbers = not (wide_a % 1).any()
+        unit = 0 if exact_numbers else 2.0**-52 if element == "f64" else 2.0**-24
+        wanted = wide_a @ wide_b + 0.5
+        assert (np.abs(around - wanted) <= (2 * k + 2) * unit * magnitude).all()
+        assert around.base is not None
+        assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all()
 
 
 @pytest.mark.parametrize("rows", [40, 41])

@@ -36,16 +36,16 @@ from tilewright.cpu.codegen.loops.tiles import (
     reads_any,
     store_at,
 )
-from tilewright.cpu.codegen.products import tile_shapes
+from tilewright.cpu.codegen.products import last_columns, tile_shapes
 from tilewright.cpu.codegen.products.accumulation import (
     AccumulationKernel,
     accumulation_kernel_of,
     widening,
 )
 from tilewright.cpu.codegen.products.deferred import put_off, room_for
-from tilewright.cpu.codegen.products.direct_operands import There, matrix_there
+from tilewright.cpu.codegen.products.direct_operands import There, is_alone, matrix_there
 from tilewright.cpu.codegen.products.extents import Ends, Parts, is_whole, numbers, up_to, work_of
-from tilewright.cpu.codegen.products.factors import Entry
+from tilewright.cpu.codegen.products.factors import MOST_ROUNDS, Entry
 from tilewright.cpu.codegen.products.microkernel import Shape, kernel_function, shape_of
 from tilewright.cpu.codegen.products.packed_operands import is_shared, panel_of
 from tilewright.cpu.codegen.products.running_sums import Target, destinations, is_fresh, target_of
@@ -56,6 +56,8 @@ from tilewright.numerics.strides import row_major
 
 #: Up to how many rows the right operand is read where it lies, instead of being packed.
 _FEW_ROWS = 16
+#: From so many rows on it is packed where several blocks read it.
+_PACKED_FROM = 4
 #: The same where no other tile block reads it; and how many of them the kernel for that makes at once.
 _SOME_ROWS, _ROWS_IN_PLACE = 64, 6
 #: So many products of a batch are made one by one.
@@ -271,7 +273,14 @@ def _in_place(work: Work, op: DotOp, right: Tile) -> There | None:
     if accumulation.group > 1 or accumulation.convert_right is not None:
         return None
     if shape.m <= _FEW_ROWS:
-        return matrix_there(f, right)
+        there = matrix_there(f, right)
+        if there is None or shape.m < _PACKED_FROM or (op, Side.RIGHT) not in f.packed_panels:
+            return there
+        f.unit.remarks.add(
+            "product", "the right operand is packed where several blocks read it", op
+        )
+        conditions = [is_alone(f, op), *([] if there.inside is None else [there.inside])]
+        return replace(there, inside=llvm.all_of(f.builder, conditions))
     moving, alike = f.unit.right_axes.get(op), right.element.name == accumulation.panel.name
     if shape.m > _SOME_ROWS or not alike or not moving:
         return None
@@ -284,21 +293,13 @@ def _in_place(work: Work, op: DotOp, right: Tile) -> There | None:
     b = f.builder
     whole = is_whole(b, work.extents, shape.dims)
     conditions = [each for each in (there.inside, whole) if each is not None]
-    return replace(there, inside=llvm.all_of(b, [*_is_alone(work, op, there), *conditions]))
+    return replace(there, inside=llvm.all_of(b, [*_is_near(work, op, there), *conditions]))
 
 
-def _is_alone(work: Work, op: DotOp, there: There) -> list[Value]:
+def _is_near(work: Work, op: DotOp, there: There) -> list[Value]:
     """Conditions under which no other block reads a right operand, and its rows are near one another."""
-    f, b, one = work.f, work.f.builder, ir.Constant(I32, 1)
     near = ir.Constant(I64, 2 * work.shape.n * there.element.buffer_bytes)
-    return [
-        b.icmp_unsigned("<=", there.step, near),
-        *(
-            b.icmp_unsigned("==", extent, one)
-            for axis, extent in enumerate(f.frame.grid)
-            if axis not in f.unit.right_axes.get(op, ())
-        ),
-    ]
+    return [work.f.builder.icmp_unsigned("<=", there.step, near), is_alone(work.f, op)]
 
 
 def _has_enough(work: Work, op: DotOp, right: Tile) -> Value | None:
@@ -307,7 +308,7 @@ def _has_enough(work: Work, op: DotOp, right: Tile) -> Value | None:
     ends, b, there = work.parts.right, work.f.builder, matrix_there(work.f, right)
     if ends is None or not ends.dense or there is None:
         return None
-    found = _is_alone(work, op, there)
+    found = _is_near(work, op, there)
     if ends.others is not None:
         found.append(ends.others)
     _, columns, depth = numbers(work.extents, work.shape.dims)
@@ -335,11 +336,23 @@ def _tell(work: Work, op: DotOp) -> None:
     ]
     if left_out:
         text += f"; behind the ends of arrays no {', '.join(left_out)} are computed"
+    if extents.columns is not None and _adds_last_columns_up(work, op):
+        text += f"; up to {last_columns.MOST} columns behind whole strips are added up along k"
     if (place := work.f.destinations.get(op)) is not None:
         text += "; results are written to their array at once"
         if place.element.name != work.accumulation.accumulator.name:
             text += f", rounded to {place.element.name}"
     work.f.unit.remarks.add("product", text, op)
+
+
+def _adds_last_columns_up(work: Work, op: DotOp) -> bool:
+    """Whether the lanes of vectors are terms for the last few columns of a product that ends inside its tile."""
+    accumulation, shape = work.accumulation, work.shape
+    if shape.along_k or shape.two_axes or shape.columns == 1:
+        return False
+    rounds = MOST_ROUNDS if op in work.f.gathered else 1
+    lanes = work.f.unit.target.vector_bits // accumulation.accumulator_bits
+    return last_columns.fits(accumulation, rounds, shape.dims, lanes)
 
 
 def _multiply(

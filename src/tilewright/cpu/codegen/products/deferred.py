@@ -10,7 +10,7 @@ Which products qualify is decided for a whole function before code is generated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from llvmlite import ir
 from xdsl.ir import BlockArgument, Operation
@@ -21,10 +21,10 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, element_of
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.products.accumulation import accumulation_kernel_of
-from tilewright.cpu.codegen.products.factors import WORDS, Entry, write_entry
+from tilewright.cpu.codegen.products.accumulation import FEW_ROWS, accumulation_kernel_of
+from tilewright.cpu.codegen.products.factors import MOST_ROUNDS, WORDS, Entry, write_entry
 from tilewright.cpu.codegen.products.packed_operands import loaded_from
-from tilewright.cpu.codegen.products.state import Deferred, Gathered, Side
+from tilewright.cpu.codegen.products.state import Deferred, Gathered, OperandOf, Side
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
@@ -33,13 +33,16 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 _ROW_BYTES = 2048
 #: The same where registers have two axes: rows come from the second cache anyway, and sums are loaded and stored less often.
 _ROW_BYTES_OF_TWO_AXES = 4096
-_MOST_ROUNDS, _MOST_ROUNDS_OF_TWO_AXES = 16, 64
-#: Products of fewer rows read the right operand where it lies.
+_MOST_ROUNDS_OF_TWO_AXES = 64
+#: Products of fewer rows wait only where their right operand is packed for several blocks.
 _FEWEST_ROWS = 32
 
 
-def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> dict[DotOp, Deferred]:
-    """The products of a function that are made for several iterations at once."""
+def find_deferred(
+    ops: Iterable[Operation], plan: Plan, target: CpuTarget, kept: Collection[OperandOf] = ()
+) -> dict[DotOp, Deferred]:
+    """The products of a function that are made for several iterations at once; ``kept``: the operands that stay packed for other
+    blocks."""
     found: dict[DotOp, Deferred] = {}
     for op in ops:
         if not isinstance(op, DotOp) or op.sfa is not None or len(T.dims_of(op.b.type)) != 2:
@@ -48,11 +51,15 @@ def find_deferred(ops: Iterable[Operation], plan: Plan, target: CpuTarget) -> di
         (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
         accumulation = accumulation_kernel_of(target, op)
         exact = accumulation.accumulator == element_of(op.result.type)
-        if loop is None or accumulation.row_factor or not exact or m < _FEWEST_ROWS:
+        if loop is None or accumulation.row_factor or not exact:
+            continue
+        # Fewer rows read the right operand where it lies, or pack it for themselves, which all rounds at once have no room for.
+        again = accumulation.group > 1 and m > FEW_ROWS and (op, Side.RIGHT) in kept
+        if m < _FEWEST_ROWS and not again:
             continue
         size, left_row = accumulation.panel.buffer_bytes, accumulation.left_bytes(k)
         two_axes = accumulation.in_tiles(target, m, n, k)
-        row_bytes, rounds = _ROW_BYTES, _MOST_ROUNDS
+        row_bytes, rounds = _ROW_BYTES, MOST_ROUNDS
         if two_axes:
             row_bytes, rounds = _ROW_BYTES_OF_TWO_AXES, _MOST_ROUNDS_OF_TWO_AXES
         most = min(row_bytes // left_row, rounds)

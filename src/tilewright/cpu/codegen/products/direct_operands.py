@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
-from tilewright.cpu.codegen.ir.elements import I64, Element
+from tilewright.cpu.codegen.ir.elements import I1, I32, I64, Element
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Mapped, Strided, Tile
 from tilewright.cpu.codegen.memory.access import ViewLoad
 from tilewright.cpu.codegen.memory.views import Extent, as_value
+from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 
 _ANY = 1 << 62
 
@@ -49,6 +50,16 @@ def matrix_there(f: FunctionEmitter, tile: Tile) -> There | None:
         where = (row, column)
         return _lies(f, tile.element, place.pointer, strides, coords, where, place.inside)
     return None
+
+
+def is_alone(f: FunctionEmitter, op: DotOp) -> Value:
+    """Whether no two blocks multiply by the same right operand; others are better packed, and stay so for all that read them."""
+    b, moving = f.builder, f.unit.right_axes.get(op, ())
+    alone: Value = ir.Constant(I1, 1)
+    for axis, extent in enumerate(f.frame.grid):
+        if axis not in moving:
+            alone = b.and_(alone, b.icmp_unsigned("==", extent, ir.Constant(I32, 1)))
+    return alone
 
 
 def _lies(

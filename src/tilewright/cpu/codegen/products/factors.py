@@ -17,6 +17,8 @@ from tilewright.cpu.codegen.ir.elements import I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 
+#: How many rounds are multiplied at once, where registers have one axis.
+MOST_ROUNDS = 16
 WORDS = 4
 ENTRY = ir.ArrayType(I64, WORDS)
 _WORD = 8

@@ -7,6 +7,8 @@ at the end. The error is that of ``microkernel``: a sum has as many terms, in an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
@@ -138,18 +140,30 @@ class _Kernel:
     def _store(self, b: Builder, rows: list[Value], totals: list[Value]) -> None:
         """Add up the lanes of sums, and what was there before, and write the results."""
         sums, dense = self.sums, _number(self.columns * self._size)
+        ty = llvm.vector(self._element, self.columns if self.columns > 1 else 0)
         found: list[Value] = []
-        for number, total in enumerate(totals):
-            before = b.load(
-                self._place(b, sums.pointer, dense, rows, number),
-                typ=self._element,
-                align=self._size,
-            )
-            before = b.select(sums.fresh, ir.Constant(self._element, 0), before)
-            found.append(self._plus(b, before, self._added_up(b, total)))
-        for number, result in enumerate(found):
-            place = self._place(b, sums.target, sums.target_step, rows, number)
+        for row, result in zip(rows, self._added_up(b, totals), strict=True):
+            place = _moved(b, sums.pointer, b.mul(row, dense))
+            before = b.load(place, typ=ty, align=self._size)
+            before = b.select(sums.fresh, llvm.number(ty, 0), before)
+            found.append(plus(b, before, result))
+        for row, result in zip(rows, found, strict=True):
+            place = _moved(b, sums.target, b.mul(row, sums.target_step))
             b.store(result, place, align=self._size)
+
+    def _added_up(self, b: Builder, totals: list[Value]) -> list[Value]:
+        """For each row the sums of its columns; of several rows together, if their number is a power of two."""
+        count, columns = len(totals), self.columns
+        at_once = count if count & (count - 1) == 0 and count <= self.lanes else columns
+        found: list[Value] = []
+        for first in range(0, count, at_once):
+            sums = added_up(b, totals[first : first + at_once], self.lanes)
+            for column in range(0, at_once, columns):
+                if columns == 1:
+                    found.append(b.extract_element(sums, ir.Constant(I32, column)))
+                else:
+                    found.append(llvm.shuffle(b, sums, sums, range(column, column + columns)))
+        return found
 
     @property
     def _size(self) -> int:
@@ -159,26 +173,26 @@ class _Kernel:
     def _element(self) -> Type:
         return self.accumulation.accumulator.register
 
-    def _place(
-        self, b: Builder, first: Value, step: Value, rows: list[Value], number: int
-    ) -> Value:
-        """Where a result lies in a matrix."""
-        row, column = rows[number // self.columns], number % self.columns
-        return _moved(b, first, b.add(b.mul(row, step), _number(column * self._size)))
 
-    def _added_up(self, b: Builder, total: Value) -> Value:
-        """The sum of the lanes, by halves."""
-        lanes = self.lanes
-        while lanes > 1:
-            lanes //= 2
-            low, high = (
-                llvm.shuffle(b, total, total, range(start, start + lanes)) for start in (0, lanes)
-            )
-            total = self._plus(b, low, high)
-        return b.extract_element(total, ir.Constant(I32, 0))
+def added_up(b: Builder, totals: Sequence[Value], lanes: int) -> Value:
+    """A vector of the sums of the lanes of some vectors, whose number is a power of two, not above that of lanes: halves are
+    added to halves, those of two vectors at a time."""
+    found, each = list(totals), lanes
+    while each > 1:
+        joined = min(2, len(found))
+        parts = joined * llvm.lanes_of(found[0].type) // each
+        low = [part * each + lane for part in range(parts) for lane in range(each // 2)]
+        high = [lane + each // 2 for lane in low]
+        pairs = zip(found[::joined], found[joined - 1 :: joined], strict=True)
+        found = [plus(b, *(llvm.shuffle(b, x, y, half) for half in (low, high))) for x, y in pairs]
+        each //= 2
+    return found[0]
 
-    def _plus(self, b: Builder, x: Value, y: Value) -> Value:
-        return b.add(x, y) if isinstance(self._element, ir.IntType) else b.fadd(x, y)
+
+def plus(b: Builder, x: Value, y: Value) -> Value:
+    """The sum of two numbers or vectors, of integers or of floats."""
+    integers = isinstance(llvm.scalar_of(x.type), ir.IntType)
+    return b.add(x, y) if integers else b.fadd(x, y)
 
 
 def _number(value: int) -> Value:

@@ -22,9 +22,10 @@ from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.memory.access import loaded
-from tilewright.cpu.codegen.products import few_columns, tile_registers, tile_shapes
+from tilewright.cpu.codegen.products import few_columns, last_columns, tile_registers, tile_shapes
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel, widening
-from tilewright.cpu.codegen.products.factors import Entry, Table, each_round
+from tilewright.cpu.codegen.products.factors import MOST_ROUNDS, Entry, Table, each_round
+from tilewright.cpu.codegen.products.last_columns import LastColumns
 from tilewright.cpu.codegen.products.tile_registers import Sums
 from tilewright.cpu.target import CpuTarget
 
@@ -47,6 +48,11 @@ _MANY_REGISTERS = 32
 _BLOCKS = ((12, 2), (24, 4))
 #: How many vectors of columns there are at most in what is left of a strip.
 _NARROW = 4
+#: Blocks of one vector of columns, and those of what is left of a strip, have so many rows at most: fewer wait for their sums. There
+#: are no registers for the addresses of more, and rows whose distance is a power of two push each other out of the first cache.
+_HIGHEST = int(__import__("os").environ.get("HIGHEST", "8"))
+#: A block for what is left of the rows has one of so many parts of the rows of others.
+_LOW = int(__import__("os").environ.get("LOW", "2"))
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
@@ -103,7 +109,14 @@ def shape_of(target: CpuTarget, accumulation: AccumulationKernel, m: int, n: int
     if m * widest < sums:
         widest = 1 << (sums // m).bit_length() - 1
     vectors = min(widest, n // lanes)
-    return Shape(m, n, k, min(sums // vectors, m), lanes, vectors)
+    rows = min(sums // vectors, m, _HIGHEST if vectors == 1 else m)
+    return Shape(m, n, k, rows, lanes, vectors)
+
+
+def _height_of(shape: Shape, vectors: int) -> int:
+    """The rows of a block of so many vectors of columns, where all rows are divided into blocks of nearly one height."""
+    most = max(1, min(shape.rows * shape.vectors // vectors, _HIGHEST, shape.m))
+    return -(-shape.m // -(-shape.m // most))
 
 
 def kernel_function(
@@ -147,7 +160,8 @@ def kernel_function(
     rest = [("sums", PTR), ("target", PTR), ("target_step", I64), ("fresh", I1)]
     counts = [("rows", I64), ("columns", I64), ("depth", I64)][: 2 if rounds else 3]
     function = _declared(unit, name, [*factors, *rest, *(counts if part else ())])
-    _emit(function, accumulation, shape, there, to)
+    lanes = unit.target.vector_bits // accumulation.accumulator_bits
+    _emit(function, accumulation, shape, there, to, lanes)
     return function
 
 
@@ -157,8 +171,9 @@ def _emit(
     shape: Shape,
     there: Element | None,
     to: Element | None,
+    lanes: int,
 ) -> None:
-    """The body of a kernel of these parameters."""
+    """The body of a kernel of these parameters; vectors have so many accumulators at most."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     arguments = {argument.name: argument for argument in function.args}
     source: Table | Entry
@@ -184,6 +199,7 @@ def _emit(
     elif limits is not None:
         part = _Part(builder, accumulation, shape, there, source, right_step, sums)
         part.rows, part.columns = limits
+        part.most_lanes = lanes
         part.emit()
     else:
         kind = _Kernel
@@ -487,34 +503,58 @@ class _AlongRows(_Kernel):
 
 
 class _Part(_Kernel):
-    """The kernel for some rows, columns and terms of a shape, in blocks of whole height: rows beyond the last one are that one
-    again. What is left of the last strip goes by one or two vectors."""
+    """The kernel for some rows, columns and terms of a shape: first whole strips of columns, in blocks of whole height and a low one
+    for what is left of the rows; then the last columns, by as many vectors as they take, in blocks that are the higher the fewer
+    vectors there are. Rows beyond the last one are that one again."""
 
     rows: Value
     columns: Value
+    most_lanes: int
+    """How many accumulators a vector has at most."""
 
     def emit(self) -> None:
-        b, shape, zero = self.nest.inner, self.shape, _number(0)
+        b, shape = self.nest.inner, self.shape
         wide = b.and_(self.columns, _number(-shape.columns))
-
-        def block(b: Builder, first: Value) -> None:
-            self.nest = LoopNest(b)
-            rows = [self._row(b, first, number) for number in range(shape.rows)]
-            if isinstance(self.source, Entry):
-                self._fetch_following(b, self.source, first)
-            terms = None
-            if self.accumulation.row_factor and isinstance(self.source, Entry):
-                terms = self._terms(self._starts(self.source, rows))
-
-            def strip(b: Builder, at: Value) -> None:
-                self._strip(b, rows, at, shape.vectors, terms)
-
-            llvm.count(b, zero, wide, _number(shape.columns), strip)
-            self._narrow_strips(b, rows, wide, terms)
-            self.nest = LoopNest(b)
-
-        llvm.count(b, zero, self.rows, _number(shape.rows), block)
+        with b.if_then(b.icmp_unsigned("!=", wide, _number(0))):
+            self._wide_strips(b, wide)
+        if shape.columns > 1:
+            self._narrow_strips(b, wide)
         self.nest = LoopNest(b)
+
+    def _wide_strips(self, b: Builder, wide: Value) -> None:
+        """The columns of whole strips, all of them for some rows before those that follow."""
+        shape, zero = self.shape, _number(0)
+
+        def block(height: int) -> Callable[[Builder, Value], None]:
+            def of_height(b: Builder, first: Value) -> None:
+                self.nest = LoopNest(b)
+                rows = [self._row(b, first, number) for number in range(height)]
+                if isinstance(self.source, Entry):
+                    self._fetch_following(b, self.source, first)
+                terms = self._terms_of(rows)
+
+                def strip(b: Builder, at: Value) -> None:
+                    self._strip(b, rows, at, shape.vectors, terms)
+
+                llvm.count(b, zero, wide, _number(shape.columns), strip)
+
+            return of_height
+
+        low = shape.rows // _LOW
+        if not low:
+            llvm.count(b, zero, self.rows, _number(shape.rows), block(shape.rows))
+            return
+        left = b.urem(self.rows, _number(shape.rows))
+        few = b.icmp_unsigned("<=", left, _number(low))
+        high = b.sub(self.rows, b.select(few, left, zero))
+        llvm.count(b, zero, high, _number(shape.rows), block(shape.rows))
+        llvm.count(b, high, self.rows, _number(low), block(low))
+
+    def _terms_of(self, rows: Sequence[Value]) -> list[Value] | None:
+        """What the accumulation kernel adds to each of some rows, if it adds anything."""
+        if not self.accumulation.row_factor or not isinstance(self.source, Entry):
+            return None
+        return self._terms(self._starts(self.source, rows))
 
     def _fetch_following(self, b: Builder, entry: Entry, first: Value) -> None:
         """Ask for the rows of the left operand of the next block; behind the last one often come those of the next matrix."""
@@ -525,16 +565,34 @@ class _Part(_Kernel):
             for line in range(min(lines, _MOST_FETCHES)):
                 llvm.prefetch(b, _advance(b, row, _number(line), _CACHE_LINE))
 
-    def _narrow_strips(
-        self, b: Builder, rows: Sequence[Value], wide: Value, terms: list[Value] | None
-    ) -> None:
+    def _narrow_strips(self, b: Builder, wide: Value) -> None:
         """The columns behind the last whole strip, in one go; wide strips have four vectors at most, so that code is not long."""
         shape = self.shape
         most = min(shape.vectors, _NARROW)
+        last = self._last_columns(b)
 
         def strip(b: Builder, at: Value) -> None:
+            left = b.sub(self.columns, at)
+            if last is None:
+                vectors_of(b, at, left)
+                return
+            few = b.icmp_unsigned("<=", left, _number(last_columns.MOST))
+            with b.if_else(few) as (terms, columns):
+                with terms:
+                    last.emit(b, at, left)
+                with columns:
+                    vectors_of(b, at, left)
+
+        def vectors_of(b: Builder, at: Value, left: Value) -> None:
             def of(vectors: int) -> None:
-                self._strip(b, rows, at, vectors, terms, whole=False)
+                height = _height_of(shape, vectors)
+
+                def block(b: Builder, first: Value) -> None:
+                    self.nest = LoopNest(b)
+                    rows = [self._row(b, first, number) for number in range(height)]
+                    self._strip(b, rows, at, vectors, self._terms_of(rows), whole=False)
+
+                llvm.count(b, _number(0), self.rows, _number(height), block)
 
             def up_to(vectors: int) -> None:
                 if vectors == 1:
@@ -547,11 +605,39 @@ class _Part(_Kernel):
                     with fewer:
                         up_to(vectors - 1)
 
-            left = b.sub(self.columns, at)
             up_to(most)
 
-        if shape.columns > 1:
-            llvm.count(b, wide, self.columns, _number(most * shape.lanes), strip)
+        llvm.count(b, wide, self.columns, _number(most * shape.lanes), strip)
+
+    def _last_columns(self, b: Builder) -> LastColumns | None:
+        """How the last few columns are made along k, where they are."""
+        lanes, accumulation, dims = self.most_lanes, self.accumulation, self.shape.dims
+        rounds = 1 if isinstance(self.source, Entry) else MOST_ROUNDS
+        if self.there is not None or not last_columns.fits(accumulation, rounds, dims, lanes):
+            return None
+        each = last_columns.column_bytes(accumulation, rounds, dims, lanes)
+        with b.goto_entry_block():
+            room = llvm.stack(b, ir.ArrayType(I8, last_columns.MOST * each), _CACHE_LINE)
+        sums = Sums(self.sums, self.target, self.target_step, self.fresh, self.written)
+        step = self.shape.columns * self.group_bytes
+        return LastColumns(
+            accumulation,
+            dims,
+            lanes,
+            self.source,
+            sums,
+            self.rows,
+            step,
+            self._column_of,
+            room,
+            each,
+        )
+
+    def _column_of(self, b: Builder, entry: Entry, at: Value) -> Value:
+        """Where a column begins in strips."""
+        inside = b.and_(at, _number(self.shape.columns - 1))
+        strip = _advance(b, entry.right, b.sub(at, inside), self.groups * self.group_bytes)
+        return _advance(b, strip, inside, self.group_bytes)
 
     def _row(self, b: Builder, first: Value, number: int) -> Value:
         last = b.sub(self.rows, _number(1))
@@ -640,9 +726,7 @@ class _Part(_Kernel):
         accumulation, shape, b = self.accumulation, self.shape, self.nest.inner
         vectors = len(masks)
         if self.there is None:
-            inside = b.and_(at, _number(shape.columns - 1))
-            strip = _advance(b, entry.right, b.sub(at, inside), self.groups * self.group_bytes)
-            strip = _advance(b, strip, inside, self.group_bytes)
+            strip = self._column_of(b, entry, at)
         else:
             strip = _advance(b, entry.right, at, self.there.buffer_bytes)
         lefts = self._starts(entry, rows)

@@ -31,6 +31,7 @@ from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
 from tilewright.cpu.codegen.memory.compare_exchange import update_one
+from tilewright.cpu.codegen.memory.listed_updates import goes_by_list, listed, near_or_far
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.cpu.codegen.memory.privatized_arrays import (
     COPIES,
@@ -40,7 +41,7 @@ from tilewright.cpu.codegen.memory.privatized_arrays import (
     Target,
     in_copy,
 )
-from tilewright.cpu.codegen.memory.single_thread import combined
+from tilewright.cpu.codegen.memory.single_thread import combined, update_in_place
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -51,6 +52,8 @@ from tilewright.passes.tileas.remarks import Remarks
 #: Bytes of the largest array that is copied: a part of what caches of one core hold; in a closed launch, which
 #: hands copies on faster, about all of that.
 _LARGEST, _LARGEST_CLOSED = 1 << 19, 1 << 22
+#: Room for the copies of an array.
+COPIES_BYTES = _LARGEST_CLOSED + 2 * LINE
 #: Bytes of several copies that are used in turn.
 _SMALL = 1 << 15
 #: How many updates for each element of the array make a copy worth while; in a closed launch, for how many elements
@@ -190,7 +193,7 @@ def _open(
     padded = b.and_(b.add(size, ir.Constant(I64, 2 * LINE - 1)), ir.Constant(I64, -LINE))
     several = b.icmp_unsigned("<=", padded, ir.Constant(I64, _SMALL // COPIES))
     stride = b.select(several, padded, ir.Constant(I64, 0))
-    memory = f.pointer_to(f.scratch(_LARGEST_CLOSED + 2 * LINE, f.plan.end))
+    memory = f.pointer_to(f.scratch(COPIES_BYTES, f.plan.end))
     held = b.select(several, b.mul(padded, ir.Constant(I64, COPIES)), padded)
     _clear(b, memory, b.select(use, held, ir.Constant(I64, 0)), target)
     return Copies(target, base, memory, size, stride)
@@ -222,20 +225,19 @@ def _clear(b: Builder, memory: Value, size: Value, target: Target) -> None:
 def update(
     f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
 ) -> None:
-    """Put updates into the copies, a vector at a time; what goes elsewhere to memory."""
+    """Put updates into the copies; what goes elsewhere to memory."""
     element = held.target.element
+    if goes_by_list(pointers, element.memory_bytes, exact=True):
+        _update_listed(f, held, value, pointers, mask)
+        return
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = nest.vector(value, coords)
         on = None if mask is None else nest.vector(mask, coords)
         lane_steps = lane_strides_of(pointers, coords) if lanes else None
-        if (
-            lane_steps is None
-            or not lane_steps.exact
-            or not lane_steps.is_run(element.memory_bytes)
-        ):
-            _update_lanes(nest, held, nest.vector(pointers, coords), data, on, lanes)
+        if lane_steps is None or not lane_steps.exact:
+            _update_each(nest.inner, held, nest.vector(pointers, coords), data, on, lanes)
             return
         first = nest.eval(pointers, first_lane(nest, coords)).value
         b, span = nest.inner, lanes * element.memory_bytes
@@ -268,41 +270,39 @@ def _update_run(b: Builder, held: Copies, offset: Value, data: Value, on: Value 
     b.store(to_buffer(b, total, target.element), where, align=align)
 
 
-def _update_lanes(
-    nest: LoopNest, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
+def _update_listed(
+    f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
 ) -> None:
-    b = nest.inner
-    offsets = b.sub(where, llvm.splat(b, held.base, lanes))
-    if on is not None:
-        offsets = b.select(on, offsets, llvm.number(offsets.type, 0))
-    inside = b.icmp_unsigned("<", offsets, llvm.splat(b, held.size, lanes))
-    if lanes:
-        inside = llvm.intrinsic(b, "vector.reduce.and", [inside], inside.type.element)
-    with b.if_else(inside, likely=True) as (near, far):
-        with near:
-            _update_copies(b, held, offsets, data, on, lanes)
-        with far:
-            _update_each(b, held, where, data, on, lanes)
+    """Elements anywhere, in the copies in turn."""
+    target, size = held.target, held.size
+    memory = f.builder.ptrtoint(held.memory, I64)
+    behind = ir.Constant(I64, COPIES_BYTES)
 
+    def moved(b: Builder, where: Value) -> Value:
+        """Where the copies have what lies in the array."""
+        lanes = llvm.lanes_of(where.type)
+        offset = b.sub(where, llvm.splat(b, held.base, lanes))
+        start = llvm.splat(b, memory, lanes)
+        if lanes:
+            turns = llvm.int_lanes([lane % COPIES for lane in range(lanes)])
+            start = b.add(start, b.mul(llvm.splat(b, held.stride, lanes), turns))
+        inside = b.icmp_unsigned("<", offset, llvm.splat(b, size, lanes))
+        return b.select(inside, b.add(start, offset), where)
 
-def _update_copies(
-    b: Builder, held: Copies, offsets: Value, data: Value, on: Value | None, lanes: int
-) -> None:
-    target = held.target
-    if on is not None:
-        nothing = llvm.splat_constant(target.identity, lanes)
-        data = b.select(on, data, nothing)
-    near = b.trunc(offsets, llvm.shaped(I32, offsets.type))
-    for lane in range(max(lanes, 1)):
-        offset = b.zext(_lane(b, near, lane), I64)
-        _update_copy(b, held, lane % COPIES, offset, _lane(b, data, lane))
+    def is_copy(b: Builder, place: Value) -> Value:
+        lanes = llvm.lanes_of(place.type)
+        offset = b.sub(place, llvm.splat(b, memory, lanes))
+        return b.icmp_unsigned("<", offset, llvm.splat(b, behind, lanes))
 
+    def near(b: Builder, place: Value, data: Value) -> None:
+        update_in_place(b, target.mode, place, data, target.element)
 
-def _update_copy(b: Builder, held: Copies, copy: int, offset: Value, data: Value) -> None:
-    target, where = held.target, in_copy(b, held, copy, offset)
-    old = b.load(where, typ=target.element.buffer, align=target.element.buffer_bytes)
-    total = combined(b, target.mode, old, data, target.element)
-    b.store(total, where, align=target.element.buffer_bytes)
+    def far(b: Builder, place: Value, data: Value) -> None:
+        where = b.inttoptr(place, PTR)
+        update_one(b, target.mode, where, data, target.element, "monotonic")
+
+    found = listed(f, value, pointers, mask, moved)
+    near_or_far(f.builder, found, is_copy, near, far)
 
 
 def _update_each(
@@ -317,7 +317,8 @@ def _update_each(
             inside = b.icmp_unsigned("<", offset, held.size)
             with b.if_else(inside) as (near, far):
                 with near:
-                    _update_copy(b, held, 0, offset, value)
+                    copy = b.ptrtoint(in_copy(b, held, 0, offset), I64)
+                    update_in_place(b, target.mode, copy, value, target.element)
                 with far:
                     place = b.inttoptr(address, PTR)
                     update_one(b, target.mode, place, value, target.element, "monotonic")

@@ -26,6 +26,7 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
+from tilewright.cpu.codegen.memory.listed_updates import goes_by_list, listed, one_by_one
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -56,10 +57,18 @@ def update_alone(
 ) -> None:
     """Update elements in order, without atomic operations."""
     element = value.element
-    spare = f.pointer_to(f.scratch(_SPAN))
 
     def step(b: Builder, old: Value, data: Value) -> Value:
         return combined(b, mode, old, data, element)
+
+    if goes_by_list(pointers, element.memory_bytes, exact=False):
+        one_by_one(
+            f.builder,
+            listed(f, value, pointers, mask),
+            lambda b, where, data: update_in_place(b, mode, where, data, element),
+        )
+        return
+    spare = f.pointer_to(f.scratch(_SPAN))
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
@@ -152,3 +161,8 @@ def _update_one(b: Builder, address: Value, data: Value, element: Element, step:
     pointer, size = b.inttoptr(address, PTR), element.buffer_bytes
     old = loaded(b, b.load(pointer, typ=element.buffer, align=size), element)
     b.store(to_buffer(b, step(b, old, data), element), pointer, align=size)
+
+
+def update_in_place(b: Builder, mode: str, address: Value, data: Value, element: Element) -> None:
+    """Update the element at an address, a number, which no other thread updates."""
+    _update_one(b, address, data, element, lambda b, old, new: combined(b, mode, old, new, element))

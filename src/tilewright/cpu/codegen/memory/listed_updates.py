@@ -1,0 +1,167 @@
+"""Updates of elements that lie anywhere, in two passes: vectors of addresses go to a list first, then one element after the
+other is updated by its address from there.
+
+An address that comes from memory costs less than one that is taken out of a vector register, and the processor passes
+the sum of one update on to the next of the same element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I64
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Index, fixed
+from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Strided,
+    Tile,
+    Uniform,
+    is_dense,
+    to_buffer,
+)
+
+#: How many elements a list has at least, and how many updates an iteration makes.
+_SHORTEST, _ROUND = 16, 8
+_LANES = 8
+#: Bytes that updates go to which are off.
+_SPARE = 64
+
+Move = Callable[[Builder, Value], Value]
+"""Other addresses for a vector or a scalar of addresses."""
+Rmw = Callable[[Builder, Value, Value], None]
+"""``rmw(builder, address, data)``: one update; the address is a number, the data have their buffer form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The addresses of updates, in row-major order, and what each brings, or one number for all. Those that
+    are off go to ``spare``."""
+
+    places: Strided
+    data: Strided | Value
+    spare: Value
+    count: int
+
+    def place(self, b: Builder, at: Value) -> Value:
+        """The address of an update."""
+        return b.load(self._where(b, at), typ=I64, align=8)
+
+    def places_of_round(self, b: Builder, at: Value) -> Value:
+        """The addresses of a round of updates."""
+        return b.load(self._where(b, at), typ=ir.VectorType(I64, _ROUND), align=8)
+
+    def brought(self, b: Builder, at: Value) -> Value:
+        """What an update brings."""
+        data = self.data
+        if not isinstance(data, Strided):
+            return data
+        unit, size = data.element.buffer, data.element.buffer_bytes
+        return b.load(b.gep(data.pointer, [at], source_etype=unit), typ=unit, align=size)
+
+    def _where(self, b: Builder, at: Value) -> Value:
+        return b.gep(self.places.pointer, [at], source_etype=I64)
+
+
+def goes_by_list(pointers: Tile, size: int, *, exact: bool) -> bool:
+    """Whether elements of ``size`` bytes are updated by a list: they are many, and do not lie side by side
+    (``exact``: for sure)."""
+    if prod(pointers.dims) < _SHORTEST:
+        return False
+    axis = vector_axis(pointers.dims)
+    lanes = min(_LANES, pointers.dims[axis])
+    at: list[Index] = [fixed(0)] * len(pointers.dims)
+    at[axis] = Index(0, tuple(range(lanes)), lanes)
+    found = lane_strides_of(pointers, tuple(at))
+    return found is None or not found.is_run(size) or (exact and not found.exact)
+
+
+def listed(
+    f: FunctionEmitter, value: Tile, pointers: Tile, mask: Tile | None, move: Move | None = None
+) -> Listed:
+    """The updates of a tile, whose addresses ``move`` may change where they are on."""
+    place, dims = ELEMENTS["i64"], value.dims
+    spare = f.builder.ptrtoint(f.pointer_to(f.scratch(_SPARE)), I64)
+
+    def address(b: Builder, where: Value, *on: Value) -> Value:
+        moved = where if move is None else move(b, where)
+        if not on:
+            return moved
+        return b.select(on[0], moved, llvm.splat(b, spare, llvm.lanes_of(moved.type)))
+
+    operands = (pointers,) if mask is None else (pointers, mask)
+    places = f.buffer(place, dims, f.now)
+    pairs: list[tuple[Strided, Tile]] = [(places, Elementwise(place, dims, operands, address))]
+    data = _one_number(f.builder, value)
+    if data is None and isinstance(value, Strided) and is_dense(value):
+        data = value
+    if data is None:
+        data = f.buffer(value.element, dims, f.now)
+        pairs.append((data, value))
+    f.fill(pairs)
+    return Listed(places, data, spare, prod(dims))
+
+
+def _one_number(b: Builder, tile: Tile) -> Value | None:
+    """The number that all elements are, in buffer form."""
+    while isinstance(tile, Mapped):
+        tile = tile.source
+    return to_buffer(b, tile.value, tile.element) if isinstance(tile, Uniform) else None
+
+
+def one_by_one(b: Builder, found: Listed, rmw: Rmw) -> None:
+    """Make all updates of a list, in order."""
+
+    def round_(inner: Builder, at: Value) -> None:
+        _round(inner, found, at, rmw)
+
+    llvm.count(b, _number(0), _number(found.count), _number(_ROUND), round_)
+
+
+def _round(b: Builder, found: Listed, at: Value, rmw: Rmw) -> None:
+    for turn in range(_ROUND):
+        here = b.add(at, _number(turn)) if turn else at
+        rmw(b, found.place(b, here), found.brought(b, here))
+
+
+def near_or_far(
+    b: Builder, found: Listed, is_near: Callable[[Builder, Value], Value], near: Rmw, far: Rmw
+) -> None:
+    """Make all updates of a list, in order: rounds all of whose addresses are ``is_near`` (of a vector, or of one) or off
+    by ``near``, others element by element, by ``near`` or by ``far``."""
+
+    def alone(inner: Builder, at: Value) -> None:
+        where = found.place(inner, at)
+        with inner.if_then(inner.icmp_unsigned("!=", where, found.spare)):
+            data = found.brought(inner, at)
+            with inner.if_else(is_near(inner, where)) as (here, there):
+                with here:
+                    near(inner, where, data)
+                with there:
+                    far(inner, where, data)
+
+    def round_(inner: Builder, at: Value) -> None:
+        where = found.places_of_round(inner, at)
+        off = inner.icmp_unsigned("==", where, llvm.splat(inner, found.spare, _ROUND))
+        inside = inner.or_(is_near(inner, where), off)
+        all_near = llvm.intrinsic(inner, "vector.reduce.and", [inside], inside.type.element)
+        with inner.if_else(all_near, likely=True) as (together, apart):
+            with together:
+                _round(inner, found, at, near)
+            with apart:
+                end = inner.add(at, _number(_ROUND))
+                llvm.count(inner, at, end, _number(1), alone)
+
+    llvm.count(b, _number(0), _number(found.count), _number(_ROUND), round_)
+
+
+def _number(value: int) -> Value:
+    return ir.Constant(I64, value)

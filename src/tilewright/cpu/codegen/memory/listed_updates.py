@@ -35,8 +35,6 @@ _LANES = 8
 #: Bytes that updates go to which are off.
 _SPARE = 64
 
-Move = Callable[[Builder, Value], Value]
-"""Other addresses for a vector or a scalar of addresses."""
 Rmw = Callable[[Builder, Value, Value], None]
 """``rmw(builder, address, data)``: one update; the address is a number, the data have their buffer form."""
 
@@ -84,18 +82,15 @@ def goes_by_list(pointers: Tile, size: int, *, exact: bool) -> bool:
     return found is None or not found.is_run(size) or (exact and not found.exact)
 
 
-def listed(
-    f: FunctionEmitter, value: Tile, pointers: Tile, mask: Tile | None, move: Move | None = None
-) -> Listed:
-    """The updates of a tile, whose addresses ``move`` may change where they are on."""
+def listed(f: FunctionEmitter, value: Tile, pointers: Tile, mask: Tile | None) -> Listed:
+    """The updates of a tile."""
     place, dims = ELEMENTS["i64"], value.dims
     spare = f.builder.ptrtoint(f.pointer_to(f.scratch(_SPARE)), I64)
 
     def address(b: Builder, where: Value, *on: Value) -> Value:
-        moved = where if move is None else move(b, where)
         if not on:
-            return moved
-        return b.select(on[0], moved, llvm.splat(b, spare, llvm.lanes_of(moved.type)))
+            return where
+        return b.select(on[0], where, llvm.splat(b, spare, llvm.lanes_of(where.type)))
 
     operands = (pointers,) if mask is None else (pointers, mask)
     places = f.buffer(place, dims, f.now)
@@ -117,11 +112,15 @@ def _one_number(b: Builder, tile: Tile) -> Value | None:
     return to_buffer(b, tile.value, tile.element) if isinstance(tile, Uniform) else None
 
 
-def one_by_one(b: Builder, found: Listed, rmw: Rmw) -> None:
-    """Make all updates of a list, in order."""
+def one_by_one(b: Builder, found: Listed, rmw: Rmw, *, skips: bool = False) -> None:
+    """Make all updates of a list, in order; ``skips``: those that are off are left out."""
 
     def round_(inner: Builder, at: Value) -> None:
-        _round(inner, found, at, rmw)
+        if skips:
+            end = inner.add(at, _number(_ROUND))
+            llvm.count(inner, at, end, _number(1), lambda c, here: _unless_off(c, found, here, rmw))
+        else:
+            _round(inner, found, at, rmw)
 
     llvm.count(b, _number(0), _number(found.count), _number(_ROUND), round_)
 
@@ -132,21 +131,24 @@ def _round(b: Builder, found: Listed, at: Value, rmw: Rmw) -> None:
         rmw(b, found.place(b, here), found.brought(b, here))
 
 
+def _unless_off(b: Builder, found: Listed, at: Value, rmw: Rmw) -> None:
+    where = found.place(b, at)
+    with b.if_then(b.icmp_unsigned("!=", where, found.spare)):
+        rmw(b, where, found.brought(b, at))
+
+
 def near_or_far(
     b: Builder, found: Listed, is_near: Callable[[Builder, Value], Value], near: Rmw, far: Rmw
 ) -> None:
     """Make all updates of a list, in order: rounds all of whose addresses are ``is_near`` (of a vector, or of one) or off
     by ``near``, others element by element, by ``near`` or by ``far``."""
 
-    def alone(inner: Builder, at: Value) -> None:
-        where = found.place(inner, at)
-        with inner.if_then(inner.icmp_unsigned("!=", where, found.spare)):
-            data = found.brought(inner, at)
-            with inner.if_else(is_near(inner, where)) as (here, there):
-                with here:
-                    near(inner, where, data)
-                with there:
-                    far(inner, where, data)
+    def either(b: Builder, where: Value, data: Value) -> None:
+        with b.if_else(is_near(b, where)) as (here, there):
+            with here:
+                near(b, where, data)
+            with there:
+                far(b, where, data)
 
     def round_(inner: Builder, at: Value) -> None:
         where = found.places_of_round(inner, at)
@@ -158,7 +160,9 @@ def near_or_far(
                 _round(inner, found, at, near)
             with apart:
                 end = inner.add(at, _number(_ROUND))
-                llvm.count(inner, at, end, _number(1), alone)
+                llvm.count(
+                    inner, at, end, _number(1), lambda c, here: _unless_off(c, found, here, either)
+                )
 
     llvm.count(b, _number(0), _number(found.count), _number(_ROUND), round_)
 

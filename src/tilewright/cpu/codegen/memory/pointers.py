@@ -8,17 +8,29 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of, most_lanes
+from tilewright.cpu.codegen.loops.lane_strides import (
+    LaneStrides,
+    lane_strides_of,
+    most_lanes,
+    unknown_stride,
+)
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
+from tilewright.cpu.codegen.loops.strided_lanes import (
+    ANY_STRIDE,
+    Distances,
+    load_near,
+    nearby,
+    store_near,
+)
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
+    Loose,
     Mapped,
     Range,
     Tile,
@@ -64,6 +76,8 @@ class PointerLoad(Tile):
     whole: Whole | None = None
     """What is known where no number wraps and the mask is on."""
     most: int | None = None
+    spaced: Spaced | None = None
+    """How far the elements lie apart, where that only shows when the code runs."""
 
     @property
     def most_lanes(self) -> int | None:
@@ -71,7 +85,13 @@ class PointerLoad(Tile):
 
     @property
     def guard(self) -> Value | None:
+        if self.spaced is not None:
+            return self.spaced.loose.inside
         return None if self.whole is None else self.whole.guard
+
+    @property
+    def loose(self) -> Loose | None:
+        return None if self.spaced is None else self.spaced.loose
 
     @property
     def gathers(self) -> bool:
@@ -99,8 +119,7 @@ class PointerLoad(Tile):
             whole is not None and whole.on is not None and not nest.masked
         )
         mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
-        known = () if whole is None else whole.known(masked=nest.masked)
-        lane_steps = lane_strides_of(self.pointers, coords, *known) if lanes else None
+        lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced) if lanes else None
         run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not lanes or (lane_steps is not None and lane_steps.is_zero):
             return self._one(nest, coords, mask, lanes)
@@ -193,6 +212,43 @@ class PointerLoad(Tile):
         if any(llvm.lanes_of(lane.value.type) for lane in three):
             three = [nest.widened(lane, lanes) for lane in three]
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spaced:
+    """Elements at equal distances that only show when the code runs: ``number``, the factor in their formula."""
+
+    loose: Loose
+    number: Value
+
+    def known(self, nest: LoopNest) -> dict[int, int]:
+        """What a nest takes the factor for, by the ``id`` of its value."""
+        found = nest.strides.get(id(self.loose), ANY_STRIDE if nest.masked else 1)
+        return {} if found == ANY_STRIDE else {id(self.number): found}
+
+
+def _spaced(b: Builder, pointers: Tile, whole: Whole | None, element: Element) -> Spaced | None:
+    """What is asked when the code runs of elements that may lie at equal distances; None where nothing is to be asked."""
+    known = (frozenset[int](), frozenset[int]()) if whole is None else whole.known(masked=False)
+    number = unknown_stride(pointers, *known, element.memory_bytes)
+    if number is None:
+        return None
+    stride = number if number.type == I64 else b.sext(number, I64)
+    fits = None if whole is None else whole.guard
+    inside = b.icmp_signed("==", stride, ir.Constant(I64, 1))
+    if fits is not None:
+        inside = b.and_(fits, inside)
+    return Spaced(Loose(inside, fits, stride, gathers=True), number)
+
+
+def _lane_steps(
+    nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole | None, spaced: Spaced | None
+) -> LaneStrides | None:
+    """The lane strides of addresses, as far as a nest knows what they depend on."""
+    factors = {} if spaced is None else spaced.known(nest)
+    none = frozenset[int]()
+    known = (none, none) if whole is None else whole.known(masked=nest.masked)
+    return lane_strides_of(pointers, coords, *known, factors)
 
 
 def _why_apart(lane_steps: LaneStrides | None) -> str:
@@ -350,7 +406,8 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     whole = whole_access(f.builder, pointers, mask) if dims else None
     settled = frozenset[int]() if whole is None else whole.settled
     most = most_lanes(pointers, settled) if dims else None
-    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most)
+    spaced = _spaced(f.builder, pointers, whole, element) if dims else None
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced)
     if dims:
         f.define(op.result, tile)
     else:
@@ -389,6 +446,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     pointers = pointers_of(f, op, mask)
     element, dims = value.element, T.dims_of(op.value.type)
     whole = whole_access(f.builder, pointers, mask) if dims else None
+    spaced = None if whole is None else _spaced(f.builder, pointers, whole, element)
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
@@ -404,8 +462,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
         chosen = llvm.all_on(lanes) if on is None else on.value
-        known = () if whole is None else whole.known(masked=nest.masked)
-        lane_steps = lane_strides_of(pointers, coords, *known)
+        lane_steps = _lane_steps(nest, pointers, coords, whole, spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None else None
             _stored_together(nest, coords, pointers, data, chosen, element, fits)
@@ -431,7 +488,10 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         f.nest(dims, [value, *addressing], body)
     else:
         own = [] if whole.guard is None else [whole.guard]
-        f.nest(dims, [value], body, guard=[*guards(*addressing), *own])
+        loose = [] if spaced is None else [spaced.loose]
+        own = [each.inside for each in loose] or own
+        into = Into(None, (), loose)
+        f.nest(dims, [value], body, guard=[*guards(*addressing), *own], into=into)
     f.give_token(op)
 
 

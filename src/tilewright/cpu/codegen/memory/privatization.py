@@ -22,16 +22,21 @@ from tilewright.analysis.tileaa import Provenances, Root
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, element_of
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I8, I32, I64, PTR, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
 from tilewright.cpu.codegen.memory.compare_exchange import update_one
-from tilewright.cpu.codegen.memory.listed_updates import goes_by_list, listed, near_or_far
+from tilewright.cpu.codegen.memory.listed_updates import (
+    Listed,
+    goes_by_list,
+    listed,
+    near_or_far,
+)
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.cpu.codegen.memory.privatized_arrays import (
     COPIES,
@@ -228,7 +233,7 @@ def update(
     """Put updates into the copies; what goes elsewhere to memory."""
     element = held.target.element
     if goes_by_list(pointers, element.memory_bytes, exact=True):
-        _update_listed(f, held, value, pointers, mask)
+        update_listed(f, held, listed(f, value, in_copies(f, held, pointers), mask))
         return
 
     def body(nest: LoopNest, coords: Coords) -> None:
@@ -270,24 +275,43 @@ def _update_run(b: Builder, held: Copies, offset: Value, data: Value, on: Value 
     b.store(to_buffer(b, total, target.element), where, align=align)
 
 
-def _update_listed(
-    f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
-) -> None:
-    """Elements anywhere, in the copies in turn."""
-    target, size = held.target, held.size
-    memory = f.builder.ptrtoint(held.memory, I64)
-    behind = ir.Constant(I64, COPIES_BYTES)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ways(Tile):
+    """How far each lane's copy lies behind the array; the same for all vectors."""
 
-    def moved(b: Builder, where: Value) -> Value:
-        """Where the copies have what lies in the array."""
+    held: Copies
+    first: Value
+    """The way to the first copy."""
+
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        lanes, stride = lanes_in(coords), self.held.stride
+
+        def make(b: Builder) -> Value:
+            turns = llvm.int_lanes([lane % COPIES for lane in range(lanes)])
+            further = b.mul(llvm.splat(b, stride, lanes), turns)
+            return b.add(llvm.splat(b, self.first, lanes), further)
+
+        return nest.emit([], make) if lanes else Lane(self.first)
+
+
+def in_copies(f: FunctionEmitter, held: Copies, pointers: Tile) -> Tile:
+    """The addresses where the copies, in turn, have what lies in the array; others stay."""
+    first = f.builder.sub(f.builder.ptrtoint(held.memory, I64), held.base)
+    ways = _Ways(ELEMENTS["i64"], pointers.dims, held, first)
+
+    def moved(b: Builder, where: Value, way: Value) -> Value:
         lanes = llvm.lanes_of(where.type)
         offset = b.sub(where, llvm.splat(b, held.base, lanes))
-        start = llvm.splat(b, memory, lanes)
-        if lanes:
-            turns = llvm.int_lanes([lane % COPIES for lane in range(lanes)])
-            start = b.add(start, b.mul(llvm.splat(b, held.stride, lanes), turns))
-        inside = b.icmp_unsigned("<", offset, llvm.splat(b, size, lanes))
-        return b.select(inside, b.add(start, offset), where)
+        inside = b.icmp_unsigned("<", offset, llvm.splat(b, held.size, lanes))
+        return b.select(inside, b.add(where, way), where)
+
+    return Elementwise(ELEMENTS["i64"], pointers.dims, (pointers, ways), moved)
+
+
+def update_listed(f: FunctionEmitter, held: Copies, found: Listed) -> None:
+    """Make the updates of a list with addresses ``in_copies``."""
+    target, memory = held.target, f.builder.ptrtoint(held.memory, I64)
+    behind = ir.Constant(I64, COPIES_BYTES)
 
     def is_copy(b: Builder, place: Value) -> Value:
         lanes = llvm.lanes_of(place.type)
@@ -301,7 +325,6 @@ def _update_listed(
         where = b.inttoptr(place, PTR)
         update_one(b, target.mode, where, data, target.element, "monotonic")
 
-    found = listed(f, value, pointers, mask, moved)
     near_or_far(f.builder, found, is_copy, near, far)
 
 

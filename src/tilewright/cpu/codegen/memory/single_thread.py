@@ -26,7 +26,6 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
-from tilewright.cpu.codegen.memory.listed_updates import goes_by_list, listed, one_by_one
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -61,13 +60,6 @@ def update_alone(
     def step(b: Builder, old: Value, data: Value) -> Value:
         return combined(b, mode, old, data, element)
 
-    if goes_by_list(pointers, element.memory_bytes, exact=False):
-        one_by_one(
-            f.builder,
-            listed(f, value, pointers, mask),
-            lambda b, where, data: update_in_place(b, mode, where, data, element),
-        )
-        return
     spare = f.pointer_to(f.scratch(_SPAN))
 
     def body(nest: LoopNest, coords: Coords) -> None:

@@ -109,3 +109,42 @@ def test_indices_from_memory_need_none() -> None:
         k.store_ptr_tko(_numbered(k, k.args.y, row), held)
     compiled = compile_kernel(lower_to_tileaa(module.build()).module)
     assert [remark.kind for remark in compiled.remarks] == ["gather"]
+
+
+def _taken_apart(kind: str, tile: int) -> Any:
+    """``y[i // 3 * of_y + i % 3] = x[i]`` of whole numbers below the end."""
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("count", "of_y"), "i32")
+    with module.entry("part", {"x": ptr(kind), "y": ptr(kind)} | sizes) as k:
+        block, _, _ = k.get_tile_block_id()
+        flat = k.iota(shape=(tile,), to="i32") + block * tile
+        inside = flat < k.args.count
+        three = k.constant(3, flat.type)
+        row = k.divi(flat, three, signedness="signed", rounding="zero")
+        held, _ = k.load_ptr_tko(_numbered(k, k.args.x, flat), inside, 0)
+        place = row * k.args.of_y + k.remi(flat, three, signedness="signed")
+        k.store_ptr_tko(_numbered(k, k.args.y, place), held, inside)
+    return module.build()
+
+
+@pytest.mark.parametrize("of_y", [3, 4, 7])
+@pytest.mark.parametrize("kind", ["i8", "f32", "f64"])
+def test_flat_numbers_taken_apart(kind: str, of_y: int) -> None:
+    """They follow one another again where the stride is that of dense rows."""
+    module, count = _taken_apart(kind, 64), 250
+    x = np.random.default_rng(of_y).integers(-60, 60, count).astype(_KINDS[kind])
+    expected = np.zeros((-(-count // 3), of_y), x.dtype)
+    expected[np.arange(count) // 3, np.arange(count) % 3] = x
+    for options in VARIANTS:
+        found = np.zeros(expected.size, x.dtype)
+        program = Program(module, options=LaunchOptions(**options))
+        program.launch("part", 4, (x, found, count, of_y))
+        assert same_bits(found, expected.ravel()).all(), options
+
+
+def test_no_more_lanes_are_accessed_apart_than_addresses_have_words() -> None:
+    code = compile_kernel(lower_to_tileaa(_taken_apart("i8", 64)).module)
+    assert not [remark for remark in code.remarks if remark.kind == "gather"]
+    lanes = [int(line.split("masked.scatter.v")[1].split("i8")[0]) for line in code.llvm_ir.splitlines()
+             if "call" in line and "masked.scatter.v" in line]  # fmt: skip
+    assert lanes and max(lanes) <= code.target.vector_bits // 32

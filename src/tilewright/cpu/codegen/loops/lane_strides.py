@@ -81,6 +81,17 @@ def unknown_stride(
     return number
 
 
+def follows_none(tile: Tile, settled: frozenset[int]) -> bool:
+    """Whether no formula tells how vectors along the last axis change from lane to lane."""
+    axis = max((axis for axis, extent in enumerate(tile.dims) if extent > 1), default=None)
+    if axis is None:
+        return False
+    lanes = min(tile.dims[axis], _LENGTHS[-1])
+    at = [Index(0, None, 1 << 62)] * len(tile.dims)
+    at[axis] = Index(0, tuple(range(lanes)), lanes)
+    return lane_strides_of(tile, tuple(at), settled) is None
+
+
 def needs_limits(tile: Tile, settled: frozenset[int]) -> bool:
     """Whether vectors along the last axis follow a pattern only where no limit is reached."""
     lanes = min(tile.dims[-1], _LENGTHS[-1]) if tile.dims else 1

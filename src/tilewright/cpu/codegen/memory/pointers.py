@@ -8,7 +8,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
@@ -16,6 +16,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
     LaneStrides,
+    follows_none,
     lane_strides_of,
     most_lanes,
     unknown_stride,
@@ -241,6 +242,17 @@ def _spaced(b: Builder, pointers: Tile, whole: Whole | None, element: Element) -
     return Spaced(Loose(inside, fits, stride, gathers=True), number)
 
 
+def _fewer_lanes(
+    f: FunctionEmitter, pointers: Tile, whole: Whole | None, most: int | None
+) -> int | None:
+    """How many lanes are accessed at once: as many as addresses have words, where each is accessed for itself, however
+    short the elements are. Else there are more vectors of addresses than registers."""
+    settled = frozenset[int]() if whole is None else whole.settled
+    if most is not None or not follows_none(pointers, settled):
+        return most
+    return f.unit.target.vector_bits // _WORD_BITS
+
+
 def _lane_steps(
     nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole | None, spaced: Spaced | None
 ) -> LaneStrides | None:
@@ -326,6 +338,7 @@ def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Elem
     return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
 
 
+_WORD_BITS = 32
 #: By which the addressing of x86 multiplies.
 _SCALES = (1, 2, 4, 8)
 
@@ -407,6 +420,7 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     settled = frozenset[int]() if whole is None else whole.settled
     most = most_lanes(pointers, settled) if dims else None
     spaced = _spaced(f.builder, pointers, whole, element) if dims else None
+    most = _fewer_lanes(f, pointers, whole, most) if spaced is None else most
     tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced)
     if dims:
         f.define(op.result, tile)
@@ -448,51 +462,96 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     whole = whole_access(f.builder, pointers, mask) if dims else None
     spaced = None if whole is None else _spaced(f.builder, pointers, whole, element)
 
-    def body(nest: LoopNest, coords: Coords) -> None:
-        lanes = lanes_in(coords)
-        data = nest.vector(value, coords)
+    def note(reason: str) -> None:
+        f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
+
+    put = _PointerStore(value, pointers, mask, note, whole, spaced).put
+    addressing = [tile for tile in (pointers, mask) if tile is not None]
+    if whole is None:
+        f.nest(dims, [value, *addressing], put)
+        f.give_token(op)
+        return
+    own = [] if whole.guard is None else [whole.guard]
+    loose = [] if spaced is None else [spaced.loose]
+    guard = [*guards(*addressing), *([each.inside for each in loose] or own)]
+    few = None if spaced is not None else _fewer_lanes(f, pointers, whole, None)
+    lanes = None if few is None else min(few, f.lanes([value], dims[vector_axis(dims)]))
+    f.nest(dims, [value], put, lanes=lanes, guard=guard, into=Into(None, (), loose))
+    f.give_token(op)
+
+
+@dataclass(frozen=True, slots=True)
+class _PointerStore:
+    """A store to a tile of pointers."""
+
+    value: Tile
+    pointers: Tile
+    mask: Tile | None
+    note: Callable[[str], None]
+    """Takes why the elements are scattered."""
+    whole: Whole | None
+    spaced: Spaced | None
+
+    def put(self, nest: LoopNest, coords: Coords) -> None:
+        """Store the elements at these positions."""
+        lanes, whole, element = lanes_in(coords), self.whole, self.value.element
+        data = nest.vector(self.value, coords)
         proven = whole is not None and whole.on is not None and not nest.masked
         on = None
-        if mask is not None and not proven:
-            on = nest.widened(nest.eval(mask, coords), lanes)
+        if self.mask is not None and not proven:
+            on = nest.widened(nest.eval(self.mask, coords), lanes)
         if not lanes:
-            where = nest.emit([nest.eval(pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
+            where = nest.emit([nest.eval(self.pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
             b = nest.inner
             with where_on(b, on):
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
         chosen = llvm.all_on(lanes) if on is None else on.value
-        lane_steps = _lane_steps(nest, pointers, coords, whole, spaced)
+        lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None else None
-            _stored_together(nest, coords, pointers, data, chosen, element, fits)
-            return
+            _stored_together(nest, coords, self.pointers, data, chosen, element, fits)
+        elif not self._put_near(nest, coords, lane_steps, data, on):
+            self._put_apart(nest, coords, lane_steps, data, chosen)
+
+    def _put_near(
+        self,
+        nest: LoopNest,
+        coords: Coords,
+        lane_steps: LaneStrides | None,
+        data: Value,
+        on: Lane | None,
+    ) -> bool:
+        """Store lanes that lie near one another; False, and nothing, where they do not, or may not."""
+        whole, element = self.whole, self.value.element
         sure = not nest.masked or whole is None or whole.fits is None
         near = _near(lane_steps, element) if sure else None
-        if near is not None:
-            first = nest.eval(pointers, first_lane(nest, coords)).value
-            parts = [(near, to_buffer(nest.inner, data, element))]
-            where = nest.inner.inttoptr(first, PTR)
-            if store_near(nest.inner, where, parts, None if on is None else chosen):
-                return
-        addresses = nest.vector(pointers, coords)
-        may_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
-        if not may_run:
-            reason = _why_apart(lane_steps)
-            f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
-        limited = lane_steps is not None and lane_steps.limited
-        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run, limited)
+        if near is None:
+            return False
+        first = nest.eval(self.pointers, first_lane(nest, coords)).value
+        parts = [(near, to_buffer(nest.inner, data, element))]
+        where = nest.inner.inttoptr(first, PTR)
+        return store_near(nest.inner, where, parts, None if on is None else on.value)
 
-    addressing = [tile for tile in (pointers, mask) if tile is not None]
-    if whole is None:
-        f.nest(dims, [value, *addressing], body)
-    else:
-        own = [] if whole.guard is None else [whole.guard]
-        loose = [] if spaced is None else [spaced.loose]
-        own = [each.inside for each in loose] or own
-        into = Into(None, (), loose)
-        f.nest(dims, [value], body, guard=[*guards(*addressing), *own], into=into)
-    f.give_token(op)
+    def _put_apart(
+        self,
+        nest: LoopNest,
+        coords: Coords,
+        lane_steps: LaneStrides | None,
+        data: Value,
+        chosen: Value,
+    ) -> None:
+        """Store lanes each to its address, unless these turn out to follow one another, as they may where a formula that
+        tells nothing gives them: a flat index, taken apart and put together by strides."""
+        element, addresses = self.value.element, nest.vector(self.pointers, coords)
+        limited = lane_steps is None or lane_steps.limited
+        if lane_steps is None:
+            may_run = all(isinstance(tile, _FORMULAS) for tile in walk(self.pointers))
+        else:
+            may_run = lane_steps.is_run(element.memory_bytes)
+        if not may_run:
+            self.note(_why_apart(lane_steps))
+        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run, limited)
 
 
 def _stored_together(

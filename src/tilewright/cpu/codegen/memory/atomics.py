@@ -39,7 +39,7 @@ def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> No
         return
     mask = optional(f, op.mask)
     pointers = pointers_of(f, op, mask)
-    if goes_by_list(pointers, value.element.memory_bytes, exact=False):
+    if goes_by_list(value, pointers, exact=False):
         _update_listed(f, op, value, pointers, mask)
         f.give_token(op)
         return

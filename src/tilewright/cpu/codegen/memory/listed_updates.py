@@ -18,20 +18,23 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
-from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
+from tilewright.cpu.codegen.loops.lane_strides import is_one_number, lane_strides_of
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
+    Range,
     Strided,
     Tile,
     Uniform,
-    is_dense,
-    to_buffer,
+    walk,
 )
 
 #: How many elements a list has at least, and how many updates an iteration makes.
 _SHORTEST, _ROUND = 16, 8
 _LANES = 8
+#: How many bytes are read for an address at most.
+_MOST_READ = 2
+_FORMULAS = (Elementwise, Mapped, Range, Uniform)
 #: Bytes that updates go to which are off.
 _SPARE = 64
 
@@ -41,11 +44,11 @@ Rmw = Callable[[Builder, Value, Value], None]
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The addresses of updates, in row-major order, and what each brings, or one number for all. Those that
+    """The addresses of updates, in row-major order, and the number that each brings. Those that
     are off go to ``spare``."""
 
     places: Strided
-    data: Strided | Value
+    data: Value
     spare: Value
     count: int
 
@@ -57,33 +60,32 @@ class Listed:
         """The addresses of a round of updates."""
         return b.load(self._where(b, at), typ=ir.VectorType(I64, _ROUND), align=8)
 
-    def brought(self, b: Builder, at: Value) -> Value:
-        """What an update brings."""
-        data = self.data
-        if not isinstance(data, Strided):
-            return data
-        unit, size = data.element.buffer, data.element.buffer_bytes
-        return b.load(b.gep(data.pointer, [at], source_etype=unit), typ=unit, align=size)
-
     def _where(self, b: Builder, at: Value) -> Value:
         return b.gep(self.places.pointer, [at], source_etype=I64)
 
 
-def goes_by_list(pointers: Tile, size: int, *, exact: bool) -> bool:
-    """Whether elements of ``size`` bytes are updated by a list: they are many, and do not lie side by side
-    (``exact``: for sure)."""
-    if prod(pointers.dims) < _SHORTEST:
+def goes_by_list(value: Tile, pointers: Tile, *, exact: bool) -> bool:
+    """Whether elements are updated by a list: they are many, do not lie side by side (``exact``: for sure), and all by one
+    number, as where things are counted, which are bytes or hardly longer. Reading more for a list takes as long as a list saves:
+    meanwhile nothing is updated."""
+    if prod(pointers.dims) < _SHORTEST or not is_one_number(value):
+        return False
+    if (
+        sum(t.element.memory_bytes for t in walk(pointers) if not isinstance(t, _FORMULAS))
+        > _MOST_READ
+    ):
         return False
     axis = vector_axis(pointers.dims)
     lanes = min(_LANES, pointers.dims[axis])
     at: list[Index] = [fixed(0)] * len(pointers.dims)
     at[axis] = Index(0, tuple(range(lanes)), lanes)
     found = lane_strides_of(pointers, tuple(at))
+    size = value.element.memory_bytes
     return found is None or not found.is_run(size) or (exact and not found.exact)
 
 
 def listed(f: FunctionEmitter, value: Tile, pointers: Tile, mask: Tile | None) -> Listed:
-    """The updates of a tile."""
+    """The updates of a tile by one number."""
     place, dims = ELEMENTS["i64"], value.dims
     spare = f.builder.ptrtoint(f.pointer_to(f.scratch(_SPARE)), I64)
 
@@ -94,22 +96,11 @@ def listed(f: FunctionEmitter, value: Tile, pointers: Tile, mask: Tile | None) -
 
     operands = (pointers,) if mask is None else (pointers, mask)
     places = f.buffer(place, dims, f.now)
-    pairs: list[tuple[Strided, Tile]] = [(places, Elementwise(place, dims, operands, address))]
-    data = _one_number(f.builder, value)
-    if data is None and isinstance(value, Strided) and is_dense(value):
-        data = value
-    if data is None:
-        data = f.buffer(value.element, dims, f.now)
-        pairs.append((data, value))
-    f.fill(pairs)
-    return Listed(places, data, spare, prod(dims))
-
-
-def _one_number(b: Builder, tile: Tile) -> Value | None:
-    """The number that all elements are, in buffer form."""
-    while isinstance(tile, Mapped):
-        tile = tile.source
-    return to_buffer(b, tile.value, tile.element) if isinstance(tile, Uniform) else None
+    f.fill([(places, Elementwise(place, dims, operands, address))])
+    while isinstance(value, Mapped):
+        value = value.source
+    assert isinstance(value, Uniform)
+    return Listed(places, value.value, spare, prod(dims))
 
 
 def one_by_one(b: Builder, found: Listed, rmw: Rmw, *, skips: bool = False) -> None:
@@ -128,13 +119,13 @@ def one_by_one(b: Builder, found: Listed, rmw: Rmw, *, skips: bool = False) -> N
 def _round(b: Builder, found: Listed, at: Value, rmw: Rmw) -> None:
     for turn in range(_ROUND):
         here = b.add(at, _number(turn)) if turn else at
-        rmw(b, found.place(b, here), found.brought(b, here))
+        rmw(b, found.place(b, here), found.data)
 
 
 def _unless_off(b: Builder, found: Listed, at: Value, rmw: Rmw) -> None:
     where = found.place(b, at)
     with b.if_then(b.icmp_unsigned("!=", where, found.spare)):
-        rmw(b, where, found.brought(b, at))
+        rmw(b, where, found.data)
 
 
 def near_or_far(

@@ -232,7 +232,7 @@ def update(
 ) -> None:
     """Put updates into the copies; what goes elsewhere to memory."""
     element = held.target.element
-    if goes_by_list(pointers, element.memory_bytes, exact=True):
+    if goes_by_list(value, pointers, exact=True):
         update_listed(f, held, listed(f, value, in_copies(f, held, pointers), mask))
         return
 
@@ -241,8 +241,12 @@ def update(
         data = nest.vector(value, coords)
         on = None if mask is None else nest.vector(mask, coords)
         lane_steps = lane_strides_of(pointers, coords) if lanes else None
-        if lane_steps is None or not lane_steps.exact:
-            _update_each(nest.inner, held, nest.vector(pointers, coords), data, on, lanes)
+        if (
+            lane_steps is None
+            or not lane_steps.exact
+            or not lane_steps.is_run(element.memory_bytes)
+        ):
+            _update_lanes(nest, held, nest.vector(pointers, coords), data, on, lanes)
             return
         first = nest.eval(pointers, first_lane(nest, coords)).value
         b, span = nest.inner, lanes * element.memory_bytes
@@ -326,6 +330,37 @@ def update_listed(f: FunctionEmitter, held: Copies, found: Listed) -> None:
         update_one(b, target.mode, where, data, target.element, "monotonic")
 
     near_or_far(f.builder, found, is_copy, near, far)
+
+
+def _update_lanes(
+    nest: LoopNest, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
+) -> None:
+    b = nest.inner
+    offsets = b.sub(where, llvm.splat(b, held.base, lanes))
+    if on is not None:
+        offsets = b.select(on, offsets, llvm.number(offsets.type, 0))
+    inside = b.icmp_unsigned("<", offsets, llvm.splat(b, held.size, lanes))
+    if lanes:
+        inside = llvm.intrinsic(b, "vector.reduce.and", [inside], inside.type.element)
+    with b.if_else(inside, likely=True) as (near, far):
+        with near:
+            _update_copies(b, held, offsets, data, on, lanes)
+        with far:
+            _update_each(b, held, where, data, on, lanes)
+
+
+def _update_copies(
+    b: Builder, held: Copies, offsets: Value, data: Value, on: Value | None, lanes: int
+) -> None:
+    target = held.target
+    if on is not None:
+        nothing = llvm.splat_constant(target.identity, lanes)
+        data = b.select(on, data, nothing)
+    near = b.trunc(offsets, llvm.shaped(I32, offsets.type))
+    for lane in range(max(lanes, 1)):
+        offset = b.zext(_lane(b, near, lane), I64)
+        copy = b.ptrtoint(in_copy(b, held, lane % COPIES, offset), I64)
+        update_in_place(b, target.mode, copy, _lane(b, data, lane), target.element)
 
 
 def _update_each(

@@ -153,8 +153,33 @@ def _quotient_and_rest(b: B, x: V, y: V, divisor: V, *, signed: bool) -> tuple[V
         return divide(x, divisor), remainder(x, divisor)
     ty = llvm.shaped(ir.DoubleType(), x.type)
     to, back = (b.sitofp, b.fptosi) if signed else (b.uitofp, b.fptoui)
-    quotient = back(b.fdiv(to(x, ty), to(divisor, ty)), x.type)
+    dividend, inverse = to(x, ty), _inverse(y, signed=signed)
+    if inverse is None:
+        quotient = b.fdiv(dividend, to(divisor, ty))
+    else:
+        # So that rounding twice does not reach the next integer: the exact quotient is half a part away from each.
+        half = llvm.number(ty, 0.5)
+        if signed:
+            half = llvm.intrinsic(b, "copysign", [half, dividend], ty)
+        quotient = b.fmul(b.fadd(dividend, half), inverse)
+    quotient = back(quotient, x.type)
     return quotient, b.sub(x, b.mul(quotient, divisor))
+
+
+def _inverse(y: V, *, signed: bool) -> V | None:
+    """One over a divisor that is the same in all lanes, in f64, made where the vector of it is: ahead of the loop; None where
+    the lanes may differ. Divisors with which division would trap count as 1."""
+    if (one := llvm.splatted(y)) is None:
+        return None
+    b = ir.IRBuilder(y.parent)
+    b.position_after(y)
+    by_zero = b.icmp_signed("==", one, llvm.number(one.type, 0))
+    if signed:
+        safe, _ = _safe_divisor(b, one, by_zero)
+    else:
+        safe = b.select(by_zero, llvm.number(one.type, 1), one)
+    wide = (b.sitofp if signed else b.uitofp)(safe, ir.DoubleType())
+    return llvm.splat(b, b.fdiv(ir.Constant(ir.DoubleType(), 1.0), wide), llvm.lanes_of(y.type))
 
 
 def _safe_divisor(b: B, y: V, by_zero: V) -> tuple[V, V]:

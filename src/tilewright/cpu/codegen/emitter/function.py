@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -19,6 +19,14 @@ from tilewright.cpu.codegen.analysis.arena import Arena, Slot
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Coroutines
 from tilewright.cpu.codegen.coroutines.waiting_blocks import Waiting
+from tilewright.cpu.codegen.emitter.strides import (
+    NOT_STRIDED,
+    STRIDED,
+    Strides,
+    by_stride,
+    loose_of,
+    numbers_of,
+)
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
@@ -32,7 +40,6 @@ from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import Body, loops, written_out
 from tilewright.cpu.codegen.loops.row_ends import REMARK, Limits, RowEnd, row_end
-from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
     Loose,
@@ -177,23 +184,6 @@ class Into:
     loose: Sequence[Loose] = ()
     strided: bool = True
     ends: Sequence[Limits | None] = ()
-
-
-#: What is told of a nest that ``by_stride`` makes.
-STRIDED = "elements may be strided: there are versions for strides 2, 3 and 4, and for any stride"
-#: What is told of one for which there is too much code already.
-NOT_STRIDED = "elements may be strided and are gathered then: the limit of versions is reached"
-
-
-class Strides(NamedTuple):
-    """Tiles whose elements may lie at equal distances, and those that code is made for."""
-
-    loose: Sequence[Loose]
-    numbers: Sequence[int] = SMALL_STRIDES
-
-    def all_are(self, number: int) -> dict[int, int]:
-        """What a nest for this stride knows, by the ``id`` of each of the tiles; for 1 guards tell it."""
-        return {} if number == 1 else {id(each): number for each in self.loose}
 
 
 class FunctionEmitter:
@@ -521,7 +511,7 @@ class FunctionEmitter:
             known, b = strides.all_are(stride), self.builder
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
-            at_once = 1 if masked else rounds
+            at_once = 1 if masked else rounds if stride == 1 else min(rounds, _UNROLL)
             if short or (end is None and dims and prod(dims) <= at_once * width):
                 written_out(dims, along, width, partial(body, nest))
             else:
@@ -567,12 +557,12 @@ class FunctionEmitter:
         found = Strides([*into.loose, *loose_of(tiles)] if into.strided else [])
         if not found.loose:
             return found
-        self.unit.strided += len(list(walk(*tiles)))
+        self.unit.strided += numbers_of(tiles)
         if self.unit.strided > _MOST_STRIDED:
             self.unit.remarks.add("stride", NOT_STRIDED, self._at)
             return Strides(())
         self.unit.remarks.add("stride", STRIDED, self._at)
-        return found
+        return found._replace(gathers=all(each.gathers for each in found.loose))
 
     def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:
         """How many vectors an iteration without checks of elements handles."""
@@ -784,51 +774,6 @@ def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list
     return merged
 
 
-def by_stride(
-    b: Builder,
-    conditions: Sequence[Value],
-    asked: Strides,
-    strided: Callable[[bool, int], object],
-    otherwise: Callable[[], object],
-    *,
-    edges: bool = True,
-) -> None:
-    """``strided(masked, n)`` where all loose tiles have the stride ``n``, one of those asked for, masked if
-    another condition does not hold; else ``otherwise()``. Without ``edges`` that also where it would be masked."""
-    if not asked.loose or not asked.numbers:
-        otherwise()
-        return
-    where = {id(each.inside): each for each in asked.loose}
-    rest = llvm.all_of(
-        b, [c for each in conditions for c in _without_stride(where.get(id(each)), each)]
-    )
-    strides = list({id(each.stride): each.stride for each in where.values()}.values())
-    after = b.append_basic_block("strides")
-    for number in asked.numbers:
-        equal = [b.icmp_signed("==", each, ir.Constant(I64, number)) for each in strides]
-        if not edges and rest is not None:
-            equal.append(rest)
-        with b.if_then(llvm.all_of(b, equal)):
-            if edges and rest is not None:
-                with b.if_else(rest) as (inside, edge):
-                    with inside:
-                        strided(False, number)
-                    with edge:
-                        strided(True, number)
-            else:
-                strided(False, number)
-            b.branch(after)
-    otherwise()
-    b.branch(after)
-    b.position_at_end(after)
-
-
-def _without_stride(loose: Loose | None, condition: Value) -> list[Value]:
-    if loose is None:
-        return [condition]
-    return [] if loose.fits is None else [loose.fits]
-
-
 def vector_axis(dims: Sequence[int]) -> int:
     """The innermost axis with more than one element."""
     return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
@@ -852,11 +797,6 @@ def widest_bits(tiles: Sequence[Tile]) -> int:
 def rows_ahead(tiles: Sequence[Tile]) -> int:
     """How many rows of the next tile block could be fetched by a nest over these tiles."""
     return sum(tile.next_row is not None for tile in walk(*tiles))
-
-
-def loose_of(tiles: Sequence[Tile]) -> list[Loose]:
-    """Those of the tiles, and of what they are computed from, that may lie at equal distances."""
-    return [tile.loose for tile in walk(*tiles) if tile.loose is not None]
 
 
 def unroll_of(tiles: Sequence[Tile]) -> int:

@@ -118,6 +118,18 @@ def splat(b: Builder, value: Value, lanes: int) -> Value:
     return shuffle(b, first, first, [0] * lanes)
 
 
+def splatted(value: Value) -> Value | None:
+    """The scalar that ``splat`` has put in every lane; None for other vectors."""
+    if not isinstance(value, ir.instructions.ShuffleVector):
+        return None
+    first, _, order = value.operands
+    if any(lane.constant for lane in order.constant):
+        return None
+    if not isinstance(first, ir.instructions.InsertElement) or first.operands[2].constant:
+        return None
+    return first.operands[1]
+
+
 def shuffle(b: Builder, lhs: Value, rhs: Value, mask: Sequence[int]) -> Value:
     """The lanes of two vectors that ``mask`` numbers, those of ``rhs`` behind those of ``lhs``."""
     constant = ir.Constant(ir.VectorType(ir.IntType(32), len(mask)), list(mask))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform, walk
@@ -15,6 +18,7 @@ _LIMIT = 1 << 31
 #: Vectors have no more lanes than the first, and need not be shorter than the last for a pattern.
 _LENGTHS = (64, 32, 16, 8)
 _MOST_SHIFT = 15
+_NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,50 @@ def lane_strides_of(
     coords: Coords,
     settled: frozenset[int] = frozenset(),
     free: frozenset[int] = frozenset(),
+    factors: Mapping[int, int] = _NOTHING,
 ) -> LaneStrides | None:
     """The lane strides of a tile at a position; None where no formula gives them. ``settled``:
-    the tiles, by ``id``, whose numbers are known not to wrap; ``free``: those that reach no limit."""
+    the tiles, by ``id``, whose numbers are known not to wrap; ``free``: those that reach no limit. ``factors``: what
+    numbers that only show when the code runs are taken for, by the ``id`` of their values."""
     pattern = tuple(Index(0, index.offsets, index.align) for index in coords)
-    found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled, free))
+    found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled, free, factors))
     if found is None or not found.lanes[0]:
         return found
     # The first lane of a vector over two rows, or of a second half, does not lie at its base.
     first = found.lanes[0]
     return LaneStrides(tuple(delta - first for delta in found.lanes), found.exact, found.limited)
+
+
+def unknown_stride(
+    tile: Tile, settled: frozenset[int], free: frozenset[int], size: int
+) -> Value | None:
+    """How many elements of ``size`` bytes the addresses of a tile lie apart along its last axis, where that is one
+    number that only shows when the code runs; else None."""
+    axis = max((axis for axis, extent in enumerate(tile.dims) if extent > 1), default=None)
+    if axis is None:
+        return None
+    lanes = min(tile.dims[axis], _LENGTHS[-1])
+    at = [Index(0, None, 1 << 62)] * len(tile.dims)
+    at[axis] = Index(0, tuple(range(lanes)), lanes)
+    known = _Known(settled, free)
+    if _lane_steps(tile, tuple(at), lanes, known) is not None or len(known.asked) != 1:
+        return None
+    (number,) = known.asked.values()
+    found = lane_strides_of(tile, tuple(at), settled, free, {id(number): 2})
+    if found is None or not found.exact or not found.is_run(2 * size):
+        return None
+    return number
+
+
+def follows_none(tile: Tile, settled: frozenset[int]) -> bool:
+    """Whether no formula tells how vectors along the last axis change from lane to lane."""
+    axis = max((axis for axis, extent in enumerate(tile.dims) if extent > 1), default=None)
+    if axis is None:
+        return False
+    lanes = min(tile.dims[axis], _LENGTHS[-1])
+    at = [Index(0, None, 1 << 62)] * len(tile.dims)
+    at[axis] = Index(0, tuple(range(lanes)), lanes)
+    return lane_strides_of(tile, tuple(at), settled) is None
 
 
 def needs_limits(tile: Tile, settled: frozenset[int]) -> bool:
@@ -88,6 +126,9 @@ def is_one_number(tile: Tile) -> bool:
 class _Known:
     settled: frozenset[int]
     free: frozenset[int]
+    factors: Mapping[int, int] = field(default_factory=dict[int, int])
+    asked: dict[int, Value] = field(default_factory=dict)
+    """Factors of which nothing is known."""
     lane_steps: dict[tuple[object, ...], LaneStrides | None] = field(default_factory=dict)
 
 
@@ -112,14 +153,18 @@ def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrid
     if isinstance(tile, Mapped):
         inner = tile.mapping(LoopNest(None), coords)
         return None if inner is None else _lane_steps(tile.source, inner, lanes, known)
-    if isinstance(tile, Elementwise) and tile.name in _FORMULAS:
+    if isinstance(tile, Elementwise) and (tile.name == "muli" or tile.name in _FORMULAS):
         operands = tile.operands[1:] if tile.name == "select" else tile.operands
-        parts = [_lane_steps(operand, coords, lanes, known) for operand in operands]
-        if any(part is None for part in parts):
+        found = [_lane_steps(operand, coords, lanes, known) for operand in operands]
+        parts = [part for part in found if part is not None]
+        if len(parts) < len(found):
             return None
-        found = _FORMULAS[tile.name](tile, *parts)
+        if tile.name == "muli":
+            found = _product(tile, parts[0], parts[1], known)
+        else:
+            found = _FORMULAS[tile.name](tile, *parts)
         if found is not None and id(tile) in known.free:
-            limited = any(part is not None and part.limited for part in parts)
+            limited = any(part.limited for part in parts)
             return LaneStrides(found.lanes, not limited, limited)
         return found
     return None
@@ -176,19 +221,29 @@ def _quotient(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStri
     return LaneStrides((0,) * len(lhs.lanes), fixed and lhs.exact and rhs.exact, not fixed)
 
 
-def _product(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
+def _product(
+    tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides, known: _Known
+) -> LaneStrides | None:
     if lhs.is_zero and rhs.is_zero:
         return LaneStrides(lhs.lanes, lhs.exact and rhs.exact)
     if not any((*lhs.lanes, *rhs.lanes)):
         return _combined(tile, lhs.lanes, lhs.exact and rhs.exact, True)
     for part, other, operand in ((lhs, rhs, tile.operands[1]), (rhs, lhs, tile.operands[0])):
         if other.is_zero and isinstance(operand, Uniform):
-            value = operand.value
-            if isinstance(value, ir.Constant) and isinstance(value.constant, int):
-                lanes = tuple(delta * value.constant for delta in part.lanes)
+            factor = _factor(operand.value, known)
+            if factor is not None:
+                lanes = tuple(delta * factor for delta in part.lanes)
                 if all(abs(delta) < _LIMIT for delta in lanes):
                     return _combined(tile, lanes, part.exact, part.limited)
     return None
+
+
+def _factor(value: Value, known: _Known) -> int | None:
+    if isinstance(value, ir.Constant):
+        return value.constant if isinstance(value.constant, int) else None
+    if id(value) not in known.factors:
+        known.asked[id(value)] = value
+    return known.factors.get(id(value))
 
 
 def _shifted(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
@@ -216,7 +271,6 @@ def _moved(tile: Elementwise, base: LaneStrides, offset: LaneStrides) -> LaneStr
 _FORMULAS = {
     "addi": _sum,
     "subi": _difference,
-    "muli": _product,
     "shli": _shifted,
     "exti": _same,
     "offset": _moved,

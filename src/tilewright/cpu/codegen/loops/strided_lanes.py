@@ -15,10 +15,14 @@ from tilewright.cpu.codegen.ir.elements import I1, I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.windows import moved
 
+#: Vectors of so many bytes are rearranged in any order in one step, or two, by any processor.
+_ANY_ORDER_BYTES = 16
 #: From how many vectors lanes are picked.
 _MOST_VECTORS = 4
 #: Strides that code is made for, where the stride only shows when it runs.
 SMALL_STRIDES = (2, 3, 4)
+#: Stands for all others.
+ANY_STRIDE = 0
 
 Distances = tuple[int, ...]
 """How many elements behind an address each lane lies."""
@@ -38,16 +42,29 @@ def _span(distances: Distances) -> int:
     return max(distances) - min(distances) + 1
 
 
-def _starts(distances: Distances) -> list[int]:
-    """Where vectors begin that hold all lanes, and nothing before the first or behind the last one."""
-    lanes, first, last = len(distances), min(distances), max(distances)
+def _starts(distances: Distances, width: int) -> list[int]:
+    """Where vectors of a width begin that hold all lanes, and nothing before the first or behind the last one."""
+    first, last = min(distances), max(distances)
     found = [
         start
-        for start in range(first, last + 2 - lanes, lanes)
-        if any(start <= distance < start + lanes for distance in distances)
+        for start in range(first, last + 2 - width, width)
+        if any(start <= distance < start + width for distance in distances)
     ]
-    covered = found[-1] + lanes if found else first
-    return found if covered > last else [*found, last + 1 - lanes]
+    covered = found[-1] + width if found else first
+    return found if covered > last else [*found, last + 1 - width]
+
+
+def _width(b: Builder, distances: Distances, unit: Type) -> int:
+    """How long the vectors are from which lanes are picked: longer than that of the lanes where two hold all of them
+    and the processor picks from such in one step."""
+    target, size = llvm.target_of(b), max(1, llvm.scalar_bytes(unit))
+    widest = _ANY_ORDER_BYTES
+    if target.has("avx512vbmi" if size == 1 else "avx512bw" if size == 2 else "avx512f"):
+        widest = target.vector_bits // 8
+    width, span = len(distances), _span(distances)
+    while 2 * width < span and 2 * width * size <= widest:
+        width *= 2
+    return width if 2 * width >= span else len(distances)
 
 
 def load_near(
@@ -56,8 +73,9 @@ def load_near(
     """The elements of a type at these distances, which must be ``nearby``, or anything where a mask is off;
     nothing is read there."""
     lanes = len(distances)
-    ty = ir.VectorType(unit, lanes)
-    starts = _starts(distances)
+    width = _width(b, distances, unit) if on is None else lanes
+    ty = ir.VectorType(unit, width)
+    starts = _starts(distances, width)
     size = max(1, llvm.scalar_bytes(unit))
     vectors: list[Value] = []
     for start in starts:
@@ -72,7 +90,11 @@ def load_near(
     for distance in distances:
         number = max(n for n, start in enumerate(starts) if start <= distance)
         wanted.append((vectors[number], distance - starts[number]))
-    return moved(b, wanted)
+    if width == lanes:
+        return moved(b, wanted)
+    place = {id(vector): width * number for number, vector in enumerate(vectors)}
+    order = [place[id(vector)] + lane for vector, lane in wanted]
+    return llvm.shuffle(b, vectors[0], vectors[-1], order)
 
 
 def _read_by_any(b: Builder, on: Value, distances: Distances, start: int) -> Value:

@@ -72,6 +72,8 @@ class Loose:
     inside: Value
     fits: Value | None
     stride: Value
+    gathers: bool = False
+    """Whether there is code without checks for any other stride, too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
-from tilewright.cpu.codegen.ir.elements import element_of
+from tilewright.cpu.codegen.ir.elements import PTR, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -22,6 +22,7 @@ from tilewright.cpu.codegen.memory.addresses import (
     zero_of,
 )
 from tilewright.cpu.codegen.memory.compare_exchange import ON_FAILURE, bits_type, update_one
+from tilewright.cpu.codegen.memory.listed_updates import goes_by_list, listed, one_by_one
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -32,17 +33,52 @@ def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> No
     """With ``multimem``, the one replica is updated."""
     mode = enum_property(op, "rmw_mode")
     value = f.tile(op.value)
-    if f.alone is not None and single_thread.can_be_alone(op):
-        f.flush()
-        with f.builder.if_else(f.alone) as (single, several):
-            with single:
-                mask = optional(f, op.mask)
-                single_thread.update_alone(f, mode, value, pointers_of(f, op, mask), mask)
-            with several:
-                _update(f, op, mode, value)
-    else:
+    if f.alone is None or not single_thread.can_be_alone(op):
         _update(f, op, mode, value)
+        f.give_token(op)
+        return
+    mask = optional(f, op.mask)
+    pointers = pointers_of(f, op, mask)
+    if goes_by_list(value, pointers, exact=False):
+        _update_listed(f, op, value, pointers, mask)
+        f.give_token(op)
+        return
+    f.flush()
+    with f.builder.if_else(f.alone) as (single, several):
+        with single:
+            single_thread.update_alone(f, mode, value, pointers, mask)
+        with several:
+            _update(f, op, mode, value)
     f.give_token(op)
+
+
+def _update_listed(
+    f: FunctionEmitter,
+    op: M.AtomicRMWOp | M.TiledAtomicRMWOp,
+    value: Tile,
+    pointers: Tile,
+    mask: Tile | None,
+) -> None:
+    """By one list, for a thread that is alone and for others."""
+    mode, element, copies = enum_property(op, "rmw_mode"), value.element, f.copies.get(op)
+    places = pointers if copies is None else privatization.in_copies(f, copies, pointers)
+    found, b = listed(f, value, places, mask), f.builder
+
+    def plain(b: Builder, place: Value, data: Value) -> None:
+        single_thread.update_in_place(b, mode, place, data, element)
+
+    def atomic(b: Builder, place: Value, data: Value) -> None:
+        update_one(b, mode, b.inttoptr(place, PTR), data, element, ordering_of(op))
+
+    with b.if_else(f.alone) as (single, several):
+        with single:
+            # There are no copies: the list has the addresses themselves.
+            one_by_one(b, found, plain)
+        with several:
+            if copies is None:
+                one_by_one(b, found, atomic, skips=mask is not None)
+            else:
+                privatization.update_listed(f, copies, found)
 
 
 def _update(

@@ -8,17 +8,30 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import LaneStrides, lane_strides_of, most_lanes
+from tilewright.cpu.codegen.loops.lane_strides import (
+    LaneStrides,
+    follows_none,
+    lane_strides_of,
+    most_lanes,
+    unknown_stride,
+)
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
+from tilewright.cpu.codegen.loops.strided_lanes import (
+    ANY_STRIDE,
+    Distances,
+    load_near,
+    nearby,
+    store_near,
+)
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
+    Loose,
     Mapped,
     Range,
     Tile,
@@ -64,6 +77,8 @@ class PointerLoad(Tile):
     whole: Whole | None = None
     """What is known where no number wraps and the mask is on."""
     most: int | None = None
+    spaced: Spaced | None = None
+    """How far the elements lie apart, where that only shows when the code runs."""
 
     @property
     def most_lanes(self) -> int | None:
@@ -71,7 +86,13 @@ class PointerLoad(Tile):
 
     @property
     def guard(self) -> Value | None:
+        if self.spaced is not None:
+            return self.spaced.loose.inside
         return None if self.whole is None else self.whole.guard
+
+    @property
+    def loose(self) -> Loose | None:
+        return None if self.spaced is None else self.spaced.loose
 
     @property
     def gathers(self) -> bool:
@@ -99,8 +120,7 @@ class PointerLoad(Tile):
             whole is not None and whole.on is not None and not nest.masked
         )
         mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
-        known = () if whole is None else whole.known(masked=nest.masked)
-        lane_steps = lane_strides_of(self.pointers, coords, *known) if lanes else None
+        lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced) if lanes else None
         run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not lanes or (lane_steps is not None and lane_steps.is_zero):
             return self._one(nest, coords, mask, lanes)
@@ -195,6 +215,54 @@ class PointerLoad(Tile):
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Spaced:
+    """Elements at equal distances that only show when the code runs: ``number``, the factor in their formula."""
+
+    loose: Loose
+    number: Value
+
+    def known(self, nest: LoopNest) -> dict[int, int]:
+        """What a nest takes the factor for, by the ``id`` of its value."""
+        found = nest.strides.get(id(self.loose), ANY_STRIDE if nest.masked else 1)
+        return {} if found == ANY_STRIDE else {id(self.number): found}
+
+
+def _spaced(b: Builder, pointers: Tile, whole: Whole | None, element: Element) -> Spaced | None:
+    """What is asked when the code runs of elements that may lie at equal distances; None where nothing is to be asked."""
+    known = (frozenset[int](), frozenset[int]()) if whole is None else whole.known(masked=False)
+    number = unknown_stride(pointers, *known, element.memory_bytes)
+    if number is None:
+        return None
+    stride = number if number.type == I64 else b.sext(number, I64)
+    fits = None if whole is None else whole.guard
+    inside = b.icmp_signed("==", stride, ir.Constant(I64, 1))
+    if fits is not None:
+        inside = b.and_(fits, inside)
+    return Spaced(Loose(inside, fits, stride, gathers=True), number)
+
+
+def _fewer_lanes(
+    f: FunctionEmitter, pointers: Tile, whole: Whole | None, most: int | None
+) -> int | None:
+    """How many lanes are accessed at once: as many as addresses have words, where each is accessed for itself, however
+    short the elements are. Else there are more vectors of addresses than registers."""
+    settled = frozenset[int]() if whole is None else whole.settled
+    if most is not None or not follows_none(pointers, settled):
+        return most
+    return f.unit.target.vector_bits // _WORD_BITS
+
+
+def _lane_steps(
+    nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole | None, spaced: Spaced | None
+) -> LaneStrides | None:
+    """The lane strides of addresses, as far as a nest knows what they depend on."""
+    factors = {} if spaced is None else spaced.known(nest)
+    none = frozenset[int]()
+    known = (none, none) if whole is None else whole.known(masked=nest.masked)
+    return lane_strides_of(pointers, coords, *known, factors)
+
+
 def _why_apart(lane_steps: LaneStrides | None) -> str:
     if lane_steps is None:
         return "the lane stride of the addresses is unknown"
@@ -270,6 +338,7 @@ def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Elem
     return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
 
 
+_WORD_BITS = 32
 #: By which the addressing of x86 multiplies.
 _SCALES = (1, 2, 4, 8)
 
@@ -350,7 +419,9 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     whole = whole_access(f.builder, pointers, mask) if dims else None
     settled = frozenset[int]() if whole is None else whole.settled
     most = most_lanes(pointers, settled) if dims else None
-    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most)
+    spaced = _spaced(f.builder, pointers, whole, element) if dims else None
+    most = _fewer_lanes(f, pointers, whole, most) if spaced is None else most
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced)
     if dims:
         f.define(op.result, tile)
     else:
@@ -389,50 +460,98 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     pointers = pointers_of(f, op, mask)
     element, dims = value.element, T.dims_of(op.value.type)
     whole = whole_access(f.builder, pointers, mask) if dims else None
+    spaced = None if whole is None else _spaced(f.builder, pointers, whole, element)
 
-    def body(nest: LoopNest, coords: Coords) -> None:
-        lanes = lanes_in(coords)
-        data = nest.vector(value, coords)
+    def note(reason: str) -> None:
+        f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
+
+    put = _PointerStore(value, pointers, mask, note, whole, spaced).put
+    addressing = [tile for tile in (pointers, mask) if tile is not None]
+    if whole is None:
+        f.nest(dims, [value, *addressing], put)
+        f.give_token(op)
+        return
+    own = [] if whole.guard is None else [whole.guard]
+    loose = [] if spaced is None else [spaced.loose]
+    guard = [*guards(*addressing), *([each.inside for each in loose] or own)]
+    few = None if spaced is not None else _fewer_lanes(f, pointers, whole, None)
+    lanes = None if few is None else min(few, f.lanes([value], dims[vector_axis(dims)]))
+    f.nest(dims, [value], put, lanes=lanes, guard=guard, into=Into(None, (), loose))
+    f.give_token(op)
+
+
+@dataclass(frozen=True, slots=True)
+class _PointerStore:
+    """A store to a tile of pointers."""
+
+    value: Tile
+    pointers: Tile
+    mask: Tile | None
+    note: Callable[[str], None]
+    """Takes why the elements are scattered."""
+    whole: Whole | None
+    spaced: Spaced | None
+
+    def put(self, nest: LoopNest, coords: Coords) -> None:
+        """Store the elements at these positions."""
+        lanes, whole, element = lanes_in(coords), self.whole, self.value.element
+        data = nest.vector(self.value, coords)
         proven = whole is not None and whole.on is not None and not nest.masked
         on = None
-        if mask is not None and not proven:
-            on = nest.widened(nest.eval(mask, coords), lanes)
+        if self.mask is not None and not proven:
+            on = nest.widened(nest.eval(self.mask, coords), lanes)
         if not lanes:
-            where = nest.emit([nest.eval(pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
+            where = nest.emit([nest.eval(self.pointers, coords)], lambda b, p: b.inttoptr(p, PTR))
             b = nest.inner
             with where_on(b, on):
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
         chosen = llvm.all_on(lanes) if on is None else on.value
-        known = () if whole is None else whole.known(masked=nest.masked)
-        lane_steps = lane_strides_of(pointers, coords, *known)
+        lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None else None
-            _stored_together(nest, coords, pointers, data, chosen, element, fits)
-            return
+            _stored_together(nest, coords, self.pointers, data, chosen, element, fits)
+        elif not self._put_near(nest, coords, lane_steps, data, on):
+            self._put_apart(nest, coords, lane_steps, data, chosen)
+
+    def _put_near(
+        self,
+        nest: LoopNest,
+        coords: Coords,
+        lane_steps: LaneStrides | None,
+        data: Value,
+        on: Lane | None,
+    ) -> bool:
+        """Store lanes that lie near one another; False, and nothing, where they do not, or may not."""
+        whole, element = self.whole, self.value.element
         sure = not nest.masked or whole is None or whole.fits is None
         near = _near(lane_steps, element) if sure else None
-        if near is not None:
-            first = nest.eval(pointers, first_lane(nest, coords)).value
-            parts = [(near, to_buffer(nest.inner, data, element))]
-            where = nest.inner.inttoptr(first, PTR)
-            if store_near(nest.inner, where, parts, None if on is None else chosen):
-                return
-        addresses = nest.vector(pointers, coords)
-        may_run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
-        if not may_run:
-            reason = _why_apart(lane_steps)
-            f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
-        limited = lane_steps is not None and lane_steps.limited
-        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run, limited)
+        if near is None:
+            return False
+        first = nest.eval(self.pointers, first_lane(nest, coords)).value
+        parts = [(near, to_buffer(nest.inner, data, element))]
+        where = nest.inner.inttoptr(first, PTR)
+        return store_near(nest.inner, where, parts, None if on is None else on.value)
 
-    addressing = [tile for tile in (pointers, mask) if tile is not None]
-    if whole is None:
-        f.nest(dims, [value, *addressing], body)
-    else:
-        own = [] if whole.guard is None else [whole.guard]
-        f.nest(dims, [value], body, guard=[*guards(*addressing), *own])
-    f.give_token(op)
+    def _put_apart(
+        self,
+        nest: LoopNest,
+        coords: Coords,
+        lane_steps: LaneStrides | None,
+        data: Value,
+        chosen: Value,
+    ) -> None:
+        """Store lanes each to its address, unless these turn out to follow one another, as they may where a formula that
+        tells nothing gives them: a flat index, taken apart and put together by strides."""
+        element, addresses = self.value.element, nest.vector(self.pointers, coords)
+        limited = lane_steps is None or lane_steps.limited
+        if lane_steps is None:
+            may_run = all(isinstance(tile, _FORMULAS) for tile in walk(self.pointers))
+        else:
+            may_run = lane_steps.is_run(element.memory_bytes)
+        if not may_run:
+            self.note(_why_apart(lane_steps))
+        _run_or_scatter(nest.inner, addresses, data, chosen, element, may_run, limited)
 
 
 def _stored_together(

@@ -22,15 +22,21 @@ from tilewright.analysis.tileaa import Provenances, Root
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, element_of
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I8, I32, I64, PTR, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
 from tilewright.cpu.codegen.memory.compare_exchange import update_one
+from tilewright.cpu.codegen.memory.listed_updates import (
+    Listed,
+    goes_by_list,
+    listed,
+    near_or_far,
+)
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.cpu.codegen.memory.privatized_arrays import (
     COPIES,
@@ -40,7 +46,7 @@ from tilewright.cpu.codegen.memory.privatized_arrays import (
     Target,
     in_copy,
 )
-from tilewright.cpu.codegen.memory.single_thread import combined
+from tilewright.cpu.codegen.memory.single_thread import combined, update_in_place
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -51,6 +57,8 @@ from tilewright.passes.tileas.remarks import Remarks
 #: Bytes of the largest array that is copied: a part of what caches of one core hold; in a closed launch, which
 #: hands copies on faster, about all of that.
 _LARGEST, _LARGEST_CLOSED = 1 << 19, 1 << 22
+#: Room for the copies of an array.
+COPIES_BYTES = _LARGEST_CLOSED + 2 * LINE
 #: Bytes of several copies that are used in turn.
 _SMALL = 1 << 15
 #: How many updates for each element of the array make a copy worth while; in a closed launch, for how many elements
@@ -190,7 +198,7 @@ def _open(
     padded = b.and_(b.add(size, ir.Constant(I64, 2 * LINE - 1)), ir.Constant(I64, -LINE))
     several = b.icmp_unsigned("<=", padded, ir.Constant(I64, _SMALL // COPIES))
     stride = b.select(several, padded, ir.Constant(I64, 0))
-    memory = f.pointer_to(f.scratch(_LARGEST_CLOSED + 2 * LINE, f.plan.end))
+    memory = f.pointer_to(f.scratch(COPIES_BYTES, f.plan.end))
     held = b.select(several, b.mul(padded, ir.Constant(I64, COPIES)), padded)
     _clear(b, memory, b.select(use, held, ir.Constant(I64, 0)), target)
     return Copies(target, base, memory, size, stride)
@@ -222,8 +230,11 @@ def _clear(b: Builder, memory: Value, size: Value, target: Target) -> None:
 def update(
     f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
 ) -> None:
-    """Put updates into the copies, a vector at a time; what goes elsewhere to memory."""
+    """Put updates into the copies; what goes elsewhere to memory."""
     element = held.target.element
+    if goes_by_list(value, pointers, exact=True):
+        update_listed(f, held, listed(f, value, in_copies(f, held, pointers), mask))
+        return
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
@@ -268,6 +279,59 @@ def _update_run(b: Builder, held: Copies, offset: Value, data: Value, on: Value 
     b.store(to_buffer(b, total, target.element), where, align=align)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ways(Tile):
+    """How far each lane's copy lies behind the array; the same for all vectors."""
+
+    held: Copies
+    first: Value
+    """The way to the first copy."""
+
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        lanes, stride = lanes_in(coords), self.held.stride
+
+        def make(b: Builder) -> Value:
+            turns = llvm.int_lanes([lane % COPIES for lane in range(lanes)])
+            further = b.mul(llvm.splat(b, stride, lanes), turns)
+            return b.add(llvm.splat(b, self.first, lanes), further)
+
+        return nest.emit([], make) if lanes else Lane(self.first)
+
+
+def in_copies(f: FunctionEmitter, held: Copies, pointers: Tile) -> Tile:
+    """The addresses where the copies, in turn, have what lies in the array; others stay."""
+    first = f.builder.sub(f.builder.ptrtoint(held.memory, I64), held.base)
+    ways = _Ways(ELEMENTS["i64"], pointers.dims, held, first)
+
+    def moved(b: Builder, where: Value, way: Value) -> Value:
+        lanes = llvm.lanes_of(where.type)
+        offset = b.sub(where, llvm.splat(b, held.base, lanes))
+        inside = b.icmp_unsigned("<", offset, llvm.splat(b, held.size, lanes))
+        return b.select(inside, b.add(where, way), where)
+
+    return Elementwise(ELEMENTS["i64"], pointers.dims, (pointers, ways), moved)
+
+
+def update_listed(f: FunctionEmitter, held: Copies, found: Listed) -> None:
+    """Make the updates of a list with addresses ``in_copies``."""
+    target, memory = held.target, f.builder.ptrtoint(held.memory, I64)
+    behind = ir.Constant(I64, COPIES_BYTES)
+
+    def is_copy(b: Builder, place: Value) -> Value:
+        lanes = llvm.lanes_of(place.type)
+        offset = b.sub(place, llvm.splat(b, memory, lanes))
+        return b.icmp_unsigned("<", offset, llvm.splat(b, behind, lanes))
+
+    def near(b: Builder, place: Value, data: Value) -> None:
+        update_in_place(b, target.mode, place, data, target.element)
+
+    def far(b: Builder, place: Value, data: Value) -> None:
+        where = b.inttoptr(place, PTR)
+        update_one(b, target.mode, where, data, target.element, "monotonic")
+
+    near_or_far(f.builder, found, is_copy, near, far)
+
+
 def _update_lanes(
     nest: LoopNest, held: Copies, where: Value, data: Value, on: Value | None, lanes: int
 ) -> None:
@@ -295,14 +359,8 @@ def _update_copies(
     near = b.trunc(offsets, llvm.shaped(I32, offsets.type))
     for lane in range(max(lanes, 1)):
         offset = b.zext(_lane(b, near, lane), I64)
-        _update_copy(b, held, lane % COPIES, offset, _lane(b, data, lane))
-
-
-def _update_copy(b: Builder, held: Copies, copy: int, offset: Value, data: Value) -> None:
-    target, where = held.target, in_copy(b, held, copy, offset)
-    old = b.load(where, typ=target.element.buffer, align=target.element.buffer_bytes)
-    total = combined(b, target.mode, old, data, target.element)
-    b.store(total, where, align=target.element.buffer_bytes)
+        copy = b.ptrtoint(in_copy(b, held, lane % COPIES, offset), I64)
+        update_in_place(b, target.mode, copy, _lane(b, data, lane), target.element)
 
 
 def _update_each(
@@ -317,7 +375,8 @@ def _update_each(
             inside = b.icmp_unsigned("<", offset, held.size)
             with b.if_else(inside) as (near, far):
                 with near:
-                    _update_copy(b, held, 0, offset, value)
+                    copy = b.ptrtoint(in_copy(b, held, 0, offset), I64)
+                    update_in_place(b, target.mode, copy, value, target.element)
                 with far:
                     place = b.inttoptr(address, PTR)
                     update_one(b, target.mode, place, value, target.element, "monotonic")

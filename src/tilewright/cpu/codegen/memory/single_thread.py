@@ -56,10 +56,11 @@ def update_alone(
 ) -> None:
     """Update elements in order, without atomic operations."""
     element = value.element
-    spare = f.pointer_to(f.scratch(_SPAN))
 
     def step(b: Builder, old: Value, data: Value) -> Value:
         return combined(b, mode, old, data, element)
+
+    spare = f.pointer_to(f.scratch(_SPAN))
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
@@ -152,3 +153,8 @@ def _update_one(b: Builder, address: Value, data: Value, element: Element, step:
     pointer, size = b.inttoptr(address, PTR), element.buffer_bytes
     old = loaded(b, b.load(pointer, typ=element.buffer, align=size), element)
     b.store(to_buffer(b, step(b, old, data), element), pointer, align=size)
+
+
+def update_in_place(b: Builder, mode: str, address: Value, data: Value, element: Element) -> None:
+    """Update the element at an address, a number, which no other thread updates."""
+    _update_one(b, address, data, element, lambda b, old, new: combined(b, mode, old, new, element))

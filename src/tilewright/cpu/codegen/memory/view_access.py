@@ -14,11 +14,10 @@ from tilewright.cpu.codegen.analysis.store_groups import are_beside
 from tilewright.cpu.codegen.emitter.function import (
     FunctionEmitter,
     Into,
-    Strides,
-    by_stride,
     unroll_of,
     vector_axis,
 )
+from tilewright.cpu.codegen.emitter.strides import Strides, by_stride
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of

@@ -17,6 +17,7 @@ from tilewright.passes.tileaa.narrow_comparisons import (
     narrow_comparisons,
     wide_comparisons,
 )
+from tilewright.passes.tileaa.pick_elements import PickElements, pick_elements, picks
 from tilewright.passes.tileaa.split_divisions import (
     SplitDivisions,
     divisions,
@@ -46,6 +47,7 @@ STEPS = (
         wide_comparisons,
         lambda function, remarks: narrow_comparisons(function),
     ),
+    Step(PickElements.name, picks, lambda function, remarks: pick_elements(function)),
     Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),
     Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
     Step(MarkInBounds.name, unmarked, lambda function, remarks: mark_in_bounds(function)),

@@ -54,6 +54,7 @@ from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.order_guard import OrderGuard
+from tilewright.passes.tileaa.pick_elements import PickElements
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.split_divisions import SplitDivisions
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops
@@ -170,6 +171,7 @@ PASSES = PassTable(
         WeakenAtomics,
         ConstantPowers,
         NarrowComparisons,
+        PickElements,
         SplitDivisions,
         UnrollLoops,
         MergeReductions,
@@ -227,6 +229,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",
+        "pick-elements",
         "split-divisions",
         "merge-reductions",
         "mark-in-bounds",

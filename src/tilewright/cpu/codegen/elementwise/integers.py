@@ -153,7 +153,7 @@ def _quotient_and_rest(b: B, x: V, y: V, divisor: V, *, signed: bool) -> tuple[V
         return divide(x, divisor), remainder(x, divisor)
     ty = llvm.shaped(ir.DoubleType(), x.type)
     to, back = (b.sitofp, b.fptosi) if signed else (b.uitofp, b.fptoui)
-    dividend, inverse = to(x, ty), _inverse(y, signed=signed)
+    dividend, inverse = to(x, ty), _inverse(b, y, signed=signed)
     if inverse is None:
         quotient = b.fdiv(dividend, to(divisor, ty))
     else:
@@ -166,13 +166,11 @@ def _quotient_and_rest(b: B, x: V, y: V, divisor: V, *, signed: bool) -> tuple[V
     return quotient, b.sub(x, b.mul(quotient, divisor))
 
 
-def _inverse(y: V, *, signed: bool) -> V | None:
-    """One over a divisor that is the same in all lanes, in f64, made where the vector of it is: ahead of the loop; None where
-    the lanes may differ. Divisors with which division would trap count as 1."""
+def _inverse(b: B, y: V, *, signed: bool) -> V | None:
+    """One over a divisor that is the same in all lanes, in f64; None where the lanes may differ. LLVM moves it ahead of the
+    loop. Divisors with which division would trap count as 1."""
     if (one := llvm.splatted(y)) is None:
         return None
-    b = ir.IRBuilder(y.parent)
-    b.position_after(y)
     by_zero = b.icmp_signed("==", one, llvm.number(one.type, 0))
     if signed:
         safe, _ = _safe_divisor(b, one, by_zero)

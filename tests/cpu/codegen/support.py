@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -225,3 +226,23 @@ def same_bits(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
             wide = [a.astype(np.float64) for a in (found, expected)]
         equal |= np.isnan(wide[0]) & np.isnan(wide[1])
     return equal
+
+
+_PAGE = mmap.PAGESIZE
+
+
+class Guarded:
+    """An array whose last byte, or its first one, lies beside a page without access."""
+
+    def __init__(self, values: np.ndarray[Any, Any], *, at_end: bool) -> None:
+        pages = -(-values.nbytes // _PAGE)
+        self._pages = mmap.mmap(-1, (pages + 2) * _PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        protect = ctypes.CDLL(None).mprotect
+        protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        for page in (0, pages + 1):
+            assert protect(start + page * _PAGE, _PAGE, 0) == 0
+        offset = _PAGE + (pages * _PAGE - values.nbytes if at_end else 0)
+        found = np.frombuffer(self._pages, values.dtype, values.size, offset)
+        self.array = found.reshape(values.shape)
+        self.array[...] = values

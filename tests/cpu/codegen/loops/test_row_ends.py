@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import mmap
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.cpu.codegen.support import Guarded
 
 from tilewright import LaunchOptions
 from tilewright.builder import ModuleBuilder, Value, ptr
@@ -20,25 +19,7 @@ from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 
 Array = np.ndarray[Any, Any]
-PAGE = mmap.PAGESIZE
 MINUS_INFINITY = "neg_inf"
-
-
-class Guarded:
-    """An array whose last byte, or its first one, lies beside a page without access."""
-
-    def __init__(self, values: Array, *, at_end: bool) -> None:
-        pages = -(-values.nbytes // PAGE)
-        self._pages = mmap.mmap(-1, (pages + 2) * PAGE)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
-        protect = ctypes.CDLL(None).mprotect
-        protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        for page in (0, pages + 1):
-            assert protect(start + page * PAGE, PAGE, 0) == 0
-        offset = PAGE + (pages * PAGE - values.nbytes if at_end else 0)
-        found = np.frombuffer(self._pages, values.dtype, values.size, offset)
-        self.array = found.reshape(values.shape)
-        self.array[...] = values
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -38,11 +38,26 @@ from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.over_shapes import Body, loops, written_out
-from tilewright.cpu.codegen.loops.row_ends import REMARK, Limits, RowEnd, row_end
+from tilewright.cpu.codegen.loops.over_shapes import (
+    Body,
+    loops,
+    loops_by_parts,
+    written_out,
+    written_out_by_parts,
+)
+from tilewright.cpu.codegen.loops.row_ends import (
+    PART_REMARK,
+    REMARK,
+    Limits,
+    RowEnd,
+    row_end,
+    row_part,
+)
+from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
     Loose,
+    PointerAccess,
     Range,
     Strided,
     Tile,
@@ -177,13 +192,14 @@ class Into:
     """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
     ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
     distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
-    is more to check."""
+    is more to check; ``through``: the pointers of a store, if its guard asks nothing else."""
 
     non_temporal: Value | None
     limits: Sequence[Value | None]
     loose: Sequence[Loose] = ()
     strided: bool = True
     ends: Sequence[Limits | None] = ()
+    through: PointerAccess | None = None
 
 
 class FunctionEmitter:
@@ -505,18 +521,13 @@ class FunctionEmitter:
         rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
         short = bool(dims) and prod(dims) <= width * held.vectors(self.unit.target, tiles)
 
-        def one(
-            masked: bool, stride: int = 1, *, beyond: bool = False, end: RowEnd | None = None
-        ) -> list[Value]:
+        def one(masked: bool, stride: int = 1, *, beyond: bool = False, **how: Any) -> list[Value]:
             known, b = strides.all_are(stride), self.builder
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds if stride == 1 else min(rounds, _UNROLL)
-            if short or (end is None and dims and prod(dims) <= at_once * width):
-                written_out(dims, along, width, partial(body, nest))
-            else:
-                behind = into.limits if masked or end else ()
-                loops(nest, dims, along, width, at_once, body, behind, end)
+            shape = _Shape(dims, along, width, at_once, short=short)
+            _over(nest, shape, body, into.limits, **how)
             nest.close_all()
             return []
 
@@ -531,6 +542,9 @@ class FunctionEmitter:
         def either(masked: bool) -> list[Value]:
             if not masked:
                 return self._with_non_temporal(into.non_temporal, one)
+            part = None if lanes else self._row_part(tiles, (dims, along, width), into, guard)
+            if part is not None:
+                return one(True, part=part)
             ends = None if lanes or short or _depends_on_place(tiles) else _ends(into, guard)
             end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
             return self.cut_rows(end, partial(edge, end=end))
@@ -585,6 +599,23 @@ class FunctionEmitter:
         if ends is None or self.rarely or self.plan.end >= _LONG_CODE:
             return None
         return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
+
+    def _row_part(
+        self,
+        tiles: Sequence[Tile],
+        shape: tuple[Sequence[int], int, int],
+        into: Into,
+        guard: Sequence[Value],
+    ) -> RowPart | None:
+        """Where rows need no checks of what a nest reads and writes through pointers; None where that is not known, or
+        nothing is read and written so. ``shape``: extents, the axis of vectors, their length."""
+        ends = [] if into.through is not None else _ends(into, guard)
+        if ends is None or self.rarely:
+            return None
+        part = row_part(self.builder, tiles, ends, into.through, *shape)
+        if part is not None:
+            self.unit.remarks.add("loop", PART_REMARK, self._at)
+        return part
 
     def cut_rows(self, end: RowEnd | None, make: Callable[[bool], list[Value]]) -> list[Value]:
         """``make(False)`` where nothing but rows ends behind its array, else, and where that is not known,
@@ -803,6 +834,39 @@ def unroll_of(tiles: Sequence[Tile]) -> int:
     """How many vectors an iteration of the innermost loop handles."""
     count = sum(1 for _ in walk(*tiles))
     return _UNROLL if count <= _UNROLLED_TILES else 1
+
+
+class _Shape(NamedTuple):
+    """The shape of a nest: its extents, the axis of vectors, their length, and how many an iteration handles; ``short``: it
+    is written out."""
+
+    dims: Sequence[int]
+    axis: int
+    width: int
+    at_once: int
+    short: bool
+
+
+def _over(
+    nest: LoopNest,
+    shape: _Shape,
+    body: Body,
+    limits: Sequence[Value | None],
+    *,
+    end: RowEnd | None = None,
+    part: RowPart | None = None,
+) -> None:
+    """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
+    ``end``, ``part``: where rows go without checks."""
+    dims, along, width, at_once, short = shape
+    if part is not None:
+        by_parts = written_out_by_parts if short else loops_by_parts
+        by_parts(nest, dims, along, width, body, part)
+    elif short or (end is None and dims and prod(dims) <= at_once * width):
+        written_out(dims, along, width, partial(body, nest))
+    else:
+        behind = limits if nest.masked or end else ()
+        loops(nest, dims, along, width, at_once, body, behind, end)
 
 
 def _ends(into: Into, guard: Sequence[Value]) -> list[Limits] | None:

@@ -7,7 +7,8 @@ computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from llvmlite import ir
@@ -124,6 +125,24 @@ class LoopNest:
         builder.cbranch(again, header, after)
         self.levels[-1].position_at_end(after)
         self._forget(len(self.levels))
+
+    @contextmanager
+    def where(self, condition: Value) -> Iterator[None]:
+        """Code of the innermost level that runs where a condition holds; what it computes is unknown behind it."""
+        before = dict(self._memo)
+        with self.inner.if_then(condition):
+            yield
+        self._memo = before
+
+    def with_checks_unless(self, condition: Value, make: Callable[[], None]) -> None:
+        """Make code of the innermost level twice: without checks where a condition holds, else with them."""
+        before = dict(self._memo)
+        with self.inner.if_else(condition) as branches:
+            for branch, masked in zip(branches, (False, True), strict=True):
+                with branch:
+                    self.masked, self._memo = masked, dict(before)
+                    make()
+        self._memo = before
 
     def close_all(self) -> None:
         """Close all open loops, the innermost first."""

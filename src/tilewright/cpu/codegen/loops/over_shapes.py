@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
+from tilewright.cpu.codegen.loops.row_spans import RowPart
 
 Body = Callable[[LoopNest, Coords], None]
 """What a nest does with the elements at some positions."""
@@ -49,6 +53,61 @@ def loops(
     if end is not None:
         nest.close()
         one(rest_of_row(nest, dims[axis], end, lanes, limits[axis]))
+
+
+def loops_by_parts(
+    nest: LoopNest,
+    dims: Sequence[int],
+    axis: int,
+    lanes: int,
+    body: Body,
+    part: RowPart,
+) -> None:
+    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body: first without checks for the
+    part of each row that needs none, then with them for what is before it and behind it."""
+    coords: list[Index] = [fixed(0)] * len(dims)
+    for position, extent in enumerate(dims):
+        if position != axis:
+            coords[position] = nest.loop(extent)
+    offsets = tuple(range(lanes))
+    b = nest.levels[0]
+    inside = b.sub(part.end, part.begin)
+    others = b.sub(part.total, inside)
+
+    def one(start: Index, moved: Lane, *, masked: bool) -> None:
+        nest.masked = masked
+        index = nest.plus(start, moved, lanes)
+        coords[axis] = Index(index.base, offsets, index.align)
+        body(nest, tuple(coords))
+        nest.close()
+
+    zero = ir.Constant(I64, 0)
+    with nest.where(b.icmp_unsigned(">", inside, zero)):
+        one(nest.loop(dims[axis], lanes, limit=inside), Lane(part.begin), masked=False)
+    with nest.where(b.icmp_signed(">", others, zero)):
+        start = nest.loop(dims[axis], lanes, limit=others)
+        place = nest.position(start)
+        moved = nest.emit(
+            [place],
+            lambda b, at: b.select(b.icmp_unsigned("<", at, part.begin), zero, inside),
+        )
+        one(start, moved, masked=True)
+
+
+def written_out_by_parts(
+    nest: LoopNest, dims: Sequence[int], axis: int, lanes: int, body: Body, part: RowPart
+) -> None:
+    """Run the body for all vectors of a shape without loops, with checks where a vector is not in the part of a row that needs
+    none."""
+
+    def one(coords: Coords) -> None:
+        at, b = coords[axis].base, nest.levels[0]
+        assert isinstance(at, int)
+        begins = b.icmp_unsigned("<=", part.begin, ir.Constant(I64, at))
+        ends = b.icmp_unsigned(">=", part.end, ir.Constant(I64, at + lanes))
+        nest.with_checks_unless(b.and_(begins, ends), lambda: body(nest, coords))
+
+    written_out(dims, axis, lanes, one)
 
 
 def written_out(dims: Sequence[int], axis: int, lanes: int, body: Callable[[Coords], None]) -> None:

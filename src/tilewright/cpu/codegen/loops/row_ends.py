@@ -16,7 +16,16 @@ from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, alignment
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Tile, Written, guards
+from tilewright.cpu.codegen.loops.row_spans import RowPart, RowSpans, part_of_row
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    PointerAccess,
+    Tile,
+    Written,
+    guards,
+)
+from tilewright.cpu.codegen.loops.value_ranges import Unknown
 
 Limits = Sequence[Value | None]
 """How many elements of a tile lie inside its array along each axis; None where all do."""
@@ -25,7 +34,12 @@ Limits = Sequence[Value | None]
 REMARK = (
     "where only rows end behind their array, whole vectors go without checks, the rest with them"
 )
+#: The same where accesses go through pointers.
+PART_REMARK = (
+    "vectors of a row that reach no end and no limit go without checks, the rest with them"
+)
 #: Rows of fewer vectors are not worth more code.
+_FEWEST_PARTS = 2
 _FEWEST_VECTORS = 4
 _ANY = 1 << 62
 
@@ -49,6 +63,8 @@ class _Found:
     conditions: list[Value] = field(default_factory=list)
     seen: dict[tuple[int, ...], Coords] = field(default_factory=dict)
     """Where tiles have been looked at: operands are shared, so that looking again and again may never end."""
+    spans: RowSpans | None = None
+    """What accesses through pointers ask along the row, if that is looked at."""
 
     def add(self, limits: Limits, dims: Sequence[int], coords: Coords, row: Index) -> None:
         """A tile in memory, read or written at these positions; ``row``: those along the vectors."""
@@ -76,12 +92,60 @@ class _Found:
             for source in tile.sources:
                 self.visit(source, coords, row)
             return
+        elif self.spans is not None and tile.through_pointers is not None:
+            self.access(tile.through_pointers, coords)
+            for source in tile.sources:
+                self.visit(source, coords, row)
+            return
         elif tile.limits is not None:
             self.add(tile.limits, tile.dims, coords, row)
             for source in tile.sources:
                 self.visit(source, coords, row)
             return
         self.conditions += guards(tile)
+
+    def access(self, access: PointerAccess, coords: Coords) -> None:
+        """An access through pointers at these positions. Raises ``Unknown`` where no formula tells what it asks."""
+        assert self.spans is not None
+        if access.guard is not None:
+            self.spans.coords = coords
+            self.spans.access(access.pointers, access.mask)
+
+
+def row_part(
+    b: Builder,
+    tiles: Sequence[Tile],
+    written: Sequence[Limits],
+    through: PointerAccess | None,
+    dims: Sequence[int],
+    axis: int,
+    width: int,
+) -> RowPart | None:
+    """Where rows of a shape need no checks, by the formulas of what is read through pointers and of what is written
+    ``through`` them; None where they do not tell, or nothing asks for checks along the row. ``tiles``, ``written``: as for
+    ``row_end``."""
+    vectors = dims[axis] // width if dims else 0
+    if width == 1 or vectors < _FEWEST_PARTS:
+        return None
+    coords = tuple(Index(0, None, _ANY) for _ in dims)
+    row = coords[axis]
+    others = [index for index in coords if index is not row]
+    spans = RowSpans(b, row=row, axes=others, extent=dims[axis])
+    found = _Found(b, spans=spans)
+    try:
+        for tile in tiles:
+            found.visit(tile, coords, row)
+        # Last, so that only its mask tells where nothing is to be done.
+        spans.off.clear()
+        if through is not None:
+            found.access(through, coords)
+    except Unknown:
+        return None
+    if not spans.begins and not spans.ends:
+        return None
+    for limits in written:
+        found.add(limits, dims, coords, row)
+    return part_of_row(b, spans, found.along, found.conditions, width)
 
 
 def row_end(

@@ -76,6 +76,16 @@ class Loose:
     """Whether there is code without checks for any other stride, too."""
 
 
+@dataclass(frozen=True, slots=True)
+class PointerAccess:
+    """An access through a tile of pointers, which needs no checks where ``guard`` holds (None: nowhere, or everywhere);
+    ``mask``: what is on there then, None where each element asks it, or there is none."""
+
+    pointers: Tile
+    mask: Tile | None
+    guard: Value | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile(ABC):
     """A tile value: its element type and extents. ``sources`` are the tiles it is computed from."""
@@ -106,6 +116,11 @@ class Tile(ABC):
     @property
     def limits(self) -> Sequence[Value | None] | None:
         """How many elements lie inside an array along each axis (None: all do), if that is all that the guard asks."""
+        return None
+
+    @property
+    def through_pointers(self) -> PointerAccess | None:
+        """The access by which the elements are read, if the guard is that of its formulas."""
         return None
 
     @property

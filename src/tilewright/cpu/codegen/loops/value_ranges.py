@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import islice
 
@@ -31,7 +31,7 @@ from tilewright.cpu.codegen.loops.tiles import (
 
 #: Element types whose registers hold the number, read as signed.
 _WIDTHS = {"i16": 16, "i32": 32, "i64": 64, "index": 64}
-_MOST_TILES = 64
+MOST_TILES = 64
 """How many tiles are looked at for one access."""
 
 
@@ -69,7 +69,7 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
 
     The condition may be false for an access that could.
     """
-    spans = _Spans(b)
+    spans = Spans(b)
     extended = _extended(pointers)
     unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
     settled = frozenset(id(tile) for tile, _ in extended) - unknown
@@ -89,7 +89,7 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
 
 def _limits(pointers: Tile) -> list[Elementwise]:
     """The tiles of addresses' formulas that are limited, quotients, and what is chosen."""
-    tiles = [tile for tile in islice(walk(pointers), _MOST_TILES) if isinstance(tile, Elementwise)]
+    tiles = [tile for tile in islice(walk(pointers), MOST_TILES) if isinstance(tile, Elementwise)]
     return [tile for tile in tiles if tile.name in _CHANGING]
 
 
@@ -102,7 +102,7 @@ def _extended(pointers: Tile) -> list[tuple[Tile, Tile]]:
     found: list[tuple[Tile, Tile]] = []
     pending = [pointers]
     seen: set[int] = set()
-    while pending and len(seen) < _MOST_TILES:
+    while pending and len(seen) < MOST_TILES:
         tile = pending.pop()
         if id(tile) in seen:
             continue
@@ -134,7 +134,7 @@ def reach(b: Builder, pointers: Tile, mask: Tile | None) -> Reach | None:
 
     It may be more than the access touches, never less.
     """
-    spans = _Spans(b)
+    spans = Spans(b)
     if mask is not None:
         spans.assume(mask)
     ends: list[tuple[Value, Value]] = []
@@ -146,33 +146,37 @@ def reach(b: Builder, pointers: Tile, mask: Tile | None) -> Reach | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """The least and the largest number of a tile as i64. All are at least ``-2 ** bits`` and
-    below ``2 ** bits``."""
+    below ``2 ** bits``. ``slope`` is by how much more they are for each element along a row (``loops.row_spans``), where
+    ends are those of its first element."""
 
     low: Value
     high: Value
     bits: int
+    slope: int = 0
 
 
 _Place = tuple[int, tuple[Mapping, ...]]
 """A tile, by its ``id``, and the mappings by which it is reached."""
 
 
-class _Unknown(Exception):
+class Unknown(Exception):
     """No formula tells."""
 
 
 @dataclass(slots=True)
-class _Spans:
+class Spans:
     """Spans under construction, and the conditions under which they hold."""
 
     b: Builder
     conditions: list[Value] = field(default_factory=list)
-    known: dict[_Place, _Span] = field(default_factory=dict)
+    known: dict[_Place, Span] = field(default_factory=dict)
     limits: dict[_Place, list[tuple[Value | None, Value | None, int]]] = field(default_factory=dict)
     """What a mask tells of the numbers of a tile at the places of the elements that it leaves on: those
     below, and those above, are not among them. The limits have so many bits."""
+    most: int = MOST_TILES
+    """How many spans may be known."""
     empty: list[Value] = field(default_factory=list)
     """Each of them: no number is within its limits."""
     path: tuple[Mapping, ...] = ()
@@ -184,45 +188,47 @@ class _Spans:
         before = self._state()
         try:
             make()
-        except _Unknown:
+        except Unknown:
             self._go_back(before)
             return False
         return True
 
-    def _state(self) -> tuple[int, int, dict[_Place, _Span]]:
+    def _state(self) -> tuple[int, int, dict[_Place, Span]]:
         return len(self.conditions), len(self.empty), dict(self.known)
 
-    def _go_back(self, state: tuple[int, int, dict[_Place, _Span]]) -> None:
+    def _go_back(self, state: tuple[int, int, dict[_Place, Span]]) -> None:
         """Forget what was found since, which may hold only under conditions that are not kept."""
         conditions, empty, self.known = state
         del self.conditions[conditions:]
         del self.empty[empty:]
 
-    def of(self, tile: Tile) -> _Span:
+    def of(self, tile: Tile) -> Span:
+        """The span of a tile's numbers, where it is looked at. Raises ``Unknown`` where no formula tells."""
         key = id(tile), self.path
         if key not in self.known:
-            if len(self.known) >= _MOST_TILES or tile.element.name not in _WIDTHS:
-                raise _Unknown
+            if len(self.known) >= self.most or tile.element.name not in _WIDTHS:
+                raise Unknown
             self.known[key] = self._within_limits(self._computed_or_limited(tile), key)
         return self.known[key]
 
-    def _computed_or_limited(self, tile: Tile) -> _Span:
+    def _computed_or_limited(self, tile: Tile) -> Span:
         """The span that the formula of a tile gives; where there is none, such as for indices from memory, what the mask leaves
         of all numbers."""
         before = self._state()
         try:
             return self._compute(tile)
-        except _Unknown:
+        except Unknown:
             limits = self.limits.get((id(tile), self.path), ())
             least = next((low for low, _, _ in limits if low is not None), None)
             most = next((high for _, high, _ in limits if high is not None), None)
             if least is None or most is None:
                 raise
             self._go_back(before)
-            return _Span(least, most, max(bits for _, _, bits in limits))
+            return Span(least, most, max(bits for _, _, bits in limits))
 
     @contextmanager
-    def _through(self, mapped: Mapped) -> Iterator[None]:
+    def through(self, mapped: Mapped) -> Iterator[None]:
+        """Look at the source of a mapped tile meanwhile."""
         before = self.path
         self.path = (*before, mapped.mapping)
         try:
@@ -230,7 +236,7 @@ class _Spans:
         finally:
             self.path = before
 
-    def _within_limits(self, span: _Span, place: _Place) -> _Span:
+    def _within_limits(self, span: Span, place: _Place) -> Span:
         b, low, high = self.b, span.low, span.high
         for least, most, _ in self.limits.get(place, ()):
             if least is not None:
@@ -239,12 +245,12 @@ class _Spans:
                 high = b.select(b.icmp_signed(">", high, most), most, high)
         if low is not span.low or high is not span.high:
             self.empty.append(b.icmp_signed(">", low, high))
-        return _Span(low, high, span.bits)
+        return replace(span, low=low, high=high)
 
     def assume(self, mask: Tile) -> None:
         """Take what a mask says of numbers where it is on."""
         if isinstance(mask, Mapped):
-            with self._through(mask):
+            with self.through(mask):
                 self.assume(mask.source)
         elif isinstance(mask, Elementwise) and mask.name == "andi":
             for operand in mask.operands:
@@ -253,20 +259,20 @@ class _Spans:
             self.attempt(lambda: self._assume_compared(mask))
 
     def _assume_compared(self, mask: Elementwise) -> None:
-        words, (number, limit) = _keywords(mask), mask.operands
+        words, (number, limit) = keywords(mask), mask.operands
         predicate = words.get("comparison_predicate", "")
-        by, one = self.of(limit), _number(0 if predicate.endswith("equal") else 1)
+        by, one = self.of(limit), number_of(0 if predicate.endswith("equal") else 1)
         if predicate in ("less_than", "less_than_or_equal"):
             bounds: tuple[Value | None, Value | None] = None, self.b.sub(by.high, one)
             if words.get("signedness") != "signed":
-                self._require(">=", by.low, 0)
-                bounds = _number(0), bounds[1]
+                self.require(">=", by.low, 0)
+                bounds = number_of(0), bounds[1]
         elif predicate in ("greater_than", "greater_than_or_equal"):
             if words.get("signedness") != "signed":
-                raise _Unknown
+                raise Unknown
             bounds = self.b.add(by.low, one), None
         else:
-            raise _Unknown
+            raise Unknown
         # One less, or one more, may take one bit more.
         self._limit(number, (*bounds, by.bits + 1))
 
@@ -274,68 +280,73 @@ class _Spans:
         """Note limits of a tile, and of those that have the same numbers."""
         self.limits.setdefault((id(number), self.path), []).append(bounds)
         if isinstance(number, Mapped):
-            with self._through(number):
+            with self.through(number):
                 self._limit(number.source, bounds)
         elif (
             isinstance(number, Elementwise)
             and number.name == "exti"
-            and _keywords(number).get("signedness") == "signed"
+            and keywords(number).get("signedness") == "signed"
         ):
             self._limit(number.operands[0], bounds)
 
     def addresses(self, pointers: Tile) -> tuple[Value, Value]:
-        """The lowest and the highest address among pointers that are offset from one."""
+        """The lowest and the highest address among pointers that are offset from one. Raises ``Unknown`` where no formula
+        tells."""
         if isinstance(pointers, Uniform):
             return pointers.value, pointers.value
         if isinstance(pointers, Mapped):
-            with self._through(pointers):
+            with self.through(pointers):
                 return self.addresses(pointers.source)
         if not isinstance(pointers, Elementwise) or pointers.name != "offset":
-            raise _Unknown
+            raise Unknown
         first, last = self.addresses(pointers.operands[0])
-        span, unit = self._limited(self.of(pointers.operands[1]), 56), _number(pointers.unit)
+        span, unit = self.limited(self.of(pointers.operands[1]), 56), number_of(pointers.unit)
         b = self.b
         return b.add(first, b.mul(span.low, unit)), b.add(last, b.mul(span.high, unit))
 
     def free(self, tile: Elementwise) -> None:
-        """Add the condition that a limit changes nothing, that quotients are the same, or that one side is chosen for all."""
+        """Add the condition that a limit changes nothing, that quotients are the same, or that one side is chosen for all. Raises ``Unknown`` where no formula
+        tells."""
         if tile.name == "divi":
             found = self.of(tile)
             self.conditions.append(self.b.icmp_signed("==", found.low, found.high))
             return
         if tile.name == "select":
-            self._one_side(tile)
+            self.one_side(tile)
             return
         number, limit = tile.operands
         if is_one_number(number):
             number, limit = limit, number
-        if not is_one_number(limit) or _keywords(tile).get("signedness") != "signed":
-            raise _Unknown
+        if not is_one_number(limit) or keywords(tile).get("signedness") != "signed":
+            raise Unknown
         of, by = self.of(number), self.of(limit)
         less, more = (by.high, of.low) if tile.name == "maxi" else (of.high, by.low)
         self.conditions.append(self.b.icmp_signed("<=", less, more))
 
-    def _one_side(self, tile: Elementwise) -> None:
-        """Add the condition that the side which is no single number is chosen for all; either side, if neither is."""
+    def one_side(self, tile: Elementwise) -> None:
+        """Add the condition that the side which is no single number is chosen for all; either side, if neither is. Raises ``Unknown`` where no formula
+        tells."""
         condition, *sides = tile.operands
         only = [not is_one_number(side) for side in sides]
         if not any(only):
             only = [True, True]
         found: list[Value] = []
-        for side, names in zip(only, (_ON, _OFF), strict=True):
-            if side and (holds := self._decided(condition, names)) is not None:
+        for side, names in zip(only, (ON, OFF), strict=True):
+            if side and (holds := self.decided(condition, names)) is not None:
                 found.append(holds)
         if not found:
-            raise _Unknown
+            raise Unknown
         self.conditions.append(reduce(self.b.or_, found))
 
-    def _decided(self, mask: Tile, relations: dict[str, str]) -> Value | None:
-        """Under which condition two numbers are in a relation, or not, everywhere; None where nothing tells."""
-        while isinstance(mask, Mapped):
-            mask = mask.source
+    def decided(self, mask: Tile, relations: dict[str, str]) -> Value | None:
+        """Under which condition two numbers are in a relation, or not, everywhere; None where nothing tells. Raises ``Unknown`` where no formula
+        tells."""
+        if isinstance(mask, Mapped):
+            with self.through(mask):
+                return self.decided(mask.source, relations)
         if not isinstance(mask, Elementwise) or mask.name != "cmpi":
             return None
-        words, b = _keywords(mask), self.b
+        words, b = keywords(mask), self.b
         left, right = (self.of(operand) for operand in mask.operands)
         predicate = words.get("comparison_predicate", "")
         relation = relations.get(predicate, "")
@@ -343,8 +354,8 @@ class _Spans:
             "equal",
             "not_equal",
         ):
-            self._require(">=", left.low, 0)
-            self._require(">=", right.low, 0)
+            self.require(">=", left.low, 0)
+            self.require(">=", right.low, 0)
         if relation == "!=":
             return b.or_(
                 b.icmp_signed("<", left.high, right.low), b.icmp_signed(">", left.low, right.high)
@@ -355,9 +366,11 @@ class _Spans:
         return b.icmp_signed(relation, *ends)
 
     def all_on(self, mask: Tile) -> None:
-        """Add conditions under which a mask is on everywhere."""
+        """Add conditions under which a mask is on everywhere. Raises ``Unknown`` where no formula
+        tells."""
         if isinstance(mask, Mapped):
-            self.all_on(mask.source)
+            with self.through(mask):
+                self.all_on(mask.source)
         elif isinstance(mask, Uniform):
             self.conditions.append(mask.value)
         elif isinstance(mask, Elementwise) and mask.name == "andi":
@@ -366,62 +379,72 @@ class _Spans:
         elif isinstance(mask, Elementwise) and mask.name == "cmpi":
             self._compared(mask)
         else:
-            raise _Unknown
+            raise Unknown
 
     def _compared(self, mask: Elementwise) -> None:
-        words = _keywords(mask)
+        words = keywords(mask)
         less, more = (self.of(operand) for operand in mask.operands)
         predicate = words.get("comparison_predicate", "")
         if predicate in ("greater_than", "greater_than_or_equal"):
             less, more = more, less
         elif predicate not in ("less_than", "less_than_or_equal"):
-            raise _Unknown
-        relation = "<=" if predicate.endswith("equal") else "<"
+            raise Unknown
         if words.get("signedness", "signed") != "signed":
-            self._require(">=", less.low, 0)
+            self.at_least(less, number_of(0))
+        self.below(less, more, or_equal=predicate.endswith("equal"))
+
+    def below(self, less: Span, more: Span, *, or_equal: bool) -> None:
+        """Require that one number is below another everywhere."""
+        relation = "<=" if or_equal else "<"
         self.conditions.append(self.b.icmp_signed(relation, less.high, more.low))
 
-    def _compute(self, tile: Tile) -> _Span:
+    def _compute(self, tile: Tile) -> Span:
         width = _WIDTHS[tile.element.name]
         if isinstance(tile, Uniform):
-            return self._uniform(tile.value, width)
+            return self.uniform(tile.value, width)
         if isinstance(tile, Mapped):
-            with self._through(tile):
+            with self.through(tile):
                 return self.of(tile.source)
         if isinstance(tile, Range):
-            start = self._uniform(tile.start, width)
-            last = tile.dims[0] - 1
-            return self._add(start, _Span(_number(0), _number(last), last.bit_length()), width)
+            return self._add(self.uniform(tile.start, width), self.places(tile), width)
         if not isinstance(tile, Elementwise):
-            raise _Unknown
+            raise Unknown
         if tile.name == "exti":
             source = self.of(tile.operands[0])
-            if _keywords(tile).get("signedness") != "signed":
-                self._require(">=", source.low, 0)
+            if keywords(tile).get("signedness") != "signed":
+                self.at_least(source, number_of(0))
             return source
         if tile.name == "divi":
-            return self._divided(tile)
+            return self.divided(tile)
         if tile.name in ("maxi", "mini"):
-            return self._extremum(tile)
+            return self.extremum(tile)
         if tile.name == "select":
-            return self._either(tile)
+            return self.either(tile)
         if tile.name not in ("addi", "subi", "muli", "shli"):
-            raise _Unknown
+            raise Unknown
         left, right = (self.of(operand) for operand in tile.operands)
         if tile.name == "addi":
             return self._add(left, right, width)
         if tile.name == "subi":
-            minus = _Span(self.b.neg(right.high), self.b.neg(right.low), right.bits)
+            low = self.b.neg(right.high)
+            high = low if right.low is right.high else self.b.neg(right.low)
+            minus = Span(low, high, right.bits, -right.slope)
             if right.bits >= 63:
-                raise _Unknown
+                raise Unknown
             return self._add(left, minus, width)
         if tile.name == "shli":
             right = _power(tile.operands[1], width)
-        return self._multiply(left, right, width)
+        return self.multiply(left, right, width)
 
-    def _extremum(self, tile: Elementwise) -> _Span:
-        if _keywords(tile).get("signedness") != "signed":
-            raise _Unknown
+    def places(self, tile: Range) -> Span:
+        """From 0 to the last place of a range."""
+        last = tile.dims[0] - 1
+        return Span(number_of(0), number_of(last), last.bit_length())
+
+    def extremum(self, tile: Elementwise) -> Span:
+        """The span of ``maxi`` or ``mini``. Raises ``Unknown`` for unsigned ones."""
+        if keywords(tile).get("signedness") != "signed":
+            raise Unknown
         left, right = (self.of(operand) for operand in tile.operands)
         relation = ">" if tile.name == "maxi" else "<"
 
@@ -429,72 +452,79 @@ class _Spans:
             return self.b.select(self.b.icmp_signed(relation, x, y), x, y)
 
         bits = max(left.bits, right.bits)
-        return _Span(best(left.low, right.low), best(left.high, right.high), bits)
+        return Span(best(left.low, right.low), best(left.high, right.high), bits)
 
-    def _either(self, tile: Elementwise) -> _Span:
+    def either(self, tile: Elementwise) -> Span:
         """From the least to the largest number of both sides."""
         left, right = (self.of(operand) for operand in tile.operands[1:])
         b = self.b
         low = b.select(b.icmp_signed("<", left.low, right.low), left.low, right.low)
         high = b.select(b.icmp_signed(">", left.high, right.high), left.high, right.high)
-        return _Span(low, high, max(left.bits, right.bits))
+        return Span(low, high, max(left.bits, right.bits))
 
-    def _divided(self, tile: Elementwise) -> _Span:
-        """The quotients by one positive number, rounded down, which rise with the dividend."""
-        source, divisor = self.of(tile.operands[0]), self._divisor(tile.operands[1])
-        words = _keywords(tile)
+    def divided(self, tile: Elementwise) -> Span:
+        """The quotients by one positive number, rounded down, which rise with the dividend. Raises ``Unknown`` where no formula
+        tells."""
+        source, divisor = self.of(tile.operands[0]), self.divisor(tile.operands[1])
+        words = keywords(tile)
         signed = words.get("signedness") == "signed"
         down = not signed or words.get("rounding") == "negative_inf"
         if not down:
-            raise _Unknown
+            raise Unknown
         if not signed:
-            self._require(">=", source.low, 0)
+            self.at_least(source, number_of(0))
         b = self.b
 
         def quotient(number: Value) -> Value:
-            below = b.sub(number, b.sub(divisor, _number(1)))
-            negative = b.icmp_signed("<", number, _number(0))
+            below = b.sub(number, b.sub(divisor, number_of(1)))
+            negative = b.icmp_signed("<", number, number_of(0))
             return b.sdiv(b.select(negative, below, number), divisor)
 
-        source = self._limited(source, 61)
-        return _Span(quotient(source.low), quotient(source.high), source.bits)
+        source = self.limited(source, 61)
+        return Span(quotient(source.low), quotient(source.high), source.bits)
 
-    def _divisor(self, tile: Tile) -> Value:
-        """The number of a tile of one number, which is required to be positive, by which division does not trap."""
+    def divisor(self, tile: Tile) -> Value:
+        """The number of a tile of one number, which is required to be positive, by which division does not trap. Raises ``Unknown`` where no formula
+        tells."""
         if not is_one_number(tile):
-            raise _Unknown
+            raise Unknown
         span = self.of(tile)
         if isinstance(span.low, ir.Constant):
             if span.low.constant <= 0:
-                raise _Unknown
+                raise Unknown
             return span.low
-        span = self._limited(span, 61)
-        self._require(">=", span.low, 1)
-        one = _number(1)
+        span = self.limited(span, 61)
+        self.require(">=", span.low, 1)
+        one = number_of(1)
         return self.b.select(self.b.icmp_signed("<", span.low, one), one, span.low)
 
-    def _uniform(self, value: Value, width: int) -> _Span:
+    def uniform(self, value: Value, width: int) -> Span:
+        """The span of a number of so many bits. Raises ``Unknown`` for constants that are no integers."""
         if isinstance(value, ir.Constant):
             if not isinstance(value.constant, int):
-                raise _Unknown
+                raise Unknown
             number = value.constant % (1 << width)
             number -= (number >> (width - 1)) << width
-            return _Span(_number(number), _number(number), abs(number).bit_length())
+            known = number_of(number)
+            return Span(known, known, abs(number).bit_length())
         bits = width - 1
         if isinstance(value, ir.CastInstr) and value.opname in ("sext", "zext"):
             bits = min(bits, value.operands[0].type.width - (value.opname == "sext"))
         wide = value if width == 64 else self.b.sext(value, I64)
-        return _Span(wide, wide, bits)
+        return Span(wide, wide, bits)
 
-    def _add(self, left: _Span, right: _Span, width: int) -> _Span:
-        left, right = self._limited(left, 61), self._limited(right, 61)
-        low, high = self.b.add(left.low, right.low), self.b.add(left.high, right.high)
+    def _add(self, left: Span, right: Span, width: int) -> Span:
+        left, right = self.limited(left, 61), self.limited(right, 61)
+        low = high = self.b.add(left.low, right.low)
+        if left.low is not left.high or right.low is not right.high:
+            high = self.b.add(left.high, right.high)
         bits = max(left.bits, right.bits) + 1
-        return self._limited(_Span(low, high, bits), width - 1)
+        return self.limited(Span(low, high, bits, left.slope + right.slope), width - 1)
 
-    def _multiply(self, left: _Span, right: _Span, width: int) -> _Span:
+    def multiply(self, left: Span, right: Span, width: int) -> Span:
+        """The span of products, in a type of so many bits, which none leaves: that is required."""
         if left.bits + right.bits > 62:
-            left, right = self._limited(left, 31), self._limited(right, 31)
+            left, right = self.limited(left, 31), self.limited(right, 31)
         b = self.b
         ends = [(left.low, right.low), (left.high, right.low)]
         if right.low is not right.high:
@@ -504,29 +534,38 @@ class _Spans:
         for other in products[1:]:
             low = b.select(b.icmp_signed("<", other, low), other, low)
             high = b.select(b.icmp_signed(">", other, high), other, high)
-        return self._limited(_Span(low, high, left.bits + right.bits + 1), width - 1)
+        return self.limited(Span(low, high, left.bits + right.bits + 1), width - 1)
 
-    def _limited(self, span: _Span, bits: int) -> _Span:
+    def limited(self, span: Span, bits: int) -> Span:
         """The span where its numbers have so many bits beside the sign."""
         if span.bits <= bits:
             return span
-        self._require(">=", span.low, -(1 << bits))
-        self._require("<", span.high, 1 << bits)
-        return _Span(span.low, span.high, bits)
+        self.at_least(span, number_of(-(1 << bits)))
+        self.at_most(span, number_of((1 << bits) - 1))
+        return replace(span, bits=bits)
 
-    def _require(self, relation: str, value: Value, limit: int) -> None:
-        self.conditions.append(self.b.icmp_signed(relation, value, _number(limit)))
+    def at_least(self, span: Span, limit: Value) -> None:
+        """Require that no number is below a limit."""
+        self.conditions.append(self.b.icmp_signed(">=", span.low, limit))
+
+    def at_most(self, span: Span, limit: Value) -> None:
+        """Require that no number is above a limit."""
+        self.conditions.append(self.b.icmp_signed("<=", span.high, limit))
+
+    def require(self, relation: str, value: Value, limit: int) -> None:
+        """Require a signed relation of a number to a limit."""
+        self.conditions.append(self.b.icmp_signed(relation, value, number_of(limit)))
 
 
 #: Relations of two numbers that mean that a comparison holds, and that it does not.
-_ON = {
+ON = {
     "less_than": "<",
     "less_than_or_equal": "<=",
     "greater_than": ">",
     "greater_than_or_equal": ">=",
     "not_equal": "!=",
 }
-_OFF = {
+OFF = {
     "less_than": ">=",
     "less_than_or_equal": ">",
     "greater_than": "<=",
@@ -535,19 +574,21 @@ _OFF = {
 }
 
 
-def _power(amount: Tile, width: int) -> _Span:
+def _power(amount: Tile, width: int) -> Span:
     """What a shift to the left multiplies by."""
     value = amount.value if isinstance(amount, Uniform) else None
     if not isinstance(value, ir.Constant) or not 0 <= value.constant < min(width, 31):
-        raise _Unknown
+        raise Unknown
     factor = 1 << value.constant
-    return _Span(_number(factor), _number(factor), factor.bit_length())
+    known = number_of(factor)
+    return Span(known, known, factor.bit_length())
 
 
-def _keywords(tile: Elementwise) -> dict[str, str]:
+def keywords(tile: Elementwise) -> dict[str, str]:
     """What the operation of a tile is made with."""
     return tile.emit.keywords if isinstance(tile.emit, partial) else {}
 
 
-def _number(value: int) -> Value:
+def number_of(value: int) -> Value:
+    """A constant i64."""
     return ir.Constant(I64, value)

@@ -33,6 +33,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Loose,
     Mapped,
+    PointerAccess,
     Range,
     Tile,
     Uniform,
@@ -93,6 +94,12 @@ class PointerLoad(Tile):
     @property
     def loose(self) -> Loose | None:
         return None if self.spaced is None else self.spaced.loose
+
+    @property
+    def through_pointers(self) -> PointerAccess | None:
+        if self.spaced is not None:
+            return None
+        return access_of(self.pointers, self.mask, self.whole)
 
     @property
     def gathers(self) -> bool:
@@ -213,6 +220,13 @@ class PointerLoad(Tile):
         if any(llvm.lanes_of(lane.value.type) for lane in three):
             three = [nest.widened(lane, lanes) for lane in three]
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
+
+
+def access_of(pointers: Tile, mask: Tile | None, whole: Whole | None) -> PointerAccess:
+    """What is asked of an access before it needs no checks."""
+    if whole is None:
+        return PointerAccess(pointers, None, None)
+    return PointerAccess(pointers, None if whole.on is None else mask, whole.guard)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -476,7 +490,11 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     guard = [*guards(*addressing), *([each.inside for each in loose] or own)]
     few = None if spaced is not None else _fewer_lanes(f, pointers, whole, None)
     lanes = None if few is None else min(few, f.lanes([value], dims[vector_axis(dims)]))
-    f.nest(dims, [value], put, lanes=lanes, guard=guard, into=Into(None, (), loose))
+    through = None
+    if spaced is None and not guards(*addressing):
+        through = access_of(pointers, mask, whole)
+    into = Into(None, (), loose, through=through)
+    f.nest(dims, [value], put, lanes=lanes, guard=guard, into=into)
     f.give_token(op)
 
 

@@ -1,0 +1,330 @@
+"""Where along a row accesses through pointers need no checks: whole vectors from one place to another.
+
+The formulas of addresses and masks are those that ``loops.value_ranges`` asks for a whole tile. Here numbers may change by a
+constant from element to element along the row. What an access asks then, that a mask is on, that a limit
+(``max(i, 0)``) changes nothing, that a quotient is always the same, that no number wraps, holds from one place of the row on,
+or up to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I64
+from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import Coords, Index
+from tilewright.cpu.codegen.loops.lane_strides import is_one_number
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
+from tilewright.cpu.codegen.loops.value_ranges import (
+    MOST_TILES,
+    OFF,
+    ON,
+    Span,
+    Spans,
+    Unknown,
+    keywords,
+    number_of,
+)
+
+
+@dataclass
+class RowSpans(Spans):
+    """Spans of numbers along a row of a nest, and between which places of the row their conditions hold.
+
+    ``coords`` are the positions of the tile that is looked at, ``row`` the one of them that runs along the vectors, ``axes``
+    those of the other axes. ``begins`` and ``ends``: no place before the largest of the first, and none from the least of
+    the second on, is known to need no checks. ``off``: from there on a mask is off, if nothing wraps.
+    """
+
+    coords: Coords = ()
+    row: Index | None = None
+    axes: Sequence[Index] = ()
+    extent: int = 1
+    begins: list[Value] = field(default_factory=list)
+    ends: list[Value] = field(default_factory=list)
+    off: list[Value] = field(default_factory=list)
+    fits: list[Value] = field(default_factory=list)
+    """Holds, with the conditions, where no number of the row wraps."""
+
+    def access(self, pointers: Tile, mask: Tile | None) -> None:
+        """Add what an access asks. Raises ``Unknown`` where no formula tells."""
+        self.most = len(self.known) + MOST_TILES
+        self._offsets(pointers)
+        if mask is not None:
+            self.all_on(mask)
+
+    def _offsets(self, pointers: Tile) -> None:
+        if isinstance(pointers, Mapped):
+            with self.through(pointers):
+                self._offsets(pointers.source)
+        elif isinstance(pointers, Elementwise) and pointers.name == "offset":
+            self._offsets(pointers.operands[0])
+            self.of(pointers.operands[1])
+        elif not isinstance(pointers, Uniform):
+            raise Unknown
+
+    @contextmanager
+    def through(self, mapped: Mapped) -> Iterator[None]:
+        """Look at the source of a mapped tile, at its positions. Raises ``Unknown`` where no formula tells."""
+        path, coords = self.path, self.coords
+        inner = mapped.mapping(LoopNest(self.b), coords)
+        if inner is None:
+            raise Unknown
+        self.path, self.coords = (*path, mapped.mapping), inner
+        try:
+            yield
+        finally:
+            self.path, self.coords = path, coords
+
+    # -- formulas ----------------------------------------------------------------------------
+
+    def places(self, tile: Range) -> Span:
+        """The places of a range along the row, or along another axis. Raises ``Unknown`` where no formula tells."""
+        (index,) = self.coords
+        bits = (tile.dims[0] - 1).bit_length()
+        if index is self.row:
+            zero = number_of(0)
+            return Span(zero, zero, bits, 1)
+        if tile.dims[0] == 1 or any(index is axis for axis in self.axes):
+            return super().places(tile)
+        raise Unknown
+
+    def extremum(self, tile: Elementwise) -> Span:
+        """Numbers of the row where a limit changes nothing. Raises ``Unknown`` where no formula tells."""
+        number, limit = tile.operands
+        if is_one_number(number):
+            number, limit = limit, number
+        of, by = self.of(number), self.of(limit)
+        if not of.slope and not by.slope:
+            return super().extremum(tile)
+        if by.slope or keywords(tile).get("signedness") != "signed":
+            raise Unknown
+        if tile.name == "maxi":
+            self.at_least(of, by.high)
+        else:
+            self.at_most(of, by.low)
+        return of
+
+    def either(self, tile: Elementwise) -> Span:
+        """The side that is chosen for all. Raises ``Unknown`` where no formula tells."""
+        condition, *sides = tile.operands
+        single = [is_one_number(side) for side in sides]
+        if all(single):
+            self.one_side(tile)
+            return super().either(tile)
+        if not any(single):
+            raise Unknown
+        chosen = single.index(False)
+        self._holds(condition, (ON, OFF)[chosen])
+        return self.of(sides[chosen])
+
+    def decided(self, mask: Tile, relations: dict[str, str]) -> Value | None:
+        """As for a tile, of numbers that do not change along the row. Raises ``Unknown`` where no formula tells."""
+        if isinstance(mask, Elementwise) and any(self.of(each).slope for each in mask.operands):
+            raise Unknown
+        return super().decided(mask, relations)
+
+    def _holds(self, mask: Tile, relations: dict[str, str]) -> None:
+        """Require of two numbers that they are in a relation, by the name of their comparison."""
+        if isinstance(mask, Mapped):
+            with self.through(mask):
+                self._holds(mask.source, relations)
+            return
+        if not isinstance(mask, Elementwise) or mask.name != "cmpi":
+            raise Unknown
+        words = keywords(mask)
+        predicate = words.get("comparison_predicate", "")
+        relation = relations.get(predicate, "")
+        left, right = (self.of(operand) for operand in mask.operands)
+        if not relation:
+            raise Unknown
+        unsigned = words.get("signedness", "signed") != "signed"
+        if unsigned and predicate not in ("equal", "not_equal"):
+            self.at_least(left, number_of(0))
+            self.at_least(right, number_of(0))
+        if relation == "!=":
+            self._differs(self._difference(left, right))
+        elif relation.startswith("<"):
+            self._in_order(left, right, or_equal=relation == "<=")
+        else:
+            self._in_order(right, left, or_equal=relation == ">=")
+
+    def multiply(self, left: Span, right: Span, width: int) -> Span:
+        """Products of numbers along a row and a constant. Raises ``Unknown`` where no formula tells."""
+        if not left.slope and not right.slope:
+            return super().multiply(left, right, width)
+        if left.slope:
+            left, right = right, left
+        by = left.low
+        if left.slope or left.low is not left.high or not isinstance(by, ir.Constant):
+            raise Unknown
+        if left.bits + right.bits > 62:
+            raise Unknown
+        b, factor = self.b, by.constant
+        low = high = b.mul(right.low, by)
+        if right.low is not right.high:
+            high = b.mul(right.high, by)
+        if factor < 0:
+            low, high = high, low
+        bits = left.bits + right.bits + 1
+        return self.limited(Span(low, high, bits, right.slope * factor), width - 1)
+
+    def divided(self, tile: Elementwise) -> Span:
+        """The quotient in the middle of the row, where it is that of all. Raises ``Unknown`` where no formula tells."""
+        source = self.of(tile.operands[0])
+        if not source.slope:
+            return super().divided(tile)
+        words = keywords(tile)
+        if words.get("signedness") != "signed":
+            self.at_least(source, number_of(0))
+        elif words.get("rounding") != "negative_inf":
+            raise Unknown
+        divisor, b = self.divisor(tile.operands[1]), self.b
+        source = self.limited(source, 60)
+        if source.low is not source.high:
+            raise Unknown
+        middle = b.add(source.low, number_of(source.slope * (self.extent // 2)))
+        quotient = _rounded_down(b, middle, divisor)
+        first = b.mul(quotient, divisor)
+        self.at_least(source, first)
+        self.at_most(source, b.add(first, b.sub(divisor, number_of(1))))
+        return Span(quotient, quotient, source.bits)
+
+    def limited(self, span: Span, bits: int) -> Span:
+        """The span where its numbers have so many bits beside the sign, which may be a part of the row."""
+        before = len(self.begins), len(self.ends)
+        found = super().limited(span, bits)
+        if not span.slope or found is span:
+            return found
+        b = self.b
+        self.fits += [b.icmp_signed("<=", p, number_of(0)) for p in self.begins[before[0] :]]
+        last = number_of(self.extent)
+        self.fits += [b.icmp_signed(">=", p, last) for p in self.ends[before[1] :]]
+        # The ends at the first place may still need more.
+        most = max(bits, (abs(span.slope) * self.extent).bit_length()) + 1
+        return Span(span.low, span.high, min(most, span.bits), span.slope)
+
+    # -- what is asked -----------------------------------------------------------------------
+
+    def at_least(self, span: Span, limit: Value) -> None:
+        """Require that no number is below a limit: from one place of the row on, or up to one."""
+        if not span.slope:
+            super().at_least(span, limit)
+        elif span.slope > 0:
+            self.begins.append(self._place_up(self.b.sub(limit, span.low), span.slope))
+        else:
+            self.ends.append(self._behind(self.b.sub(span.low, limit), -span.slope))
+
+    def at_most(self, span: Span, limit: Value) -> None:
+        """Require that no number is above a limit: from one place of the row on, or up to one."""
+        if not span.slope:
+            super().at_most(span, limit)
+        elif span.slope > 0:
+            self.ends.append(self._behind(self.b.sub(limit, span.high), span.slope))
+        else:
+            self.begins.append(self._place_up(self.b.sub(span.high, limit), -span.slope))
+
+    def below(self, less: Span, more: Span, *, or_equal: bool) -> None:
+        """Require that one number is below another, which a mask asks."""
+        if self._in_order(less, more, or_equal=or_equal):
+            self.off.append(self.ends[-1])
+
+    def _in_order(self, less: Span, more: Span, *, or_equal: bool) -> bool:
+        """Require that one number is below another. Whether it is not, then, from the new end on, if there is one."""
+        if not less.slope and not more.slope:
+            super().below(less, more, or_equal=or_equal)
+            return False
+        difference = self._difference(less, more)
+        self.at_most(difference, number_of(0 if or_equal else -1))
+        return difference.low is difference.high and difference.slope > 0
+
+    def _differs(self, difference: Span) -> None:
+        """Require a number that is not 0, on the side of 0 on which it is in the middle of the row."""
+        if not difference.slope or difference.low is not difference.high:
+            raise Unknown
+        b, found = self.b, RowSpans(self.b, extent=self.extent)
+        middle = b.add(difference.low, number_of(difference.slope * (self.extent // 2)))
+        positive = b.icmp_signed(">", middle, number_of(0))
+        found.at_least(difference, number_of(1))
+        found.at_most(difference, number_of(-1))
+        (begin,), (end,) = found.begins, found.ends
+        if difference.slope < 0:
+            positive = b.not_(positive)
+        self.begins.append(b.select(positive, begin, number_of(0)))
+        self.ends.append(b.select(positive, number_of(self.extent), end))
+
+    def _difference(self, left: Span, right: Span) -> Span:
+        left, right = (self.limited(span, 60) for span in (left, right))
+        if max(left.bits, right.bits) > 61:
+            raise Unknown
+        b = self.b
+        low = high = b.sub(left.low, right.high)
+        if left.low is not left.high or right.low is not right.high:
+            high = b.sub(left.high, right.low)
+        bits = max(left.bits, right.bits) + 1
+        return Span(low, high, bits, left.slope - right.slope)
+
+    def _place_up(self, distance: Value, step: int) -> Value:
+        """The first place at which so many steps have gone a distance."""
+        if step == 1:
+            return distance
+        b = self.b
+        return _rounded_down(b, b.add(distance, number_of(step - 1)), number_of(step))
+
+    def _behind(self, distance: Value, step: int) -> Value:
+        """The place behind the last one at which so many steps have not gone beyond a distance."""
+        b = self.b
+        places = distance if step == 1 else _rounded_down(b, distance, number_of(step))
+        return b.add(places, number_of(1))
+
+
+def _rounded_down(b: Builder, number: Value, by: Value) -> Value:
+    below = b.sub(number, b.sub(by, number_of(1)))
+    negative = b.icmp_signed("<", number, number_of(0))
+    return b.sdiv(b.select(negative, below, number), by)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPart:
+    """The places of a row from ``begin`` to ``end``, whole vectors, need no checks; from ``total`` on nothing is to be
+    done. Both are 0 where no part of the row is known to need none."""
+
+    begin: Value
+    end: Value
+    total: Value
+
+
+def part_of_row(
+    b: Builder,
+    spans: RowSpans,
+    limits: Sequence[Value],
+    conditions: Sequence[Value],
+    width: int,
+) -> RowPart:
+    """Where a row, of vectors of ``width`` elements, needs no checks: up to ``limits``, too, and only under ``conditions``."""
+    extent = number_of(spans.extent)
+    begin, end, total = number_of(0), extent, extent
+    for place in spans.begins:
+        begin = llvm.intrinsic(b, "smax", [begin, place])
+    for place in (*spans.ends, *limits):
+        end = llvm.intrinsic(b, "smin", [end, place])
+    for place in spans.off:
+        total = llvm.intrinsic(b, "smin", [total, place])
+    if spans.off:
+        exact = llvm.all_of(b, [*spans.conditions, *spans.fits])
+        total = llvm.intrinsic(b, "smax", [total, number_of(0)])
+        total = total if exact is None else b.select(exact, total, extent)
+    vector = number_of(-width)
+    begin = llvm.intrinsic(b, "smin", [begin, extent])
+    begin = b.and_(b.add(begin, number_of(width - 1)), vector)
+    end = b.and_(llvm.intrinsic(b, "smax", [end, number_of(0)]), vector)
+    some = llvm.all_of(b, [b.icmp_signed("<", begin, end), *spans.conditions, *conditions])
+    assert some is not None
+    zero = ir.Constant(I64, 0)
+    return RowPart(b.select(some, begin, zero), b.select(some, end, zero), total)

@@ -41,7 +41,8 @@ class LoopNest:
 
     ``masked``: accesses through views check each element; without it whole tiles are inside. ``non_temporal``:
     stores of whole vectors bypass the caches. ``strides`` are those of views whose stride only shows
-    when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``fetches``: rows of the next
+    when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``on``: accesses through pointers
+    are for these lanes only, whatever their masks say elsewhere. ``fetches``: rows of the next
     tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
 
@@ -60,6 +61,7 @@ class LoopNest:
         self._origins: Origins | None = getattr(module, "origins", None)
         self.masked, self.non_temporal, self.strides = masked, non_temporal, strides or {}
         self.fetches = True
+        self.on: Lane | None = None
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []

@@ -7,8 +7,9 @@ from itertools import product
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.ir.elements import I64
-from tilewright.cpu.codegen.ir.types import Value
+from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I32, I64
+from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
@@ -64,7 +65,8 @@ def loops_by_parts(
     part: RowPart,
 ) -> None:
     """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body: first without checks for the
-    part of each row that needs none, then with them for what is before it and behind it."""
+    part of each row that needs none, then with them for what is before it and behind it. What is behind it may
+    need no other check than for where the row ends."""
     coords: list[Index] = [fixed(0)] * len(dims)
     for position, extent in enumerate(dims):
         if position != axis:
@@ -73,10 +75,13 @@ def loops_by_parts(
     b = nest.levels[0]
     inside = b.sub(part.end, part.begin)
     others = b.sub(part.total, inside)
+    if part.tail is not None:
+        others = b.select(part.tail, part.begin, others)
 
-    def one(start: Index, moved: Lane, *, masked: bool) -> None:
+    def one(start: Index, moved: Lane, *, masked: bool, ends: bool = False) -> None:
         nest.masked = masked
         index = nest.plus(start, moved, lanes)
+        nest.on = _before(nest, index, part.total, lanes) if ends else None
         coords[axis] = Index(index.base, offsets, index.align)
         body(nest, tuple(coords))
         nest.close()
@@ -84,6 +89,11 @@ def loops_by_parts(
     zero = ir.Constant(I64, 0)
     with nest.where(b.icmp_unsigned(">", inside, zero)):
         one(nest.loop(dims[axis], lanes, limit=inside), Lane(part.begin), masked=False)
+    if part.tail is not None:
+        rest = b.sub(part.total, part.end)
+        with nest.where(b.and_(part.tail, b.icmp_signed(">", rest, zero))):
+            start = nest.loop(dims[axis], lanes, limit=rest)
+            one(start, Lane(part.end), masked=False, ends=True)
     with nest.where(b.icmp_signed(">", others, zero)):
         start = nest.loop(dims[axis], lanes, limit=others)
         place = nest.position(start)
@@ -92,6 +102,16 @@ def loops_by_parts(
             lambda b, at: b.select(b.icmp_unsigned("<", at, part.begin), zero, inside),
         )
         one(start, moved, masked=True)
+
+
+def _before(nest: LoopNest, index: Index, end: Value, lanes: int) -> Lane:
+    """Which lanes of a vector lie before a place."""
+
+    def make(b: Builder, at: Value) -> Value:
+        left = b.trunc(b.sub(end, at), I32)
+        return b.icmp_signed("<", llvm.int_lanes(range(lanes), I32), llvm.splat(b, left, lanes))
+
+    return nest.emit([nest.position(index)], make)
 
 
 def written_out_by_parts(

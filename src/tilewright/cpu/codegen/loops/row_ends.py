@@ -21,7 +21,10 @@ from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
     PointerAccess,
+    Range,
+    Strided,
     Tile,
+    Uniform,
     Written,
     guards,
 )
@@ -65,6 +68,8 @@ class _Found:
     """Where tiles have been looked at: operands are shared, so that looking again and again may never end."""
     spans: RowSpans | None = None
     """What accesses through pointers ask along the row, if that is looked at."""
+    only_pointers: bool = True
+    """Whether nothing else reads memory than these, and buffers."""
 
     def add(self, limits: Limits, dims: Sequence[int], coords: Coords, row: Index) -> None:
         """A tile in memory, read or written at these positions; ``row``: those along the vectors."""
@@ -98,16 +103,20 @@ class _Found:
                 self.visit(source, coords, row)
             return
         elif tile.limits is not None:
+            self.only_pointers = False
             self.add(tile.limits, tile.dims, coords, row)
             for source in tile.sources:
                 self.visit(source, coords, row)
             return
+        self.only_pointers &= isinstance(tile, Range | Strided | Uniform)
         self.conditions += guards(tile)
 
     def access(self, access: PointerAccess, coords: Coords) -> None:
         """An access through pointers at these positions. Raises ``Unknown`` where no formula tells what it asks."""
         assert self.spans is not None
-        if access.guard is not None:
+        if access.guard is None:
+            self.only_pointers = False
+        else:
             self.spans.coords = coords
             self.spans.access(access.pointers, access.mask)
 
@@ -145,7 +154,9 @@ def row_part(
         return None
     for limits in written:
         found.add(limits, dims, coords, row)
-    return part_of_row(b, spans, found.along, found.conditions, width)
+    return part_of_row(
+        b, spans, found.along, found.conditions, width, tail=found.only_pointers and bool(through)
+    )
 
 
 def row_end(

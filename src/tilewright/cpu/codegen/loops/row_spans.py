@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I64
+from tilewright.cpu.codegen.ir.elements import I1
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.lane_strides import is_one_number
@@ -293,11 +293,13 @@ def _rounded_down(b: Builder, number: Value, by: Value) -> Value:
 @dataclass(frozen=True, slots=True)
 class RowPart:
     """The places of a row from ``begin`` to ``end``, whole vectors, need no checks; from ``total`` on nothing is to be
-    done. Both are 0 where no part of the row is known to need none."""
+    done. Both are 0 where no part of the row is known to need none. ``tail``: whether what is between ``end`` and ``total``
+    needs no other check than that; None where that is not asked."""
 
     begin: Value
     end: Value
     total: Value
+    tail: Value | None = None
 
 
 def part_of_row(
@@ -306,25 +308,32 @@ def part_of_row(
     limits: Sequence[Value],
     conditions: Sequence[Value],
     width: int,
+    *,
+    tail: bool,
 ) -> RowPart:
-    """Where a row, of vectors of ``width`` elements, needs no checks: up to ``limits``, too, and only under ``conditions``."""
-    extent = number_of(spans.extent)
-    begin, end, total = number_of(0), extent, extent
+    """Where a row, of vectors of ``width`` elements, needs no checks: up to ``limits``, too, and only under ``conditions``.
+    ``tail``: whether to ask for that of the part."""
+    extent, zero = number_of(spans.extent), number_of(0)
+    first, last, total = zero, extent, extent
     for place in spans.begins:
-        begin = llvm.intrinsic(b, "smax", [begin, place])
+        first = llvm.intrinsic(b, "smax", [first, place])
     for place in (*spans.ends, *limits):
-        end = llvm.intrinsic(b, "smin", [end, place])
+        last = llvm.intrinsic(b, "smin", [last, place])
     for place in spans.off:
         total = llvm.intrinsic(b, "smin", [total, place])
+    always = ir.Constant(I1, 1)
+    holds = llvm.all_of(b, [*spans.conditions, *conditions]) or always
+    exact = llvm.all_of(b, [*spans.conditions, *spans.fits]) or always
     if spans.off:
-        exact = llvm.all_of(b, [*spans.conditions, *spans.fits])
-        total = llvm.intrinsic(b, "smax", [total, number_of(0)])
-        total = total if exact is None else b.select(exact, total, extent)
+        total = b.select(exact, llvm.intrinsic(b, "smax", [total, zero]), extent)
     vector = number_of(-width)
-    begin = llvm.intrinsic(b, "smin", [begin, extent])
+    begin = llvm.intrinsic(b, "smin", [first, extent])
     begin = b.and_(b.add(begin, number_of(width - 1)), vector)
-    end = b.and_(llvm.intrinsic(b, "smax", [end, number_of(0)]), vector)
-    some = llvm.all_of(b, [b.icmp_signed("<", begin, end), *spans.conditions, *conditions])
-    assert some is not None
-    zero = ir.Constant(I64, 0)
-    return RowPart(b.select(some, begin, zero), b.select(some, end, zero), total)
+    end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
+    some = b.and_(b.icmp_signed("<", begin, end), holds)
+    part = RowPart(b.select(some, begin, zero), b.select(some, end, zero), total)
+    if not tail or not spans.off:
+        return part
+    before = b.or_(some, b.icmp_signed("==", begin, zero))
+    asked = [holds, exact, before, b.icmp_signed("<=", total, last)]
+    return replace(part, tail=llvm.all_of(b, asked))

@@ -44,6 +44,7 @@ from tilewright.cpu.codegen.loops.tiles import (
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
+    both,
     gather_from,
     loaded,
     position_of_tile,
@@ -127,6 +128,8 @@ class PointerLoad(Tile):
             whole is not None and whole.on is not None and not nest.masked
         )
         mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
+        if lanes and nest.on is not None:
+            mask = both(nest, mask, nest.on, lanes)
         lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced) if lanes else None
         run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not lanes or (lane_steps is not None and lane_steps.is_zero):
@@ -524,6 +527,8 @@ class _PointerStore:
             with where_on(b, on):
                 b.store(to_buffer(b, data, element), where.value, align=element.buffer_bytes)
             return
+        if nest.on is not None:
+            on = both(nest, on, nest.on, lanes)
         chosen = llvm.all_on(lanes) if on is None else on.value
         lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:

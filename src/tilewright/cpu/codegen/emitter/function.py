@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -37,14 +37,9 @@ from tilewright.cpu.codegen.loops import held
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
+from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.over_shapes import (
-    Body,
-    loops,
-    loops_by_parts,
-    written_out,
-    written_out_by_parts,
-)
+from tilewright.cpu.codegen.loops.over_shapes import Body, Shape, over
 from tilewright.cpu.codegen.loops.row_ends import (
     PART_REMARK,
     REMARK,
@@ -95,6 +90,7 @@ from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
 from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.launching.assertions import OperationSource
+from tilewright.numerics.strides import row_major
 from tilewright.passes.tileas.remarks import Remarks
 
 #: Loop nests over less work than this many tiles per element handle several vectors in an iteration.
@@ -416,6 +412,45 @@ class FunctionEmitter:
             limits = ()
         if (flat := flattened(pairs, lanes)) is not None:
             pairs, limits = flat, ()
+        elif len(pairs) == 1 and is_dense(target) and type(target) is Strided and self.has_room:
+            target, tile = pairs[0]
+            if (joined := tile.rows_as_one(self.builder, lanes)) is not None:
+                long, condition = joined
+                self.unit.remarks.add("loop", LONG_ROWS, self._at)
+                strides = row_major(long.dims)
+                row = Strided(target.element, long.dims, target.pointer, strides, target.slot)
+                self.either(
+                    condition, lambda: self._fill([(row, long)]), lambda: self._fill(pairs, limits)
+                )
+                return
+        self._fill(pairs, limits, in_turn=in_turn)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the code is short enough for further versions of nests."""
+        return not self.rarely and self.plan.end < _VERY_LONG_CODE
+
+    def either(
+        self, condition: Value | None, one: Callable[[], None], other: Callable[[], None]
+    ) -> None:
+        """Make the code of one where a condition holds (None: always), else of the other."""
+        self.flush()
+        if condition is None:
+            one()
+            return
+        with self.builder.if_else(condition) as branches:
+            for branch, make in zip(branches, (one, other), strict=True):
+                with branch:
+                    make()
+
+    def _fill(
+        self,
+        pairs: Sequence[tuple[Strided, Tile]],
+        limits: Sequence[Value | None] = (),
+        *,
+        in_turn: bool = False,
+    ) -> None:
+        """Write tiles to buffers in one nest."""
 
         def put(nest: LoopNest, coords: Coords, target: Strided, value: Value) -> None:
             offset = target.offset(nest, coords)
@@ -526,8 +561,8 @@ class FunctionEmitter:
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds if stride == 1 else min(rounds, _UNROLL)
-            shape = _Shape(dims, along, width, at_once, short=short)
-            _over(nest, shape, body, into.limits, **how)
+            shape = Shape(dims, along, width, at_once, short=short)
+            over(nest, shape, body, into.limits, **how)
             nest.close_all()
             return []
 
@@ -834,39 +869,6 @@ def unroll_of(tiles: Sequence[Tile]) -> int:
     """How many vectors an iteration of the innermost loop handles."""
     count = sum(1 for _ in walk(*tiles))
     return _UNROLL if count <= _UNROLLED_TILES else 1
-
-
-class _Shape(NamedTuple):
-    """The shape of a nest: its extents, the axis of vectors, their length, and how many an iteration handles; ``short``: it
-    is written out."""
-
-    dims: Sequence[int]
-    axis: int
-    width: int
-    at_once: int
-    short: bool
-
-
-def _over(
-    nest: LoopNest,
-    shape: _Shape,
-    body: Body,
-    limits: Sequence[Value | None],
-    *,
-    end: RowEnd | None = None,
-    part: RowPart | None = None,
-) -> None:
-    """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
-    ``end``, ``part``: where rows go without checks."""
-    dims, along, width, at_once, short = shape
-    if part is not None:
-        by_parts = written_out_by_parts if short else loops_by_parts
-        by_parts(nest, dims, along, width, body, part)
-    elif short or (end is None and dims and prod(dims) <= at_once * width):
-        written_out(dims, along, width, partial(body, nest))
-    else:
-        behind = limits if nest.masked or end else ()
-        loops(nest, dims, along, width, at_once, body, behind, end)
 
 
 def _ends(into: Into, guard: Sequence[Value]) -> list[Limits] | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
+from math import prod
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -17,6 +20,39 @@ from tilewright.cpu.codegen.loops.row_spans import RowPart
 
 Body = Callable[[LoopNest, Coords], None]
 """What a nest does with the elements at some positions."""
+
+
+class Shape(NamedTuple):
+    """The shape of a nest: its extents, the axis of vectors, their length, and how many an iteration handles; ``short``: it
+    is written out."""
+
+    dims: Sequence[int]
+    axis: int
+    width: int
+    at_once: int
+    short: bool
+
+
+def over(
+    nest: LoopNest,
+    shape: Shape,
+    body: Body,
+    limits: Sequence[Value | None],
+    *,
+    end: RowEnd | None = None,
+    part: RowPart | None = None,
+) -> None:
+    """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
+    ``end``, ``part``: where rows go without checks."""
+    dims, along, width, at_once, short = shape
+    if part is not None:
+        by_parts = written_out_by_parts if short else loops_by_parts
+        by_parts(nest, dims, along, width, body, part)
+    elif short or (end is None and dims and prod(dims) <= at_once * width):
+        written_out(dims, along, width, partial(body, nest))
+    else:
+        behind = limits if nest.masked or end else ()
+        loops(nest, dims, along, width, at_once, body, behind, end)
 
 
 def loops(

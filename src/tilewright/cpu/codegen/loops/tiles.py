@@ -142,6 +142,11 @@ class Tile(ABC):
         """The elements as positions below a power of two, and that; None where they are something else."""
         return None
 
+    def rows_as_one(self, b: Builder, lanes: int) -> tuple[Tile, Value | None] | None:
+        """The tile with its last two axes as one, if rows shorter than so many lanes follow one another in memory, and under which
+        condition they do (None: always)."""
+        return None
+
     @property
     def next_row(self) -> NextRow | None:
         """Where the next tile block has what this is for it, if that is worth fetching ahead."""

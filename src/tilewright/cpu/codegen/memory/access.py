@@ -42,6 +42,7 @@ from tilewright.cpu.codegen.memory.views import (
     lane_strides,
     locate,
     padding_value,
+    rows_as_one,
     safe_address,
 )
 from tilewright.dialects.declare import bool_values, enum_property
@@ -105,6 +106,13 @@ class ViewLoad(Tile):
     @property
     def lies_along(self) -> int | None:
         return None if self.element.is_packed else self.place.contiguous
+
+    def rows_as_one(self, b: Builder, lanes: int) -> tuple[Tile, Value | None] | None:
+        joined = None if self.mask is not None else rows_as_one(b, self.place, lanes)
+        if joined is None:
+            return None
+        place, condition = joined
+        return ViewLoad(self.element, place.dims, place, self.padding, once=self.once), condition
 
     def at(self, nest: LoopNest, coords: Coords) -> Lane:
         lanes = lanes_in(coords)

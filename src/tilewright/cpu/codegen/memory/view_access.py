@@ -23,6 +23,8 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords
+from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
+from tilewright.cpu.codegen.loops.long_rows import LongRows
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
@@ -41,10 +43,12 @@ from tilewright.cpu.codegen.memory.access import (
 from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse_packed, where_on
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.packing import number_in, store_packed
-from tilewright.cpu.codegen.memory.views import TilePosition, inside_mask
+from tilewright.cpu.codegen.memory.views import TilePosition, inside_mask, rows_as_one
 from tilewright.cpu.codegen.products.state import Destination
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
+
+_ANY_EXTENT = 1 << 24
 
 
 @lowers("tiled_load")
@@ -93,6 +97,32 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
     if (destination := f.destinations.get(op)) is not None:
         _store_rest(f, place, value, destination)
         return
+    lanes = f.lanes([value], _ANY_EXTENT)
+    if mask is None and f.has_room and (joined := rows_as_one(f.builder, place, lanes)):
+        long, condition = joined
+        rows = LongRows(f.builder, lanes)
+        flat = rows.of(value)
+        f.unit.remarks.add("loop", LONG_ROWS, op)
+        f.either(
+            llvm.all_of(f.builder, [*rows.conditions, *([] if condition is None else [condition])]),
+            lambda: _store_at(f, op, long, flat, None, strided=False),
+            lambda: _store_at(f, op, place, value, None, strided=strided),
+        )
+        return
+    _store_at(f, op, place, value, mask, strided=strided)
+
+
+def _store_at(
+    f: FunctionEmitter,
+    op: M.TiledStoreOp,
+    place: TilePosition,
+    value: Tile,
+    mask: Tile | None,
+    *,
+    strided: bool,
+) -> None:
+    """The nests of a store to a place in memory."""
+    tiles = [value] if mask is None else [value, mask]
     bypasses = non_temporal_where(f, op, place)
 
     def body(nest: LoopNest, coords: Coords) -> None:

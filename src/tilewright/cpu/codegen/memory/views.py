@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
 
@@ -80,6 +80,39 @@ class TilePosition:
     def ends(self) -> tuple[Value | None, ...] | None:
         """The limits, if elements inside them can be accessed without any other check."""
         return None if self.loose is not None or self.element.is_packed else self.limits
+
+
+def rows_as_one(
+    b: Builder, place: TilePosition, lanes: int
+) -> tuple[TilePosition, Value | None] | None:
+    """A tile with rows shorter than a vector of so many lanes as one with longer rows, and under which condition it is that:
+    rows follow one another in memory without a gap, and none ends within the tile (None: always).
+
+    None where the rows are long enough, or do not follow one another.
+    """
+    dims, last = place.dims, len(place.dims) - 1
+    if last < 1 or place.contiguous != last or place.loose is not None or place.element.is_packed:
+        return None
+    (height, width), apart = dims[-2:], place.strides[-2]
+    if height == 1 or width >= lanes or height * width < lanes or place.strides[-1] != 1:
+        return None
+    conditions: list[Value] = []
+    whole = ir.Constant(I64, width)
+    if not isinstance(apart, int):
+        conditions.append(b.icmp_signed("==", apart, whole))
+    elif apart != width:
+        return None
+    *limits, rows, end = place.limits
+    if end is not None:
+        conditions.append(b.icmp_signed(">=", end, whole))
+    joined = replace(
+        place,
+        dims=(*dims[:-2], height * width),
+        strides=(*place.strides[:-2], 1),
+        limits=(*limits, None if rows is None else b.mul(rows, whole)),
+        contiguous=last - 1,
+    )
+    return joined, llvm.all_of(b, conditions)
 
 
 def locate(

@@ -123,6 +123,36 @@ def test_numbers_that_wrap_in_a_row() -> None:
             np.testing.assert_array_equal(found, wanted, err_msg=str(arguments))
 
 
+MASKS: dict[str, Callable[[Builder, Value], Value]] = {
+    "half of each hundred": lambda k, i: i % 100 < 50,
+    "all from a limit on": lambda k, i: k.minimum(i, 40) < 50,
+    "none in front": lambda k, i: k.maximum(i - 70, 0) < 3,
+    "one of two sides": lambda k, i: k.where(i < 80, i, 7) < 20,
+    "by the quotient": lambda k, i: i // 100 < 1,
+    "from behind": lambda k, i: 150 - i > 30,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_masks_that_are_on_again_behind_a_place_where_they_are_off(mask: Any) -> None:
+    module, width = ModuleBuilder(), 64
+    with module.entry("k", {"x": ptr("f32"), "out": ptr("f32")}) as k:
+        place = k.get_tile_block_id()[0] * width + k.arange(width)
+
+        def at(base: Value) -> Value:
+            return k.broadcast_to(base.reshape(1), (width,)) + place
+
+        on = mask(k, place)
+        x, _ = k.load_ptr_tko(at(k.args.x), on, k.zeros((width,), "f32"))
+        k.store_ptr_tko(at(k.args.out), x * 2.0, on)
+    kernel, x = module.build(), np.arange(1, 257, dtype=np.float32)
+    found, wanted = (np.zeros(256, np.float32) for _ in range(2))
+    tilewright.run(kernel, "k", (4, 1, 1), (x, wanted))
+    tilewright.run(kernel, "k", (4, 1, 1), (x, found), machine="cpu")
+    np.testing.assert_array_equal(found, wanted)
+    assert 0 < np.count_nonzero(wanted) < 256 or mask is MASKS["all from a limit on"]
+
+
 def _remarks(names: tuple[str, ...], shape: tuple[int, int]) -> list[str]:
     module = lower_to_tileaa(_rows("f32", shape, names)).module
     return [each.message for each in compile_kernel(module, None, CompileOptions()).remarks]

@@ -41,9 +41,8 @@ REMARK = (
 PART_REMARK = (
     "vectors of a row that reach no end and no limit go without checks, the rest with them"
 )
-#: Rows of fewer vectors are not worth more code.
-_FEWEST_PARTS = 2
-_FEWEST_VECTORS = 4
+#: Rows of fewer vectors are not worth more code, of the first kind and of the second.
+_FEWEST_VECTORS, _FEWEST_PARTS = 4, 2
 _ANY = 1 << 62
 
 
@@ -142,21 +141,20 @@ def row_part(
     spans = RowSpans(b, row=row, axes=others, extent=dims[axis])
     found = _Found(b, spans=spans)
     try:
+        if through is not None and through.guard is not None:
+            spans.coords = coords
+            spans.store(through.pointers, through.mask)
+        off = list(spans.off)
         for tile in tiles:
             found.visit(tile, coords, row)
-        # Last, so that only its mask tells where nothing is to be done.
-        spans.off.clear()
-        if through is not None:
-            found.access(through, coords)
+        spans.off = off
     except Unknown:
         return None
     if not spans.begins and not spans.ends:
         return None
     for limits in written:
         found.add(limits, dims, coords, row)
-    return part_of_row(
-        b, spans, found.along, found.conditions, width, tail=found.only_pointers and bool(through)
-    )
+    return part_of_row(b, spans, found.along, found.conditions, width, tail=found.only_pointers)
 
 
 def row_end(

@@ -39,7 +39,7 @@ class RowSpans(Spans):
 
     ``coords`` are the positions of the tile that is looked at, ``row`` the one of them that runs along the vectors, ``axes``
     those of the other axes. ``begins`` and ``ends``: no place before the largest of the first, and none from the least of
-    the second on, is known to need no checks. ``off``: from there on a mask is off, if nothing wraps.
+    the second on, is known to need no checks. ``off``: from there on a mask is off, where ``exact`` holds.
     """
 
     coords: Coords = ()
@@ -49,8 +49,8 @@ class RowSpans(Spans):
     begins: list[Value] = field(default_factory=list)
     ends: list[Value] = field(default_factory=list)
     off: list[Value] = field(default_factory=list)
-    fits: list[Value] = field(default_factory=list)
-    """Holds, with the conditions, where no number of the row wraps."""
+    exact: list[Value] = field(default_factory=list)
+    """Where all hold, ``off`` is right: nothing but the comparisons of the mask changes along the row."""
 
     def access(self, pointers: Tile, mask: Tile | None) -> None:
         """Add what an access asks. Raises ``Unknown`` where no formula tells."""
@@ -58,6 +58,18 @@ class RowSpans(Spans):
         self._offsets(pointers)
         if mask is not None:
             self.all_on(mask)
+
+    def store(self, pointers: Tile, mask: Tile | None) -> None:
+        """Add what a store asks, before all else; its mask tells where nothing is to be done. Raises ``Unknown`` where no
+        formula tells."""
+        self.access(pointers, mask)
+        b, last = self.b, number_of(self.extent)
+        compared = {id(place) for place in self.off}
+        self.exact = [
+            *self.conditions,
+            *(b.icmp_signed("<=", place, number_of(0)) for place in self.begins),
+            *(b.icmp_signed(">=", p, last) for p in self.ends if id(p) not in compared),
+        ]
 
     def _offsets(self, pointers: Tile) -> None:
         if isinstance(pointers, Mapped):
@@ -198,14 +210,9 @@ class RowSpans(Spans):
 
     def limited(self, span: Span, bits: int) -> Span:
         """The span where its numbers have so many bits beside the sign, which may be a part of the row."""
-        before = len(self.begins), len(self.ends)
         found = super().limited(span, bits)
         if not span.slope or found is span:
             return found
-        b = self.b
-        self.fits += [b.icmp_signed("<=", p, number_of(0)) for p in self.begins[before[0] :]]
-        last = number_of(self.extent)
-        self.fits += [b.icmp_signed(">=", p, last) for p in self.ends[before[1] :]]
         # The ends at the first place may still need more.
         most = max(bits, (abs(span.slope) * self.extent).bit_length()) + 1
         return Span(span.low, span.high, min(most, span.bits), span.slope)
@@ -323,7 +330,7 @@ def part_of_row(
         total = llvm.intrinsic(b, "smin", [total, place])
     always = ir.Constant(I1, 1)
     holds = llvm.all_of(b, [*spans.conditions, *conditions]) or always
-    exact = llvm.all_of(b, [*spans.conditions, *spans.fits]) or always
+    exact = llvm.all_of(b, spans.exact) or always
     if spans.off:
         total = b.select(exact, llvm.intrinsic(b, "smax", [total, zero]), extent)
     vector = number_of(-width)

@@ -305,8 +305,10 @@ class Spans:
         return b.add(first, b.mul(span.low, unit)), b.add(last, b.mul(span.high, unit))
 
     def free(self, tile: Elementwise) -> None:
-        """Add the condition that a limit changes nothing, that quotients are the same, or that one side is chosen for all. Raises ``Unknown`` where no formula
-        tells."""
+        """Add the condition that a limit changes nothing, that quotients are the same, or that one side is chosen for all.
+
+        Raises ``Unknown`` where no formula tells.
+        """
         if tile.name == "divi":
             found = self.of(tile)
             self.conditions.append(self.b.icmp_signed("==", found.low, found.high))
@@ -324,8 +326,10 @@ class Spans:
         self.conditions.append(self.b.icmp_signed("<=", less, more))
 
     def one_side(self, tile: Elementwise) -> None:
-        """Add the condition that the side which is no single number is chosen for all; either side, if neither is. Raises ``Unknown`` where no formula
-        tells."""
+        """Add the condition that the side which is no single number is chosen for all; either side, if neither is.
+
+        Raises ``Unknown`` where no formula tells.
+        """
         condition, *sides = tile.operands
         only = [not is_one_number(side) for side in sides]
         if not any(only):
@@ -339,8 +343,10 @@ class Spans:
         self.conditions.append(reduce(self.b.or_, found))
 
     def decided(self, mask: Tile, relations: dict[str, str]) -> Value | None:
-        """Under which condition two numbers are in a relation, or not, everywhere; None where nothing tells. Raises ``Unknown`` where no formula
-        tells."""
+        """Under which condition two numbers are in a relation, or not, everywhere; None where nothing tells.
+
+        Raises ``Unknown`` where no formula gives the numbers.
+        """
         if isinstance(mask, Mapped):
             with self.through(mask):
                 return self.decided(mask.source, relations)
@@ -484,8 +490,10 @@ class Spans:
         return Span(quotient(source.low), quotient(source.high), source.bits)
 
     def divisor(self, tile: Tile) -> Value:
-        """The number of a tile of one number, which is required to be positive, by which division does not trap. Raises ``Unknown`` where no formula
-        tells."""
+        """The number of a tile of one number, which is required to be positive, by which division does not trap.
+
+        Raises ``Unknown`` for tiles of several.
+        """
         if not is_one_number(tile):
             raise Unknown
         span = self.of(tile)

@@ -98,7 +98,8 @@ _UNROLLED_TILES = 12
 _UNROLL = 4
 #: How many vectors an iteration handles where elements depend on their places, which are constants then.
 _WRITTEN_OUT = 16
-_ANY_EXTENT = 1 << 24
+#: A row that is longer than any vector.
+ANY_EXTENT = 1 << 24
 #: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor
 #: follows better by itself.
 _MOST_ROWS = 2
@@ -348,7 +349,7 @@ class FunctionEmitter:
     def _lies_across(self, tile: Tile) -> bool:
         """Whether a tile is better transposed by blocks when a buffer is filled with it."""
         wanted = vector_axis(tile.dims)
-        return bool(block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT)))
+        return bool(block_size(tile, wanted, self.lanes([tile], ANY_EXTENT)))
 
     # -- buffers -----------------------------------------------------------------------------
 
@@ -402,7 +403,7 @@ class FunctionEmitter:
         pairs = [(target, tile) for target, tile in pairs if not is_same_buffer(target, tile)]
         if not pairs:
             return
-        lanes = self.lanes([tile for _, tile in pairs], _ANY_EXTENT)
+        lanes = self.lanes([tile for _, tile in pairs], ANY_EXTENT)
         target, tile = pairs[0]
         if len(pairs) == 1 and isinstance(tile, Stage) and is_dense(target):
             self._fill_by_runs(target, tile, min(lanes, prod(tile.dims)))
@@ -489,7 +490,7 @@ class FunctionEmitter:
         guard: Sequence[Value] = (),
     ) -> bool:
         """Hand vectors along ``wanted`` to ``put`` if the tile lies along another axis; else false."""
-        size = block_size(tile, wanted, self.lanes([tile], _ANY_EXTENT))
+        size = block_size(tile, wanted, self.lanes([tile], ANY_EXTENT))
         if not size:
             return False
         self.flush()

@@ -12,6 +12,7 @@ from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.cpu.codegen.analysis.readers import is_read_once
 from tilewright.cpu.codegen.analysis.store_groups import are_beside
 from tilewright.cpu.codegen.emitter.function import (
+    ANY_EXTENT,
     FunctionEmitter,
     Into,
     unroll_of,
@@ -47,8 +48,6 @@ from tilewright.cpu.codegen.memory.views import TilePosition, inside_mask, rows_
 from tilewright.cpu.codegen.products.state import Destination
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
-
-_ANY_EXTENT = 1 << 24
 
 
 @lowers("tiled_load")
@@ -97,7 +96,7 @@ def _store(f: FunctionEmitter, op: M.TiledStoreOp, *, strided: bool = True) -> N
     if (destination := f.destinations.get(op)) is not None:
         _store_rest(f, place, value, destination)
         return
-    lanes = f.lanes([value], _ANY_EXTENT)
+    lanes = f.lanes([value], ANY_EXTENT)
     if mask is None and f.has_room and (joined := rows_as_one(f.builder, place, lanes)):
         long, condition = joined
         rows = LongRows(f.builder, lanes)

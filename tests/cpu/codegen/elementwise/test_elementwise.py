@@ -205,6 +205,35 @@ def test_narrow_fma_is_rounded_once(element: str, cpu: str):
     assert same_bits(found, expected).all()
 
 
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_fma_next_to_middles(element: str, cpu: str):
+    """Products of half a unit of what they are added to, exactly and nearly; in all of the range, and products beyond it."""
+    rng = np.random.default_rng(11)
+    fmt, count = FORMATS[element], 16 * COUNT
+    least, most = (1 - fmt.bias - fmt.mantissa_bits, fmt.bias)
+    exponents = rng.integers(least, most + 1, count)
+    units = np.maximum(exponents - fmt.mantissa_bits, least)
+    first = rng.integers(least // 2, most // 2 + 1, count)
+    # Half a unit, or where that is so small that a factor is 0, a unit.
+    second = np.clip(units - 1 - first, least, most)
+    near = 1 + rng.choice([0, 0, 1, -1, 2], (2, count)) * 2.0**-fmt.mantissa_bits
+    near *= rng.choice([1, 1, 1, 3, 5], count)
+    x, y = (n * 2.0**e for n, e in zip(near, (first, second), strict=True))
+    z = rng.standard_normal(count) * 2.0**exponents
+    beyond = slice(0, count, 9)
+    x[beyond], y[beyond] = 2.0 ** (most // 2 + 1), 1.5 * 2.0 ** (most - most // 2)
+    z[beyond] = -np.abs(rng.choice([1.0, 1.5, 1.75], z[beyond].size)) * 2.0**most
+    x[1::2] *= -1
+    with np.errstate(over="ignore"):
+        x, y, z = (each.astype(dtype_of(element)) for each in (x, y, z))
+    expected = ELEMENTWISE["fma"](x, y, z, element=element)
+    given = [Given(element, array) for array in (x, y, z)]
+    operation = f"%r0 = nv_tileaa.fma %a0, %a1, %a2 : {tile(element, (count,))}"
+    (found,) = on_tiles(operation, given, [(element, (count,))], cpu=cpu)
+    assert same_bits(found, expected).all()
+
+
 @pytest.mark.parametrize("op", ["addf", "subf", "mulf", "divf", "fma", "sqrt"])
 def test_flushing_to_zero(op: str):
     arrays = [samples("f32", seed) for seed in (1, 2, 3)[: _OPERANDS[op]]]

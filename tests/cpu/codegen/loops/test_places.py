@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cpu.codegen.products.test_products import LEVELS
+from tests.cpu.levels import level, levels
 
 from tilewright import LaunchOptions, run
 from tilewright.builder import ModuleBuilder, ptr
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
+
+#: Those of which the tests run code.
+_PROCESSORS = ("host", "x86-64-v4", "x86-64-v3", "x86-64-v2", "generic")
 
 
 def _network(element: str, n: int, steps: tuple[int, ...]) -> Any:
@@ -58,7 +61,7 @@ def _numbers(element: str, n: int) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.rotates(8)
-@pytest.mark.parametrize("cpu", LEVELS)
+@pytest.mark.parametrize("cpu", levels(*_PROCESSORS))
 @pytest.mark.parametrize("n", [8, 16, 64, 512])
 @pytest.mark.parametrize("element", ["f32", "f64", "f16", "i32", "i16"])
 def test_networks_of_pairs(element: str, n: int, cpu: str):
@@ -139,7 +142,7 @@ _SORTED = [
 @pytest.mark.rotates(2)
 @pytest.mark.parametrize(
     ("element", "n", "descending", "cpu"),
-    [(*each, "host") for each in _SORTED] + [("f32", 256, False, cpu) for cpu in LEVELS],
+    [(*each, "host") for each in _SORTED] + [level(cpu, "f32", 256, False) for cpu in _PROCESSORS],
 )
 def test_sorting_networks(element: str, n: int, descending: bool, cpu: str):
     rng = np.random.default_rng(n)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cpu.codegen.products.test_products import exact, integers, product
+from tests.cpu.levels import levels
 
 import tilewright
 from tilewright import LaunchOptions
@@ -15,6 +16,7 @@ from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.analysis.block_order import ROW_BY_ROW, order_of_blocks
 from tilewright.cpu.compile import CompileOptions, compile_kernel, kernels_of
+from tilewright.cpu.target import cpu_target
 from tilewright.diagnostics import TileIRError
 from tilewright.lowering import lower_to_tileaa
 from tilewright.machine import Program as Reference
@@ -113,7 +115,7 @@ def test_checks_of_a_store_come_with_the_store(index: int) -> None:
 
 
 @pytest.mark.parametrize("dims", [(32, 64, 32), (32, 1, 32)], ids=str)
-@pytest.mark.parametrize("cpu", ["x86-64-v4", "x86-64-v3", "x86-64-v2", "generic"])
+@pytest.mark.parametrize("cpu", levels("x86-64-v4", "x86-64-v3", "x86-64-v2", "generic"))
 @pytest.mark.parametrize("element", ["f32", "f64", "i8"])
 @pytest.mark.parametrize("last", [6, 3])
 def test_other_processors(element: str, cpu: str, dims: tuple[int, int, int], last: int) -> None:
@@ -322,7 +324,8 @@ def test_few_columns_are_added_up_along_k(element: str, columns: int, rows: int)
     a, b = (rng.standard_normal(s).astype(dtype_of(element)) for s in ((rows, k), (k, columns)))
     result = "f64" if element == "f64" else "f32"
     module = product(element, result, dims, begin=0.5)
-    assert ("vectors of terms" in _remarks(module)) == (columns < 8 or result == "f32")
+    lanes = cpu_target().vector_bits // (64 if element == "f64" else 32)
+    assert ("vectors of terms" in _remarks(module)) == (columns < lanes)
     c = np.full((rows, columns), np.nan, dtype_of(result))
     Program(module).launch(None, blocks((rows, columns), dims), (a, b, c, rows, columns, k))
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cpu.levels import levels
 
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
@@ -21,7 +22,7 @@ from tilewright.numerics.arrays import dtype_of
 Array = np.ndarray[Any, Any]
 Tiles = tuple[int, int, int]
 UNIT = 2.0**-24
-LEVELS = ("host", "x86-64-v4", "x86-64-v3", "x86-64-v2", "generic")
+LEVELS = levels("host", "x86-64-v4", "x86-64-v3", "x86-64-v2", "generic")
 
 
 @functools.cache
@@ -127,7 +128,7 @@ def test_float_products_of_arrays(element: str, dims: Tiles, size: Tiles):
     assert (np.abs(c - wide_a @ wide_b) <= (2 * k + 2) * unit * magnitude).all()
 
 
-@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
 @pytest.mark.parametrize("dims", [(1, 128, 16), (2, 16, 64), (8, 64, 32), (16, 64, 64)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "f8E4M3FN"])
 def test_products_of_few_rows(element: str, dims: Tiles, cpu: str):
@@ -632,7 +633,7 @@ def _one_of_a_batch(element: str, result: str, dims: Tiles):
     return module.build()
 
 
-@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
 @pytest.mark.parametrize("dims", [(32, 32, 32), (64, 64, 16), (32, 8, 64), (64, 16, 8)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f64", "f16"])
 def test_right_operands_that_no_other_block_reads(element: str, dims: Tiles, cpu: str):

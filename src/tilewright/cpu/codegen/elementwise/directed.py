@@ -11,7 +11,12 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, to_double, widen
+from tilewright.cpu.codegen.elementwise.formats import (
+    narrow,
+    narrow_result,
+    to_double,
+    widen,
+)
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
@@ -53,27 +58,34 @@ def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: st
 
 
 def _nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
-    """Products of f16 are exact in f32. Those of bf16 are rounded to odd in f32, which has 16 bits more:
-    by an instruction in each direction, or from f64, where they are exact."""
+    """Products of f16 are exact in f32, and their sums are rounded to odd there. bf16 has the range of f32: sums are rounded to
+    odd by an instruction in each direction, or mended where rounding to nearest is not enough."""
     if element.name == "f16":
         if llvm.target_of(b).has("avx512fp16"):
             return llvm.intrinsic(b, "fma", values)
         nearest, error = _fma(b, *(widen(b, v, element) for v in values))
         return narrow(b, round_to_odd(b, nearest, error), element)
+    wide = [widen(b, v, element) for v in values]
     if llvm.target_of(b).has("avx512f") and llvm.lanes_of(values[0].type) in (_LANES, 2 * _LANES):
-        return narrow_result(b, _odd_fma(b, *(widen(b, v, element) for v in values)), element)
-    exact = round_to_odd(b, *_fma(b, *(to_double(b, v, element) for v in values)))
-    single = b.fptrunc(exact, llvm.shaped(FLOAT, exact.type))
-    error = b.fsub(exact, b.fpext(single, exact.type))
-    signs = b.fptrunc(
-        llvm.intrinsic(b, "copysign", [llvm.number(exact.type, 1.0), error]), single.type
-    )
-    rest = b.select(
-        b.fcmp_ordered("!=", error, llvm.number(error.type, 0.0)),
-        signs,
-        llvm.number(single.type, 0.0),
-    )
-    return narrow(b, round_to_odd(b, single, rest), element)
+        return narrow_result(b, _odd_fma(b, *wide), element)
+    return narrow_result(b, _mended_fma(b, *wide), element)
+
+
+def _mended_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
+    """A fused product and sum of numbers of bf16, in f32, which rounded once more, to bf16, is as if rounded once.
+
+    Two roundings to nearest go wrong only where the first one, inexact, ends in the middle of two numbers of bf16; the
+    error of the sum tells the side then. It is that of the exact product: one below 2**-134 has no middle in reach of a
+    number of bf16, as none is 65535 * 2**-150, and larger ones are exact, for they have 16 bits. Where they overflow, sums in
+    the range of f32 are exact, and the error is NaN.
+    """
+    nearest = llvm.intrinsic(b, "fma", [lhs, rhs, acc])
+    words = llvm.shaped(I32, nearest.type)
+    bits = b.bitcast(nearest, words)
+    lower = b.and_(bits, llvm.number(words, 0xFFFF))
+    middle = b.icmp_signed("==", lower, llvm.number(words, 0x8000))
+    error = _error_of_sum(b, b.fmul(lhs, rhs), acc, nearest)
+    return b.bitcast(_toward(b, bits, error, where=middle), nearest.type)
 
 
 def _odd_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
@@ -141,11 +153,15 @@ def _unknown(b: B, value: V) -> V:
 
 
 def two_sum(b: B, lhs: V, rhs: V) -> tuple[V, V]:
-    """The f64 sum and its error (Knuth's 2Sum)."""
+    """The sum and its error (Knuth's 2Sum)."""
     total = b.fadd(lhs, rhs)
+    return total, _error_of_sum(b, lhs, rhs, total)
+
+
+def _error_of_sum(b: B, lhs: V, rhs: V, total: V) -> V:
+    """What a sum rounded to nearest lacks."""
     virtual = b.fsub(total, lhs)
-    error = b.fadd(b.fsub(lhs, b.fsub(total, virtual)), b.fsub(rhs, virtual))
-    return total, error
+    return b.fadd(b.fsub(lhs, b.fsub(total, virtual)), b.fsub(rhs, virtual))
 
 
 def _add(b: B, lhs: V, rhs: V) -> tuple[V, V]:
@@ -189,26 +205,24 @@ _WIDE: dict[str, Callable[..., tuple[V, V]]] = {
 
 
 def round_to_odd(b: B, nearest: V, error: V) -> V:
-    """``nearest + error`` rounded to odd; only the sign of the error matters."""
+    """``nearest + error`` rounded to odd; only the sign of the error matters. Where there is one, ``nearest`` is not 0."""
     word = I32 if llvm.scalar_of(nearest.type) == FLOAT else I64
     words = llvm.shaped(word, nearest.type)
-    zero, none = llvm.number(nearest.type, 0.0), llvm.number(words, 0)
     bits = b.bitcast(nearest, words)
-    one = llvm.number(words, 1)
-    inexact = b.fcmp_ordered("!=", error, zero)
-    finite = b.fcmp_ordered(
-        "<", llvm.intrinsic(b, "fabs", [nearest]), llvm.number(nearest.type, float("inf"))
-    )
-    even = b.icmp_signed("==", b.and_(bits, one), none)
-    away = b.xor(
-        b.fcmp_ordered(">", error, zero),
-        b.not_(b.fcmp_ordered(">", nearest, zero)),
-    )
-    # Zero is the sum where f32 has nothing as small as its error; it keeps its sign.
-    away = b.or_(away, b.fcmp_ordered("==", nearest, zero))
-    step = b.select(away, one, llvm.number(words, -1))
-    moves = b.and_(b.and_(inexact, finite), even)
-    return b.bitcast(b.add(bits, b.select(moves, step, none)), nearest.type)
+    last = b.and_(bits, llvm.number(words, 1))
+    even = b.icmp_signed("==", last, llvm.number(words, 0))
+    return b.bitcast(_toward(b, bits, error, where=even), nearest.type)
+
+
+def _toward(b: B, bits: V, error: V, where: V) -> V:
+    """The next number in the direction of an error, by the bits of numbers and in some lanes; the same where the error is 0 or
+    NaN, as it is of infinities."""
+    words = bits.type
+    differ = b.xor(b.bitcast(error, words), bits)
+    away = b.ashr(differ, llvm.number(words, llvm.scalar_of(words).width - 1))
+    step = b.or_(away, llvm.number(words, 1))
+    inexact = b.fcmp_ordered("!=", error, llvm.number(error.type, 0.0))
+    return b.add(bits, b.select(b.and_(where, inexact), step, llvm.number(words, 0)))
 
 
 def _negative_zero(b: B, op: str, result: V, operands: list[V]) -> V:

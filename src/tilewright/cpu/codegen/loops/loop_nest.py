@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from llvmlite import ir
@@ -65,8 +66,8 @@ class LoopNest:
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
-        self._halved: dict[int, tuple[Lane, int]] = {}
-        """Bases that are others shifted right, by how many bits, all of which were zero."""
+        self._bits: dict[int, _Bits] = {}
+        """Bases that are bits of others."""
         self._latches: list[tuple[ir.Block, ir.PhiInstr, Value, int]] = []
 
     @property
@@ -259,7 +260,7 @@ class LoopNest:
             return Index(0, index.offsets and (0,) * len(index.offsets), alignment(0))
         offsets = index.offsets and tuple(offset * factor for offset in index.offsets)
         return Index(
-            self._base("mul", index.base, factor),
+            self._base("mul", index.base, factor, index.align),
             offsets,
             min(index.align * alignment(factor), 1 << 62),
         )
@@ -296,8 +297,12 @@ class LoopNest:
             return Index(self._base("add", lhs.base, rhs.base), offsets, align)
         if isinstance(lhs.base, int):
             return Index(self._base("add", rhs.base, lhs.base), offsets, align)
-        key = ("sum", id(lhs.base.value), id(rhs.base.value))
+        one, other = (self._bits.get(id(base.value)) for base in (lhs.base, rhs.base))
+        joined = _joined(one, other) if one and other else None
+        key = ("sum", id(lhs.base.value), id(rhs.base.value)) if joined is None else joined.key
         base = self._remember(key, [lhs.base, rhs.base], lambda b, x, y: b.add(x, y))
+        if joined is not None:
+            self._bits[id(base.value)] = joined
         return Index(base, offsets, align)
 
     def low_bits(self, index: Index, extent: int) -> Index:
@@ -305,7 +310,7 @@ class LoopNest:
         offsets = index.offsets and tuple(offset & (extent - 1) for offset in index.offsets)
         align = index.align if index.align < extent else alignment(0)
         base = index.base
-        base = 0 if index.align >= extent else self._base("and", base, extent - 1)
+        base = 0 if index.align >= extent else self._base("and", base, extent - 1, index.align)
         return _settled(Index(base, offsets, align))
 
     def high_bits(self, index: Index, extent: int) -> Index:
@@ -313,11 +318,7 @@ class LoopNest:
         by = extent.bit_length() - 1
         offsets = index.offsets and tuple(offset >> by for offset in index.offsets)
         align = max(index.align >> by, 1)
-        base = self._base("lshr", index.base, by)
-        if isinstance(base, Lane) and isinstance(index.base, Lane) and index.align >> by:
-            # Nothing was lost, so that multiplying gives the base again.
-            first, before = self._halved.get(id(index.base.value), (index.base, 0))
-            self._halved[id(base.value)] = (first, before + by)
+        base = self._base("lshr", index.base, by, index.align)
         return _settled(Index(base, offsets, align))
 
     def position(self, index: Index) -> Lane:
@@ -333,22 +334,32 @@ class LoopNest:
         steps = llvm.int_lanes(offsets)
         return self.emit([base], lambda b, v: b.add(llvm.splat(b, v, len(offsets)), steps))
 
-    def _base(self, op: str, base: Lane | int, amount: int) -> Lane | int:
+    def _base(self, op: str, base: Lane | int, amount: int, align: int = 1) -> Lane | int:
+        """``base`` of an alignment, and a number. Bits that were taken apart and put together again are what they were."""
         if isinstance(base, int):
             return _KNOWN[op](base, amount)
         if (op == "mul" and amount == 1) or (op in ("add", "lshr") and not amount):
             return base
-        first, by = self._halved.get(id(base.value), (base, 0))
-        if op == "mul" and by and not amount & (amount - 1) and amount.bit_length() - 1 <= by:
-            left = by - amount.bit_length() + 1
-            found = self._base("lshr", first, left)
-            if left and isinstance(found, Lane):
-                self._halved[id(found.value)] = (first, left)
-            return found
         constant = ir.Constant(I64, amount)
-        return self._remember(
-            (op, id(base.value), amount), [base], lambda b, v: getattr(b, _METHODS[op])(v, constant)
-        )
+        key: object = (op, id(base.value), amount)
+        bits = None
+        if op in ("and", "lshr") or (op == "mul" and not amount & (amount - 1)):
+            bits = self._bits_of(base, align).after(op, amount)
+            if bits is None:
+                return 0
+            key = bits.key
+        found = self._remember(key, [base], lambda b, v: getattr(b, _METHODS[op])(v, constant))
+        if bits is not None:
+            self._bits[id(found.value)] = bits
+        return found
+
+    def _bits_of(self, base: Lane, align: int) -> _Bits:
+        found = self._bits.get(id(base.value))
+        if found is None:
+            zeros = min(align.bit_length() - 1, _WORD - 1)
+            found = self._bits[id(base.value)] = _Bits(base, zeros, _WORD, zeros)
+            self._memo[found.key] = base
+        return found
 
     def _remember(self, key: object, lanes: Sequence[Lane], make: Callable[..., Value]) -> Lane:
         found = self._memo.get(key)
@@ -356,6 +367,46 @@ class LoopNest:
             found = self._memo[key] = self.emit(lanes, make)
             self._kept.append(lanes)
         return found
+
+
+_WORD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    """Bits ``low`` up to ``high`` of a base, shifted left by ``shift``. Below ``low`` of the whole base all are 0."""
+
+    base: Lane
+    low: int
+    high: int
+    shift: int
+
+    @property
+    def key(self) -> object:
+        """The same for the same number."""
+        return "bits", id(self.base.value), self.low, self.high, self.shift
+
+    def after(self, op: str, amount: int) -> _Bits | None:
+        """What an operation with a power of two, or for ``and`` with one less, makes of them; None if that is 0."""
+        low, high, shift = self.low, self.high, self.shift
+        by = amount.bit_length() - (op == "mul")
+        if op == "mul":
+            shift += by
+        elif op == "and":
+            high = min(high, low + by - shift)
+        else:
+            by = amount
+            low, shift = low + max(by - shift, 0), max(shift - by, 0)
+        return _Bits(self.base, low, high, shift) if low < high else None
+
+
+def _joined(lhs: _Bits, rhs: _Bits) -> _Bits | None:
+    """The sum of bits that follow one another; None where these do not."""
+    low, high = (lhs, rhs) if lhs.low < rhs.low else (rhs, lhs)
+    if low.base.value is not high.base.value or low.high != high.low:
+        return None
+    fits = low.low - low.shift == high.low - high.shift
+    return _Bits(low.base, low.low, high.high, low.shift) if fits else None
 
 
 _KNOWN: dict[str, Callable[[int, int], int]] = {

@@ -624,9 +624,12 @@ def _scan_along(
     values = _prefixes(b, combination, values, lanes, reverse)
     found = combination.first_or_step(b, values, state, base, looped=looped)
     _put(nest, targets, at, found)
-    edge = 0 if reverse else lanes - 1
-    carry = [llvm.shuffle(b, value, value, [edge] * lanes) for value in found]
     if looped:
+        # The last of what was found, by a combination of its own: from vector to vector only combinations wait for one another,
+        # and no lanes that move.
+        edge = [0 if reverse else lanes - 1] * lanes
+        last = [llvm.shuffle(b, value, value, edge) for value in values]
+        carry = combination.first_or_step(b, last, state, base, looped=looped)
         nest.close(list(zip(state, carry, strict=True)))
     nest.close_all()
 

@@ -50,9 +50,9 @@ _BLOCKS = ((12, 2), (24, 4))
 _NARROW = 4
 #: Blocks of one vector of columns, and those of what is left of a strip, have so many rows at most: fewer wait for their sums. There
 #: are no registers for the addresses of more, and rows whose distance is a power of two push each other out of the first cache.
-_HIGHEST = int(__import__("os").environ.get("HIGHEST", "8"))
+_HIGHEST = 8
 #: A block for what is left of the rows has one of so many parts of the rows of others.
-_LOW = int(__import__("os").environ.get("LOW", "2"))
+_LOW = 2
 #: How many groups of a row are summed at once, most first.
 _SUM_LANES = (16, 8, 4)
 
@@ -203,7 +203,7 @@ def _emit(
         part.emit()
     else:
         kind = _Kernel
-        if there is not None and _goes_along_rows(accumulation, shape):
+        if there is not None and to is None and _goes_along_rows(accumulation, shape):
             kind, shape = _AlongRows, replace(shape, vectors=1)
         kind(builder, accumulation, shape, there, source, right_step, sums).emit()
     builder.ret_void()
@@ -450,8 +450,10 @@ class _Kernel:
 
 
 def _goes_along_rows(accumulation: AccumulationKernel, shape: Shape) -> bool:
-    """Whether few rows are multiplied by long ones of a right operand that is read where it lies."""
-    few = shape.m <= FEWEST_ROWS and shape.n >= 2 * shape.columns
+    """Whether few rows are multiplied by long ones of a right operand that is read where it lies: where all of them fit into
+    registers, or blocks of some of them are narrow, so that each would read a line of a row, and another row next."""
+    narrow = shape.rows < shape.m and shape.columns * accumulation.panel.buffer_bytes <= _CACHE_LINE
+    few = (shape.m <= FEWEST_ROWS or narrow) and shape.n >= 2 * shape.columns
     return (
         few
         and shape.k % _ROWS_AT_ONCE == 0
@@ -487,13 +489,17 @@ class _AlongRows(_Kernel):
         b = nest.inner
         assert self.there is not None
         corner = _advance(b, right, _value(strip), self.there.buffer_bytes)
+        there = [_further(b, corner, _number(k), self.right_step) for k in range(_ROWS_AT_ONCE)]
+        columns = [self._column(b, row, 0) for row in there]
+        if shape.m > FEWEST_ROWS:
+            for row in there:
+                self._fetch_row(b, _further(b, row, _number(_ROWS_AT_ONCE), self.right_step))
         places = self._places(self.target, self.target_step, strip, top, shape.m)
-        totals: list[Value] = [b.load(place, typ=self.vector, align=size) for place in places]
-        for k in range(_ROWS_AT_ONCE):
-            column = self._column(b, _further(b, corner, _number(k), self.right_step), 0)
-            for row, of_row in enumerate(factors):
-                totals[row] = self.accumulation.multiply(b, totals[row], of_row[k], column)
-        self._put(strip, totals)
+        for place, of_row in zip(places, factors, strict=True):
+            total: Value = b.load(place, typ=self.vector, align=size)
+            for factor, column in zip(of_row, columns, strict=True):
+                total = self.accumulation.multiply(b, total, factor, column)
+            b.store(total, place, align=size)
         nest.close_all()
 
     def _put(self, strip: Index, values: Sequence[Value]) -> None:

@@ -8,7 +8,8 @@ module has ``rows()``, which gives functions that make a row.
 
 ``python -m benchmarks.unseen [--runs N] [--record] [WORD ...]`` measures the rows with such a word in their
 name; ``--record`` writes ``results/unseen-THREADS.md`` and ``.json``. ``--checked`` measures what checked code costs
-instead, beside the code without checks (``results/checked-THREADS.md``).
+instead, beside the code without checks (``results/checked-THREADS.md``). Results of processors without vectors of 512 bits
+have the width in their name, as ``unseen-1-256``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.report import RESULTS, Table, record
 from benchmarks.timing import interleaved_reports, timed
 from benchmarks.unseen_rows import Row
 from tilewright.cpu.runtime.pool import thread_count
+from tilewright.cpu.target import cpu_target
 from tilewright.cutile import on
 
 #: Modules of rows, and what they are about.
@@ -56,6 +58,7 @@ ROOMS = {
 }
 _OURS = "Tilewright"
 _LONG_ENOUGH = 0.25
+_WIDEST = 512
 _HEAD = ("kernel", _OURS, "best of the others", "its time", "best / ours")
 _CHECKED_HEAD = ("kernel", "without checks", "checked", "checked / without")
 
@@ -125,7 +128,7 @@ def _cost_of_checks(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
 
 def _with_recorded(tables: list[Table]) -> list[Table]:
     """Tables with the rows that are recorded, in the place of which the rows of before come where they were measured anew."""
-    path = RESULTS / f"unseen-{thread_count()}.json"
+    path = RESULTS / f"{_group('unseen')}.json"
     held = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     new = {table.name: {row[0]: row for row in table.rows[:-1]} for table in tables}
     found: list[Table] = []
@@ -137,6 +140,12 @@ def _with_recorded(tables: list[Table]) -> list[Table]:
             rows.append(_mean_row([float(row[-1]) for row in rows]))
             found.append(Table(name, f"{title}, {thread_count()} threads", _HEAD, rows))
     return found
+
+
+def _group(kind: str) -> str:
+    """What results of a kind are written as on this processor."""
+    bits = cpu_target().vector_bits
+    return f"{kind}-{thread_count()}" + ("" if bits == _WIDEST else f"-{bits}")
 
 
 def _mean_row(ratios: Sequence[float], columns: int = len(_HEAD)) -> tuple[str, ...]:
@@ -159,13 +168,13 @@ def main() -> None:
         found.insert(0, _summary_of_checks(found))
         print(found[0].markdown())
         if options.record:
-            record(f"checked-{thread_count()}", found)
+            record(_group("checked"), found)
         return
     print(_summary(found).markdown())
     if options.record:
         found = _with_recorded(found) if options.words else found
         found.insert(0, _summary(found))
-        record(f"unseen-{thread_count()}", found)
+        record(_group("unseen"), found)
 
 
 def _summary_of_checks(tables: list[Table]) -> Table:

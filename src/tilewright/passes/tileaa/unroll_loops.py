@@ -65,14 +65,14 @@ def _rounds(loop: ForOp) -> range | None:
     if not rounds or len(rounds) > _MOST_ROUNDS or len(rounds) * len(body) > _MOST_OPERATIONS:
         return None
     carries = any(_is_long(value) for value in loop.results)
-    return rounds if carries and all(map(_is_by_elements, body[:-1])) else None
+    return rounds if carries and all(map(is_by_elements, body[:-1])) else None
 
 
 def _is_long(value: SSAValue) -> bool:
     return any(extent > 1 for extent in T.dims_of(value.type))
 
 
-def _is_by_elements(op: Operation) -> bool:
+def is_by_elements(op: Operation) -> bool:
     """Whether an operation has no effects and is element-wise."""
     if op.regions:
         return False

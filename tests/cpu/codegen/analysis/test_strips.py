@@ -101,6 +101,7 @@ def test_sums_of_large_tiles_go_row_by_row(dtype: str, threads: int) -> None:
     columns = 128
     module = kernel(sums_of_tiles, dtype, columns=columns)
     assert f"are computed row by row, {ROWS} in sequence" in _remark(module)
+    assert "loops make 4 iterations at once" in _remark(module)
     # Whole numbers, whose sums are exact; tiles at both edges are not whole.
     x = np.random.default_rng(0).integers(-3, 4, (5 * ROWS - 3, 37 * columns - 5))
     x = x.astype(dtype_of(dtype))

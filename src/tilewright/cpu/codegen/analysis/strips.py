@@ -34,6 +34,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store, TiledLoadOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.syntax.engine import values_of
+from tilewright.passes.tileaa.jam_loops import FACTOR, jam
 from tilewright.passes.tileaa.sliced_sums import sliced
 from tilewright.passes.tileaa.wide_blocks import (
     CannotWidenError,
@@ -58,6 +59,8 @@ _MOST_BLOCKS = 16
 _BUFFER_BYTES = 32 << 10
 #: What a loop adds up goes row by row if it has so many bytes: more than registers hold.
 _SLICED_BYTES = 4 << 10
+#: Loops that carry so many bytes, more than registers hold, make some iterations at once.
+_JAMMED_BYTES = 2 << 10
 #: Kernels of more operations are not compiled twice.
 _LONGEST = 500
 #: The same without a reduction or product, where rows come along less often.
@@ -84,6 +87,8 @@ class Strips:
     """The arguments of the kernel that must be small strides, at most ``NEAR``, for that to be better."""
     rows: int = 0
     """How many rows of what a loop adds up are taken one after the other, for all iterations each."""
+    jammed: bool = False
+    """Whether some iterations of a loop are made at once."""
     heights: tuple[tuple[int, int], ...] = ()
     """The axes of the grid along which a block is taken row by row, and how many rows there are. The number of ``function``'s block
     along such an axis is that of the row."""
@@ -99,6 +104,8 @@ def described(found: Strips) -> str:
         )
     if found.rows:
         parts.append(f"reductions are computed row by row, {found.rows} in sequence")
+    if found.jammed:
+        parts.append(f"loops make {FACTOR} iterations at once")
     if found.heights:
         parts.append("the rows of a thread are computed row by row")
     return "; ".join(parts)
@@ -124,7 +131,9 @@ def find_strips(
         body = inner.body.blocks[0]
         found = _taken_together(inner, list(inner.walk()), plan_of(body), rows=True)
         if found is not None:
-            return replace(found, origin=_traced(found.origin, origin), rows=count)
+            origin = _traced(found.origin, origin)
+            jammed = jam(found.function, origin, _JAMMED_BYTES)
+            return replace(found, origin=origin, rows=count, jammed=jammed)
     axes = sorted({int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)})
     if distinct_arguments and len(axes) > 1 and not any(isinstance(op, scf.ForOp) for op in ops):
         for axis in axes:

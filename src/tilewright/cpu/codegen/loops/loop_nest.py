@@ -42,7 +42,8 @@ class LoopNest:
     ``masked``: accesses through views check each element; without it whole tiles are inside. ``non_temporal``:
     stores of whole vectors bypass the caches. ``strides`` are those of views whose stride only shows
     when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``on``: accesses through pointers
-    are for these lanes only, whatever their masks say elsewhere. ``fetches``: rows of the next
+    are for these lanes only, whatever their masks say elsewhere. ``certain``: those that need no checks in the part of a row
+    that the code is for, by the ``id`` of their pointers and of their mask. ``fetches``: rows of the next
     tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
 
@@ -62,6 +63,7 @@ class LoopNest:
         self.masked, self.non_temporal, self.strides = masked, non_temporal, strides or {}
         self.fetches = True
         self.on: Lane | None = None
+        self.certain: frozenset[tuple[int, int]] = frozenset()
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []

@@ -19,6 +19,7 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_spans import RowPart, RowSpans, part_of_row
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
+    Loose,
     Mapped,
     PointerAccess,
     Range,
@@ -44,6 +45,28 @@ PART_REMARK = (
 #: Rows of fewer vectors are not worth more code, of the first kind and of the second.
 _FEWEST_VECTORS, _FEWEST_PARTS = 4, 2
 _ANY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Into:
+    """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
+    ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
+    distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
+    is more to check; ``through``: the pointers of a store, if its guard asks nothing else."""
+
+    non_temporal: Value | None
+    limits: Sequence[Value | None]
+    loose: Sequence[Loose] = ()
+    strided: bool = True
+    ends: Sequence[Limits | None] = ()
+    through: PointerAccess | None = None
+
+    def all_ends(self, guard: Sequence[Value]) -> list[Limits] | None:
+        """The limits of what is written; None where something else is asked by the guard of the nest."""
+        found = [limits for limits in self.ends if limits is not None]
+        if len(found) < max(len(self.ends), len(guard)):
+            return None
+        return [*found, self.limits] if self.limits else found
 
 
 @dataclass(frozen=True, slots=True)

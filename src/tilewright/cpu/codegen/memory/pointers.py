@@ -8,10 +8,11 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
@@ -22,6 +23,7 @@ from tilewright.cpu.codegen.loops.lane_strides import (
     unknown_stride,
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.strided_lanes import (
     ANY_STRIDE,
     Distances,
@@ -41,7 +43,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     to_buffer,
     walk,
 )
-from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
+from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access, whole_in_row
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     both,
@@ -123,7 +125,11 @@ class PointerLoad(Tile):
         return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
 
     def at(self, nest: LoopNest, coords: Coords) -> Lane:
-        lanes, element, whole = lanes_in(coords), self.element, self.whole
+        lanes, element, whole = (
+            lanes_in(coords),
+            self.element,
+            _known(nest, self.pointers, self.mask, self.whole),
+        )
         all_on = self.mask is None or (
             whole is not None and whole.on is not None and not nest.masked
         )
@@ -210,13 +216,7 @@ class PointerLoad(Tile):
 
         def make(b: Builder, p: Value, m: Value) -> Value:
             ty = ir.VectorType(element.buffer, 1)
-            args = [
-                b.inttoptr(p, PTR),
-                ir.Constant(I32, element.buffer_bytes),
-                b.bitcast(m, ir.VectorType(I1, 1)),
-                llvm.undefined(ty),
-            ]
-            found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+            found = masked_load(b, b.inttoptr(p, PTR), ty, b.bitcast(m, ir.VectorType(I1, 1)))
             return loaded(b, b.extract_element(found, ir.Constant(I32, 0)), element)
 
         three = [mask, nest.emit([where, any_on], make), other]
@@ -225,11 +225,17 @@ class PointerLoad(Tile):
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
 
 
+def _known(nest: LoopNest, pointers: Tile, mask: Tile | None, whole: Whole | None) -> Whole | None:
+    """What is known of an access, ``whole`` where nothing is of the part of a row that the code is for."""
+    return whole_in_row(pointers) if (id(pointers), id(mask)) in nest.certain else whole
+
+
 def access_of(pointers: Tile, mask: Tile | None, whole: Whole | None) -> PointerAccess:
     """What is asked of an access before it needs no checks."""
     if whole is None:
-        return PointerAccess(pointers, None, None)
-    return PointerAccess(pointers, None if whole.on is None else mask, whole.guard)
+        return PointerAccess(pointers, None, None, True, mask)
+    asks = mask is not None and whole.on is None
+    return PointerAccess(pointers, None if asks else mask, whole.guard, asks, mask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,9 +351,7 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     pointer = b.inttoptr(address, PTR)
     if llvm.is_all_on(on):
         return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
-    size = ir.Constant(I32, element.buffer_bytes)
-    args = [pointer, size, on, to_buffer(b, other, element)]
-    return loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+    return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
 
 
 def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
@@ -485,7 +489,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     put = _PointerStore(value, pointers, mask, note, whole, spaced).put
     addressing = [tile for tile in (pointers, mask) if tile is not None]
     if whole is None:
-        f.nest(dims, [value, *addressing], put)
+        into = Into(None, (), through=access_of(pointers, mask, None))
+        f.nest(dims, [value, *addressing], put, into=into)
         f.give_token(op)
         return
     own = [] if whole.guard is None else [whole.guard]
@@ -515,7 +520,8 @@ class _PointerStore:
 
     def put(self, nest: LoopNest, coords: Coords) -> None:
         """Store the elements at these positions."""
-        lanes, whole, element = lanes_in(coords), self.whole, self.value.element
+        lanes, element = lanes_in(coords), self.value.element
+        whole = _known(nest, self.pointers, self.mask, self.whole)
         data = nest.vector(self.value, coords)
         proven = whole is not None and whole.on is not None and not nest.masked
         on = None
@@ -605,8 +611,7 @@ def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Elem
     if llvm.is_all_on(on):
         b.store(held, pointer, align=element.buffer_bytes)
         return
-    size = ir.Constant(I32, element.buffer_bytes)
-    llvm.masked_store(b, [held, pointer, size, on])
+    masked_store(b, held, pointer, on)
 
 
 def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:

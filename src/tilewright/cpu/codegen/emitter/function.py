@@ -550,8 +550,7 @@ class FunctionEmitter:
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds if stride == 1 else min(rounds, _UNROLL)
-            shape = Shape(*extents, at_once, short=short)
-            over(nest, shape, body, into.limits, rows=rows, **how)
+            over(nest, Shape(*extents, at_once, short), body, into.limits, rows=rows, **how)
             nest.close_all()
             return []
 
@@ -569,9 +568,9 @@ class FunctionEmitter:
             part = None if lanes or rows else self._row_part(tiles, extents, into, guard)
             if part is not None:
                 return one(True, part=part)
-            no_end = lanes or short or rows or _depends_on_place(tiles)
-            ends = None if no_end else into.all_ends(guard)
-            end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
+            cut = not (lanes or short or rows or _depends_on_place(tiles))
+            ends, at_once = into.all_ends(guard) if cut else None, min(rounds, _CUT_ROUNDS)
+            end = self.row_end(tiles, *extents, at_once, ends)
             return self.cut_rows(end, partial(edge, end=end))
 
         with self.part():

@@ -565,7 +565,7 @@ class FunctionEmitter:
         def either(masked: bool) -> list[Value]:
             if not masked:
                 return self._with_non_temporal(into.non_temporal, one)
-            part = None if lanes or rows else self._row_part(tiles, extents, into, guard)
+            part = None if lanes or rows else self.row_part(tiles, extents, into, guard)
             if part is not None:
                 return one(True, part=part)
             cut = not (lanes or short or rows or _depends_on_place(tiles))
@@ -624,7 +624,7 @@ class FunctionEmitter:
             return None
         return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
 
-    def _row_part(
+    def row_part(
         self,
         tiles: Sequence[Tile],
         shape: tuple[Sequence[int], int, int],

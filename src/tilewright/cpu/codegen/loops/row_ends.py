@@ -180,6 +180,17 @@ def row_part(
     return part_of_row(b, spans, found.along, found.conditions, width, tail=found.only_pointers)
 
 
+def end_of_part(b: Builder, part: RowPart, extent: int, width: int, rounds: int) -> RowEnd:
+    """The end of rows of so many elements of which a part needs no checks, if that begins with the row. Vectors have ``width``
+    elements, ``rounds`` of them are an iteration."""
+    step = width * min(rounds, extent // width // 2)
+    size = ir.Constant(I64, step)
+    begins = b.icmp_unsigned("==", part.begin, ir.Constant(I64, 0))
+    only = b.and_(begins, b.icmp_unsigned(">", part.end, size))
+    last = b.sub(part.end, ir.Constant(I64, 1))
+    return RowEnd(only, b.sub(last, b.urem(last, size)), step)
+
+
 def row_end(
     b: Builder,
     tiles: Sequence[Tile],

@@ -115,8 +115,11 @@ class LoopNest:
         phi.add_incoming(initial, counter.incomings[0][1])
         return phi
 
-    def close(self, carries: Sequence[tuple[ir.PhiInstr, Value]] = ()) -> None:
-        """End the innermost loop; ``carries`` gives its carried values their next ones."""
+    def close(
+        self, carries: Sequence[tuple[ir.PhiInstr, Value]] = (), until: Value | None = None
+    ) -> None:
+        """End the innermost loop; ``carries`` gives its carried values their next ones. It ends early where ``until``
+        holds."""
         header, counter, end, step = self._latches.pop()
         builder = self.levels.pop()
         latch = builder.block
@@ -125,6 +128,8 @@ class LoopNest:
         following = builder.add(counter, ir.Constant(I64, step), flags=["nuw", "nsw"])
         counter.add_incoming(following, latch)
         again = builder.icmp_unsigned("<", following, end)
+        if until is not None:
+            again = builder.and_(again, builder.not_(until))
         after = builder.append_basic_block("after")
         builder.cbranch(again, header, after)
         self.levels[-1].position_at_end(after)

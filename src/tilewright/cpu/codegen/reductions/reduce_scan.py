@@ -512,8 +512,25 @@ def _rest_of_row(
         nest, combination, coords, Index(base.base, tuple(range(lanes)), base.align)
     )
     after = combination.step(nest.inner, elements, state)
-    nest.close(list(zip(state, after, strict=True)))
+    until = None
+    if end.same is not None:
+        # All vectors from here on are the same, and this one has changed nothing.
+        b, place = nest.inner, nest.position(base)
+        behind = b.icmp_unsigned(">=", place.value, end.same)
+        until = llvm.all_of(
+            b, [behind, *(_same_bits(b, *pair) for pair in zip(state, after, strict=True))]
+        )
+    nest.close(list(zip(state, after, strict=True)), until)
     return after
+
+
+def _same_bits(b: Builder, one: Value, other: Value) -> Value:
+    """Whether two vectors are the same, bit by bit."""
+    scalar = llvm.scalar_of(one.type)
+    if not isinstance(scalar, ir.IntType):
+        words = llvm.shaped(ir.IntType(8 * llvm.scalar_bytes(scalar)), one.type)
+        one, other = b.bitcast(one, words), b.bitcast(other, words)
+    return b.not_(llvm.any_lane(b, b.icmp_unsigned("!=", one, other)))
 
 
 def _together(nest: LoopNest, combination: Combination, after: list[Value]) -> list[Value]:

@@ -1,8 +1,8 @@
 """Vectors in memory under masks.
 
-AVX-512 reads and writes them so by itself. AVX does for words of 32 and 64 bits, where a store takes several times as long as one
-without a mask, and LLVM takes the lanes of all others one by one, with a branch for each. Most masks are on in all lanes, which is
-asked first, or in none. Else a vector that is read comes as a whole if its page has a lane that is read; runs of lanes that are
+AVX-512 reads and writes them so by itself. AVX does for words of 32 and 64 bits, where AMD's stores wait for the cache line and for
+all stores before them, and LLVM takes the lanes of all others one by one, with a branch for each. Most masks are on in all lanes, which
+is asked first, or in none. Else a vector that is read comes as a whole if its page has a lane that is read; runs of lanes that are
 written, or that are read next to another page, are copied by a function of their own.
 """
 
@@ -146,12 +146,9 @@ def _store(function: ir.Function, unit: int) -> None:
     some, done = (function.append_basic_block(n) for n in ("some", "done"))
     b.cbranch(b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)), some, done)
     b.position_at_end(some)
-    if _is_native(llvm.target_of(b), unit):
-        llvm.masked_store(b, [data, pointer, ir.Constant(I32, unit), on])
-    else:
-        held = _on_stack(function, data.type, unit * llvm.lanes_of(data.type))
-        b.store(data, held, align=unit)
-        _copy_lanes(b, pointer, held, bits, unit)
+    held = _on_stack(function, data.type, unit * llvm.lanes_of(data.type))
+    b.store(data, held, align=unit)
+    _copy_lanes(b, pointer, held, bits, unit)
     b.branch(done)
     b.position_at_end(whole)
     b.store(data, pointer, align=unit)

@@ -92,19 +92,22 @@ def single_rows(
     it, where masks cost little, and where rows are short. ``ends``: the limits of views that are written to, None where
     there is more to check."""
     dims, axis, width = shape
-    if target.has("avx512bw") or ends is None or width == 1 or not dims:
+    if ends is None or width == 1 or not dims:
         return None
     if dims[axis] // width < _FEWEST_VECTORS:
         return None
     accesses = [tile.through_pointers for tile in walk(*tiles)]
-    if not any(each is not None and _asks(each) for each in (*accesses, through)):
+    if not any(each is not None and asks_rows(target, each) for each in (*accesses, through)):
         return None
     return SingleRows(tiles, through, ends, axis, width, min(rounds, dims[axis] // width // 2))
 
 
-def _asks(access: PointerAccess) -> bool:
-    """Whether an access of which no formula tells asks something of each vector, though these follow a formula."""
-    strides = along_last(access.pointers, frozenset()) if access.asks else None
+def asks_rows(target: CpuTarget, access: PointerAccess) -> bool:
+    """Whether an access of which no formula tells asks something of each vector, though these follow a formula; not where
+    masks cost little."""
+    if target.has("avx512bw") or not access.asks:
+        return False
+    strides = along_last(access.pointers, frozenset())
     return strides is not None and (access.whole_mask is not None or not strides.exact)
 
 

@@ -24,6 +24,7 @@ from tilewright.cpu.codegen.loops.lane_strides import (
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_ends import Into
+from tilewright.cpu.codegen.loops.single_rows import asks_rows
 from tilewright.cpu.codegen.loops.strided_lanes import (
     ANY_STRIDE,
     Distances,
@@ -83,6 +84,8 @@ class PointerLoad(Tile):
     most: int | None = None
     spaced: Spaced | None = None
     """How far the elements lie apart, where that only shows when the code runs."""
+    in_rows: bool = False
+    """Whether each row is looked at by itself (``loops.single_rows``), so that few vectors need addresses."""
 
     @property
     def most_lanes(self) -> int | None:
@@ -111,7 +114,8 @@ class PointerLoad(Tile):
     @property
     def computed(self) -> tuple[Tile, ...]:
         # Offsets from one base are added to it by the processor, two vectors of them where they are wide.
-        return self.sources if self.whole is None and not self._has_base else (self.other,)
+        known = self.whole is not None or self.in_rows or self._has_base
+        return (self.other,) if known else self.sources
 
     @property
     def _has_base(self) -> bool:
@@ -442,7 +446,8 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     most = most_lanes(pointers, settled) if dims else None
     spaced = _spaced(f.builder, pointers, whole, element) if dims else None
     most = _fewer_lanes(f, pointers, whole, most) if spaced is None else most
-    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced)
+    in_rows = asks_rows(f.unit.target, access_of(pointers, mask, whole))
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced, in_rows)
     if dims:
         f.define(op.result, tile)
     else:
@@ -498,9 +503,9 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     guard = [*guards(*addressing), *([each.inside for each in loose] or own)]
     few = None if spaced is not None else _fewer_lanes(f, pointers, whole, None)
     lanes = None if few is None else min(few, f.lanes([value], dims[vector_axis(dims)]))
-    through = None
-    if spaced is None and not guards(*addressing):
-        through = access_of(pointers, mask, whole)
+    through: PointerAccess | None = access_of(pointers, mask, whole)
+    if spaced is not None or (guards(*addressing) and not asks_rows(f.unit.target, through)):
+        through = None
     into = Into(None, (), loose, through=through)
     f.nest(dims, [value], put, lanes=lanes, guard=guard, into=into)
     f.give_token(op)
